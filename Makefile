@@ -1,0 +1,80 @@
+# endcap: `make demo` shows it working, `make test` tests it. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := build/dev
+JOBS ?= $(shell nproc)
+
+# What the compiled parts are made from; the Python modules are used in place.
+SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp model_repository -type f \
+             -not -name '*.pyc' 2>/dev/null) CMakeLists.txt pyproject.toml
+
+.PHONY: help build demo test test-cpp test-python test-triton lint format wheel clean
+
+help:
+	@echo "make demo         build, start a Triton server, detect in the sample pictures"
+	@echo "make test         build and run every test: C++, Python, real server"
+	@echo "make build        build; afterwards .venv/bin/endcap works"
+	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
+	@echo "make lint         formatters, ruff, mypy"
+	@echo "make format       let the formatters rewrite the files"
+	@echo "make wheel        a wheel in dist/"
+	@echo "make clean        remove what was built"
+
+build: $(VENV)/.built
+
+demo: build
+	$(BIN)/endcap demo --output demo-output
+
+test: test-cpp test-python test-triton
+
+test-cpp: build
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+
+test-python: build $(VENV)/.test
+	$(BIN)/python -m pytest tests/python
+
+test-triton: build $(VENV)/.test
+	$(BIN)/python -m pytest tests/triton
+
+lint: build $(VENV)/.test $(VENV)/.lint
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.lint
+	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h')
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: build
+	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf build dist demo-output $(VENV)
+
+$(VENV)/.deps: pyproject.toml scripts/system_packages.sh
+	PYTHON=$(PYTHON) scripts/system_packages.sh
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --group build
+	touch $@
+
+$(VENV)/.built: $(VENV)/.deps $(SOURCES)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BIN)):$$PATH" \
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[client,server]' \
+	  --config-settings=build-dir=$(BUILD) \
+	  --config-settings=cmake.build-type=RelWithDebInfo \
+	  --config-settings=cmake.define.ENDCAP_BUILD_TESTS=ON \
+	  --config-settings=cmake.define.ENDCAP_WARNINGS_AS_ERRORS=ON
+	touch $@
+
+$(VENV)/.test: $(VENV)/.deps
+	$(BIN)/pip install --quiet --group test
+	touch $@
+
+$(VENV)/.lint: $(VENV)/.deps
+	$(BIN)/pip install --quiet --group lint
+	touch $@

@@ -1,0 +1,23 @@
+# endcap_target_defaults(target): warnings, hidden symbols and the arithmetic that every target
+# shares. -ffp-contract=off keeps the compiler from fusing multiplications and additions, so that
+# all paths round alike.
+function(endcap_target_defaults target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
+  if(ENDCAP_WARNINGS_AS_ERRORS)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
+# endcap_self_contained(target): the C++ runtime goes inside, and the libraries that are bundled are
+# found beside the target.
+function(endcap_self_contained target)
+  target_link_options(${target} PRIVATE
+    -static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -Wl,--gc-sections)
+  set_target_properties(${target} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON
+    INSTALL_RPATH "$ORIGIN")
+endfunction()

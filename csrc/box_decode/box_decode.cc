@@ -1,0 +1,68 @@
+#include "endcap/box_decode.h"
+
+#include <array>
+
+#include "box_decode/families.h"
+#include "common/fail.h"
+#include "common/path_select.h"
+
+namespace endcap {
+
+std::string_view HeadFamilyName(HeadFamily family) noexcept {
+  constexpr std::array<std::string_view, 5> kNames = {"yolov5", "yolov8", "end2end",
+                                                      "efficient_nms", "classification"};
+  return kNames[static_cast<size_t>(family)];
+}
+
+std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
+  const int64_t classes = params.num_classes;
+  switch (params.family) {
+    case HeadFamily::kYolov5:
+      return {{"head", DType::kFloat32, {-1, 5 + classes}, 2}};
+    case HeadFamily::kYolov8:
+      return {{"head", DType::kFloat32, {4 + classes, -1}, 2}};
+    case HeadFamily::kEnd2End:
+      return {{"head", DType::kFloat32, {-1, 6}, 2}};
+    case HeadFamily::kEfficientNms:
+      return {{"num_detections", DType::kInt32, {1}, 1},
+              {"boxes", DType::kFloat32, {-1, 4}, 2},
+              {"scores", DType::kFloat32, {-1}, 1},
+              {"classes", DType::kInt32, {-1}, 1}};
+    case HeadFamily::kClassification:
+      return {{"logits", DType::kFloat32, {classes}, 1}};
+  }
+  return {};
+}
+
+bool NeedsNms(HeadFamily family) noexcept {
+  return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8;
+}
+
+BoxFormat ResolvedBoxFormat(const HeadParams& params) noexcept {
+  if (params.box_format != BoxFormat::kFamilyDefault) return params.box_format;
+  return NeedsNms(params.family) ? BoxFormat::kCxcywh : BoxFormat::kXyxy;
+}
+
+void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
+               Candidates& candidates) {
+  const size_t expected = HeadInputs(params).size();
+  if (inputs.size() != expected) {
+    FailArgument("head ", HeadFamilyName(params.family), " came with ", inputs.size(),
+                 " tensors: it needs ", expected);
+  }
+  SelectPath(Stage::kBoxDecode);
+  switch (params.family) {
+    case HeadFamily::kYolov5:
+      return DecodeYolov5(params, inputs, candidates);
+    case HeadFamily::kYolov8:
+      return DecodeYolov8(params, inputs, candidates);
+    case HeadFamily::kEnd2End:
+      return DecodeEnd2End(params, inputs, candidates);
+    case HeadFamily::kEfficientNms:
+      return DecodeEfficientNms(params, inputs, candidates);
+    case HeadFamily::kClassification:
+      FailArgument("head classification has no boxes: use Classify");
+  }
+}
+
+}  // namespace endcap

@@ -1,0 +1,37 @@
+#include "box_decode/candidate_list.h"
+#include "box_decode/families.h"
+#include "box_decode/head_input.h"
+#include "common/fail.h"
+
+namespace endcap {
+
+// The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
+void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
+  const auto specs = endcap::HeadInputs(params);
+  const int32_t count = CheckedIntegers(specs[0], inputs[0])[0];
+  const HeadInput boxes(specs[1], inputs[1]);
+  const HeadInput scores(specs[2], inputs[2]);
+  const auto classes = CheckedIntegers(specs[3], inputs[3]);
+  const int64_t rows = boxes.rows();
+  if (scores.rows() != rows || std::ssize(classes) != rows) {
+    FailArgument("boxes, scores and classes have ", rows, ", ", scores.rows(), " and ",
+                 classes.size(), " rows: they must have as many");
+  }
+  if (count < 0 || count > rows) {
+    FailArgument("num_detections is ", count, ": the boxes have ", rows, " rows");
+  }
+  CandidateList list(params);
+  for (int32_t k = 0; k < count; ++k) {
+    const auto i = static_cast<size_t>(k);
+    if (static_cast<double>(scores.values()[i]) > params.score_threshold) {
+      list.Add(scores.values()[i], k, CheckedClass(params, classes[i], k));
+    }
+  }
+  const auto read_box = [&](int32_t k) {
+    const float* row = boxes.row(k);
+    return BoxXyxy{row[0], row[1], row[2], row[3]};
+  };
+  list.Finish(ResolvedBoxFormat(params), read_box, candidates);
+}
+
+}  // namespace endcap

@@ -1,0 +1,75 @@
+#include "box_decode/head_input.h"
+
+#include <cmath>
+#include <sstream>
+#include <string>
+
+#include "common/fail.h"
+#include "common/half.h"
+
+namespace endcap {
+namespace {
+
+template <typename Shape>
+std::string ShapeText(const Shape& shape, int rank) {
+  std::ostringstream text;
+  text << '[';
+  for (int i = 0; i < rank; ++i) {
+    const int64_t size = shape[static_cast<size_t>(i)];
+    text << (i > 0 ? ", " : "");
+    if (size < 0) {
+      text << '*';
+    } else {
+      text << size;
+    }
+  }
+  text << ']';
+  return text.str();
+}
+
+void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
+  bool fits = view.rank == spec.rank;
+  for (int i = 0; fits && i < spec.rank; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    fits = spec.shape[axis] < 0 ? view.shape[axis] >= 0 : view.shape[axis] == spec.shape[axis];
+  }
+  if (!fits) {
+    FailArgument(spec.name, " has shape ", ShapeText(view.shape, view.rank),
+                 ": the head and its num_classes need ", ShapeText(spec.shape, spec.rank));
+  }
+  if (view.device != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this build reads CPU memory only");
+  }
+  if (view.data == nullptr && view.size() > 0) FailArgument(spec.name, " has no data");
+}
+
+}  // namespace
+
+HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view) {
+  CheckShape(spec, view);
+  const auto count = static_cast<size_t>(view.size());
+  if (view.dtype == DType::kFloat32) {
+    values_ = {static_cast<const float*>(view.data), count};
+  } else if (view.dtype == DType::kFloat16) {
+    const auto* halves = static_cast<const uint16_t*>(view.data);
+    converted_.resize(count);
+    for (size_t i = 0; i < count; ++i) converted_[i] = HalfToFloat(halves[i]);
+    values_ = converted_;
+  } else {
+    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give float32 or float16");
+  }
+  shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
+  for (size_t i = 0; i < count; ++i) {
+    if (std::isnan(values_[i])) FailArgument(spec.name, " is NaN at element ", i);
+  }
+}
+
+std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view) {
+  CheckShape(spec, view);
+  if (view.dtype != DType::kInt32) {
+    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give int32");
+  }
+  return {static_cast<const int32_t*>(view.data), static_cast<size_t>(view.size())};
+}
+
+}  // namespace endcap

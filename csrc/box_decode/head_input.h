@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "endcap/box_decode.h"
+
+namespace endcap {
+
+// One input of a head as float32: the caller's memory where it is float32 already, a converted copy
+// where it is float16. Construction checks rank, fixed dimensions and dtype against `spec` and that
+// no value is NaN; throws kInvalidArgument.
+class HeadInput {
+ public:
+  HeadInput(const TensorSpec& spec, const ConstTensorView& view);
+
+  std::span<const float> values() const noexcept { return values_; }
+  const float* row(int64_t index) const noexcept { return values_.data() + index * row_length(); }
+  int64_t rows() const noexcept { return shape_[0]; }
+  int64_t row_length() const noexcept { return shape_[1]; }
+
+ private:
+  std::vector<float> converted_;
+  std::span<const float> values_;
+  std::array<int64_t, 2> shape_{1, 1};
+};
+
+// The same checks for an int32 input.
+std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view);
+
+}  // namespace endcap

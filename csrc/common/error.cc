@@ -1,0 +1,44 @@
+#include "endcap/error.h"
+
+#include <exception>
+#include <new>
+
+namespace endcap {
+
+std::string_view ErrorCodeName(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kOk:
+      return "ok";
+    case ErrorCode::kCorruptImage:
+      return "corrupt_image";
+    case ErrorCode::kImageLimit:
+      return "image_limit";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kInvalidArgument:
+      return "invalid_argument";
+    case ErrorCode::kCuda:
+      return "cuda";
+    case ErrorCode::kOutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::kInternal:
+      return "internal";
+  }
+  return "unknown";
+}
+
+ItemStatus StatusOfCurrentException() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kOutOfMemory, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::kInternal, error.what()};
+  } catch (...) {
+    return {ErrorCode::kInternal, "unknown exception"};
+  }
+}
+
+}  // namespace endcap

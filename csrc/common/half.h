@@ -1,0 +1,48 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "common/host_device.h"
+
+namespace endcap {
+
+// IEEE 754 binary32 -> binary16, round half to even; overflow gives infinity, NaN stays NaN.
+ENDCAP_HOST_DEVICE inline uint16_t FloatToHalf(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);
+  const uint32_t magnitude = bits & 0x7FFFFFFFU;
+  if (magnitude > 0x7F800000U) return static_cast<uint16_t>(sign | 0x7E00U);
+  if (magnitude >= 0x477FF000U) return static_cast<uint16_t>(sign | 0x7C00U);  // >= 65520
+  uint32_t mantissa = magnitude & 0x007FFFFFU;
+  uint32_t shift = 13;
+  uint32_t result = 0;
+  if (magnitude >= 0x38800000U) {  // normal in binary16: 2^-14 and above
+    result = (magnitude - 0x38000000U) >> 13;
+  } else {
+    const uint32_t exponent = magnitude >> 23;
+    if (exponent < 102) return sign;  // below half of the smallest subnormal
+    mantissa |= 0x00800000U;
+    shift = 126 - exponent;
+    result = mantissa >> shift;
+  }
+  const uint32_t rest = mantissa & ((1U << shift) - 1U);
+  const uint32_t half = 1U << (shift - 1);
+  if (rest > half || (rest == half && (result & 1U) != 0)) ++result;
+  return static_cast<uint16_t>(sign | result);
+}
+
+// IEEE 754 binary16 -> binary32, exact.
+ENDCAP_HOST_DEVICE inline float HalfToFloat(uint16_t half) {
+  const uint32_t sign = (half & 0x8000U) << 16;
+  const uint32_t exponent = (half >> 10) & 0x1FU;
+  const uint32_t mantissa = half & 0x3FFU;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13));
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+}  // namespace endcap

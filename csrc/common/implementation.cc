@@ -1,0 +1,95 @@
+#include "endcap/implementation.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <optional>
+
+#include "common/fail.h"
+#include "common/path_select.h"
+
+namespace endcap {
+namespace {
+
+constexpr int kAuto = -1;
+constexpr int kUnknown = -2;
+
+// Best path last: SelectPath takes the last available one of a stage.
+constexpr std::array kTable = {
+    Implementation{Stage::kDecode, Path::kScalar, "decode_scalar", true, "", false},
+    Implementation{Stage::kPreprocess, Path::kScalar, "preprocess_scalar", true, "", false},
+    Implementation{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar", true, "", false},
+    Implementation{Stage::kNms, Path::kScalar, "nms_scalar", true, "", false},
+};
+
+std::array<std::atomic<int>, kStageCount> last_path{kAuto, kAuto, kAuto, kAuto};
+
+int PathNumber(std::string_view name) {
+  if (name.empty() || name == "auto") return kAuto;
+  for (const Path path : {Path::kScalar, Path::kSimd, Path::kCuda}) {
+    if (name == PathName(path)) return static_cast<int>(path);
+  }
+  return kUnknown;
+}
+
+const char* EnvironmentValue() {
+  const char* value = std::getenv("ENDCAP_FORCE_IMPLEMENTATION");
+  return value == nullptr ? "" : value;
+}
+
+std::atomic<int>& ForcedPath() {
+  static std::atomic<int> forced{PathNumber(EnvironmentValue())};
+  return forced;
+}
+
+}  // namespace
+
+std::string_view StageName(Stage stage) noexcept {
+  constexpr std::array<std::string_view, kStageCount> kNames = {"decode", "preprocess",
+                                                                "box_decode", "nms"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+std::string_view PathName(Path path) noexcept {
+  constexpr std::array<std::string_view, 3> kNames = {"scalar", "simd", "cuda"};
+  return kNames[static_cast<size_t>(path)];
+}
+
+std::vector<Implementation> Implementations() {
+  std::vector<Implementation> list(kTable.begin(), kTable.end());
+  for (Implementation& entry : list) {
+    entry.ran_last =
+        last_path[static_cast<size_t>(entry.stage)].load() == static_cast<int>(entry.path);
+  }
+  return list;
+}
+
+void ForceImplementation(std::string_view path_name) {
+  const int path = PathNumber(path_name);
+  if (path == kUnknown) {
+    FailArgument("implementation '", path_name, "' is unknown: give scalar, simd, cuda or auto");
+  }
+  ForcedPath().store(path);
+}
+
+Path SelectPath(Stage stage) {
+  const int forced = ForcedPath().load();
+  if (forced == kUnknown) {
+    FailArgument("ENDCAP_FORCE_IMPLEMENTATION is '", EnvironmentValue(),
+                 "': give scalar, simd, cuda or auto");
+  }
+  std::optional<Path> chosen;
+  for (const Implementation& entry : kTable) {
+    const bool wanted = forced == kAuto || forced == static_cast<int>(entry.path);
+    if (entry.stage == stage && entry.available && wanted) chosen = entry.path;
+  }
+  if (!chosen) {
+    Fail(ErrorCode::kUnsupported, "stage ", StageName(stage), " has no path '",
+         PathName(static_cast<Path>(forced)),
+         "' in this build; endcap.implementations() lists those there are");
+  }
+  last_path[static_cast<size_t>(stage)].store(static_cast<int>(*chosen));
+  return *chosen;
+}
+
+}  // namespace endcap

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "endcap/implementation.h"
+
+namespace endcap {
+
+// The path that a run of `stage` takes now: the forced one, else the best that is available. Notes
+// it as the stage's last. Throws kUnsupported when the forced path is not available.
+Path SelectPath(Stage stage);
+
+}  // namespace endcap

@@ -1,0 +1,126 @@
+#include "endcap/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "common/fail.h"
+
+namespace endcap {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// One ParallelFor in progress. Workers and the caller take indices from `next` until none is left.
+struct Job {
+  const std::function<void(int)>* body = nullptr;
+  int count = 0;
+  std::atomic<int> next{0};
+  std::atomic<int> done{0};
+  std::mutex mutex;
+  std::condition_variable finished;
+
+  void Work() {
+    int completed = 0;
+    for (int i = next.fetch_add(1); i < count; i = next.fetch_add(1)) {
+      (*body)(i);
+      ++completed;
+    }
+    if (completed == 0) return;
+    if (done.fetch_add(completed) + completed == count) {
+      const std::scoped_lock lock(mutex);
+      finished.notify_all();
+    }
+  }
+
+  void Wait() {
+    std::unique_lock lock(mutex);
+    finished.wait(lock, [this] { return done.load() == count; });
+  }
+};
+
+}  // namespace
+
+struct ThreadPool::State {
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::shared_ptr<Job>> queue;
+  bool stopping = false;
+  std::vector<std::thread> threads;
+
+  void Run() {
+    for (;;) {
+      std::shared_ptr<Job> job;
+      {
+        std::unique_lock lock(mutex);
+        wake.wait(lock, [this] { return stopping || !queue.empty(); });
+        if (queue.empty()) return;
+        job = std::move(queue.front());
+        queue.pop_front();
+      }
+      job->Work();
+    }
+  }
+
+  void Stop() {
+    {
+      const std::scoped_lock lock(mutex);
+      stopping = true;
+    }
+    wake.notify_all();
+    for (std::thread& thread : threads) thread.join();
+    threads.clear();
+  }
+};
+
+ThreadPool::ThreadPool(int thread_count)
+    : thread_count_(thread_count == 0 ? AvailableCpuCount() : thread_count),
+      state_(std::make_unique<State>()) {
+  if (thread_count < 0 || thread_count > kMaxThreads) {
+    FailArgument("threads is ", thread_count, ": give 1 to ", kMaxThreads, ", or 0 for all CPUs");
+  }
+  try {
+    for (int i = 1; i < thread_count_; ++i) {
+      state_->threads.emplace_back([state = state_.get()] { state->Run(); });
+    }
+  } catch (...) {
+    state_->Stop();
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() { state_->Stop(); }
+
+void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
+  if (count <= 1 || thread_count_ == 1) {
+    for (int i = 0; i < count; ++i) body(i);
+    return;
+  }
+  auto job = std::make_shared<Job>();
+  job->body = &body;
+  job->count = count;
+  {
+    const std::scoped_lock lock(state_->mutex);
+    const int helpers = std::min(thread_count_ - 1, count - 1);
+    for (int i = 0; i < helpers; ++i) state_->queue.push_back(job);
+  }
+  state_->wake.notify_all();
+  job->Work();
+  job->Wait();
+}
+
+int AvailableCpuCount() noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace endcap

@@ -1,0 +1,80 @@
+#include <algorithm>
+
+#include "common/fail.h"
+#include "decode/jpeg_markers.h"
+#include "decode/limits.h"
+#include "decode/sniff.h"
+#include "endcap/decode.h"
+
+namespace endcap {
+namespace {
+
+constexpr uint8_t kBaseline = 0xC0;
+constexpr uint8_t kExtendedSequential = 0xC1;
+constexpr uint8_t kProgressive = 0xC2;
+
+void CheckKind(const JpegMarkers& markers) {
+  const uint8_t frame = markers.frame_marker;
+  if (frame != kBaseline && frame != kExtendedSequential && frame != kProgressive) {
+    const char* kind = frame >= 0xC9   ? "arithmetic-coded"
+                       : frame == 0xC3 ? "lossless"
+                                       : "hierarchical";
+    Fail(ErrorCode::kUnsupported, "the JPEG is ", kind,
+         "; baseline, extended sequential and progressive Huffman files can be decoded");
+  }
+  if (markers.precision != 8) {
+    Fail(ErrorCode::kUnsupported, "the JPEG has ", markers.precision,
+         " bits per sample; 8 can be decoded");
+  }
+  if (markers.width == 0 || markers.height == 0) {
+    FailCorrupt("the JPEG claims ", markers.width, "x", markers.height,
+                " pixels; both sides must be at least 1");
+  }
+  const int count = markers.component_count;
+  if (count != 1 && count != 3 && count != 4) {
+    Fail(ErrorCode::kUnsupported, "the JPEG has ", count,
+         " components; 1 (gray), 3 (color) and 4 (CMYK) can be decoded");
+  }
+}
+
+// A sequential file whose first scan holds all components has no other; only then is the rest of
+// the file not looked at.
+int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
+                  const DecodeLimits& limits) {
+  if (!markers.progressive() && markers.first_scan_components == markers.component_count) return 1;
+  const int scans = CountScans(bytes, size, markers.scan_offset, limits.max_scans + 1);
+  if (scans > limits.max_scans) {
+    Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
+         " scans, which is what max_scans allows");
+  }
+  return scans;
+}
+
+}  // namespace
+
+ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
+  const uint8_t* bytes = image.planes[0].data;
+  const size_t size = image.size_bytes;
+  if (image.format != PixelFormat::kEncoded) FailArgument("the image holds pixels, not a file");
+  if (bytes == nullptr || size == 0) FailCorrupt("the image is empty (0 bytes)");
+  if (!IsJpeg(bytes, size)) {
+    FailCorrupt("the data is not a JPEG: it is ", DescribeFormat(bytes, size), " (", size,
+                " bytes)");
+  }
+  CheckByteLimit(size, limits);
+  const JpegMarkers markers = ReadMarkers(bytes, size);
+  CheckKind(markers);
+  CheckSizeLimits(markers.width, markers.height, limits);
+  CheckEnoughData(markers, size);
+
+  ImageHeader header;
+  header.width = markers.width;
+  header.height = markers.height;
+  header.orientation = markers.orientation;
+  header.color = ColorOf(markers);
+  header.progressive = markers.progressive();
+  header.scan_count = ReadScanCount(bytes, size, markers, limits);
+  return header;
+}
+
+}  // namespace endcap

@@ -1,0 +1,136 @@
+#include "decode/jpeg_markers.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fail.h"
+#include "decode/byte_reader.h"
+#include "decode/exif.h"
+
+namespace endcap {
+namespace {
+
+constexpr uint8_t kDht = 0xC4;
+constexpr uint8_t kJpg = 0xC8;
+constexpr uint8_t kDac = 0xCC;
+constexpr uint8_t kRst0 = 0xD0;
+constexpr uint8_t kSoi = 0xD8;
+constexpr uint8_t kEoi = 0xD9;
+constexpr uint8_t kSos = 0xDA;
+constexpr uint8_t kApp0 = 0xE0;
+constexpr uint8_t kApp1 = 0xE1;
+constexpr uint8_t kApp14 = 0xEE;
+constexpr uint8_t kTem = 0x01;
+
+bool IsFrame(uint8_t marker) {
+  return marker >= 0xC0 && marker <= 0xCF && marker != kDht && marker != kJpg && marker != kDac;
+}
+
+bool HasNoPayload(uint8_t marker) { return (marker >= kRst0 && marker <= kSoi) || marker == kTem; }
+
+// Skips to the byte after the next 0xFF xx with xx a marker code, and returns xx; 0 at the end.
+uint8_t NextMarker(ByteReader& reader) {
+  while (reader.remaining() >= 2) {
+    if (reader.Byte() != 0xFF) continue;
+    uint8_t code = 0xFF;
+    while (code == 0xFF && reader.remaining() > 0) code = reader.Byte();
+    if (code != 0 && code != 0xFF) return code;
+  }
+  return 0;
+}
+
+void ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
+  if (markers.frame_marker != 0) FailCorrupt("the JPEG has two frame headers");
+  markers.frame_marker = marker;
+  markers.precision = segment.Byte();
+  markers.height = segment.Word();
+  markers.width = segment.Word();
+  markers.component_count = segment.Byte();
+  const int readable = std::min(markers.component_count, 4);
+  for (int i = 0; i < readable; ++i) {
+    auto& component = markers.components[static_cast<size_t>(i)];
+    component.id = segment.Byte();
+    const uint8_t sampling = segment.Byte();
+    component.horizontal_sampling = sampling >> 4;
+    component.vertical_sampling = sampling & 15;
+    segment.Skip(1);
+    const auto bad = [](int factor) { return factor < 1 || factor > 4; };
+    if (bad(component.horizontal_sampling) || bad(component.vertical_sampling)) {
+      FailCorrupt("the JPEG's frame header has the sampling factors ",
+                  component.horizontal_sampling, "x", component.vertical_sampling,
+                  "; 1 to 4 are possible");
+    }
+  }
+  if (segment.overrun()) FailCorrupt("the JPEG's frame header is cut short");
+}
+
+void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& markers) {
+  const uint8_t* payload = segment.here();
+  const size_t size = segment.remaining();
+  if (marker == kApp0 && size >= 5 && std::memcmp(payload, "JFIF", 5) == 0) {
+    markers.has_jfif = true;
+  } else if (marker == kApp14 && size >= 12 && std::memcmp(payload, "Adobe", 5) == 0) {
+    markers.adobe_transform = payload[11];
+  } else if (marker == kApp1 && markers.orientation == 1) {
+    markers.orientation = ExifOrientation(payload, size);
+  }
+}
+
+}  // namespace
+
+JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
+  JpegMarkers markers;
+  ByteReader reader(bytes, size);
+  reader.Skip(2);  // SOI
+  for (;;) {
+    const uint8_t marker = NextMarker(reader);
+    if (marker == 0) FailCorrupt("the JPEG ends before its image data");
+    if (marker == kEoi) FailCorrupt("the JPEG holds no image data");
+    if (HasNoPayload(marker)) continue;
+    const size_t start = reader.position();
+    const size_t length = reader.Word();
+    if (length < 2 || length - 2 > reader.remaining()) {
+      FailCorrupt("the JPEG is cut short or damaged: the segment at byte ", start - 2, " claims ",
+                  length, " bytes, ", size - start, " are left");
+    }
+    ByteReader segment(reader.here(), length - 2);
+    if (marker == kSos) {
+      if (markers.frame_marker == 0) FailCorrupt("the JPEG has image data before a frame header");
+      markers.first_scan_components = segment.Byte();
+      markers.scan_offset = start - 2;
+      return markers;
+    }
+    if (IsFrame(marker)) ReadFrame(marker, segment, markers);
+    if (marker >= kApp0 && marker <= kApp14) ReadApplication(marker, segment, markers);
+    reader.Skip(length - 2);
+  }
+}
+
+int CountScans(const uint8_t* bytes, size_t size, size_t offset, int stop_after) noexcept {
+  int scans = 0;
+  const uint8_t* here = bytes + offset;
+  const uint8_t* end = bytes + size;
+  while (scans < stop_after && end - here >= 2) {
+    here = static_cast<const uint8_t*>(std::memchr(here, 0xFF, static_cast<size_t>(end - here)));
+    if (here == nullptr || end - here < 2) break;
+    if (here[1] == kSos) ++scans;
+    here += here[1] == 0xFF ? 1 : 2;
+  }
+  return scans;
+}
+
+JpegColor ColorOf(const JpegMarkers& markers) noexcept {
+  if (markers.component_count == 1) return JpegColor::kGray;
+  if (markers.component_count == 4) {
+    return markers.adobe_transform == 2 ? JpegColor::kYcck : JpegColor::kCmyk;
+  }
+  if (markers.has_jfif) return JpegColor::kYcbcr;
+  if (markers.adobe_transform >= 0) {
+    return markers.adobe_transform == 0 ? JpegColor::kRgb : JpegColor::kYcbcr;
+  }
+  const auto& parts = markers.components;
+  const bool named_rgb = parts[0].id == 'R' && parts[1].id == 'G' && parts[2].id == 'B';
+  return named_rgb ? JpegColor::kRgb : JpegColor::kYcbcr;
+}
+
+}  // namespace endcap

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "endcap/decode.h"
+
+namespace endcap {
+
+// The frame header (SOFn) of a JPEG and what its other segments say, as found.
+struct JpegMarkers {
+  struct Component {
+    uint8_t id = 0;
+    int horizontal_sampling = 1;
+    int vertical_sampling = 1;
+  };
+
+  uint8_t frame_marker = 0;  // 0xC0 to 0xCF
+  int precision = 0;         // bits
+  int width = 0;
+  int height = 0;
+  int component_count = 0;
+  std::array<Component, 4> components{};
+  bool has_jfif = false;
+  int adobe_transform = -1;  // -1: no Adobe segment
+  int orientation = 1;
+  int first_scan_components = 0;
+  size_t scan_offset = 0;  // of the first SOS marker
+
+  bool progressive() const noexcept { return frame_marker == 0xC2; }
+};
+
+// Walks the segments up to the first scan. Allocates nothing. Throws kCorruptImage.
+// Source: ITU-T T.81, B.1.1 and B.2.
+JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size);
+
+// Counts the scans (SOS markers) from `offset` on, and stops at `stop_after`.
+int CountScans(const uint8_t* bytes, size_t size, size_t offset, int stop_after) noexcept;
+
+// How libjpeg reads the components: by JFIF and Adobe segments first, then by component ids.
+JpegColor ColorOf(const JpegMarkers& markers) noexcept;
+
+}  // namespace endcap

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>  // jpeglib.h needs FILE
+
+namespace endcap {
+
+// One libjpeg-turbo decompression, from header to last row. Errors of the library become
+// kCorruptImage; so do its warnings that stand for lost image data, which it would conceal by
+// making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass.
+class LibjpegSession {
+ public:
+  LibjpegSession(const uint8_t* bytes, size_t size);
+  ~LibjpegSession();
+  LibjpegSession(const LibjpegSession&) = delete;
+  LibjpegSession& operator=(const LibjpegSession&) = delete;
+
+  const jpeg_decompress_struct& info() const noexcept { return info_; }
+  bool saw_adobe_marker() const noexcept { return info_.saw_Adobe_marker != 0; }
+
+  void ReadHeader();
+  // Sets output color space and DCT scale, then starts. A multi-scan file is read whole here.
+  void Start(J_COLOR_SPACE color, int scale_denominator);
+  // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
+  int ReadRows(JSAMPROW* rows, int capacity);
+
+ private:
+  struct ErrorManager {
+    jpeg_error_mgr base;
+    std::jmp_buf escape;
+    char message[JMSG_LENGTH_MAX];
+    bool data_lost;
+  };
+  struct SourceManager {
+    jpeg_source_mgr base;
+    bool past_end;
+  };
+
+  template <typename Call>
+  void Guarded(Call call);
+  void ThrowIfDataLost() const;
+
+  static void OnError(j_common_ptr info);
+  static void OnMessage(j_common_ptr info, int level);
+  static boolean OnSourceEmpty(j_decompress_ptr info);
+  static void OnSkip(j_decompress_ptr info, long count);
+
+  jpeg_decompress_struct info_{};
+  ErrorManager error_{};
+  SourceManager source_{};
+};
+
+}  // namespace endcap

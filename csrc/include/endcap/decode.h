@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "endcap/image_view.h"
+#include "endcap/row_band.h"
+
+namespace endcap {
+
+// What an encoded image may claim. All are checked on the header, before any allocation.
+struct DecodeLimits {
+  int64_t max_pixels = 89478485;  // width * height; Pillow's limit for the same purpose
+  int max_side = 65500;           // pixels
+  int64_t max_bytes = int64_t{64} << 20;
+  int max_scans = 500;  // scans of a progressive or multi-scan file
+};
+
+enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
+
+// What one pass over the markers of a JPEG tells.
+struct ImageHeader {
+  int width = 0;  // pixels as stored, before EXIF orientation
+  int height = 0;
+  int orientation = 1;  // EXIF, 1 to 8; 1 where the file has none or a damaged one
+  JpegColor color = JpegColor::kYcbcr;
+  bool progressive = false;
+  int scan_count = 1;
+
+  // Sizes after orientation: 5 to 8 swap the axes.
+  int oriented_width() const noexcept { return orientation >= 5 ? height : width; }
+  int oriented_height() const noexcept { return orientation >= 5 ? width : height; }
+};
+
+// Reads and checks the header of an encoded image; allocates nothing.
+// Throws kCorruptImage (empty, not a JPEG, damaged markers, zero size, or fewer bytes than the
+// claimed size needs at the very least), kImageLimit, kUnsupported (12 bits, arithmetic coding,
+// lossless, hierarchical, component counts other than 1, 3 and 4).
+// Source: ITU-T T.81 annex B; Exif 2.3 section 4.6.
+ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
+
+struct DecodeOptions {
+  int channels = 3;           // 3: RGB; 1: gray (the file's luma, as libjpeg-turbo gives it)
+  int scale_denominator = 1;  // 1, 2, 4 or 8: decode at this fraction by DCT scaling
+};
+
+// Width and height of the decoded image under `options`, before orientation.
+BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
+
+// Decodes with libjpeg-turbo's default pixels and hands the rows, as stored in the file, to `sink`.
+// `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in decoding,
+// without the sink's. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
+                      const DecodeOptions& options, BandSink& sink);
+
+// A whole image in memory: interleaved, rows dense.
+struct PixelBuffer {
+  BandFormat format;
+  std::vector<uint8_t> pixels;  // height * width * channels
+};
+
+// Decodes a whole image and turns it as `orientation` (1 to 8) asks. Adds the nanoseconds spent in
+// decoding to `decode_ns`. Errors as DecodeToBands.
+PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
+                           const DecodeOptions& options, int orientation, int64_t& decode_ns);
+
+// Reads the header and decodes a whole image; apply_orientation turns it upright by EXIF. Errors as
+// ReadHeader and DecodeToBands.
+PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const DecodeOptions& options,
+                   bool apply_orientation);
+
+// Turns and mirrors an image as EXIF orientation 1 to 8 asks.
+PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation);
+
+}  // namespace endcap

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+
+namespace endcap {
+
+// How a source image was placed into a tensor; one row of the `geometry` tensor, float32 [8].
+// x_source = (x_tensor - pad_x) / scale_x, then clipped to [0, image_w]; y likewise.
+struct Geometry {
+  static constexpr int kSize = 8;
+
+  float scale_x = 1.0F;  // resized width / image_w, both in whole pixels
+  float scale_y = 1.0F;
+  float pad_x = 0.0F;  // columns left of the image in the tensor; negative where it was cropped
+  float pad_y = 0.0F;
+  float image_w = 0.0F;  // source pixels, after EXIF orientation
+  float image_h = 0.0F;
+  float orientation = 1.0F;   // EXIF orientation that was applied, 1 to 8
+  float source_index = 0.0F;  // which image of its request
+
+  std::array<float, kSize> ToArray() const noexcept {
+    return {scale_x, scale_y, pad_x, pad_y, image_w, image_h, orientation, source_index};
+  }
+  static Geometry FromArray(const float* values) noexcept {
+    return {values[0], values[1], values[2], values[3], values[4], values[5], values[6], values[7]};
+  }
+};
+
+}  // namespace endcap

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "endcap/box_decode.h"
+#include "endcap/error.h"
+#include "endcap/geometry.h"
+#include "endcap/params.h"
+#include "endcap/tensor_view.h"
+#include "endcap/thread_pool.h"
+
+namespace endcap {
+
+// box_decode -> nms -> detections: everything from raw head to packed output rows.
+struct PostprocessParams {
+  HeadParams head;
+  double iou_threshold = 0.7;
+  int max_detections = 300;  // rows of the outputs
+  bool class_agnostic = false;
+};
+
+// Builds parameters from text. `head` names the family; the rest carry the names of the fields.
+// Throws kInvalidArgument for an unknown name, an unknown head or an impossible value.
+PostprocessParams ParsePostprocessParams(const ParameterList& list);
+
+// The table: name, allowed values, and the value in `params`.
+std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& params);
+
+// Throws kInvalidArgument when `params` cannot be carried out.
+void Validate(const PostprocessParams& params);
+
+// Names, dtypes and shapes of one image's outputs. Detection families: num_detections int32 [1],
+// detection_boxes [K,4], detection_scores [K], detection_classes int32 [K], detection_indices
+// int32 [K], status int32 [1], with K = max_detections. Classification: class_scores [top_k],
+// class_ids int32 [top_k], status int32 [1].
+std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
+
+struct PostprocessInput {
+  std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
+  const float* geometry = nullptr;    // 8 values; null: boxes stay in pixels of the model's input
+  int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
+};
+
+// Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is
+// null is skipped. Unused rows are 0, their index -1.
+struct PostprocessOutput {
+  std::vector<TensorView> tensors;
+};
+
+struct PostprocessItem {
+  ItemStatus status;
+  int num_detections = 0;
+  bool truncated = false;  // max_candidates cut the candidates
+};
+
+// Raw heads -> detections in source pixels. Reusable and thread-safe.
+class Postprocessor {
+ public:
+  // threads as in Preprocessor. Throws as Validate.
+  explicit Postprocessor(const PostprocessParams& params, int threads = 0);
+
+  const PostprocessParams& params() const noexcept { return params_; }
+  int threads() const noexcept { return pool_.thread_count(); }
+
+  // Processes inputs[i] into outputs[i]; a bad head gives its own item a status (and empty
+  // detections) and touches no other. Throws kInvalidArgument when the spans differ in length or an
+  // output has the wrong shape or dtype.
+  std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
+                                   std::span<const PostprocessOutput> outputs);
+
+ private:
+  PostprocessParams params_;
+  ThreadPool pool_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "endcap/decode.h"
+#include "endcap/error.h"
+#include "endcap/geometry.h"
+#include "endcap/image_view.h"
+#include "endcap/params.h"
+#include "endcap/tensor_view.h"
+#include "endcap/thread_pool.h"
+
+namespace endcap {
+
+enum class Fit : int32_t { kLetterbox, kStretch, kCenterCrop };
+enum class Interpolation : int32_t { kNearest, kBilinear, kBicubic, kArea };
+enum class Quantize : int32_t { kUint8, kNone };
+enum class PadAlign : int32_t { kCenter, kTopLeft };
+enum class Color : int32_t { kRgb, kBgr, kGray };
+enum class Layout : int32_t { kNchw, kNhwc };
+enum class ExifPolicy : int32_t { kApply, kIgnore };
+enum class DecodeMode : int32_t { kExact, kFast };
+enum class JpegDecoder : int32_t { kAuto, kCpu, kHybrid, kNvjpeg };
+enum class OnError : int32_t { kError, kBlank };
+
+// Everything that decides what a tensor holds. The defaults here are the only place where defaults
+// live; docs/parameters and the README of csrc/ say what each means.
+struct PreprocessParams {
+  int height = 640;  // `size`
+  int width = 640;
+  Fit fit = Fit::kLetterbox;
+  int resize_shorter = 256;  // pixels; center_crop only
+  Interpolation interpolation = Interpolation::kBilinear;
+  bool antialias = false;
+  Quantize quantize = Quantize::kUint8;
+  int pad_value = 114;  // 0 to 255, before normalisation
+  PadAlign pad_align = PadAlign::kCenter;
+  bool upscale = true;
+  Color color = Color::kRgb;
+  Layout layout = Layout::kNchw;
+  DType dtype = DType::kFloat32;
+  // y = (x * scale - mean) / std. Without a scale: 1 for uint8, 1/255 for the other dtypes.
+  std::optional<double> scale;
+  std::array<double, 3> mean{0.0, 0.0, 0.0};  // per output channel
+  std::array<double, 3> std{1.0, 1.0, 1.0};
+  ExifPolicy exif = ExifPolicy::kApply;
+  DecodeMode decode = DecodeMode::kExact;
+  JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
+  DecodeLimits limits;
+  OnError on_error = OnError::kError;
+
+  double ResolvedScale() const noexcept {
+    return scale.value_or(dtype == DType::kUint8 ? 1.0 : 1.0 / 255.0);
+  }
+  int channels() const noexcept { return color == Color::kGray ? 1 : 3; }
+};
+
+// Names of the presets: recipes of whole training pipelines.
+std::span<const std::string_view> PresetNames() noexcept;
+
+// The parameters of a preset; every field is the preset's own. Throws kInvalidArgument.
+PreprocessParams Preset(std::string_view name);
+
+// Builds parameters from text. A `preset` entry applies first, wherever it stands; the others
+// override it. Throws kInvalidArgument for an unknown name or an impossible value, kUnsupported for
+// what this build cannot do. The result is valid.
+PreprocessParams ParsePreprocessParams(const ParameterList& list);
+
+// The table: name, allowed values, and the value in `params`.
+std::vector<ParameterInfo> DescribePreprocessParams(const PreprocessParams& params);
+
+// Throws kInvalidArgument or kUnsupported when `params` cannot be carried out.
+void Validate(const PreprocessParams& params);
+
+// Names, dtypes and shapes of one image's outputs: images, geometry [8], status [1].
+std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params);
+
+// Where the results of one image go. All are written, also when the image fails: then the tensor
+// is zeros and the geometry that of an unscaled 0x0 image.
+struct PreprocessOutput {
+  TensorView image;           // shape and dtype as PreprocessOutputs says
+  float* geometry = nullptr;  // 8 values; may be null
+  int32_t* status = nullptr;  // one value, an ErrorCode; may be null
+  int source_index = 0;       // copied into the geometry
+};
+
+// What one image came to.
+struct PreprocessItem {
+  ItemStatus status;
+  int64_t decode_ns = 0;  // time spent in the JPEG decoder
+};
+
+// Encoded or decoded images -> tensors. Reusable and thread-safe.
+class Preprocessor {
+ public:
+  // threads: images worked on at the same time in one Run; 0 takes all CPUs. Throws as Validate.
+  explicit Preprocessor(const PreprocessParams& params, int threads = 0);
+
+  const PreprocessParams& params() const noexcept { return params_; }
+  int threads() const noexcept { return pool_.thread_count(); }
+
+  // Processes images[i] into outputs[i]. A bad image gives its own item a status and touches no
+  // other; results do not depend on the batch or the thread count. Throws kInvalidArgument when the
+  // spans differ in length or an output does not have the right shape and dtype, before any work.
+  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
+                                  std::span<const PreprocessOutput> outputs);
+
+ private:
+  PreprocessParams params_;
+  ThreadPool pool_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace endcap {
+
+// A fixed number of threads for work on the items of a batch. Several callers may use one pool at
+// the same time.
+class ThreadPool {
+ public:
+  // thread_count: threads that work on one ParallelFor, the caller's included; 0 takes the number
+  // of CPUs this process may run on. Throws kInvalidArgument below 0 and above 1024.
+  explicit ThreadPool(int thread_count = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int thread_count() const noexcept { return thread_count_; }
+
+  // Calls body(0) .. body(count - 1), each once, and returns when all are done. The order is not
+  // defined. body must not throw and must not call ParallelFor on the same pool.
+  void ParallelFor(int count, const std::function<void(int)>& body);
+
+ private:
+  struct State;
+  int thread_count_;
+  std::unique_ptr<State> state_;
+};
+
+// CPUs this process may run on, at least 1.
+int AvailableCpuCount() noexcept;
+
+}  // namespace endcap

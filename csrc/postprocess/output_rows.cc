@@ -1,0 +1,93 @@
+#include "postprocess/output_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fail.h"
+#include "postprocess/map_box.h"
+
+namespace endcap {
+namespace {
+
+// Positions in the list of a detection family; WriteStatus takes the last of any list.
+enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
+// Positions in the list of classification.
+enum ClassificationOutput : size_t { kClassScores, kClassIds };
+
+template <typename T>
+T* Data(const PostprocessOutput& output, size_t position) {
+  return static_cast<T*>(output.tensors[position].data);
+}
+
+void FillIndices(const PostprocessOutput& output, size_t position) {
+  const TensorView& view = output.tensors[position];
+  if (view.data != nullptr) std::fill_n(static_cast<int32_t*>(view.data), view.size(), -1);
+}
+
+}  // namespace
+
+void CheckOutputs(const PostprocessParams& params, const PostprocessOutput& output, size_t item) {
+  const auto specs = PostprocessOutputs(params);
+  if (output.tensors.size() != specs.size()) {
+    FailArgument("item ", item, " has ", output.tensors.size(), " output views: it needs ",
+                 specs.size());
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const TensorView& view = output.tensors[i];
+    if (view.data == nullptr) continue;
+    const TensorSpec& spec = specs[i];
+    const bool same_shape =
+        view.rank == spec.rank &&
+        std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
+    if (!same_shape || view.dtype != spec.dtype || view.device != Device::kCpu) {
+      FailArgument("output ", spec.name, " of item ", item,
+                   " has a wrong shape, dtype or device: ", "it is ", DTypeName(spec.dtype), " of ",
+                   spec.shape[0], " rows in CPU memory");
+    }
+  }
+}
+
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output) {
+  for (const TensorView& view : output.tensors) {
+    if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
+  }
+  const bool classifies = params.head.family == HeadFamily::kClassification;
+  FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});
+}
+
+void WriteStatus(const PostprocessOutput& output, int32_t status) {
+  auto* value = static_cast<int32_t*>(output.tensors.back().data);
+  if (value != nullptr) *value = status;
+}
+
+int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
+                    std::span<const int64_t> kept, const Geometry* geometry,
+                    const PostprocessOutput& output) {
+  const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
+  auto* boxes = Data<float>(output, kBoxes);
+  auto* scores = Data<float>(output, kScores);
+  auto* classes = Data<int32_t>(output, kClasses);
+  auto* indices = Data<int32_t>(output, kIndices);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto from = static_cast<size_t>(kept[row]);
+    const float* box = candidates.boxes_xyxy.data() + 4 * from;
+    if (boxes != nullptr && geometry != nullptr) MapBox(*geometry, box, boxes + 4 * row);
+    if (boxes != nullptr && geometry == nullptr) std::copy_n(box, 4, boxes + 4 * row);
+    if (scores != nullptr) scores[row] = candidates.scores[from];
+    if (classes != nullptr) classes[row] = candidates.class_ids[from];
+    if (indices != nullptr) indices[row] = candidates.indices[from];
+  }
+  if (auto* count = Data<int32_t>(output, kNum)) *count = static_cast<int32_t>(rows);
+  return static_cast<int>(rows);
+}
+
+void WriteClasses(const ClassScores& classes, const PostprocessOutput& output) {
+  if (auto* scores = Data<float>(output, kClassScores)) {
+    std::copy(classes.scores.begin(), classes.scores.end(), scores);
+  }
+  if (auto* ids = Data<int32_t>(output, kClassIds)) {
+    std::copy(classes.class_ids.begin(), classes.class_ids.end(), ids);
+  }
+}
+
+}  // namespace endcap

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "endcap/box_decode.h"
+#include "endcap/postprocess.h"
+
+namespace endcap {
+
+// Throws kInvalidArgument when a view's dtype or shape is not what PostprocessOutputs says.
+void CheckOutputs(const PostprocessParams& params, const PostprocessOutput& output, size_t item);
+
+// Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);
+
+// The last element of every output list: the item's status.
+void WriteStatus(const PostprocessOutput& output, int32_t status);
+
+// Writes the candidates `kept`, best first, with their boxes mapped by `geometry` (null: as they
+// are). The rows beyond must have been emptied. Returns how many were written.
+int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
+                    std::span<const int64_t> kept, const Geometry* geometry,
+                    const PostprocessOutput& output);
+
+void WriteClasses(const ClassScores& classes, const PostprocessOutput& output);
+
+}  // namespace endcap

@@ -1,0 +1,77 @@
+#include "common/param_table.h"
+#include "endcap/postprocess.h"
+
+namespace endcap {
+namespace {
+
+constexpr int kMaxClasses = 1000000;
+constexpr int kMaxCandidates = 10000000;
+constexpr int kMaxDetections = 100000;
+constexpr int kMaxInputSide = 65535;
+
+using Names = std::string_view;
+constexpr Names kFamilies[] = {"yolov5", "yolov8", "end2end", "efficient_nms", "classification"};
+constexpr Names kBoxFormats[] = {"default", "xyxy", "cxcywh"};
+constexpr Names kBoxUnits[] = {"pixel", "normalized"};
+constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
+
+using Params = PostprocessParams;
+
+// The parameter table, in the order in which people are shown it.
+#define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
+const ParamTable<Params>& Table() {
+  static const ParamTable<Params> table = {
+      EnumField<Params>("head", kFamilies, FIELD(head.family)),
+      IntegerField<Params>("num_classes", 1, kMaxClasses, FIELD(head.num_classes)),
+      NumberField<Params>("score_threshold", 0.0, 1.0, FIELD(head.score_threshold)),
+      NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold)),
+      IntegerField<Params>("max_candidates", 1, kMaxCandidates, FIELD(head.max_candidates)),
+      IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections)),
+      BoolField<Params>("multi_label", FIELD(head.multi_label)),
+      BoolField<Params>("class_agnostic", FIELD(class_agnostic)),
+      EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format)),
+      EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit)),
+      SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
+                        FIELD(head.input_width)),
+      EnumField<Params>("activation", kActivations, FIELD(head.activation)),
+      IntegerField<Params>("top_k", 1, kMaxClasses, FIELD(head.top_k)),
+  };
+  return table;
+}
+#undef FIELD
+
+}  // namespace
+
+PostprocessParams ParsePostprocessParams(const ParameterList& list) {
+  PostprocessParams params;
+  for (const auto& [name, text] : list) SetParam(Table(), "postprocess", params, name, text);
+  Validate(params);
+  return params;
+}
+
+std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& params) {
+  return DescribeParams(Table(), params);
+}
+
+void Validate(const PostprocessParams& params) {
+  const HeadParams& head = params.head;
+  const bool classifies = head.family == HeadFamily::kClassification;
+  if (classifies && head.top_k > head.num_classes) {
+    FailArgument("top_k is ", head.top_k, " with num_classes ", head.num_classes,
+                 ": give at most num_classes");
+  }
+  if (!classifies && head.activation == Activation::kSoftmax) {
+    FailArgument("activation is softmax with head ", HeadFamilyName(head.family),
+                 ": give none or sigmoid");
+  }
+  if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
+      head.top_k < 1) {
+    FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");
+  }
+  const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };
+  if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold)) {
+    FailArgument("score_threshold and iou_threshold must be from 0 to 1");
+  }
+}
+
+}  // namespace endcap

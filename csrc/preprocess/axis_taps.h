@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "endcap/preprocess.h"
+
+namespace endcap {
+
+// The arithmetic of a resize.
+enum class ResizeArithmetic {
+  kOpencv8,  // 8-bit, two taps, 11-bit weights: OpenCV's INTER_LINEAR
+  kPillow8,  // 8-bit, any taps, 22-bit weights, 8 bits between the passes: Pillow's resize
+  kFloat     // float32 throughout
+};
+
+ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept;
+
+// Which source samples make each output sample along one axis, and with which weight. Output i has
+// `taps` entries from i * taps on; entries that are not needed repeat the last index with weight 0.
+// Indices never decrease, neither within an output nor from one output's first to the next's.
+struct AxisTaps {
+  int taps = 0;
+  std::vector<int> index;
+  std::vector<int32_t> fixed_weight;  // kOpencv8 and kPillow8
+  std::vector<float> float_weight;    // kFloat
+
+  int size() const noexcept { return static_cast<int>(index.size()) / taps; }
+  int First(int output) const noexcept { return index[Offset(output)]; }
+  int Last(int output) const noexcept { return index[Offset(output + 1) - 1]; }
+  size_t Offset(int output) const noexcept {
+    return static_cast<size_t>(output) * static_cast<size_t>(taps);
+  }
+};
+
+// One axis of a resize from source_size to resized_size samples; outputs [begin, begin + count) of
+// it. `rows` is true for the vertical axis, whose border OpenCV treats in another way.
+struct AxisRequest {
+  int source_size = 0;
+  int resized_size = 0;
+  int begin = 0;
+  int count = 0;
+  bool rows = false;
+};
+
+// Half-pixel centres: output i lies at (i + 0.5) * source_size / resized_size - 0.5.
+AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request);
+
+}  // namespace endcap

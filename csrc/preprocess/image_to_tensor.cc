@@ -1,0 +1,83 @@
+#include "preprocess/image_to_tensor.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "common/path_select.h"
+#include "preprocess/band_resizer.h"
+#include "preprocess/pixel_source.h"
+#include "preprocess/placement.h"
+#include "preprocess/row_filter.h"
+#include "preprocess/row_writer.h"
+
+namespace endcap {
+namespace {
+
+std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Placement& placement,
+                                      RowWriter& writer) {
+  switch (ArithmeticOf(params)) {
+    case ResizeArithmetic::kOpencv8:
+      return std::make_unique<BandResizer<Opencv8Scalar>>(params, placement, writer);
+    case ResizeArithmetic::kPillow8:
+      return std::make_unique<BandResizer<Pillow8Scalar>>(params, placement, writer);
+    case ResizeArithmetic::kFloat:
+      break;
+  }
+  return std::make_unique<BandResizer<FloatScalar>>(params, placement, writer);
+}
+
+// Streams a file into the resizer; one that has to be turned is decoded whole first, because its
+// rows are columns of the result.
+int64_t FileToBands(const ImageView& image, const ImageHeader& header, const DecodeOptions& options,
+                    int orientation, BandSink& sink) {
+  if (orientation == 1) return DecodeToBands(image, header, options, sink);
+  int64_t decode_ns = 0;
+  const PixelBuffer upright = DecodeOriented(image, header, options, orientation, decode_ns);
+  const BandFormat& format = upright.format;
+  sink.Begin(format);
+  sink.Consume(
+      {upright.pixels.data(), ptrdiff_t{format.width} * format.channels, 0, format.height});
+  return decode_ns;
+}
+
+}  // namespace
+
+int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
+                      const PreprocessOutput& output) {
+  SelectPath(Stage::kPreprocess);
+  const bool encoded = image.format == PixelFormat::kEncoded;
+  ImageHeader header;
+  if (encoded) {
+    header = ReadHeader(image, params.limits);
+  } else {
+    CheckPixels(image, params.limits);
+    header.width = image.width;
+    header.height = image.height;
+  }
+  if (params.exif == ExifPolicy::kIgnore) header.orientation = 1;
+  const int image_w = header.oriented_width();
+  const int image_h = header.oriented_height();
+
+  const Placement placement = Place(params, image_w, image_h);
+  const auto writer = MakeRowWriter(params, placement, output.image);
+  const auto resizer = MakeResizer(params, placement, *writer);
+  int64_t decode_ns = 0;
+  if (encoded) {
+    const DecodeOptions options{params.channels(),
+                                DecodeScale(params, placement, image_w, image_h)};
+    decode_ns = FileToBands(image, header, options, header.orientation, *resizer);
+  } else {
+    PixelsToBands(image, params.channels(), *resizer);
+  }
+  writer->WritePadding();
+
+  if (output.geometry != nullptr) {
+    const auto values =
+        MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index)
+            .ToArray();
+    std::copy(values.begin(), values.end(), output.geometry);
+  }
+  return decode_ns;
+}
+
+}  // namespace endcap

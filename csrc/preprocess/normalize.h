@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "common/half.h"
+#include "common/host_device.h"
+
+namespace endcap {
+
+// A binary16 number as stored.
+struct Half {
+  uint16_t bits;
+};
+
+// y = (x * scale - mean) / std for one channel.
+struct ChannelNormalize {
+  double scale = 1.0;
+  double mean = 0.0;
+  double std = 1.0;
+
+  // For the 256 values of 8-bit pixels: in double, so that one rounding is left.
+  double Exact(int pixel) const { return (pixel * scale - mean) / std; }
+  // For pixels that are not quantized: float32 step by step.
+  float Single(float pixel) const {
+    return (pixel * static_cast<float>(scale) - static_cast<float>(mean)) / static_cast<float>(std);
+  }
+};
+
+// Stores a number as T: integers round half to even and saturate; NaN cannot occur.
+template <typename T, typename Real>
+inline T StoreAs(Real value) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return Half{FloatToHalf(static_cast<float>(value))};
+  } else if constexpr (std::is_integral_v<T>) {
+    const Real low = std::numeric_limits<T>::min();
+    const Real high = std::numeric_limits<T>::max();
+    const Real rounded = std::nearbyint(value);
+    return static_cast<T>(rounded < low ? low : (rounded > high ? high : rounded));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+}  // namespace endcap

@@ -1,0 +1,88 @@
+#include "preprocess/placement.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace endcap {
+namespace {
+
+// std::nearbyint rounds half to even, as Python's round does.
+int RoundHalfEven(double value) { return static_cast<int>(std::nearbyint(value)); }
+
+Placement PlaceLetterbox(const PreprocessParams& params, int image_w, int image_h) {
+  double ratio = std::min(static_cast<double>(params.height) / image_h,
+                          static_cast<double>(params.width) / image_w);
+  if (!params.upscale) ratio = std::min(ratio, 1.0);
+  Placement place;
+  place.resized_w = std::clamp(RoundHalfEven(image_w * ratio), 1, params.width);
+  place.resized_h = std::clamp(RoundHalfEven(image_h * ratio), 1, params.height);
+  place.visible_w = place.resized_w;
+  place.visible_h = place.resized_h;
+  if (params.pad_align == PadAlign::kCenter) {
+    // An odd pixel of padding goes to the right and to the bottom.
+    place.out_x = (params.width - place.resized_w) / 2;
+    place.out_y = (params.height - place.resized_h) / 2;
+  }
+  return place;
+}
+
+Placement PlaceCenterCrop(const PreprocessParams& params, int image_w, int image_h) {
+  const int64_t shorter = params.resize_shorter;
+  Placement place;
+  if (image_w <= image_h) {
+    place.resized_w = params.resize_shorter;
+    place.resized_h = static_cast<int>(shorter * image_h / image_w);
+  } else {
+    place.resized_h = params.resize_shorter;
+    place.resized_w = static_cast<int>(shorter * image_w / image_h);
+  }
+  place.crop_x = RoundHalfEven((place.resized_w - params.width) / 2.0);
+  place.crop_y = RoundHalfEven((place.resized_h - params.height) / 2.0);
+  place.visible_w = params.width;
+  place.visible_h = params.height;
+  return place;
+}
+
+}  // namespace
+
+Placement Place(const PreprocessParams& params, int image_w, int image_h) {
+  switch (params.fit) {
+    case Fit::kLetterbox:
+      return PlaceLetterbox(params, image_w, image_h);
+    case Fit::kCenterCrop:
+      return PlaceCenterCrop(params, image_w, image_h);
+    case Fit::kStretch:
+      break;
+  }
+  Placement place;
+  place.resized_w = place.visible_w = params.width;
+  place.resized_h = place.visible_h = params.height;
+  return place;
+}
+
+Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int orientation,
+                      int source_index) noexcept {
+  Geometry geometry;
+  geometry.scale_x = static_cast<float>(static_cast<double>(placement.resized_w) / image_w);
+  geometry.scale_y = static_cast<float>(static_cast<double>(placement.resized_h) / image_h);
+  geometry.pad_x = static_cast<float>(placement.out_x - placement.crop_x);
+  geometry.pad_y = static_cast<float>(placement.out_y - placement.crop_y);
+  geometry.image_w = static_cast<float>(image_w);
+  geometry.image_h = static_cast<float>(image_h);
+  geometry.orientation = static_cast<float>(orientation);
+  geometry.source_index = static_cast<float>(source_index);
+  return geometry;
+}
+
+int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,
+                int image_h) noexcept {
+  if (params.decode == DecodeMode::kExact) return 1;
+  for (const int scale : {8, 4, 2}) {
+    const bool wide_enough = (image_w + scale - 1) / scale >= placement.resized_w;
+    const bool high_enough = (image_h + scale - 1) / scale >= placement.resized_h;
+    if (wide_enough && high_enough) return scale;
+  }
+  return 1;
+}
+
+}  // namespace endcap

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "endcap/geometry.h"
+#include "endcap/preprocess.h"
+
+namespace endcap {
+
+// Where an image goes: it is resized to resized_w x resized_h; of that, the window that starts at
+// (crop_x, crop_y) and has visible_w x visible_h pixels lands in the tensor at (out_x, out_y).
+struct Placement {
+  int resized_w = 0;
+  int resized_h = 0;
+  int crop_x = 0;
+  int crop_y = 0;
+  int out_x = 0;
+  int out_y = 0;
+  int visible_w = 0;
+  int visible_h = 0;
+};
+
+// Places an upright image of image_w x image_h pixels. letterbox as ultralytics' LetterBox with
+// auto=False; center_crop as torchvision's Resize(int) and CenterCrop.
+Placement Place(const PreprocessParams& params, int image_w, int image_h);
+
+Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int orientation,
+                      int source_index) noexcept;
+
+// The DCT scale (1, 2, 4 or 8) of `decode: fast`: the smallest decoded size that is not below the
+// resized one. 1 for `decode: exact`.
+int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,
+                int image_h) noexcept;
+
+}  // namespace endcap

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "preprocess/axis_taps.h"
+
+namespace endcap {
+
+// The inner loops of a resize in one arithmetic. Rows are interleaved. `Intermediate` is what lies
+// between the horizontal and the vertical pass, `Output` what comes out.
+//
+//   Horizontal: source row -> columns.size() * channels intermediates
+//   Vertical:   `rows`, one intermediate row for each tap of `output` -> `samples` outputs
+
+struct Opencv8Scalar {
+  using Intermediate = int32_t;
+  using Output = uint8_t;
+  static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
+                         Intermediate* out);
+  static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                       int samples, Output* out);
+};
+
+struct Pillow8Scalar {
+  using Intermediate = uint8_t;
+  using Output = uint8_t;
+  static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
+                         Intermediate* out);
+  static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                       int samples, Output* out);
+};
+
+struct FloatScalar {
+  using Intermediate = float;
+  using Output = float;
+  static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
+                         Intermediate* out);
+  static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                       int samples, Output* out);
+};
+
+}  // namespace endcap

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "endcap/preprocess.h"
+#include "preprocess/placement.h"
+
+namespace endcap {
+
+// Turns finished rows into tensor elements: channel order, normalisation, dtype and layout, and the
+// padding around the image.
+class RowWriter {
+ public:
+  virtual ~RowWriter() = default;
+  // Row `y` of the visible window, interleaved RGB or gray, visible_w pixels.
+  virtual void WriteRow(int y, const uint8_t* row) = 0;
+  virtual void WriteRow(int y, const float* row) = 0;
+  // Fills what lies outside the visible window with the normalised pad_value.
+  virtual void WritePadding() = 0;
+};
+
+// `tensor` and `placement` must outlive the writer.
+std::unique_ptr<RowWriter> MakeRowWriter(const PreprocessParams& params, const Placement& placement,
+                                         const TensorView& tensor);
+
+}  // namespace endcap

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+// One function per file bind_*.cc.
+void BindErrors(pybind11::module_& module);
+void BindImplementations(pybind11::module_& module);
+void BindDecode(pybind11::module_& module);
+void BindPreprocess(pybind11::module_& module);
+void BindBoxDecode(pybind11::module_& module);
+void BindNms(pybind11::module_& module);
+void BindPostprocess(pybind11::module_& module);

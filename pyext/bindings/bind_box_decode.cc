@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "endcap/box_decode.h"
+#include "endcap/postprocess.h"
+
+namespace py = pybind11;
+
+namespace endcap::python {
+namespace {
+
+template <typename T>
+py::array_t<T> ToArray(const std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
+}
+
+// (boxes [N,4], scores [N], class_ids [N], indices [N], truncated); tensors have a batch of 1.
+py::tuple BoxDecodeOne(const ParameterList& parameters, const std::vector<py::array>& tensors) {
+  const PostprocessParams params = ParsePostprocessParams(parameters);
+  std::vector<ConstTensorView> views;
+  for (const py::array& tensor : tensors) views.push_back(ItemView(tensor, 0));
+  Candidates candidates;
+  {
+    const py::gil_scoped_release release;
+    BoxDecode(params.head, views, candidates);
+  }
+  const auto count = static_cast<py::ssize_t>(candidates.size());
+  py::array_t<float> boxes({count, py::ssize_t{4}});
+  std::copy(candidates.boxes_xyxy.begin(), candidates.boxes_xyxy.end(), boxes.mutable_data());
+  return py::make_tuple(boxes, ToArray(candidates.scores), ToArray(candidates.class_ids),
+                        ToArray(candidates.indices), candidates.truncated);
+}
+
+}  // namespace
+}  // namespace endcap::python
+
+void BindBoxDecode(py::module_& module) {
+  module.def("box_decode", endcap::python::BoxDecodeOne, py::arg("parameters"), py::arg("tensors"));
+}

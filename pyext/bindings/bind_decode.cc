@@ -1,0 +1,29 @@
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "endcap/decode.h"
+#include "endcap/preprocess.h"
+
+namespace py = pybind11;
+
+void BindDecode(py::module_& module) {
+  // Only exif and the limits of `parameters` matter here.
+  module.def(
+      "decode",
+      [](const py::list& image, const endcap::ParameterList& parameters) {
+        const auto params = endcap::ParsePreprocessParams(parameters);
+        const endcap::python::BorrowedImages borrowed(image, endcap::PixelFormat::kRgb);
+        const bool upright = params.exif == endcap::ExifPolicy::kApply;
+        auto result = std::make_unique<endcap::PixelBuffer>();
+        {
+          const py::gil_scoped_release release;
+          *result = endcap::Decode(borrowed.views()[0], params.limits, {}, upright);
+        }
+        const endcap::BandFormat format = result->format;
+        const uint8_t* data = result->pixels.data();
+        const py::capsule owner(result.release(), [](void* buffer) {
+          delete static_cast<endcap::PixelBuffer*>(buffer);
+        });
+        return py::array_t<uint8_t>({format.height, format.width, format.channels}, data, owner);
+      },
+      py::arg("image"), py::arg("parameters"));
+}

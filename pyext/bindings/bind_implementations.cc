@@ -1,0 +1,26 @@
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bindings/bind.h"
+#include "endcap/implementation.h"
+
+namespace py = pybind11;
+
+void BindImplementations(py::module_& module) {
+  // (name, stage, path, available, reason, ran_last)
+  using Row = std::tuple<std::string, std::string, std::string, bool, std::string, bool>;
+  module.def("implementations", [] {
+    std::vector<Row> rows;
+    for (const endcap::Implementation& entry : endcap::Implementations()) {
+      rows.emplace_back(entry.name, endcap::StageName(entry.stage), endcap::PathName(entry.path),
+                        entry.available, entry.reason, entry.ran_last);
+    }
+    return rows;
+  });
+  module.def(
+      "force_implementation", [](const std::string& path) { endcap::ForceImplementation(path); },
+      py::arg("path"));
+}

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "endcap/error.h"
+#include "endcap/image_view.h"
+#include "endcap/params.h"
+#include "endcap/tensor_view.h"
+
+namespace endcap::python {
+
+namespace py = pybind11;
+
+// Images that Python owns, seen as views; the buffers are held until this goes.
+class BorrowedImages {
+ public:
+  // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`.
+  BorrowedImages(const py::list& images, PixelFormat format);
+  std::span<const ImageView> views() const noexcept { return views_; }
+
+ private:
+  std::vector<py::buffer_info> buffers_;
+  std::vector<ImageView> views_;
+};
+
+PixelFormat ReadPixelFormat(const std::string& name);
+
+// The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
+// the shape without it.
+ConstTensorView ItemView(const py::array& array, py::ssize_t item);
+TensorView MutableItemView(py::array& array, py::ssize_t item);
+
+// (name, dtype, shape) of every tensor; -1 where a dimension is known only at run time.
+using SpecTuple = std::tuple<std::string, std::string, std::vector<int64_t>>;
+std::vector<SpecTuple> SpecTuples(const std::vector<TensorSpec>& specs);
+
+// (name, allowed, value) of every parameter.
+using ParameterTuple = std::tuple<std::string, std::string, std::string>;
+std::vector<ParameterTuple> ParameterTuples(const std::vector<ParameterInfo>& table);
+
+}  // namespace endcap::python

@@ -1,0 +1,48 @@
+"""Pre- and postprocessing for vision models: raw JPEG bytes in, detections out."""
+
+from endcap._version import __version__
+from endcap.box_decode import Candidates, box_decode
+from endcap.decode import decode
+from endcap.detections import Classification, Detections, ImageDetections
+from endcap.errors import (
+    CorruptImageError,
+    CudaError,
+    EndcapError,
+    ImageLimitError,
+    InvalidArgumentError,
+    OutOfMemoryError,
+    Status,
+    UnsupportedError,
+)
+from endcap.implementations import Implementation, force_implementation, implementations
+from endcap.nms import batched_nms, nms
+from endcap.postprocess import Postprocessor
+from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
+
+__all__ = [
+    "Candidates",
+    "Classification",
+    "CorruptImageError",
+    "CudaError",
+    "Detections",
+    "EndcapError",
+    "ImageDetections",
+    "ImageLimitError",
+    "Implementation",
+    "InvalidArgumentError",
+    "OutOfMemoryError",
+    "Postprocessor",
+    "PreprocessResult",
+    "Preprocessor",
+    "Status",
+    "UnsupportedError",
+    "__version__",
+    "batched_nms",
+    "box_decode",
+    "decode",
+    "force_implementation",
+    "implementations",
+    "nms",
+    "preprocess",
+    "presets",
+]

@@ -1,0 +1,63 @@
+"""What may be given as an image, brought to buffers that the core can read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.errors import InvalidArgumentError
+
+# A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
+# [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ count as arrays.
+Image: TypeAlias = Any
+ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
+
+
+def is_single_image(images: Image | Sequence[Image]) -> bool:
+    """Tell one image from a sequence of images."""
+    return not isinstance(images, (list, tuple))
+
+
+def to_buffer(image: Image) -> ImageBuffer:
+    """Return a buffer of uint8 over the image's own memory where its layout allows.
+
+    Rows may lie apart (strides are honoured); pixels that are not contiguous within a row are
+    copied. Raises InvalidArgumentError for anything that is not an image.
+    """
+    if isinstance(image, (bytes, bytearray)):
+        return image
+    if isinstance(image, memoryview):
+        return image if image.format == "B" and image.contiguous else image.tobytes()
+    if isinstance(image, (str, os.PathLike)):
+        raise InvalidArgumentError(
+            f"an image is the path {os.fspath(image)!r}: give the bytes, for example "
+            "pathlib.Path(...).read_bytes()"
+        )
+    array: npt.NDArray[Any] = image if isinstance(image, np.ndarray) else _from_dlpack(image)
+    if array.dtype != np.uint8:
+        raise InvalidArgumentError(f"an image has dtype {array.dtype}: give uint8")
+    if array.ndim in (2, 3) and _rows_contiguous(array):
+        return array
+    return np.ascontiguousarray(array)
+
+
+def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:
+    channels = image.shape[2] if image.ndim == 3 else 1
+    pixels = image.shape[1] <= 1 or image.strides[1] == channels
+    return pixels and (channels == 1 or image.strides[-1] == 1)
+
+
+def _from_dlpack(image: Image) -> npt.NDArray[np.uint8]:
+    if not hasattr(image, "__dlpack__"):
+        raise InvalidArgumentError(
+            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3]"
+        )
+    try:
+        array: npt.NDArray[np.uint8] = np.from_dlpack(image)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(f"an image could not be read through DLPack: {error}") from error
+    return array

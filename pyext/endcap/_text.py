@@ -1,0 +1,25 @@
+"""Parameters as text, the form in which the core reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Parameters = list[tuple[str, str]]
+
+
+def to_text(value: object) -> str:
+    """Write one parameter value: numbers, booleans, names, and sequences of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Iterable):
+        return ",".join(to_text(part) for part in value)
+    if isinstance(value, float):
+        return repr(float(value))
+    return str(value)
+
+
+def to_parameters(fields: Mapping[str, object]) -> Parameters:
+    """Write keyword arguments; those that are None are left to the preset or the default."""
+    return [(name, to_text(value)) for name, value in fields.items() if value is not None]

@@ -1,0 +1,53 @@
+"""Raw heads to candidates, the stage before suppression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._head import Head, to_batched
+from endcap._text import to_parameters
+from endcap.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """N boxes over the score threshold, best first; equal scores by lower index, then class.
+
+    Attributes:
+        boxes: float32 [N, 4], x1, y1, x2, y2 in pixels of the model's input.
+        scores: float32 [N].
+        class_ids: int32 [N].
+        indices: int32 [N], the anchor, query or row that each box came from.
+        truncated: more than ``max_candidates`` were over the threshold.
+    """
+
+    boxes: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    truncated: bool
+
+
+def box_decode(head: Head, *, family: str = "yolov8", **fields: object) -> Candidates:
+    """Read one image's raw head.
+
+    Args:
+        head: ``yolov5`` [A, 5+C], ``yolov8`` [4+C, A], ``end2end`` [K, 6]; for ``efficient_nms``
+            a mapping with num_detections, boxes, scores and classes. float32 or float16.
+        family: the head family.
+        fields: num_classes, score_threshold, max_candidates, multi_label, box_format, box_unit,
+            activation, input_size; as in Postprocessor.
+
+    Raises:
+        InvalidArgumentError: a shape, dtype or value that does not fit; NaN.
+    """
+    parameters = to_parameters({"head": family, **fields})
+    specs = _core.Postprocessor(parameters, 1).inputs
+    tensors, batched = to_batched(head, specs)
+    if batched:
+        raise InvalidArgumentError("the head has a batch dimension: give one image's")
+    return Candidates(*_core.box_decode(parameters, tensors))

@@ -1,0 +1,56 @@
+"""Encoded bytes to pixels."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._images import Image, to_buffer
+from endcap._text import to_parameters
+from endcap.errors import InvalidArgumentError
+
+
+def decode(
+    image: Image,
+    *,
+    exif: str | None = None,
+    max_pixels: int | None = None,
+    max_side: int | None = None,
+    max_bytes: int | None = None,
+    max_scans: int | None = None,
+) -> npt.NDArray[np.uint8]:
+    """Decode a JPEG to RGB with libjpeg-turbo's default pixels.
+
+    Args:
+        image: encoded bytes: bytes-like, or a 1-D uint8 array.
+        exif: ``apply`` (default) turns the image upright by its EXIF orientation, ``ignore``
+            leaves it as stored.
+        max_pixels: most pixels the header may claim (89478485); checked before any allocation,
+            as are the next three.
+        max_side: most pixels a side (65500).
+        max_bytes: most bytes of file (64 MiB).
+        max_scans: most scans of a progressive file (500).
+
+    Returns:
+        uint8 [H, W, 3], RGB.
+
+    Raises:
+        CorruptImageError: not a JPEG, truncated or damaged.
+        ImageLimitError: beyond one of the limits.
+        UnsupportedError: a kind of JPEG that is not decoded (12 bits, lossless, arithmetic coding).
+        InvalidArgumentError: not encoded bytes.
+    """
+    buffer = to_buffer(image)
+    if getattr(buffer, "ndim", 1) != 1:
+        raise InvalidArgumentError("the image holds pixels already: give encoded bytes")
+    fields = to_parameters(
+        {
+            "exif": exif,
+            "max_pixels": max_pixels,
+            "max_side": max_side,
+            "max_bytes": max_bytes,
+            "max_scans": max_scans,
+        }
+    )
+    return _core.decode([buffer], fields)

@@ -1,0 +1,122 @@
+"""What comes out at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class ImageDetections:
+    """The detections of one image, N rows, best score first.
+
+    Attributes:
+        boxes: float32 [N, 4], x1, y1, x2, y2 in pixels of the source image.
+        scores: float32 [N].
+        class_ids: int32 [N].
+        indices: int32 [N], the anchor that each box came from.
+        status: ``endcap.Status`` of the image.
+    """
+
+    boxes: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    status: int = 0
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def to_supervision(self) -> Any:
+        """Return a ``supervision.Detections``.
+
+        Raises:
+            UnsupportedError: supervision is not installed.
+        """
+        try:
+            import supervision
+        except ImportError as error:
+            raise UnsupportedError(
+                "to_supervision() needs the package supervision: pip install supervision"
+            ) from error
+        return supervision.Detections(
+            xyxy=self.boxes, confidence=self.scores, class_id=self.class_ids.astype(np.int64)
+        )
+
+
+@dataclass(frozen=True)
+class Detections:
+    """The detections of a batch of B images; rows beyond num_detections are 0, their index -1.
+
+    Attributes:
+        num_detections: int32 [B].
+        boxes: float32 [B, K, 4], x1, y1, x2, y2 in pixels of the source image.
+        scores: float32 [B, K], best first.
+        class_ids: int32 [B, K].
+        indices: int32 [B, K], the anchor that each box came from.
+        status: int32 [B].
+        truncated: bool [B], whether max_candidates cut the candidates.
+
+    ``detections[i]`` gives image i with its real rows only; iterating gives every image.
+    """
+
+    num_detections: npt.NDArray[np.int32]
+    boxes: npt.NDArray[np.float32]
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    status: npt.NDArray[np.int32]
+    truncated: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.num_detections)
+
+    def __getitem__(self, image: int) -> ImageDetections:
+        rows = int(self.num_detections[image])
+        return ImageDetections(
+            self.boxes[image, :rows],
+            self.scores[image, :rows],
+            self.class_ids[image, :rows],
+            self.indices[image, :rows],
+            int(self.status[image]),
+        )
+
+    def __iter__(self) -> Iterator[ImageDetections]:
+        return (self[image] for image in range(len(self)))
+
+    def to_supervision(self) -> Any:
+        """Return the only image's ``supervision.Detections``.
+
+        Raises:
+            InvalidArgumentError: the batch holds other than one image; use detections[i].
+            UnsupportedError: supervision is not installed.
+        """
+        if len(self) != 1:
+            raise InvalidArgumentError(
+                f"the batch holds {len(self)} images: use detections[i].to_supervision()"
+            )
+        return self[0].to_supervision()
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The best classes of a batch of B images, best first.
+
+    Attributes:
+        scores: float32 [B, top_k].
+        class_ids: int32 [B, top_k]; -1 where the image was bad.
+        status: int32 [B].
+    """
+
+    scores: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int32]
+    status: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.status)

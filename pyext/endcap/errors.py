@@ -1,0 +1,86 @@
+"""Failure classes: one exception type and one status code for each.
+
+The codes are those of the ``status`` tensor and of ``endcap/error.h``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """What became of one image; the values of the ``status`` tensor (int32)."""
+
+    OK = 0
+    CORRUPT_IMAGE = 1
+    IMAGE_LIMIT = 2
+    UNSUPPORTED = 3
+    INVALID_ARGUMENT = 4
+    CUDA = 5
+    OUT_OF_MEMORY = 6
+    INTERNAL = 7
+
+    @property
+    def label(self) -> str:
+        """The name in lower case, for example ``corrupt_image``."""
+        return self.name.lower()
+
+
+class EndcapError(Exception):
+    """Base of every error that endcap raises on purpose. ``status`` is its code."""
+
+    status: Status = Status.INTERNAL
+
+
+class CorruptImageError(EndcapError, ValueError):
+    """Not a JPEG, truncated, or damaged data."""
+
+    status = Status.CORRUPT_IMAGE
+
+
+class ImageLimitError(EndcapError, ValueError):
+    """Beyond ``max_pixels``, ``max_side``, ``max_bytes`` or ``max_scans``."""
+
+    status = Status.IMAGE_LIMIT
+
+
+class UnsupportedError(EndcapError, NotImplementedError):
+    """Well-formed, but of a kind that this build cannot process."""
+
+    status = Status.UNSUPPORTED
+
+
+class InvalidArgumentError(EndcapError, ValueError):
+    """A parameter, shape, dtype or value that cannot be used."""
+
+    status = Status.INVALID_ARGUMENT
+
+
+class CudaError(EndcapError, RuntimeError):
+    """No usable GPU, or a CUDA call failed."""
+
+    status = Status.CUDA
+
+
+class OutOfMemoryError(EndcapError, MemoryError):
+    """The host or the device ran out of memory."""
+
+    status = Status.OUT_OF_MEMORY
+
+
+_CLASSES: dict[Status, type[EndcapError]] = {
+    cls.status: cls
+    for cls in (
+        CorruptImageError,
+        ImageLimitError,
+        UnsupportedError,
+        InvalidArgumentError,
+        CudaError,
+        OutOfMemoryError,
+    )
+}
+
+
+def error_for_status(status: int, message: str) -> EndcapError:
+    """Return the error that stands for a status code other than 0, holding ``message``."""
+    return _CLASSES.get(Status(status), EndcapError)(message)
