@@ -30,14 +30,12 @@ def to_buffer(image: Image) -> ImageBuffer:
     """
     if isinstance(image, (bytes, bytearray)):
         return image
-    if isinstance(image, memoryview):
-        return image if image.format == "B" and image.contiguous else image.tobytes()
     if isinstance(image, (str, os.PathLike)):
         raise InvalidArgumentError(
             f"an image is the path {os.fspath(image)!r}: give the bytes, for example "
             "pathlib.Path(...).read_bytes()"
         )
-    array: npt.NDArray[Any] = image if isinstance(image, np.ndarray) else _from_dlpack(image)
+    array = _to_array(image)
     if array.dtype != np.uint8:
         raise InvalidArgumentError(f"an image has dtype {array.dtype}: give uint8")
     if array.ndim in (2, 3) and _rows_contiguous(array):
@@ -51,13 +49,16 @@ def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:
     return pixels and (channels == 1 or image.strides[-1] == 1)
 
 
-def _from_dlpack(image: Image) -> npt.NDArray[np.uint8]:
-    if not hasattr(image, "__dlpack__"):
-        raise InvalidArgumentError(
-            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3]"
-        )
+def _to_array(image: Image) -> npt.NDArray[Any]:
+    if isinstance(image, np.ndarray):
+        return image
     try:
-        array: npt.NDArray[np.uint8] = np.from_dlpack(image)
+        if hasattr(image, "__dlpack__"):
+            array: npt.NDArray[Any] = np.from_dlpack(image)
+            return array
+        return np.asarray(memoryview(image))
     except (BufferError, RuntimeError, TypeError) as error:
-        raise InvalidArgumentError(f"an image could not be read through DLPack: {error}") from error
-    return array
+        raise InvalidArgumentError(
+            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3] "
+            f"in CPU memory ({error})"
+        ) from error

@@ -116,6 +116,8 @@ class Preprocessor:
         shape = (count, *self._shape)
         if out is None:
             return np.empty(shape, self._dtype)
+        if not isinstance(out, np.ndarray):
+            raise InvalidArgumentError(f"out is a {type(out).__name__}: give a NumPy array")
         if out.shape != shape or out.dtype != self._dtype or not out.flags.c_contiguous:
             raise InvalidArgumentError(
                 f"out is {out.dtype} {list(out.shape)}: give a C-contiguous {self._dtype} "
