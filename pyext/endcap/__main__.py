@@ -1,0 +1,5 @@
+"""`python -m endcap` is the command `endcap`."""
+
+from endcap.cli.app import main
+
+main()

@@ -1,0 +1,47 @@
+"""The program `endcap`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Annotated
+
+import typer
+
+from endcap.cli import demo, infer, serve
+
+app = typer.Typer(
+    name="endcap",
+    help="Both ends of a vision model on Triton: raw JPEG bytes in, detections out.",
+    epilog="`endcap demo` shows all of it at work; `endcap COMMAND --help` has examples.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"endcap {importlib.metadata.version('endcap')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

@@ -1,0 +1,105 @@
+"""endcap serve: runs a Triton server on a model repository."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from endcap.cli.failure import one_sentence, stopped_by_signals
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+EXAMPLES = """
+**Examples**
+
+- `endcap serve model_repository`
+
+- `endcap serve model_repository --http-port 0 --grpc-port 0 --metrics-port 0`
+
+- `endcap serve model_repository --host 0.0.0.0 --log-file triton.log`
+
+- `endcap serve model_repository --tritonserver /opt/tritonserver`
+"""
+
+_LOOK_AFTER_SERVER_EVERY_S = 0.2
+_DEFAULTS = ServerSettings()
+
+
+def serve(
+    repository: Annotated[
+        Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
+    ],
+    tritonserver: Annotated[
+        Path | None,
+        typer.Option(
+            help="Server to run: a program or an installation's folder. Else $PATH, NVIDIA's "
+            "container and the wheel are searched.",
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")
+    ] = _DEFAULTS.host,
+    http_port: Annotated[int, typer.Option(help="0 picks a free one.")] = _DEFAULTS.ports.http,
+    grpc_port: Annotated[int, typer.Option(help="0 picks a free one.")] = _DEFAULTS.ports.grpc,
+    metrics_port: Annotated[
+        int, typer.Option(help="0 picks a free one.")
+    ] = _DEFAULTS.ports.metrics,
+    cuda_pool_mb: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="CUDA memory on each GPU for tensors between models, in MiB. Else it follows "
+            "from the models.",
+            show_default=False,
+        ),
+    ] = None,
+    log_file: Annotated[
+        Path | None, typer.Option(help="Gets all that the server prints.", show_default=False)
+    ] = None,
+    ready_timeout: Annotated[
+        float, typer.Option(help="Seconds that loading the models may take.")
+    ] = _DEFAULTS.ready_timeout_s,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")
+    ] = False,
+) -> None:
+    """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
+
+    Prints the addresses when every model is ready. Warnings and errors of the server go to
+    standard error.
+    """
+    settings = ServerSettings(
+        tritonserver=tritonserver,
+        host=host,
+        ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
+        cuda_pool_mb=cuda_pool_mb,
+        log_file=log_file,
+        echo_problems=True,
+        verbose=verbose,
+        ready_timeout_s=ready_timeout,
+    )
+    with (
+        one_sentence(verbose=verbose),
+        stopped_by_signals(exit_code=0),
+        TritonServer(repository, settings) as server,
+    ):
+        _announce(server)
+        while True:
+            server.check_alive()
+            time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
+
+
+def _announce(server: TritonServer) -> None:
+    lines = Table.grid(padding=(0, 2))
+    lines.add_row("HTTP", server.http_url)
+    lines.add_row("gRPC", server.grpc_url)
+    lines.add_row("metrics", server.metrics_url)
+    lines.add_row("models", ", ".join(model.name for model in server.models()))
+    console = Console(highlight=False)
+    console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
+    console.print(lines)

@@ -1,0 +1,148 @@
+"""Sends encoded images to a detection ensemble and reads its answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from types import TracebackType
+
+from endcap.client.address import Protocol, parse_address
+from endcap.client.connection import Connection
+from endcap.client.errors import RequestError
+from endcap.client.results import ImageResult, read_rows
+from endcap.errors import InvalidArgumentError
+
+Image = bytes | bytearray | memoryview | str | os.PathLike[str]
+
+
+class DetectionClient:
+    """A client of an ensemble that takes `encoded` and answers with detections.
+
+    url: HOST:PORT, with grpc:// or http:// before it where `protocol` is not given.
+    protocol: "grpc" or "http"; None takes the URL's, else gRPC.
+    model: the ensemble's name.
+    timeout_s: for each request.
+    concurrency: how many requests are in flight at once.
+    labels: class names by id; None reads them from the parameter `labels` of the model's
+        configuration (comma-separated).
+
+    Raises ClientError when no server answers there or it does not serve the model, and
+    InvalidArgumentError for an option that cannot be used. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        url: str = "127.0.0.1:8001",
+        *,
+        protocol: Protocol | None = None,
+        model: str = "detect",
+        timeout_s: float = 30.0,
+        concurrency: int = 4,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        if concurrency < 1:
+            raise InvalidArgumentError(f"concurrency {concurrency} is below 1")
+        if timeout_s <= 0:
+            raise InvalidArgumentError(f"timeout_s {timeout_s:g} is not above 0")
+        self.address = parse_address(url, protocol)
+        self.model = model
+        self._timeout_s = timeout_s
+        self._resources = contextlib.ExitStack()
+        self._per_thread = threading.local()
+        self._shared = self._open()
+        try:
+            self._shared.check_model(model)
+            self.labels = list(labels) if labels is not None else self._served_labels()
+        except BaseException:
+            self.close()
+            raise
+        self._workers = self._resources.enter_context(
+            ThreadPoolExecutor(concurrency, thread_name_prefix="endcap client")
+        )
+
+    def __enter__(self) -> DetectionClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits for requests in flight and closes the connections."""
+        self._resources.close()
+
+    def detect(
+        self,
+        images: Sequence[Image],
+        *,
+        on_result: Callable[[ImageResult], None] | None = None,
+    ) -> list[ImageResult]:
+        """Returns what became of each image, in the order of `images`.
+
+        images: encoded files, as bytes or as paths; they are sent as they are, one request each.
+            One that fails has its own status and message, and does not concern the others.
+        on_result: is called, in this thread, for each image as soon as it is answered.
+        """
+        futures: list[Future[ImageResult]] = [
+            self._workers.submit(self._detect_one, _name(image, position), image)
+            for position, image in enumerate(images)
+        ]
+        try:
+            for future in as_completed(futures):
+                if on_result is not None:
+                    on_result(future.result())
+        finally:
+            for future in futures:
+                future.cancel()
+        return [future.result() for future in futures]
+
+    def _detect_one(self, name: str, image: Image) -> ImageResult:
+        try:
+            encoded = _read(image)
+        except OSError as error:
+            return ImageResult(name, "unreadable", error=f"cannot be read: {error.strerror}")
+        begin = time.perf_counter()
+        try:
+            outputs = self._connection().infer(self.model, encoded)
+            latency_ms = (time.perf_counter() - begin) * 1e3
+            detections = read_rows(outputs, self.labels)
+        except RequestError as error:
+            latency_ms = (time.perf_counter() - begin) * 1e3
+            return ImageResult(name, error.status_name, error=str(error), latency_ms=latency_ms)
+        return ImageResult(name, "ok", detections, latency_ms=latency_ms)
+
+    def _connection(self) -> Connection:
+        if self.address.protocol == "grpc":
+            return self._shared
+        if not hasattr(self._per_thread, "connection"):
+            self._per_thread.connection = self._open()
+        connection: Connection = self._per_thread.connection
+        return connection
+
+    def _open(self) -> Connection:
+        connection = Connection(self.address, self._timeout_s)
+        self._resources.callback(connection.close)
+        return connection
+
+    def _served_labels(self) -> list[str] | None:
+        served = self._shared.parameter(self.model, "labels")
+        return [label.strip() for label in served.split(",")] if served else None
+
+
+def _read(image: Image) -> bytes:
+    if isinstance(image, (str, os.PathLike)):
+        return Path(image).read_bytes()
+    return bytes(image)
+
+
+def _name(image: Image, position: int) -> str:
+    return os.fspath(image) if isinstance(image, (str, os.PathLike)) else f"image {position}"

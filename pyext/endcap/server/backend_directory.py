@@ -1,0 +1,72 @@
+"""Composes the folder that tritonserver gets as --backend-directory, out of symbolic links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import endcap
+from endcap.server.errors import ServerError
+from endcap.server.locate import ServerInstallation
+from endcap.server.python_stub import find_stub
+
+OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess")
+
+
+def find_our_backends() -> dict[str, Path]:
+    """Returns the folder of each compiled backend of this package.
+
+    Raises ServerError when the package was installed without them.
+    """
+    found: dict[str, Path] = {}
+    for name in OUR_BACKENDS:
+        # An editable install has two package folders: the sources, and what was built.
+        for root in endcap.__path__:
+            folder = Path(root) / "backends" / name
+            if (folder / f"libtriton_{name}.so").is_file():
+                found[name] = folder
+                break
+        else:
+            raise ServerError(
+                f"the compiled backend {name} is not in this installation of endcap "
+                f"(searched {', '.join(endcap.__path__)}); reinstall it with `pip install endcap`"
+            )
+    return found
+
+
+def compose_backend_directory(target: Path, installation: ServerInstallation) -> None:
+    """Fills the empty folder `target` with our backends and those that came with the server.
+
+    A server without a stub in its `python` backend gets the one for the running Python. A backend
+    of ours replaces one of the same name.
+    """
+    backends = find_our_backends()
+    for name, folder in backends.items():
+        # The folder is linked, not its files: $ORIGIN then leads to the libraries beside them.
+        (target / name).symlink_to(folder.resolve(), target_is_directory=True)
+    if installation.backends_dir is None:
+        return
+    for folder in sorted(installation.backends_dir.iterdir()):
+        if not folder.is_dir() or folder.name in backends:
+            continue
+        if needs_stub(installation) and folder.name == "python":
+            _compose_python(target / "python", folder, installation)
+        else:
+            (target / folder.name).symlink_to(folder.resolve(), target_is_directory=True)
+
+
+def needs_stub(installation: ServerInstallation) -> bool:
+    """Whether the server's `python` backend comes without a stub, but stubs lie beside it."""
+    if installation.backends_dir is None or installation.stubs_dir is None:
+        return False
+    python = installation.backends_dir / "python"
+    return python.is_dir() and not (python / "triton_python_backend_stub").exists()
+
+
+def _compose_python(target: Path, source: Path, installation: ServerInstallation) -> None:
+    assert installation.stubs_dir is not None  # needs_stub said so
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.name != "__pycache__":
+            (target / path.name).symlink_to(path.resolve())
+    stub = find_stub(installation.stubs_dir)
+    (target / stub.name).symlink_to(stub.resolve())

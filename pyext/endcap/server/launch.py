@@ -1,0 +1,162 @@
+"""Runs a Triton server on a model repository: start, wait until it is ready, stop."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from endcap.server.errors import ServerError
+from endcap.server.log import LogPump, failure_reasons
+from endcap.server.plan import plan_launch
+from endcap.server.ports import ServerPorts
+from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
+from endcap.server.rest import LoadedModel, is_ready, loaded_models
+from endcap.server.settings import ServerSettings
+
+_POLL_INTERVAL_S = 0.05
+_LOG_CLOSES_WITHIN_S = 2.0
+_WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class TritonServer:
+    """A Triton server as a context manager: ready inside the block, gone after it.
+
+    repository: a folder of model folders.
+
+    Raises ServerError, in one sentence, for everything that keeps the server from serving. Not
+    thread-safe: one thread starts and stops it.
+    """
+
+    def __init__(
+        self, repository: str | os.PathLike[str], settings: ServerSettings | None = None
+    ) -> None:
+        self.repository = Path(repository)
+        self.settings = settings or ServerSettings()
+        self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
+        self._resources = contextlib.ExitStack()
+        self._process: ServerProcess | None = None
+        self._log: LogPump | None = None
+
+    def __enter__(self) -> TritonServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def http_url(self) -> str:
+        """Where the server answers over HTTP, for a client on this machine."""
+        return f"http://{self._authority(self.ports.http)}"
+
+    @property
+    def grpc_url(self) -> str:
+        """The same over gRPC, with the scheme grpc:// that DetectionClient takes."""
+        return f"grpc://{self._authority(self.ports.grpc)}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where Prometheus finds the metrics."""
+        return f"http://{self._authority(self.ports.metrics)}/metrics"
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id, None while none runs."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Starts the server and returns when all its models are ready."""
+        if self._process is not None:
+            raise ServerError(f"this server already runs as process {self._process.pid}")
+        atexit.register(self.stop)
+        try:
+            self._launch()
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends the server and removes what was made for it; does nothing when none runs."""
+        try:
+            if self._process is not None:
+                self._process.stop(self.settings.stop_timeout_s)
+            if self._log is not None:
+                self._log.join(_LOG_CLOSES_WITHIN_S)
+        finally:
+            self._process = None
+            self._resources.close()
+            atexit.unregister(self.stop)
+
+    def check_alive(self) -> None:
+        """Raises ServerError when the server has ended by itself, or was never started."""
+        if self._process is None:
+            raise ServerError("no server runs; start it first")
+        code = self._process.exit_code()
+        if code is not None:
+            raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
+
+    def models(self) -> list[LoadedModel]:
+        """Returns the models that the server has loaded, by name."""
+        return loaded_models(self.http_url)
+
+    def log_lines(self) -> list[str]:
+        """Returns the last lines that the server printed."""
+        return self._log.lines() if self._log else []
+
+    def _authority(self, port: int) -> str:
+        host = _WILDCARD_TO_LOOPBACK.get(self.settings.host, self.settings.host)
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _launch(self) -> None:
+        scratch = self._resources.enter_context(tempfile.TemporaryDirectory(prefix="endcap-"))
+        plan = plan_launch(self.repository, self.settings, Path(scratch))
+        self.ports = plan.ports
+        copy = self._open_log_file()
+        if copy is None and self.settings.verbose:
+            copy = sys.stderr.buffer
+        self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
+        self._process = ServerProcess(plan.command, plan.environment)
+        echo = sys.stderr.buffer if self.settings.echo_problems and copy is None else None
+        self._log = LogPump(self._process.output, copy=copy, echo=echo)
+
+    def _open_log_file(self) -> IO[bytes] | None:
+        if self.settings.log_file is None:
+            return None
+        try:
+            return self._resources.enter_context(Path(self.settings.log_file).open("wb"))
+        except OSError as error:
+            raise ServerError(
+                f"log file {self.settings.log_file} cannot be written: {error.strerror}"
+            ) from error
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + self.settings.ready_timeout_s
+        while not is_ready(self.http_url):
+            self.check_alive()
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the server was not ready after {self.settings.ready_timeout_s:g} s: "
+                    f"{self._reasons()}"
+                )
+            time.sleep(_POLL_INTERVAL_S)
+        self.check_alive()
+        if self._log is not None:
+            self._log.echo_from_now_on()
+
+    def _reasons(self) -> str:
+        if self._log is not None and self._process and self._process.exit_code() is not None:
+            self._log.join(_LOG_CLOSES_WITHIN_S)
+        return "; ".join(failure_reasons(self.log_lines())) or "its log tells no reason"

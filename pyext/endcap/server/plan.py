@@ -1,0 +1,125 @@
+"""From settings to a command line: looks at everything that can be known before a server starts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.server import gpu, python_stub
+from endcap.server.backend_directory import compose_backend_directory, needs_stub
+from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.ports import ServerPorts, resolve_ports
+from endcap.server.repository import ModelFolder, read_repository
+from endcap.server.settings import ServerSettings
+
+_UNLOADING_TAKES_S = (
+    5  # of a stop, after the requests in flight: that much earlier Triton drops them
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchPlan:
+    """All that starting the process takes."""
+
+    command: list[str]
+    environment: dict[str, str]
+    ports: ServerPorts
+    shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
+
+
+def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> LaunchPlan:
+    """Checks repository, server, ports and Python, and fills the empty folder `scratch`.
+
+    Raises ServerError for whatever would keep the server from serving.
+    """
+    models = read_repository(repository)
+    installation = locate_server(settings.tritonserver)
+    ports = resolve_ports(settings.host, settings.ports)
+    backends = scratch / "backends"
+    backends.mkdir()
+    compose_backend_directory(backends, installation)
+    environment = _environment(installation, scratch)
+    _check_python_models(models, installation, environment)
+    shared_memory_prefix = f"{scratch.name}-"
+    command = [
+        str(installation.executable),
+        f"--model-repository={repository}",
+        f"--backend-directory={backends}",
+        f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}",
+        *_optional_folders(installation),
+        *_listen_options(settings.host, ports),
+        *_memory_options(models, settings),
+        "--exit-on-error=true",
+        f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
+        *(["--log-verbose=1"] if settings.verbose else []),
+    ]
+    return LaunchPlan(
+        command=command,
+        environment=environment,
+        ports=ports,
+        shared_memory_prefix=shared_memory_prefix,
+    )
+
+
+def _environment(installation: ServerInstallation, scratch: Path) -> dict[str, str]:
+    environment = dict(os.environ)
+    libraries = [str(installation.library_dir)] if installation.library_dir else []
+    if needs_stub(installation):
+        libpython = python_stub.find_libpython()
+        if libpython is not None:
+            # A folder with this one library: its own folder may hold others that the server, which
+            # brings its own, must not pick up.
+            folder = scratch / "libpython"
+            folder.mkdir()
+            (folder / libpython.name).symlink_to(libpython)
+            libraries.insert(0, str(folder))
+        environment["PATH"] = _joined([str(python_stub.python_program_dir())], os.environ, "PATH")
+    environment["LD_LIBRARY_PATH"] = _joined(libraries, os.environ, "LD_LIBRARY_PATH")
+    return environment
+
+
+def _joined(first: list[str], environment: os._Environ[str], name: str) -> str:
+    return os.pathsep.join([*first, *filter(None, [environment.get(name)])])
+
+
+def _check_python_models(
+    models: list[ModelFolder], installation: ServerInstallation, environment: dict[str, str]
+) -> None:
+    python_models = [model.path.name for model in models if model.uses_shared_python]
+    if not python_models or not needs_stub(installation) or installation.stubs_dir is None:
+        return
+    python_stub.check_numpy(python_models)
+    python_stub.check_stub_runs(python_stub.find_stub(installation.stubs_dir), environment)
+
+
+def _optional_folders(installation: ServerInstallation) -> list[str]:
+    folders = {
+        "--cache-directory": installation.caches_dir,
+        "--repoagent-directory": installation.repository_agents_dir,
+    }
+    return [f"{option}={folder}" for option, folder in folders.items() if folder is not None]
+
+
+def _listen_options(host: str, ports: ServerPorts) -> list[str]:
+    return [
+        f"--http-address={host}",
+        f"--http-port={ports.http}",
+        f"--grpc-address={host}",
+        f"--grpc-port={ports.grpc}",
+        f"--metrics-address={host}",
+        f"--metrics-port={ports.metrics}",
+    ]
+
+
+def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:
+    cuda_mb = settings.cuda_pool_mb
+    if cuda_mb is None:
+        cuda_mb = gpu.pool_megabytes(models)
+    options = [
+        f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}"
+        for device in range(gpu.gpu_count())
+    ]
+    if settings.pinned_pool_mb is not None:
+        options.append(f"--pinned-memory-pool-byte-size={settings.pinned_pool_mb * 2**20}")
+    return options

@@ -1,0 +1,82 @@
+"""What a Python-backend model needs from the Python that runs endcap.
+
+The wheel's server brings one `triton_python_backend_stub` per Python version. A stub embeds Python:
+it loads libpython3.X.so.1.0 and takes its packages from the first `python3` on PATH.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from endcap.server.errors import ServerError
+
+PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+LIBPYTHON = f"libpython{PYTHON_VERSION}.so.1.0"
+
+_LOADER_FAILED = 127  # what the dynamic loader exits with when a library is missing
+
+
+def find_stub(stubs_dir: Path) -> Path:
+    """Returns the stub for the running Python; raises ServerError where the wheel has none."""
+    stub = stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
+    if not stub.is_file():
+        versions = ", ".join(sorted(path.name for path in stubs_dir.iterdir() if path.is_dir()))
+        raise ServerError(
+            f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, "
+            f"only for {versions}; use one of these Pythons, or a server that has the stub"
+        )
+    return stub
+
+
+def find_libpython() -> Path | None:
+    """Returns the running Python's shared library where it lies beside the interpreter."""
+    folders = [sysconfig.get_config_var("LIBDIR"), sys.base_prefix + "/lib"]
+    for folder in folders:
+        if folder and (Path(folder) / LIBPYTHON).is_file():
+            return Path(folder) / LIBPYTHON
+    return None
+
+
+def python_program_dir() -> Path:
+    """Returns the folder whose `python3` is the running Python, for the front of PATH."""
+    folder = Path(sys.executable).parent
+    program = folder / "python3"
+    if not program.exists() or program.resolve() != Path(sys.executable).resolve():
+        raise ServerError(
+            f"{folder} has no python3 that is {sys.executable}, which Python-backend models need; "
+            "install endcap in a virtual environment"
+        )
+    return folder
+
+
+def check_stub_runs(stub: Path, environment: Mapping[str, str]) -> None:
+    """Starts the stub once, without arguments, to see that its libraries are found.
+
+    Raises ServerError with the library that is missing and the package that brings it.
+    """
+    finished = subprocess.run(
+        [str(stub)], env=dict(environment), capture_output=True, text=True, timeout=30, check=False
+    )
+    if finished.returncode == _LOADER_FAILED:
+        raise ServerError(
+            f"Python-backend models cannot run: {finished.stderr.strip()}; {LIBPYTHON} "
+            f"usually comes with `apt-get install libpython{PYTHON_VERSION}`"
+        )
+
+
+def check_numpy(model_names: list[str]) -> None:
+    """Raises ServerError for NumPy 2, with which these stubs answer empty tensors, silently."""
+    try:
+        version = importlib.metadata.version("numpy")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if int(version.partition(".")[0]) >= 2:
+        raise ServerError(
+            f"NumPy {version} makes this server's Python-backend models ({', '.join(model_names)}) "
+            "return empty tensors without an error; run `pip install 'numpy<2'` in this environment"
+        )

@@ -1,0 +1,93 @@
+"""What the launcher has to know of a model repository before a server reads it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.server.errors import ServerError
+
+_BYTES_PER_ELEMENT = {
+    "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2,
+    "UINT32": 4, "INT32": 4, "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8,
+}  # fmt: skip
+
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|#[^\n]*')
+_BLOCK = re.compile(r"\{([^{}]*)\}")
+_DATA_TYPE = re.compile(r"\bdata_type\s*:\s*TYPE_(\w+)")
+_DIMS = re.compile(r"\bdims\s*:\s*(\[[^\]]*\]|-?\d+)")
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """One model: its folder and the text of its config.pbtxt without comments ("" if none)."""
+
+    path: Path
+    config: str
+
+    @property
+    def backend(self) -> str:
+        """The backend that the configuration names, "" where it names none."""
+        match = re.search(r'\bbackend\s*:\s*"([^"]*)"', self.config)
+        return match.group(1) if match else ""
+
+    @property
+    def max_batch_size(self) -> int:
+        """The largest batch, 0 where the model takes none."""
+        match = re.search(r"\bmax_batch_size\s*:\s*(\d+)", self.config)
+        return int(match.group(1)) if match else 0
+
+    @property
+    def tensor_bytes(self) -> int:
+        """Bytes of all fixed-size tensors of a full batch; text and free dimensions count as 0."""
+        per_item = 0
+        for block in _BLOCK.findall(self.config):
+            data_type = _DATA_TYPE.search(block)
+            sizes = [int(n) for dims in _DIMS.findall(block) for n in re.findall(r"-?\d+", dims)]
+            if data_type and min(sizes, default=0) > 0:
+                per_item += _BYTES_PER_ELEMENT.get(data_type.group(1), 0) * math.prod(sizes)
+        return per_item * max(1, self.max_batch_size)
+
+    @property
+    def uses_shared_python(self) -> bool:
+        """Whether it runs in the server's own Python: no packed environment, no stub beside it."""
+        return (
+            self.backend == "python"
+            and "EXECUTION_ENV_PATH" not in self.config
+            and not (self.path / "triton_python_backend_stub").exists()
+        )
+
+
+def read_repository(repository: Path) -> list[ModelFolder]:
+    """Returns the models of a repository in the order of their names.
+
+    Raises ServerError when `repository` is no folder, holds no model, or holds a folder that is
+    none, with which Triton does not start.
+    """
+    if not repository.is_dir():
+        raise ServerError(
+            f"model repository {repository} is not a folder; give a folder of model folders"
+        )
+    models = list(_models(repository))
+    if not models:
+        raise ServerError(
+            f"model repository {repository} holds no model; "
+            "each model is a folder with a config.pbtxt and a version folder such as 1/"
+        )
+    return models
+
+
+def _models(repository: Path) -> Iterator[ModelFolder]:
+    for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
+        config = folder / "config.pbtxt"
+        has_version = any(path.is_dir() and path.name.isdecimal() for path in folder.iterdir())
+        if not config.is_file() and not has_version:
+            raise ServerError(
+                f"{folder} is no model (it has neither a config.pbtxt nor a version folder), and "
+                "Triton does not start beside such a folder; move it elsewhere, or into a model"
+            )
+        text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
+        yield ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))

@@ -1,0 +1,42 @@
+"""The two questions that the launcher asks a server over HTTP; needs no client library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+_ANSWER_WITHIN_S = 5.0
+# A server on this machine is never behind a proxy, whatever the environment says.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """One version of a model in a server's repository."""
+
+    name: str
+    version: str
+    state: str  # "READY", or what Triton says instead
+
+
+def is_ready(http_url: str) -> bool:
+    """Whether the server answers and every model is ready."""
+    try:
+        with _OPENER.open(f"{http_url}/v2/health/ready", timeout=_ANSWER_WITHIN_S) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return False  # not yet: the caller watches the process and the clock
+
+
+def loaded_models(http_url: str) -> list[LoadedModel]:
+    """Returns the models in the server's repository, by name; OSError when it does not answer."""
+    request = urllib.request.Request(f"{http_url}/v2/repository/index", data=b"{}", method="POST")
+    with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as answer:
+        models = json.load(answer)
+    return sorted(
+        (LoadedModel(m["name"], m.get("version", ""), m.get("state", "UNKNOWN")) for m in models),
+        key=lambda model: (model.name, model.version),
+    )

@@ -1,0 +1,37 @@
+"""What a user may decide about a server; the defaults stand here alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from endcap.server.ports import ServerPorts
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """How to run a server.
+
+    tritonserver: a server program or installation; None looks for one (see locate_server).
+    host: the address to listen on; the default is reachable from this machine only.
+    ports: 0 picks a free one.
+    cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
+        the models. Without a GPU it does nothing.
+    pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
+    log_file: gets everything that the server prints.
+    echo_problems: copies warnings and errors to standard error once the server is ready.
+    verbose: the server prints every request, and all its output goes to standard error (to
+        `log_file` where one is given).
+    ready_timeout_s, stop_timeout_s: seconds that a start and a stop may take.
+    """
+
+    tritonserver: str | os.PathLike[str] | None = None
+    host: str = "127.0.0.1"
+    ports: ServerPorts = field(default_factory=ServerPorts)
+    cuda_pool_mb: int | None = None
+    pinned_pool_mb: int | None = None
+    log_file: str | os.PathLike[str] | None = None
+    echo_problems: bool = False
+    verbose: bool = False
+    ready_timeout_s: float = 120.0
+    stop_timeout_s: float = 30.0

@@ -1,0 +1,95 @@
+"""endcap serve as a process: what it prints, how it stops, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import tritonclient.grpc
+from echo_model import write_echo_model
+
+from endcap.client.address import parse_address
+from endcap.server.rest import is_ready
+
+
+@pytest.fixture
+def echo_repository(tmp_path: Path) -> Path:
+    return write_echo_model(tmp_path / "models")
+
+
+def start_serve(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from endcap.cli.app import main; main()", "serve"]
+    ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+    return subprocess.Popen(
+        [*command, *map(str, arguments), *ports],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+
+
+def read_until_ready(process: subprocess.Popen[str]) -> dict[str, str]:
+    """Returns what serve prints when it is ready, by its first word."""
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Ready.")
+    lines = [process.stdout.readline().split(maxsplit=1) for _ in range(4)]
+    return {name: value.strip() for name, value in lines}
+
+
+def server_of(process: subprocess.Popen[str]) -> int:
+    """The process id of the tritonserver that a `serve` has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (child,) = children
+    return int(child)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_serve_runs_until_a_signal_and_stops_cleanly(
+    echo_repository: Path, number: signal.Signals
+) -> None:
+    process = start_serve(echo_repository)
+    shown = read_until_ready(process)
+    server_id = server_of(process)
+    assert shown["models"] == "echo"
+    assert is_ready(shown["HTTP"])
+    with urllib.request.urlopen(shown["metrics"], timeout=5) as answer:
+        assert b"nv_inference_request_success" in answer.read()
+    grpc = parse_address(shown["gRPC"])
+    assert grpc.protocol == "grpc"
+    with tritonclient.grpc.InferenceServerClient(grpc.authority) as client:
+        assert client.is_server_ready()
+    process.send_signal(number)
+    _, problems = process.communicate(timeout=60)
+    assert process.returncode == 0, problems
+    assert not Path(f"/proc/{server_id}").exists()
+
+
+def test_serve_ends_with_a_sentence_when_the_server_dies(
+    echo_repository: Path, tmp_path: Path
+) -> None:
+    log_file = tmp_path / "server.log"
+    process = start_serve(echo_repository, "--log-file", log_file)
+    read_until_ready(process)
+    os.kill(server_of(process), signal.SIGKILL)
+    _, problems = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "tritonserver ended with signal SIGKILL" in problems
+    assert "Traceback" not in problems
+    assert "Started HTTPService" in log_file.read_text()
+
+
+def test_serve_can_be_stopped_while_it_starts(echo_repository: Path) -> None:
+    process = start_serve(echo_repository, "--verbose")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "loading: echo" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0

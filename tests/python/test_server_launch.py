@@ -1,0 +1,183 @@
+"""Starting and stopping a real Triton server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from echo_model import ECHO, TENSORS, write_echo_model, write_model
+
+from endcap.server import (
+    ServerError,
+    ServerPorts,
+    ServerSettings,
+    TritonServer,
+)
+from endcap.server.ports import resolve_ports
+
+FREE = ServerPorts(http=0, grpc=0, metrics=0)
+
+
+@pytest.fixture
+def echo_repository(tmp_path: Path) -> Path:
+    return write_echo_model(tmp_path / "models")
+
+
+def has_ended(server: TritonServer) -> bool:
+    try:
+        server.check_alive()
+    except ServerError:
+        return True
+    return False
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+def group_members(group: int) -> list[int]:
+    """Processes of a process group, dead ones that nobody has waited for left out."""
+    members = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, process_group = stat.read_text().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        if int(process_group) == group and state != "Z":
+            members.append(int(stat.parent.name))
+    return members
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where servers of this test keep their temporary folders."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+# --- a real server that cannot start --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "reason"),
+    [
+        (
+            'backend: "endcap_nothing"' + TENSORS,
+            None,
+            r"model 'broken': .* unable to find backend library for backend 'endcap_nothing'",
+        ),
+        ('backend: "python" colour: 3', ECHO, r"'broken'.* has no field named \"colour\""),
+        (
+            'backend: "python"' + TENSORS,
+            "class TritonPythonModel:\n    def initialize(self, args):\n"
+            "        raise ValueError('six names, five classes')\n",
+            r"model 'broken': .*six names, five classes \(at .*model\.py\(3\): initialize\)",
+        ),
+        (
+            'backend: "python" version_policy { specific { versions: 7 } }' + TENSORS,
+            ECHO,
+            r"model 'broken': at least one version must be available",
+        ),
+    ],
+    ids=["backend", "field", "python", "version"],
+)
+def test_the_reason_of_a_failed_start_is_told(
+    tmp_path: Path, scratch: Path, config: str, code: str | None, reason: str
+) -> None:
+    repository = write_model(tmp_path / "models", "broken", config, code)
+    log_file = tmp_path / "server.log"
+    server = TritonServer(repository, ServerSettings(ports=FREE, log_file=log_file))
+    with pytest.raises(ServerError, match=reason) as caught:
+        server.start()
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith("tritonserver ended with exit code 1: ")
+    assert "failed to load all models" in log_file.read_text()
+    assert server.pid is None
+    assert not list(scratch.iterdir())
+
+
+# --- a real server that runs ----------------------------------------------------------------------
+
+
+def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratch: Path) -> None:
+    with TritonServer(echo_repository, ServerSettings(ports=FREE)) as server:
+        group = server.pid
+        assert group is not None
+        assert len(group_members(group)) >= 2, "the server and its Python stub"
+        assert [(m.name, m.version, m.state) for m in server.models()] == [("echo", "1", "READY")]
+        with urllib.request.urlopen(server.metrics_url, timeout=5) as answer:
+            assert b"nv_inference_request_success" in answer.read()
+        (folder,) = scratch.iterdir()
+        assert list(Path("/dev/shm").glob(f"{folder.name}-*"))
+        listening = server.ports
+    assert group_members(group) == []
+    assert not list(scratch.iterdir())
+    assert not list(Path("/dev/shm").glob(f"{folder.name}-*"))
+    assert resolve_ports("127.0.0.1", listening) == listening, "the ports are free again"
+
+
+def test_a_server_that_dies_is_noticed_and_swept_up(echo_repository: Path) -> None:
+    server = TritonServer(echo_repository, ServerSettings(ports=FREE))
+    server.start()
+    group = server.pid
+    assert group is not None
+    os.kill(group, signal.SIGKILL)
+    assert wait_until(lambda: has_ended(server), 10)
+    with pytest.raises(ServerError, match="ended with signal SIGKILL: its log tells no reason"):
+        server.check_alive()
+    server.stop()
+    assert wait_until(lambda: group_members(group) == [], 10)
+    server.stop()  # a second stop has nothing to do
+    with pytest.raises(ServerError, match="no server runs"):
+        server.check_alive()
+
+
+def test_a_server_that_does_not_end_is_killed(echo_repository: Path) -> None:
+    server = TritonServer(echo_repository, ServerSettings(ports=FREE, stop_timeout_s=1.0))
+    server.start()
+    group = server.pid
+    assert group is not None
+    os.kill(group, signal.SIGSTOP)
+    begin = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begin >= 1.0
+    assert wait_until(lambda: group_members(group) == [], 10)
+
+
+def test_the_server_ends_with_a_killed_parent(echo_repository: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys, time\n"
+        "from endcap.server import *\n"
+        "ports = ServerPorts(http=0, grpc=0, metrics=0)\n"
+        "server = TritonServer(sys.argv[1], ServerSettings(ports=ports))\n"
+        "server.start()\n"
+        "print(server.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(echo_repository)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},  # SIGKILL leaves no time to tidy up
+    )
+    assert parent.stdout is not None
+    with parent.stdout:
+        group = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    assert wait_until(lambda: group_members(group) == [], 30)

@@ -1,0 +1,207 @@
+"""What is looked at before a Triton server starts: server, backends, ports, repository, Python."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from echo_model import TENSORS, write_echo_model, write_model
+
+import endcap
+from endcap.server import (
+    ServerError,
+    ServerPorts,
+    ServerSettings,
+    TritonServer,
+    locate,
+    locate_server,
+    python_stub,
+)
+from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_directory
+from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, gpu_count, pool_megabytes
+from endcap.server.ports import resolve_ports
+from endcap.server.repository import read_repository
+
+FREE = ServerPorts(http=0, grpc=0, metrics=0)
+
+
+@pytest.fixture
+def echo_repository(tmp_path: Path) -> Path:
+    return write_echo_model(tmp_path / "models")
+
+
+@pytest.fixture
+def only_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(locate, "CONTAINER_EXECUTABLE", tmp_path / "no" / "tritonserver")
+
+
+# --- locate ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_the_wheels_server_is_found_without_importing_it() -> None:
+    installation = locate_server()
+    assert installation.origin == "wheel"
+    assert os.access(installation.executable, os.X_OK)
+    assert installation.library_dir is not None
+    assert any(installation.library_dir.glob("libtritonserver*"))
+    assert installation.backends_dir is not None
+    assert (installation.backends_dir / "python" / "libtriton_python.so").is_file()
+    assert installation.stubs_dir is not None
+    assert python_stub.find_stub(installation.stubs_dir).is_file()
+    assert "pytriton" not in sys.modules
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_path_comes_before_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wheel = locate_server()
+    (tmp_path / "tritonserver").symlink_to(wheel.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    on_path = locate_server()
+    assert on_path.origin == "PATH"
+    assert on_path.executable == wheel.executable
+    assert on_path.library_dir == wheel.library_dir
+
+
+def test_an_explicit_server_may_be_a_file_or_a_folder() -> None:
+    found = locate_server().executable
+    assert locate_server(found).executable == found
+    assert locate_server(found.parent.parent).origin == "option"
+    with pytest.raises(ServerError, match=r"--tritonserver .* is not a program"):
+        locate_server(Path(__file__))
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_no_server_anywhere_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locate, "WHEEL_PACKAGE", "a_package_that_nobody_has")
+    with pytest.raises(ServerError, match=r"pip install endcap\[server\]"):
+        locate_server()
+
+
+# --- backend folder -------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_the_backend_folder_has_ours_and_python_with_its_stub(tmp_path: Path) -> None:
+    compose_backend_directory(tmp_path, locate_server())
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*OUR_BACKENDS, "python"])
+    for name in OUR_BACKENDS:
+        assert (tmp_path / name / f"libtriton_{name}.so").is_file()
+    stub = tmp_path / "python" / "triton_python_backend_stub"
+    assert os.access(stub, os.X_OK)
+    assert stub.resolve().parent.name == python_stub.PYTHON_VERSION
+    assert (tmp_path / "python" / "libtriton_python.so").is_file()
+
+
+def test_a_containers_backends_are_linked_whole(tmp_path: Path) -> None:
+    root = tmp_path / "opt"
+    for path in ("bin/tritonserver", "backends/python/triton_python_backend_stub"):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).touch(mode=0o755)
+    (root / "backends" / "onnxruntime").mkdir()
+    (root / "lib").mkdir()
+    target = tmp_path / "composed"
+    target.mkdir()
+    installation = locate_server(root)
+    assert installation.library_dir == root / "lib"
+    compose_backend_directory(target, installation)
+    assert (target / "onnxruntime").readlink() == root / "backends" / "onnxruntime"
+    assert (target / "python").readlink() == root / "backends" / "python"
+    assert sorted(path.name for path in target.iterdir()) == [
+        *sorted(OUR_BACKENDS),
+        "onnxruntime",
+        "python",
+    ]
+
+
+def test_missing_compiled_backends_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(endcap, "__path__", [str(tmp_path)])
+    with pytest.raises(ServerError, match=f"compiled backend {OUR_BACKENDS[0]} is not in this"):
+        compose_backend_directory(tmp_path, locate_server())
+
+
+# --- ports ----------------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_is_a_sentence(echo_repository: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen(1)
+        port = holder.getsockname()[1]
+        settings = ServerSettings(ports=ServerPorts(http=0, grpc=port, metrics=0))
+        with pytest.raises(ServerError) as caught:
+            TritonServer(echo_repository, settings).start()
+    assert f"port {port} on 127.0.0.1 cannot be used for grpc" in str(caught.value)
+    assert "--grpc-port (0 picks a free one)" in str(caught.value)
+
+
+def test_ports_are_picked_and_told_apart() -> None:
+    picked = resolve_ports("127.0.0.1", FREE)
+    assert len({picked.http, picked.grpc, picked.metrics, 0}) == 4
+    with pytest.raises(ServerError, match=f"--http-port and --metrics-port are both {picked.http}"):
+        resolve_ports("127.0.0.1", ServerPorts(http=picked.http, grpc=0, metrics=picked.http))
+    with pytest.raises(ServerError, match="port 70000 on 127"):
+        resolve_ports("127.0.0.1", ServerPorts(http=70000, grpc=0, metrics=0))
+
+
+# --- what the repository says ---------------------------------------------------------------------
+
+
+def test_the_pool_holds_two_batches_of_every_fixed_tensor(tmp_path: Path) -> None:
+    config = """
+    backend: "python"  # backend: "other"
+    max_batch_size: 16
+    input [ { name: "images" data_type: TYPE_FP32 dims: [ 3, 640, 640 ] } ]
+    output [
+      { name: "head" data_type: TYPE_FP16 dims: [ 10, 8400 ] },
+      { name: "free" data_type: TYPE_FP32 dims: [ -1, 4 ] },
+      { name: "text" data_type: TYPE_STRING dims: [ 1 ] }
+    ]
+    """
+    (model,) = read_repository(write_model(tmp_path, "detector", config))
+    assert model.backend == "python"
+    assert model.tensor_bytes == 16 * (3 * 640 * 640 * 4 + 10 * 8400 * 2)
+    assert pool_megabytes([model]) == -(-2 * model.tensor_bytes // 2**20)
+    (small,) = read_repository(write_model(tmp_path / "small", "echo", TENSORS))
+    assert pool_megabytes([small]) == TRITON_DEFAULT_POOL_MB
+
+
+def test_hidden_gpus_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1,0")
+    assert gpu_count() == 0
+
+
+def test_a_repository_that_triton_cannot_start_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="holds no model"):
+        TritonServer(tmp_path).start()
+    with pytest.raises(ServerError, match="is not a folder"):
+        TritonServer(tmp_path / "nowhere").start()
+    write_model(tmp_path, "echo", TENSORS)
+    (tmp_path / "pictures").mkdir()
+    with pytest.raises(ServerError, match="pictures is no model"):
+        TritonServer(tmp_path).start()
+
+
+def test_numpy_2_is_refused_for_python_models(
+    monkeypatch: pytest.MonkeyPatch, echo_repository: Path
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.1.3")
+    with pytest.raises(ServerError, match=r"NumPy 2\.1\.3 .*\(echo\) .*`pip install 'numpy<2'`"):
+        TritonServer(echo_repository, ServerSettings(ports=FREE)).start()
+
+
+def test_a_stub_that_lacks_a_library_is_refused(tmp_path: Path) -> None:
+    stub = tmp_path / "stub"
+    stub.write_text(
+        "#!/bin/sh\necho 'stub: error while loading shared libraries: a.so' >&2; exit 127\n"
+    )
+    stub.chmod(0o755)
+    with pytest.raises(ServerError, match=r"a\.so; libpython3.*apt-get install libpython3"):
+        python_stub.check_stub_runs(stub, {})
