@@ -1,0 +1,45 @@
+"""Every tolerance of the tests, each with its reason. What is not here is compared exactly."""
+
+from __future__ import annotations
+
+# 8-bit bilinear resize against OpenCV, in 8-bit steps. OpenCV picks its code by CPU and build (plain,
+# SIMD, vendor libraries), and those differ among themselves by one step here and there.
+OPENCV_RESIZE_STEPS = 1
+
+# The share of pixels that must equal OpenCV's exactly: the arithmetic is meant to be the same, so a
+# difference is the exception that OPENCV_RESIZE_STEPS allows for, not the rule.
+OPENCV_RESIZE_EXACT_SHARE = 0.999
+
+# Float bilinear resize against the float64 definition, in 8-bit steps of the source (0 to 255).
+# Positions are float32 as in PyTorch: at 1000 pixels half an ulp is 3e-5 of a pixel, which between
+# neighbours that differ by 255 makes 0.008 along each axis; sums of float32 products add 1e-4.
+FLOAT_RESIZE_STEPS = 0.02
+
+# Normalised float32 from float pixels, relative: three float32 operations, half an ulp each (6e-8).
+FLOAT_NORMALISE_RTOL = 3e-7
+
+# Sigmoid and softmax in float32 against float64: libm's expf is good to about 1 ulp (6e-8), the
+# sum of a softmax over some hundred classes and the division add a few more.
+ACTIVATION_RTOL = 2e-6
+
+# Normalised boxes (0 to 1) scaled to pixels, relative to the side of the input: the scaling may
+# come before or after cxcywh -> xyxy, each order with float32 roundings of its own.
+NORMALISED_BOX_RTOL = 3e-7
+
+# Boxes mapped back to source pixels, in pixels, after a round trip source -> model -> source in
+# float32 at coordinates up to some thousand pixels (ulp 2.4e-4).
+ROUND_TRIP_PIXELS = 2e-3
+
+# Decoding fast against exact, mean absolute difference in 8-bit steps: DCT scaling is another
+# (better) low-pass than bilinear resizing without antialias, so only the picture is the same.
+FAST_DECODE_MEAN_STEPS = 12.0
+
+# Growth of the resident set when a header that claims gigabytes is refused, in MiB: allocator and
+# exception overhead, far below the 12 GB (64250 x 64250) and 232 MB (9000 x 9000) claimed.
+REFUSED_HEADER_MIB = 8
+
+# Scores and boxes through the server against the same steps in Python. Preprocessing and
+# postprocessing are equal bit for bit; the network between them runs in another batch size there,
+# for which onnxruntime picks other kernels, whose float32 sums round in another order.
+SERVED_SCORE = 1e-4
+SERVED_BOX_PIXELS = 0.05

@@ -1,0 +1,149 @@
+"""model_repository/ as it stands, by the commands that people type."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import endcap
+import numpy as np
+import onnxruntime
+import pytest
+from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+LABELS = (REPOSITORY / "detector" / "labels.txt").read_text(encoding="utf-8").split()
+POSTPROCESS_CONFIG = (REPOSITORY / "postprocess" / "config.pbtxt").read_text(encoding="utf-8")
+ENDCAP = str(Path(sysconfig.get_path("scripts")) / "endcap")
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running `endcap serve`."""
+
+    process: subprocess.Popen[str]
+    urls: dict[str, str]  # by protocol
+
+
+def start_serve() -> Served:
+    ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0"]
+    process = subprocess.Popen(
+        [ENDCAP, "serve", str(REPOSITORY), *ports], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    urls: dict[str, str] = {}
+    for line in process.stdout:
+        match = re.match(r"(HTTP|gRPC|metrics)\s+\S*?://(\S+)", line)
+        if match:
+            urls[match[1].lower()] = match[2]
+        if line.startswith("models"):
+            return Served(process, urls)
+    raise AssertionError(f"endcap serve ended with {process.wait()} before it was ready")
+
+
+def stop_serve(served: Served, signal_number: int) -> int:
+    served.process.send_signal(signal_number)
+    with served.process:
+        return served.process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    server = start_serve()
+    yield server
+    assert stop_serve(server, signal.SIGTERM) == 0
+
+
+def infer(served: Served, protocol: str, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    command = [ENDCAP, "infer", "--url", served.urls[protocol], "--protocol", protocol, "--json"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def served_parameter(name: str) -> str:
+    match = re.search(rf'key: "{name}"\s+value {{ string_value: "(.*?)" }}', POSTPROCESS_CONFIG)
+    assert match is not None, name
+    return match[1]
+
+
+def detect_in_python(image: bytes) -> endcap.ImageDetections:
+    tensors = endcap.Preprocessor("ultralytics")(image)
+    session = onnxruntime.InferenceSession(
+        str(REPOSITORY / "detector" / "1" / "model.onnx"), providers=["CPUExecutionProvider"]
+    )
+    (head,) = session.run(["head"], {"images": tensors.images})
+    names = ("head", "num_classes", "score_threshold")
+    postprocessor = endcap.Postprocessor(**{name: served_parameter(name) for name in names})
+    detections = postprocessor(head, tensors.geometry, tensors.status)
+    assert isinstance(detections, endcap.Detections)
+    return detections[0]
+
+
+def test_there_are_samples() -> None:
+    assert len(SAMPLES) >= 6
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
+    code, answers = infer(served, protocol, *map(str, SAMPLES))
+    assert code == 0
+    assert [answer["image"] for answer in answers] == [str(path) for path in SAMPLES]
+    for path, answer in zip(SAMPLES, answers, strict=True):
+        expected = detect_in_python(path.read_bytes())
+        found = answer["detections"]
+        assert answer["status"] == "ok"
+        assert len(expected) > 0, f"nothing was found in {path.name}"
+        assert [row["class_id"] for row in found] == expected.class_ids.tolist()
+        assert [row["label"] for row in found] == [LABELS[i] for i in expected.class_ids]
+        scores = np.array([row["score"] for row in found], np.float32)
+        boxes = np.array([row["box"] for row in found], np.float32)
+        np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
+        np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_infer_names_the_bad_image_and_answers_the_others(
+    served: Served, protocol: str, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"\x89PNG\r\n\x1a\n and so on")
+    code, answers = infer(served, protocol, str(SAMPLES[0]), str(bad), str(SAMPLES[1]))
+    assert code == 1
+    assert [answer["status"] for answer in answers] == ["ok", "corrupt_image", "ok"]
+    assert "not a JPEG" in answers[1]["error"]
+
+
+def test_infer_draws_pictures(served: Served, tmp_path: Path) -> None:
+    code, _ = infer(served, "grpc", str(SAMPLES[0]), "--draw", str(tmp_path))
+    assert code == 0
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_serve_stops_cleanly_on_ctrl_c() -> None:
+    assert stop_serve(start_serve(), signal.SIGINT) == 0
+
+
+def test_demo_prints_detections_and_writes_pictures(tmp_path: Path) -> None:
+    command = [ENDCAP, "demo", "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\d+ detections in \d+ images", done.stdout)
+    pictures = list((tmp_path / "out").glob("*_detections.jpg"))
+    assert len(pictures) == len(SAMPLES)
+
+
+def test_endcap_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "endcap", "--version"], capture_output=True, text=True, check=True
+    )
+    assert endcap.__version__ in done.stdout

@@ -1,0 +1,130 @@
+"""Training scenes: drawn once into a cache on disk, then varied for every batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from .letterbox import PAD_VALUE, letterbox
+from .scenes import make_scene
+
+Boxes = npt.NDArray[np.float32]
+CANVAS_SIDE = 640
+# More objects than measured scenes hold: each picture of a short training teaches more.
+MAX_OBJECTS = 40
+# A box cut by a crop stays a target while this share of it is left.
+MIN_LEFT = 0.5
+# Seeds of training scenes are [TRAINING_STREAM, seed, index]; no other program uses the stream.
+TRAINING_STREAM = 1
+
+
+class SceneCache:
+    """`count` letterboxed training scenes, uint8 [count, 640, 640, 3] in a memory-mapped file."""
+
+    def __init__(self, folder: Path, count: int, seed: int):
+        self._stem = folder / f"scenes_{count}_seed{seed}"
+        self._seed = seed
+        self._count = count
+        folder.mkdir(parents=True, exist_ok=True)
+        if not self._stem.with_suffix(".npz").exists():
+            self._fill()
+        stored = np.load(self._stem.with_suffix(".npz"))
+        self._images = self._open_images("r")
+        self._boxes, self._class_ids = stored["boxes"], stored["class_ids"]
+        self._start = np.concatenate([[0], np.cumsum(stored["counts"])])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> tuple[npt.NDArray[np.uint8], Boxes, npt.NDArray[np.int64]]:
+        rows = slice(self._start[index], self._start[index + 1])
+        return self._images[index], self._boxes[rows], self._class_ids[rows]
+
+    def _open_images(self, mode: Literal["r", "w+"]) -> np.memmap[Any, np.dtype[np.uint8]]:
+        shape = (self._count, CANVAS_SIDE, CANVAS_SIDE, 3)
+        return np.memmap(self._stem.with_suffix(".raw"), np.uint8, mode, shape=shape)
+
+    def _fill(self) -> None:
+        images = self._open_images("w+")
+        boxes, class_ids = [], []
+        for index in range(self._count):
+            scene = make_scene(
+                [TRAINING_STREAM, self._seed, index],
+                long_side=(220, 900),
+                max_objects=MAX_OBJECTS,
+            )
+            images[index], (scale_x, scale_y, pad_x, pad_y) = letterbox(scene.image, CANVAS_SIDE)
+            scale = np.array([scale_x, scale_y, scale_x, scale_y], np.float32)
+            boxes.append(scene.boxes * scale + np.array([pad_x, pad_y, pad_x, pad_y], np.float32))
+            class_ids.append(scene.class_ids)
+            if (index + 1) % 100 == 0 or index + 1 == self._count:
+                print(f"\rscenes {index + 1}/{self._count}", end="", flush=True)
+        print()
+        images.flush()
+        np.savez(
+            self._stem.with_suffix(".npz"),
+            boxes=np.concatenate(boxes),
+            class_ids=np.concatenate(class_ids),
+            counts=np.array([len(item) for item in boxes]),
+        )
+
+
+def vary(
+    rng: np.random.Generator, image: npt.NDArray[np.uint8], boxes: Boxes, side: int
+) -> tuple[npt.NDArray[np.uint8], Boxes, npt.NDArray[np.bool_]]:
+    """One variation of a square scene: crop or shrink to `side`, turn, mirror, mix channels.
+
+    No class changes under a quarter turn, a mirror or other colours.
+
+    Returns:
+        uint8 [side, side, 3], all boxes float32 [N, 4] xyxy in it, and which of them remain.
+    """
+    whole = image.shape[0]
+    window = whole if rng.random() < 0.4 else int(rng.uniform(0.5, 1.0) * whole)
+    left, top = (int(value) for value in rng.integers(0, whole - window + 1, 2))
+    crop = image[top : top + window, left : left + window]
+    if window != side:
+        shrunk = cv2.resize(crop, (side, side), interpolation=cv2.INTER_LINEAR)
+        crop = shrunk.astype(np.uint8, copy=False)
+    moved = (boxes - np.array([left, top, left, top], np.float32)) * np.float32(side / window)
+    cut = np.clip(moved, 0.0, side)
+    keep = _area(cut) >= MIN_LEFT * _area(moved)
+    turned, cut = _turn(crop, cut, turns=int(rng.integers(4)), mirror=bool(rng.integers(2)))
+    return _recolour(rng, turned), cut, keep
+
+
+def _area(boxes: Boxes) -> npt.NDArray[np.float32]:
+    size = np.maximum(boxes[:, 2:] - boxes[:, :2], 0.0)
+    return np.asarray(size[:, 0] * size[:, 1])
+
+
+def _turn(
+    image: npt.NDArray[np.uint8], boxes: Boxes, *, turns: int, mirror: bool
+) -> tuple[npt.NDArray[np.uint8], Boxes]:
+    side = np.float32(image.shape[0])
+    for _ in range(turns):
+        image = image.transpose(1, 0, 2)[::-1]
+        left, top, right, bottom = boxes.T
+        boxes = np.stack([top, side - right, bottom, side - left], axis=1)
+    if mirror:
+        image = image[:, ::-1]
+        left, top, right, bottom = boxes.T
+        boxes = np.stack([side - right, top, side - left, bottom], axis=1)
+    return np.ascontiguousarray(image), boxes
+
+
+def _recolour(rng: np.random.Generator, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Mixes channels and moves brightness; the letterbox bars keep their value."""
+    bars = np.all(image == PAD_VALUE, axis=2)
+    channels = rng.permutation(3) if rng.random() < 0.7 else np.arange(3)
+    gain, offset = rng.uniform(0.75, 1.25), rng.uniform(-25.0, 25.0)
+    table = np.clip(np.arange(256) * gain + offset, 0, 255).astype(np.uint8)
+    if rng.random() < 0.2:
+        table = table[::-1]
+    changed = np.ascontiguousarray(cv2.LUT(image, table)[..., channels])
+    changed[bars] = PAD_VALUE
+    return changed

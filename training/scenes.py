@@ -1,0 +1,180 @@
+"""Seeded scenes of shapes over procedural backgrounds, with their boxes and classes.
+
+    python -m training.scenes --count 8 --output /tmp/scenes
+
+writes annotated pictures to look at.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from .backgrounds import Plane, background
+from .painting import paint_distractor, paint_shape
+from .shapes import CLASS_NAMES, outline
+
+# Two objects may overlap by this share of the smaller box.
+MAX_OVERLAP = 0.3
+# An object whose box is cut by the picture's edge keeps at least this share of it.
+MIN_INSIDE = 0.6
+# The smallest object, as a share of the picture's long side: 32 pixels of a 640-pixel input.
+MIN_DIAMETER = 0.05
+
+
+@dataclass(frozen=True)
+class Scene:
+    """image: uint8 [H, W, 3] RGB; boxes: float32 [N, 4] xyxy in pixels; class_ids: int64 [N]."""
+
+    image: npt.NDArray[np.uint8]
+    boxes: npt.NDArray[np.float32]
+    class_ids: npt.NDArray[np.int64]
+
+
+def make_scene(
+    seed: int | list[int],
+    *,
+    size: tuple[int, int] | None = None,
+    long_side: tuple[int, int] = (200, 2000),
+    max_objects: int = 12,
+    grayscale: bool | None = None,
+    quality: int | None = None,
+) -> Scene:
+    """Draws the scene that belongs to a seed.
+
+    Args:
+        seed: equal seeds give equal scenes (with the same versions of NumPy and OpenCV).
+        size: height and width in pixels; None draws them at random.
+        long_side: smallest and largest long side in pixels when `size` is None; the short side
+            is never below 200 unless the long side's own lower bound is.
+        max_objects: most objects to place; those that find no room are left out.
+        grayscale: whether all channels are equal; None means one scene in ten.
+        quality: the scene passes through a JPEG of this quality; None draws it from 35..95.
+
+    Returns:
+        The scene with 0 to `max_objects` objects.
+    """
+    rng = np.random.default_rng(seed)
+    height, width = size if size is not None else _random_size(rng, long_side)
+    gray = bool(rng.random() < 0.1) if grayscale is None else grayscale
+    picture = background(rng, height, width)
+    for _ in range(int(rng.integers(0, 4))):
+        paint_distractor(rng, picture)
+    boxes, class_ids = _place_objects(rng, picture, gray=gray, max_objects=max_objects)
+    jpeg_quality = int(rng.integers(35, 96)) if quality is None else quality
+    image = _photograph(rng, picture, gray=gray, quality=jpeg_quality)
+    return Scene(image, boxes, class_ids)
+
+
+def _random_size(rng: np.random.Generator, long_side: tuple[int, int]) -> tuple[int, int]:
+    longest = int(np.exp(rng.uniform(np.log(long_side[0]), np.log(long_side[1]))))
+    aspect = float(rng.choice([1.0, 4 / 3, 3 / 2, 16 / 9, rng.uniform(1.0, 2.2)]))
+    shortest = max(min(200, longest), round(longest / aspect))
+    return (shortest, longest) if rng.random() < 0.6 else (longest, shortest)
+
+
+def _place_objects(
+    rng: np.random.Generator, picture: Plane, *, gray: bool, max_objects: int
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    height, width = picture.shape[:2]
+    boxes: list[npt.NDArray[np.float64]] = []
+    class_ids: list[int] = []
+    wanted = 0 if rng.random() < 0.03 else int(rng.integers(1, max_objects + 1))
+    smallest = np.log(0.5 * MIN_DIAMETER * max(height, width))
+    largest = np.log(max(0.26 * min(height, width), 0.04 * max(height, width)))
+    for _ in range(wanted):
+        class_id = int(rng.integers(len(CLASS_NAMES)))
+        radius = float(np.exp(rng.uniform(smallest, largest)))
+        centre = rng.uniform([0.0, 0.0], [width, height])
+        polygons = [polygon * radius + centre for polygon in outline(rng, class_id)]
+        box = _visible_box(polygons[0], width, height)
+        if box is None or any(_overlap(box, other) > MAX_OVERLAP for other in boxes):
+            continue
+        if paint_shape(rng, picture, polygons, gray=gray):
+            boxes.append(box)
+            class_ids.append(class_id)
+    return (
+        np.array(boxes, np.float32).reshape(-1, 4),
+        np.array(class_ids, np.int64),
+    )
+
+
+def _visible_box(
+    polygon: npt.NDArray[np.float64], width: int, height: int
+) -> npt.NDArray[np.float64] | None:
+    """The polygon's box cut to the picture, or None where too little of it is left."""
+    whole = np.concatenate([polygon.min(axis=0), polygon.max(axis=0)])
+    box = np.clip(whole, 0.0, [width, height, width, height])
+    return box if _area(box) >= MIN_INSIDE * _area(whole) else None
+
+
+def _area(box: npt.NDArray[np.float64]) -> float:
+    return float(max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1]))
+
+
+def _overlap(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
+    shared = np.concatenate([np.maximum(first[:2], second[:2]), np.minimum(first[2:], second[2:])])
+    return _area(shared) / min(_area(first), _area(second))
+
+
+def _photograph(
+    rng: np.random.Generator, picture: Plane, *, gray: bool, quality: int
+) -> npt.NDArray[np.uint8]:
+    """What a camera makes of it: exposure, focus, noise and JPEG."""
+    exposed = np.power(picture, np.float32(rng.uniform(0.75, 1.35)))
+    if rng.random() < 0.35:
+        sigma = rng.uniform(0.3, 1.2) * max(1.0, max(picture.shape) / 640)
+        exposed = cv2.GaussianBlur(exposed, (0, 0), sigma)
+    if gray:
+        exposed = np.repeat(cv2.cvtColor(exposed, cv2.COLOR_RGB2GRAY)[..., None], 3, axis=2)
+    noise = rng.standard_normal(exposed.shape[:2], dtype=np.float32)[..., None]
+    exposed = exposed * 255.0 + noise * np.float32(rng.uniform(0.0, 9.0))
+    pixels = np.clip(exposed + 0.5, 0.0, 255.0).astype(np.uint8)
+    written, encoded = cv2.imencode(".jpg", pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not written:
+        raise RuntimeError(f"A JPEG of quality {quality} could not be written; allowed: 0 to 100.")
+    decoded = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
+    return np.ascontiguousarray(decoded[..., ::-1]).astype(np.uint8, copy=False)
+
+
+def draw_boxes(
+    image: npt.NDArray[np.uint8],
+    boxes: npt.NDArray[np.float32],
+    labels: list[str],
+    *,
+    colour: tuple[int, int, int] = (255, 255, 0),
+) -> npt.NDArray[np.uint8]:
+    """A copy of an RGB image with xyxy boxes and their labels."""
+    drawn = np.ascontiguousarray(image).copy()
+    line = max(1, max(drawn.shape) // 500)
+    for box, label in zip(boxes, labels, strict=True):
+        left, top, right, bottom = (round(float(value)) for value in box)
+        cv2.rectangle(drawn, (left, top), (right, bottom), colour, line)
+        at = (left + 2, max(top - 4, 14 * line))
+        cv2.putText(drawn, label, at, cv2.FONT_HERSHEY_SIMPLEX, 0.45 * line, colour, line)
+    return drawn
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description="Writes scenes with their boxes, to look at.")
+    parser.add_argument("--count", type=int, default=8, help="number of scenes (8)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first scene (0)")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the pictures")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    for seed in range(options.seed, options.seed + options.count):
+        scene = make_scene(seed)
+        labels = [CLASS_NAMES[class_id] for class_id in scene.class_ids]
+        path = options.output / f"scene_{seed}.jpg"
+        cv2.imwrite(str(path), draw_boxes(scene.image, scene.boxes, labels)[..., ::-1])
+        print(f"{path}: {scene.image.shape[1]}x{scene.image.shape[0]}, {', '.join(labels)}")
+
+
+if __name__ == "__main__":
+    main()
