@@ -27,7 +27,9 @@ std::string_view ErrorCodeName(ErrorCode code) noexcept {
   return "unknown";
 }
 
-ItemStatus StatusOfCurrentException() noexcept {
+namespace {
+
+ItemStatus DescribeCurrentException() {
   try {
     throw;
   } catch (const Error& error) {
@@ -38,6 +40,17 @@ ItemStatus StatusOfCurrentException() noexcept {
     return {ErrorCode::kInternal, error.what()};
   } catch (...) {
     return {ErrorCode::kInternal, "unknown exception"};
+  }
+}
+
+}  // namespace
+
+ItemStatus StatusOfCurrentException() noexcept {
+  try {
+    return DescribeCurrentException();
+  } catch (...) {
+    // There was no memory for the message; a string this short needs none.
+    return {ErrorCode::kOutOfMemory, "no memory"};
   }
 }
 
