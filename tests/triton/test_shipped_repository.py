@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import endcap
 import numpy as np
 import onnxruntime
 import pytest
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+
+import endcap
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

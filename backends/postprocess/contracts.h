@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "endcap/postprocess.h"
+#include "triton_util/tensor_contract.h"
+
+namespace endcap::triton {
+
+inline constexpr std::string_view kGeometry = "geometry";
+inline constexpr std::string_view kStatus = "status";
+inline constexpr std::string_view kClassIds = "class_ids";
+inline constexpr std::string_view kClassLabels = "class_labels";
+
+// What the parameters make of the model's tensors: the head's tensors (float ones in FP32 or FP16),
+// and geometry and status, which a request may leave out; for classification also class_labels.
+std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& params);
+std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params);
+
+}  // namespace endcap::triton

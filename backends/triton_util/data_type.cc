@@ -1,0 +1,50 @@
+#include "triton_util/data_type.h"
+
+#include <array>
+#include <string>
+
+#include "endcap/error.h"
+
+namespace endcap::triton {
+namespace {
+
+struct Row {
+  DType dtype;
+  TRITONSERVER_DataType triton;
+  std::string_view config_name;
+};
+
+constexpr std::array<Row, 5> kTable{{
+    {DType::kUint8, TRITONSERVER_TYPE_UINT8, kConfigUint8},
+    {DType::kInt8, TRITONSERVER_TYPE_INT8, "TYPE_INT8"},
+    {DType::kInt32, TRITONSERVER_TYPE_INT32, "TYPE_INT32"},
+    {DType::kFloat16, TRITONSERVER_TYPE_FP16, "TYPE_FP16"},
+    {DType::kFloat32, TRITONSERVER_TYPE_FP32, "TYPE_FP32"},
+}};
+
+}  // namespace
+
+std::string ConfigName(DType dtype) {
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return std::string(row.config_name);
+  }
+  throw Error(ErrorCode::kInternal, "a tensor has a dtype that Triton has no name for");
+}
+
+TRITONSERVER_DataType ToTriton(DType dtype) noexcept {
+  for (const Row& row : kTable) {
+    if (row.dtype == dtype) return row.triton;
+  }
+  return TRITONSERVER_TYPE_INVALID;
+}
+
+DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor) {
+  for (const Row& row : kTable) {
+    if (row.triton == data_type) return row.dtype;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "tensor '" + std::string(tensor) +
+                  "' has an element type other than UINT8, INT8, INT32, FP16 and FP32");
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "endcap/tensor_view.h"
+#include "triton_util/triton_api.h"
+
+namespace endcap::triton {
+
+// "TYPE_STRING" and the like: how config.pbtxt names a type.
+inline constexpr std::string_view kConfigString = "TYPE_STRING";
+inline constexpr std::string_view kConfigUint8 = "TYPE_UINT8";
+
+std::string ConfigName(DType dtype);
+TRITONSERVER_DataType ToTriton(DType dtype) noexcept;
+
+// Throws kInvalidArgument naming `tensor` when endcap has no such element type.
+DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor);
+
+}  // namespace endcap::triton

@@ -1,0 +1,58 @@
+#include "triton_util/error_guard.h"
+
+#include <new>
+#include <utility>
+
+namespace endcap::triton {
+
+void Check(TRITONSERVER_Error* error) {
+  if (error == nullptr) return;
+  const ErrorHandle owner(error);
+  throw ApiError(TRITONSERVER_ErrorCode(error), TRITONSERVER_ErrorMessage(error));
+}
+
+TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept {
+  switch (code) {
+    case ErrorCode::kCorruptImage:
+    case ErrorCode::kImageLimit:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kInvalidArgument:
+      return TRITONSERVER_ERROR_INVALID_ARG;
+    case ErrorCode::kOutOfMemory:
+      return TRITONSERVER_ERROR_UNAVAILABLE;
+    case ErrorCode::kOk:
+    case ErrorCode::kCuda:
+    case ErrorCode::kInternal:
+      return TRITONSERVER_ERROR_INTERNAL;
+  }
+  return TRITONSERVER_ERROR_INTERNAL;
+}
+
+std::string Describe(const Failure& failure) noexcept {
+  try {
+    if (failure.reason == ErrorCode::kOk) return failure.message;
+    return std::string(ErrorCodeName(failure.reason)) + ": " + failure.message;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+Failure FailureOfCurrentException() noexcept {
+  try {
+    throw;
+  } catch (const ApiError& error) {
+    // The message may not fit into memory; the code alone is then the answer.
+    Failure failure{error.code(), ErrorCode::kInternal, {}};
+    try {
+      failure.message = error.what();
+    } catch (const std::bad_alloc&) {
+      failure.code = ToTriton(ErrorCode::kOutOfMemory);
+    }
+    return failure;
+  } catch (...) {
+    ItemStatus status = StatusOfCurrentException();
+    return {ToTriton(status.code), status.code, std::move(status.message)};
+  }
+}
+
+}  // namespace endcap::triton

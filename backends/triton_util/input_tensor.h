@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "triton_util/item_views.h"
+#include "triton_util/triton_api.h"
+
+namespace endcap::triton {
+
+using Bytes = std::span<const std::byte>;
+
+// One input of a request: a view of Triton's own buffer when that is one piece of host memory, else
+// a copy made once. Valid until the request is released.
+class InputTensor {
+ public:
+  // batched: the first dimension counts the request's items. Throws kUnsupported for a buffer in
+  // GPU memory, kInvalidArgument for a batched input without dimensions.
+  InputTensor(TRITONBACKEND_Input* input, bool batched);
+  InputTensor(InputTensor&&) = default;
+  InputTensor& operator=(InputTensor&&) = default;
+
+  const std::string& name() const noexcept { return name_; }
+  TRITONSERVER_DataType data_type() const noexcept { return data_type_; }
+  // Dimensions of one item, and how many items there are (1 when not batched).
+  std::span<const int64_t> item_shape() const noexcept { return item_shape_; }
+  int64_t item_count() const noexcept { return item_count_; }
+
+  // The items of a numeric input. Throws kInvalidArgument when the buffer does not have the size
+  // that shape and type ask for, or the rank is too high.
+  InputItems Items() const;
+
+  // The elements of a BYTES input. Throws kInvalidArgument when a length prefix points past the
+  // buffer, or there are more or fewer elements than the shape asks for.
+  std::vector<Bytes> Strings() const;
+
+  // The items of an input of bytes without structure, of equal length each.
+  std::vector<Bytes> Blobs() const;
+
+ private:
+  int64_t ElementCount() const;
+
+  std::string name_;
+  TRITONSERVER_DataType data_type_ = TRITONSERVER_TYPE_INVALID;
+  std::vector<int64_t> item_shape_;
+  int64_t item_count_ = 1;
+  std::vector<std::byte> gathered_;
+  Bytes bytes_;
+};
+
+}  // namespace endcap::triton

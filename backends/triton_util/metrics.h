@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "endcap/error.h"
+#include "triton_util/handles.h"
+
+namespace endcap::triton {
+
+// A Triton custom metric that only grows. Without a metric behind it (metrics are off in the
+// server) counting does nothing. Thread-safe.
+class Counter {
+ public:
+  Counter() = default;
+  explicit Counter(MetricHandle metric) noexcept : metric_(std::move(metric)) {}
+  void Add(double value) noexcept;
+
+ private:
+  MetricHandle metric_;
+};
+
+struct MetricInfo {
+  std::string name;  // after the backend's name: "truncated_total"
+  std::string description;
+};
+
+using MetricLabels = std::vector<std::pair<std::string, std::string>>;
+
+// The metric families of one backend: one per metric name, made once and shared by its models, for
+// families of equal names would remove each other's metrics.
+class MetricFamilies {
+ public:
+  // Makes "<backend>_images_total" and "<backend>_failed_total", which every stage has, and `more`.
+  // A server without metrics gets one log line, and counters that do nothing.
+  MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more);
+
+  Counter NewCounter(std::string_view name, const MetricLabels& labels) const;
+
+ private:
+  void Add(std::string_view backend, const MetricInfo& info);
+
+  std::vector<std::pair<std::string, MetricFamilyHandle>> families_;
+};
+
+inline constexpr int kErrorCodeCount = static_cast<int>(ErrorCode::kInternal) + 1;
+
+// The counters that every stage keeps for one model, with the labels model and version.
+class StageCounters {
+ public:
+  StageCounters(const MetricFamilies& families, const MetricLabels& model);
+
+  void CountImages(size_t images) noexcept { images_.Add(static_cast<double>(images)); }
+  void CountFailure(ErrorCode reason) noexcept { failed_[static_cast<size_t>(reason)].Add(1); }
+
+ private:
+  Counter images_;
+  std::array<Counter, kErrorCodeCount> failed_;  // by reason; none for kOk
+};
+
+}  // namespace endcap::triton

@@ -1,0 +1,46 @@
+#include "triton_util/model.h"
+
+#include "triton_util/log.h"
+
+namespace endcap::triton {
+
+Model::Model(const ModelConfig& config, const MetricFamilies& families)
+    : label_("model '" + config.name() + "' version " + std::to_string(config.version())),
+      batched_(config.max_batch_size() > 0),
+      metric_labels_{{"model", config.name()}, {"version", std::to_string(config.version())}},
+      counters_(families, metric_labels_) {}
+
+void Model::Fail(Exchange& exchange, const Failure& failure) noexcept {
+  exchange.sink.Fail(failure);
+  const auto level =
+      failure.code == TRITONSERVER_ERROR_CANCELLED ? TRITONSERVER_LOG_INFO : TRITONSERVER_LOG_WARN;
+  const ErrorHandle unlogged(Guard(
+      [&] { Log(level, label_ + ", " + exchange.request.Label() + ": " + Describe(failure)); }));
+  if (unlogged != nullptr) Log(level, TRITONSERVER_ErrorMessage(unlogged.get()));
+}
+
+void Model::Refuse(Exchange& exchange, const Failure& failure) noexcept {
+  counters_.CountFailure(failure.reason);
+  Fail(exchange, failure);
+}
+
+void Model::FailIfCancelled(Exchange& exchange) {
+  if (!exchange.request.IsCancelled()) return;
+  Fail(exchange, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
+}
+
+OutputItems Model::AddOutputIfWanted(Exchange& exchange, const TensorSpec& spec,
+                                     int64_t item_count) {
+  if (!exchange.request.WantsOutput(spec.name)) return {};
+  return exchange.sink.AddOutput(spec, item_count, batched_);
+}
+
+void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
+  std::string line = label_ + " takes";
+  for (const ParameterInfo& info : parameters) {
+    line.append(" ").append(info.name).append("=").append(info.value);
+  }
+  Log(TRITONSERVER_LOG_INFO, line);
+}
+
+}  // namespace endcap::triton

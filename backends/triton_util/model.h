@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "endcap/params.h"
+#include "triton_util/error_guard.h"
+#include "triton_util/metrics.h"
+#include "triton_util/model_config.h"
+#include "triton_util/request.h"
+#include "triton_util/response_sink.h"
+
+namespace endcap::triton {
+
+// One request on its way through an execution.
+struct Exchange {
+  explicit Exchange(TRITONBACKEND_Request* handle) noexcept : request(handle), sink(handle) {}
+
+  Request request;
+  ResponseSink sink;
+  int64_t item_count = 0;  // items that took part in the computation
+};
+
+// When the phases of an execution began and ended, see NowNs. The computation's times fall back to
+// the begin of the execution where it never came so far.
+struct ExecutionTimes {
+  uint64_t exec_start_ns = 0;
+  uint64_t compute_start_ns = 0;
+  uint64_t compute_end_ns = 0;
+  uint64_t exec_end_ns = 0;
+};
+
+// One loaded model, shared by its instances; Execute may run on several threads at a time.
+class Model {
+ public:
+  Model(const ModelConfig& config, const MetricFamilies& families);
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // Answers every exchange, and sets the times of the computation. What it throws goes to the
+  // exchanges that are still open.
+  virtual void Execute(std::span<Exchange> exchanges, ExecutionTimes& times) = 0;
+
+  // Answers with an error and logs it: a warning, or for a cancelled request an info.
+  void Fail(Exchange& exchange, const Failure& failure) noexcept;
+  // The same, and counts it; for a request that failed as a whole.
+  void Refuse(Exchange& exchange, const Failure& failure) noexcept;
+  // Answers with CANCELLED where the client has gone.
+  void FailIfCancelled(Exchange& exchange);
+
+ protected:
+  // An output for every item of the request, or an absent one where the request does not want it.
+  OutputItems AddOutputIfWanted(Exchange& exchange, const TensorSpec& spec, int64_t item_count);
+  void LogParameters(const std::vector<ParameterInfo>& parameters) const;
+  bool batched() const noexcept { return batched_; }
+  StageCounters& counters() noexcept { return counters_; }
+  const MetricLabels& metric_labels() const noexcept { return metric_labels_; }
+
+ private:
+  std::string label_;  // "model 'preprocess' version 1"
+  bool batched_;       // tensors have a batch dimension
+  MetricLabels metric_labels_;
+  StageCounters counters_;
+};
+
+// One backend as the server loaded it: makes models.
+class Backend {
+ public:
+  Backend(std::string_view name, const std::vector<MetricInfo>& metrics)
+      : families_(name, metrics) {}
+  virtual ~Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  // Throws with a sentence when the config cannot be carried out.
+  virtual std::unique_ptr<Model> Load(ModelConfig& config) const = 0;
+
+ protected:
+  const MetricFamilies& families() const noexcept { return families_; }
+
+ private:
+  MetricFamilies families_;
+};
+
+// Each backend's library defines this one function.
+std::unique_ptr<Backend> CreateBackend();
+
+}  // namespace endcap::triton

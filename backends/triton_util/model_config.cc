@@ -1,0 +1,81 @@
+#include "triton_util/model_config.h"
+
+#include <charconv>
+
+#include "endcap/error.h"
+#include "triton_util/error_guard.h"
+
+namespace endcap::triton {
+namespace {
+
+constexpr uint32_t kConfigVersion = 1;
+
+using Json = nlohmann::json;
+
+Json ReadConfig(TRITONBACKEND_Model* model) {
+  TRITONSERVER_Message* raw = nullptr;
+  Check(TRITONBACKEND_ModelConfig(model, kConfigVersion, &raw));
+  const MessageHandle message(raw);
+  const char* text = nullptr;
+  size_t size = 0;
+  Check(TRITONSERVER_MessageSerializeToJson(message.get(), &text, &size));
+  return Json::parse(text, text + size);
+}
+
+}  // namespace
+
+ModelConfig::ModelConfig(TRITONBACKEND_Model* model) : model_(model) {
+  const char* text = nullptr;
+  Check(TRITONBACKEND_ModelName(model, &text));
+  name_ = text;
+  Check(TRITONBACKEND_ModelVersion(model, &version_));
+  TRITONBACKEND_ArtifactType type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
+  Check(TRITONBACKEND_ModelRepository(model, &type, &text));
+  folder_ = text;
+  json_ = ReadConfig(model);
+  parameters_ = json_.value("parameters", Json::object());
+}
+
+std::optional<std::string> ModelConfig::TakeParameter(std::string_view name) {
+  const auto found = parameters_.find(std::string(name));
+  if (found == parameters_.end()) return std::nullopt;
+  std::string value = found->value("string_value", "");
+  parameters_.erase(found);
+  return value;
+}
+
+ParameterList ModelConfig::Parameters() const {
+  ParameterList list;
+  for (const auto& [key, value] : parameters_.items()) {
+    list.emplace_back(key, value.value("string_value", ""));
+  }
+  return list;
+}
+
+void ModelConfig::SettleTensors(std::span<const TensorContract> inputs,
+                                std::span<const TensorContract> outputs) {
+  bool complete = false;
+  Check(TRITONBACKEND_ModelAutoCompleteConfig(model_, &complete));
+  Settle(json_["input"], TensorSide::kInput, inputs, complete);
+  Settle(json_["output"], TensorSide::kOutput, outputs, complete);
+  if (!complete) return;
+
+  const std::string text = json_.dump();
+  TRITONSERVER_Message* raw = nullptr;
+  Check(TRITONSERVER_MessageNewFromSerializedJson(&raw, text.data(), text.size()));
+  const MessageHandle message(raw);
+  Check(TRITONBACKEND_ModelSetConfig(model_, kConfigVersion, message.get()));
+}
+
+int ParseCount(std::string_view name, const std::string& text) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string(name) + " is '" + text + "': give a whole number of 0 or more");
+  }
+  return value;
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,71 @@
+#include "triton_util/response_sink.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "endcap/error.h"
+#include "triton_util/data_type.h"
+#include "triton_util/log.h"
+
+namespace endcap::triton {
+
+TRITONBACKEND_Response* ResponseSink::Current() {
+  if (response_ == nullptr) {
+    TRITONBACKEND_Response* raw = nullptr;
+    Check(TRITONBACKEND_ResponseNew(&raw, request_));
+    response_.reset(raw);
+  }
+  return response_.get();
+}
+
+void* ResponseSink::AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
+                              std::span<const int64_t> shape, size_t size_bytes) {
+  const std::string text(name);
+  TRITONBACKEND_Output* output = nullptr;
+  Check(TRITONBACKEND_ResponseOutput(Current(), &output, text.c_str(), data_type, shape.data(),
+                                     static_cast<uint32_t>(shape.size())));
+  void* buffer = nullptr;
+  TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
+  int64_t memory_id = 0;
+  Check(TRITONBACKEND_OutputBuffer(output, &buffer, size_bytes, &memory, &memory_id));
+  if (memory == TRITONSERVER_MEMORY_GPU) {
+    throw Error(ErrorCode::kUnsupported, "output '" + text +
+                                             "' was given GPU memory, and this build of the "
+                                             "backend writes host memory only");
+  }
+  return buffer;
+}
+
+OutputItems ResponseSink::AddOutput(const TensorSpec& spec, int64_t item_count, bool batched) {
+  std::vector<int64_t> shape(spec.shape.begin(), spec.shape.begin() + spec.rank);
+  if (batched) shape.insert(shape.begin(), item_count);
+  const size_t item_bytes = OutputItemsAt(spec, nullptr).first().size_bytes();
+  return OutputItemsAt(spec, AddOutput(spec.name, ToTriton(spec.dtype), shape,
+                                       static_cast<size_t>(item_count) * item_bytes));
+}
+
+void ResponseSink::Send() {
+  TRITONBACKEND_Response* response = Current();
+  // The call owns the response from here on, whatever it returns.
+  sent_ = true;
+  static_cast<void>(response_.release());
+  Check(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, nullptr));
+  succeeded_ = true;
+}
+
+void ResponseSink::Fail(const Failure& failure) noexcept {
+  if (sent_) return;
+  sent_ = true;
+  const ErrorHandle unsendable(Guard([&] {
+    const ErrorHandle error(TRITONSERVER_ErrorNew(failure.code, Describe(failure).c_str()));
+    TRITONBACKEND_Response* response = Current();
+    static_cast<void>(response_.release());
+    Check(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error.get()));
+  }));
+  if (unsendable != nullptr) {
+    Log(TRITONSERVER_LOG_ERROR, TRITONSERVER_ErrorMessage(unsendable.get()));
+  }
+}
+
+}  // namespace endcap::triton

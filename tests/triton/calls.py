@@ -1,0 +1,69 @@
+"""Requests to the server, in the clients' own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+TRITON_TYPES = {
+    "float32": "FP32",
+    "float16": "FP16",
+    "int32": "INT32",
+    "uint8": "UINT8",
+    "object": "BYTES",
+}
+
+
+def strings(files: Sequence[bytes], *, batched: bool = True) -> npt.NDArray[np.object_]:
+    """The files as a BYTES tensor [N, 1], or [1] for a model without batches."""
+    array = np.empty((len(files), 1), np.object_)
+    array[:, 0] = files
+    return array if batched else array.reshape(-1)
+
+
+def grpc_inputs(tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
+    return _inputs(grpc_client, tensors)
+
+
+def _inputs(client: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
+    inputs = []
+    for name, array in tensors.items():
+        tensor = client.InferInput(name, list(array.shape), TRITON_TYPES[str(array.dtype)])
+        tensor.set_data_from_numpy(array)
+        inputs.append(tensor)
+    return inputs
+
+
+def to_arrays(result: Any) -> Arrays:
+    return {output.name: result.as_numpy(output.name) for output in result.get_response().outputs}
+
+
+def infer(
+    client: grpc_client.InferenceServerClient,
+    model: str,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    *,
+    outputs: Sequence[str] | None = None,
+    **options: Any,
+) -> Arrays:
+    """One gRPC request; all outputs unless some are named."""
+    wanted = None if outputs is None else [grpc_client.InferRequestedOutput(o) for o in outputs]
+    return to_arrays(client.infer(model, grpc_inputs(tensors), outputs=wanted, **options))
+
+
+def infer_http(
+    client: http_client.InferenceServerClient,
+    model: str,
+    tensors: Mapping[str, npt.NDArray[Any]],
+    **options: Any,
+) -> Arrays:
+    """One HTTP request with binary tensors both ways."""
+    result = client.infer(model, _inputs(http_client, tensors), **options)
+    return {o["name"]: result.as_numpy(o["name"]) for o in result.get_response()["outputs"]}

@@ -1,0 +1,47 @@
+"""Writes the model folders that the server tests load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def tensor(name: str, data_type: str, dims: list[int], *, more: str = "") -> str:
+    return f'{{ name: "{name}" data_type: {data_type} dims: {dims} {more} }}'
+
+
+def write_model(
+    repository: Path,
+    name: str,
+    *,
+    backend: str,
+    parameters: Mapping[str, object] | None = None,
+    max_batch_size: int = 0,
+    inputs: list[str] | None = None,
+    outputs: list[str] | None = None,
+    more: str = "",
+    files: Mapping[str, str] | None = None,
+) -> None:
+    """One model of an endcap backend; what is not given stays out of its config.pbtxt."""
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    lines = [f'backend: "{backend}"', f"max_batch_size: {max_batch_size}"]
+    for side, tensors in (("input", inputs), ("output", outputs)):
+        lines += [f"{side} {each}" for each in tensors or []]
+    for key, value in (parameters or {}).items():
+        lines.append(f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}')
+    (folder / "config.pbtxt").write_text("\n".join([*lines, more]) + "\n")
+    for file_name, text in (files or {}).items():
+        (folder / file_name).write_text(text)
+
+
+def write_preprocess(repository: Path, name: str, **options: object) -> None:
+    write_model(repository, name, backend="endcap_preprocess", **options)  # type: ignore[arg-type]
+
+
+def write_postprocess(repository: Path, name: str, **options: object) -> None:
+    write_model(repository, name, backend="endcap_postprocess", **options)  # type: ignore[arg-type]
+
+
+def batching(delay_us: int) -> str:
+    return f"dynamic_batching {{ max_queue_delay_microseconds: {delay_us} }}"

@@ -1,0 +1,67 @@
+"""Inference over HTTP without a client library, for requests that one would not send."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import struct
+from collections.abc import Iterator, Sequence
+
+import tritonclient.http as http_client
+from calls import Arrays
+
+
+def bytes_tensor(files: Sequence[bytes]) -> bytes:
+    """The elements of a BYTES tensor, each behind its length in 4 bytes."""
+    return b"".join(struct.pack("<I", len(file)) + file for file in files)
+
+
+def post(
+    authority: str,
+    model: str,
+    encoded: bytes,
+    *,
+    shape: Sequence[int],
+    data_type: str = "BYTES",
+    chunk_bytes: int | None = None,
+) -> tuple[int, bytes, int]:
+    """Sends `encoded` as the raw bytes of the input of that name.
+
+    chunk_bytes: sends the body in chunks of this size, each of which becomes a buffer of its own in
+        the server.
+    Returns the HTTP status, the body, and how many bytes of it are JSON.
+    """
+    parameters = {"binary_data_size": len(encoded)}
+    tensor = {
+        "name": "encoded",
+        "shape": list(shape),
+        "datatype": data_type,
+        "parameters": parameters,
+    }
+    outputs = {"parameters": {"binary_data_output": True}}
+    header = json.dumps({"inputs": [tensor], **outputs}).encode()
+    body = header + encoded
+    connection = http.client.HTTPConnection(authority, timeout=30)
+    try:
+        connection.request(
+            "POST",
+            f"/v2/models/{model}/infer",
+            body=body if chunk_bytes is None else _chunks(body, chunk_bytes),
+            headers={"Inference-Header-Content-Length": str(len(header))},
+            encode_chunked=chunk_bytes is not None,
+        )
+        answer = connection.getresponse()
+        json_bytes = int(answer.headers.get("Inference-Header-Content-Length", 0))
+        return answer.status, answer.read(), json_bytes
+    finally:
+        connection.close()
+
+
+def _chunks(body: bytes, size: int) -> Iterator[bytes]:
+    for start in range(0, len(body), size):
+        yield body[start : start + size]
+
+
+def to_arrays(body: bytes, json_bytes: int) -> Arrays:
+    result = http_client.InferenceServerClient.parse_response_body(body, header_length=json_bytes)
+    return {o["name"]: result.as_numpy(o["name"]) for o in result.get_response()["outputs"]}

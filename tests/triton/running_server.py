@@ -1,0 +1,119 @@
+"""A Triton server with options of its own, and what its HTTP endpoints tell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from endcap.server import ServerPorts, ServerSettings
+from endcap.server.log import LogPump
+from endcap.server.plan import plan_launch
+from endcap.server.process import ServerProcess
+
+FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
+# Where a load failed over a loaded model, the server waits at its end until the timeout.
+_MORE_OPTIONS = ("--exit-on-error=false", "--exit-timeout-secs=3")
+# A server on this machine is never behind a proxy.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_METRIC = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
+
+
+def get(url: str, body: bytes | None = None) -> bytes:
+    request = urllib.request.Request(url, data=body)
+    with _OPENER.open(request, timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def wait_for(condition: Callable[[], Any], *, timeout_s: float = 20.0) -> Any:
+    """Returns the condition's first true value; AssertionError when none comes in time."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)
+    return value
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    ports: ServerPorts
+    log: LogPump
+    pid: int
+
+    @property
+    def grpc(self) -> str:
+        return f"127.0.0.1:{self.ports.grpc}"
+
+    @property
+    def http(self) -> str:
+        return f"127.0.0.1:{self.ports.http}"
+
+    def log_lines(self, text: str) -> list[str]:
+        return [line for line in self.log.lines() if text in line]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The value of one metric; KeyError when there is none with these labels."""
+        for line in get(f"http://127.0.0.1:{self.ports.metrics}/metrics").decode().splitlines():
+            match = _METRIC.match(line)
+            if match and match.group(1) == name:
+                given = dict(re.findall(r'(\w+)="([^"]*)"', match.group(2)))
+                if labels.items() <= given.items():
+                    return float(match.group(3))
+        raise KeyError(name)
+
+    def statistics(self, model: str) -> dict[str, Any]:
+        answer = json.loads(get(f"http://{self.http}/v2/models/{model}/stats"))
+        return dict(answer["model_stats"][0])
+
+    def config(self, model: str) -> dict[str, Any]:
+        return dict(json.loads(get(f"http://{self.http}/v2/models/{model}/config")))
+
+    def resident_bytes(self) -> int:
+        """Memory in use now; the peak starts again from here."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+        return self._memory("VmRSS")
+
+    def peak_resident_bytes(self) -> int:
+        return self._memory("VmHWM")
+
+    def _memory(self, field: str) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+        raise KeyError(field)
+
+    def index(self) -> dict[str, dict[str, str]]:
+        """Name -> state and reason of every model of the repository."""
+        models = json.loads(get(f"http://{self.http}/v2/repository/index", b"{}"))
+        return {model["name"]: model for model in models}
+
+
+@contextlib.contextmanager
+def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
+    """Runs a server that also stays up when models failed to load."""
+    with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
+        plan = plan_launch(repository, ServerSettings(ports=FREE_PORTS), Path(scratch))
+        command = [*plan.command, *_MORE_OPTIONS, *options]
+        process = ServerProcess(command, plan.environment)
+        server = RunningServer(plan.ports, LogPump(process.output), process.pid)
+        try:
+            wait_for(lambda: _is_live(process, server), timeout_s=60)
+            yield server
+        finally:
+            process.stop(30)
+            server.log.join(5)
+
+
+def _is_live(process: ServerProcess, server: RunningServer) -> bool:
+    assert process.exit_code() is None, "\n".join(server.log.lines())
+    with contextlib.suppress(OSError):
+        get(f"http://{server.http}/v2/health/live")
+        return True
+    return False

@@ -1,0 +1,93 @@
+"""The models of the shared server, and the same parameters for the Python package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model_folders import batching, tensor, write_postprocess, write_preprocess
+
+# Small tensors: what is tested does not depend on the size.
+SIZE = (96, 128)
+PREPROCESS = {"preset": "ultralytics", "size": SIZE}
+PREPROCESS_TEXT = {"preset": "ultralytics", "size": "96,128"}
+
+NUM_CLASSES = 3
+ANCHORS = 50
+MAX_DETECTIONS = 20
+POSTPROCESS = {"head": "yolov8", "num_classes": NUM_CLASSES, "max_detections": MAX_DETECTIONS}
+
+LABELS = ["cat", "dog", "", "bird", "whale"]  # one class has no name
+CLASSIFICATION = {"head": "classification", "num_classes": len(LABELS), "top_k": 3}
+
+SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
+
+
+def write_all(repository: Path) -> None:
+    _write_preprocess_models(repository)
+    _write_postprocess_models(repository)
+
+
+def _write_preprocess_models(repository: Path) -> None:
+    def write(name: str, *, parameters: dict[str, object] | None = None, **options: object) -> None:
+        given = {**PREPROCESS_TEXT, **(parameters or {})}
+        write_preprocess(repository, name, parameters=given, **options)
+
+    write("pre", max_batch_size=32, more=batching(100_000))
+    write("pre_blank", max_batch_size=8, parameters={"on_error": "blank"})
+    write("pre_single")
+    write("pre_bytes", max_batch_size=4, inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
+    write("pre_bytes_single", inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
+    # Without dynamic batching requests wait for the one instance, behind the one that it works on.
+    write(
+        "pre_queue",
+        max_batch_size=16,
+        parameters={"threads": 1},
+        more="instance_group { count: 1 kind: KIND_CPU }",
+    )
+    write(
+        "pre_subset",
+        max_batch_size=8,
+        outputs=[tensor("geometry", "TYPE_FP32", [8])],
+        parameters={"dtype": "uint8", "layout": "nhwc", "color": "gray"},
+    )
+    write(
+        "pre_uint8",
+        max_batch_size=8,
+        parameters={"dtype": "uint8", "layout": "nhwc", "color": "gray"},
+    )
+    write("pre_reloaded", max_batch_size=8)
+    write_preprocess(repository, "pre_defaults", max_batch_size=2)
+
+
+def _write_postprocess_models(repository: Path) -> None:
+    write_postprocess(
+        repository, "post", max_batch_size=8, parameters=POSTPROCESS, more=batching(1000)
+    )
+    write_postprocess(repository, "post_single", parameters=POSTPROCESS)
+    write_postprocess(
+        repository,
+        "post_half",
+        max_batch_size=8,
+        parameters=POSTPROCESS,
+        inputs=[tensor("head", "TYPE_FP16", [4 + NUM_CLASSES, ANCHORS]), *SIDE_INPUTS],
+    )
+    write_postprocess(
+        repository,
+        "post_truncating",
+        max_batch_size=8,
+        parameters={**POSTPROCESS, "max_candidates": 10},
+    )
+    write_postprocess(
+        repository,
+        "post_efficient_nms",
+        max_batch_size=8,
+        parameters={"head": "efficient_nms", "max_detections": MAX_DETECTIONS},
+    )
+    write_postprocess(
+        repository,
+        "classes",
+        max_batch_size=8,
+        parameters={**CLASSIFICATION, "labels_file": "labels.txt"},
+        files={"labels.txt": "\n".join(LABELS) + "\n"},
+    )
+    write_postprocess(repository, "classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)

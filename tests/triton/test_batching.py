@@ -1,0 +1,103 @@
+"""Requests that share a batch: each gets its own result, whatever its neighbours are."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import queue
+
+import jpegs
+import numpy as np
+import pytest
+from calls import grpc_inputs, infer, strings, to_arrays
+from running_server import RunningServer, wait_for
+from served_models import PREPROCESS
+from tritonclient.utils import InferenceServerException
+
+import endcap
+
+IN_FLIGHT = 32
+CORRUPT = 13
+
+
+@pytest.fixture(scope="module")
+def files() -> list[bytes]:
+    """JPEGs of 32 sizes, one of them cut in half."""
+    files = [jpegs.photo_jpeg(40 + 13 * i, 300 - 7 * i, seed=i) for i in range(IN_FLIGHT)]
+    files[CORRUPT] = files[CORRUPT][: len(files[CORRUPT]) // 2]
+    return files
+
+
+def all_in_flight(client, model: str, requests: list[dict[str, np.ndarray]]) -> list[object]:
+    """Sends all requests before the first answer can come; an answer is arrays or an error."""
+    answers: queue.Queue[tuple[int, object]] = queue.Queue()
+    for i, tensors in enumerate(requests):
+        client.async_infer(
+            model,
+            grpc_inputs(tensors),
+            callback=lambda result, error, i=i: answers.put((i, error or to_arrays(result))),
+            request_id=f"flight-{i}",
+        )
+    found = dict(answers.get(timeout=60) for _ in requests)
+    return [found[i] for i in range(len(requests))]
+
+
+def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, files):
+    def counts() -> tuple[int, int]:
+        statistics = server.statistics("pre")
+        return statistics["inference_count"], statistics["execution_count"]
+
+    inferences, executions = counts()
+    answers = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
+    wait_for(lambda: counts()[0] - inferences == IN_FLIGHT - 1)
+    assert counts()[1] - executions < IN_FLIGHT - 1
+    batch_sizes = [each["batch_size"] for each in server.statistics("pre")["batch_stats"]]
+    assert max(batch_sizes) > 1
+
+    error = answers[CORRUPT]
+    assert isinstance(error, InferenceServerException)
+    assert error.status() == "StatusCode.INVALID_ARGUMENT"
+    assert error.message().startswith("corrupt_image: ")
+    for i, file in enumerate(files):
+        if i == CORRUPT:
+            continue
+        answer = answers[i]
+        assert isinstance(answer, dict), answer
+        alone = infer(client, "pre", {"encoded": strings([file])})
+        python = endcap.preprocess(file, **PREPROCESS)
+        for name in ("images", "geometry"):
+            assert answer[name].tobytes() == alone[name].tobytes(), (i, name)
+            assert answer[name].tobytes() == getattr(python, name).tobytes(), (i, name)
+
+
+def test_requests_of_several_images_share_a_batch(client, files):
+    good = [file for i, file in enumerate(files) if i != CORRUPT]
+    groups = [good[:3], good[3:4], good[4:9], good[9:11]]
+    answers = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
+    for group, answer in zip(groups, answers, strict=True):
+        assert isinstance(answer, dict), answer
+        np.testing.assert_array_equal(
+            answer["images"], endcap.preprocess(group, **PREPROCESS).images
+        )
+        np.testing.assert_array_equal(answer["geometry"][:, 7], np.arange(len(group)))
+
+
+def test_a_corrupt_image_fails_its_request_and_no_other(client, files):
+    groups = [files[CORRUPT - 1 : CORRUPT + 1], files[:2], [files[CORRUPT]], files[2:5]]
+    answers = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
+    assert "image index 1 of 2: " in str(answers[0])
+    assert isinstance(answers[1], dict)
+    assert isinstance(answers[2], InferenceServerException)
+    assert isinstance(answers[3], dict)
+
+
+def test_several_clients_at_a_time(client, files):
+    good = files[:CORRUPT]
+    expected = endcap.preprocess(good, **PREPROCESS)
+
+    def one(round_and_index: int) -> bool:
+        i = round_and_index % len(good)
+        answer = infer(client, "pre", {"encoded": strings([good[i]])})
+        return bool(np.array_equal(answer["images"][0], expected.images[i]))
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(one, range(4 * len(good))))

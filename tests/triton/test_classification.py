@@ -1,0 +1,49 @@
+"""endcap_postprocess with head: classification."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from calls import infer
+from served_models import LABELS
+
+LOGITS = np.array([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]], np.float32)
+BEST = [[1, 2, 0], [2, 3, 0]]  # of equal scores the lower class
+
+
+def labels_of(ids: list[list[int]]) -> list[list[bytes]]:
+    return [[LABELS[i].encode() for i in row] for row in ids]
+
+
+def test_scores_ids_and_labels(client):
+    answer = infer(client, "classes", {"logits": LOGITS})
+    exponents = np.exp(LOGITS.astype(np.float64))
+    softmax = exponents / exponents.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(answer["class_ids"], BEST)
+    np.testing.assert_allclose(
+        answer["class_scores"], np.take_along_axis(softmax, np.array(BEST), 1), rtol=1e-6
+    )
+    assert answer["class_labels"].tolist() == labels_of(BEST)
+    assert not answer["status"].any()
+
+
+def test_labels_alone(client):
+    answer = infer(client, "classes", {"logits": LOGITS}, outputs=["class_labels"])
+    assert list(answer) == ["class_labels"]
+    assert answer["class_labels"].tolist() == labels_of(BEST)
+
+
+def test_without_a_labels_file_labels_are_empty(client):
+    answer = infer(client, "classes_unnamed", {"logits": LOGITS})
+    np.testing.assert_array_equal(answer["class_ids"], BEST)
+    assert answer["class_labels"].tolist() == [[b""] * 3] * 2
+
+
+@pytest.mark.parametrize("failed", [1, 3])
+def test_an_image_that_failed_before(client, failed):
+    status = np.array([[failed], [0]], np.int32)
+    answer = infer(client, "classes", {"logits": LOGITS, "status": status})
+    np.testing.assert_array_equal(answer["status"], status)
+    np.testing.assert_array_equal(answer["class_scores"][0], [0, 0, 0])
+    assert answer["class_labels"][0].tolist() == [b"", b"", b""]
+    assert answer["class_labels"][1].tolist() == labels_of(BEST)[1]

@@ -1,0 +1,96 @@
+"""What an operator sees: statistics, metrics and log lines."""
+
+from __future__ import annotations
+
+import jpegs
+import pytest
+from calls import infer, strings
+from running_server import RunningServer, wait_for
+from tritonclient.utils import InferenceServerException
+
+import endcap
+
+GOOD = jpegs.photo_jpeg(300, 400)
+BAD = GOOD[: len(GOOD) // 2]
+
+
+def fails(client, model: str, files: list[bytes], **options: object) -> None:
+    with pytest.raises(InferenceServerException):
+        infer(client, model, {"encoded": strings(files)}, **options)
+
+
+def preprocess_metric(server: RunningServer, name: str, **labels: str) -> float:
+    labels = {"model": "pre_blank", "version": "1", **labels}
+    return server.metric(f"endcap_preprocess_{name}", **labels)
+
+
+def test_metrics_count_images_failures_and_time(client, server: RunningServer):
+    images = preprocess_metric(server, "images_total")
+    corrupt = preprocess_metric(server, "failed_total", reason="corrupt_image")
+    seconds = preprocess_metric(server, "decode_seconds_total")
+    infer(client, "pre_blank", {"encoded": strings([GOOD, BAD, GOOD])})
+    assert preprocess_metric(server, "images_total") == images + 2
+    assert preprocess_metric(server, "failed_total", reason="corrupt_image") == corrupt + 1
+    spent = preprocess_metric(server, "decode_seconds_total") - seconds
+    assert 1e-4 < spent < 5
+
+
+def test_every_failure_class_has_its_counter(server: RunningServer):
+    for status in endcap.Status:
+        if status is not endcap.Status.OK:
+            assert preprocess_metric(server, "failed_total", reason=status.label) >= 0
+    with pytest.raises(KeyError):
+        preprocess_metric(server, "failed_total", reason="ok")
+
+
+def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
+    fails(client, "pre_queue", [GOOD, BAD], request_id="order-4711")
+    line = wait_for(lambda: server.log_lines("order-4711"))[0]
+    assert line.startswith("W")
+    assert (
+        "model 'pre_queue' version 1, request 'order-4711': corrupt_image: image index 1 of 2: "
+        in line
+    )
+
+
+@pytest.mark.parametrize(
+    ("sequence", "text"), [(77, "correlation id 77"), ("cam-3", "correlation id 'cam-3'")]
+)
+def test_the_log_names_the_correlation_id(client, server: RunningServer, sequence, text):
+    fails(client, "pre_queue", [BAD], sequence_id=sequence, sequence_start=True)
+    assert wait_for(lambda: server.log_lines(text))
+
+
+def test_parameters_are_logged_at_load(server: RunningServer):
+    (line,) = server.log_lines("model 'pre_uint8' version 1 takes ")
+    assert line.startswith("I")
+    for text in ("size=96,128", "layout=nhwc", "dtype=uint8", "on_error=error"):
+        assert text in line
+
+
+def test_statistics_tell_success_and_failure(client, server: RunningServer):
+    def counts() -> tuple[int, int]:
+        statistics = server.statistics("pre_queue")["inference_stats"]
+        return statistics["success"]["count"], statistics["fail"]["count"]
+
+    success, failure = counts()
+    infer(client, "pre_queue", {"encoded": strings([GOOD])})
+    fails(client, "pre_queue", [BAD])
+    wait_for(lambda: counts() == (success + 1, failure + 1))
+
+
+def test_times_of_an_execution_are_in_order(client, server: RunningServer):
+    def phases() -> dict[str, int]:
+        statistics = server.statistics("pre_uint8")["inference_stats"]
+        names = ("compute_input", "compute_infer", "compute_output", "success")
+        return {name: statistics[name]["ns"] for name in names}
+
+    before = phases()
+    infer(client, "pre_uint8", {"encoded": strings([GOOD])})
+    after = wait_for(lambda: (now := phases()) != before and now)
+    spent = {name: after[name] - before[name] for name in before}
+    total = spent.pop("success")
+    # The decoder alone takes more than 0.1 ms for 300 x 400; no phase can be longer than the whole.
+    assert spent["compute_infer"] > 100_000
+    assert 0 < sum(spent.values()) <= total
+    assert total < 5_000_000_000
