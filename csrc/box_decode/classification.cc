@@ -4,6 +4,7 @@
 
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"
+#include "common/fail.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
@@ -12,6 +13,8 @@ namespace {
 // Softmax with the maximum taken away first, summed in double.
 std::vector<float> Softmax(std::span<const float> logits) {
   const float highest = *std::max_element(logits.begin(), logits.end());
+  if (!std::isfinite(highest))
+    FailArgument("the greatest of the logits is ", highest, ", not finite");
   std::vector<double> powers;
   for (const float logit : logits) powers.push_back(std::exp(static_cast<double>(logit) - highest));
   const double total = std::accumulate(powers.begin(), powers.end(), 0.0);

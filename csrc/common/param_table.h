@@ -69,11 +69,12 @@ ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWi
           [=](const P& p) { return std::to_string(height(p)) + "," + std::to_string(width(p)); }};
 }
 
-// Sets one parameter by name. `what` names the table in the error for an unknown name.
+// Sets one parameter by name. `what` names the table in the error for an unknown name, `others` are
+// the names that the caller handles itself.
 template <typename P>
 void SetParam(const ParamTable<P>& table, std::string_view what, P& params, std::string_view name,
-              std::string_view text) {
-  std::string names;
+              std::string_view text, std::string_view others = "") {
+  std::string names(others);
   for (const ParamField<P>& field : table) {
     if (field.name == name) return field.read(params, text);
     names.append(names.empty() ? "" : ", ").append(field.name);

@@ -1,6 +1,7 @@
 #include "endcap/thread_pool.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -54,6 +55,11 @@ struct ThreadPool::State {
   std::deque<std::shared_ptr<Job>> queue;
   bool stopping = false;
   std::vector<std::thread> threads;
+  const pid_t process = getpid();
+
+  // A child of fork has the memory of the pool but none of its threads, and its mutex may have been
+  // locked by one of them.
+  bool InheritedByFork() const noexcept { return getpid() != process; }
 
   void Run() {
     for (;;) {
@@ -96,10 +102,16 @@ ThreadPool::ThreadPool(int thread_count)
   }
 }
 
-ThreadPool::~ThreadPool() { state_->Stop(); }
+ThreadPool::~ThreadPool() {
+  if (state_->InheritedByFork()) {
+    static_cast<void>(state_.release());  // there is no thread to join; the memory goes with us
+  } else {
+    state_->Stop();
+  }
+}
 
 void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
-  if (count <= 1 || thread_count_ == 1) {
+  if (count <= 1 || thread_count_ == 1 || state_->InheritedByFork()) {
     for (int i = 0; i < count; ++i) body(i);
     return;
   }

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <jpeglib.h>
-
 #include <csetjmp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>  // jpeglib.h needs FILE
+// clang-format off
+#include <cstdio>  // jpeglib.h uses FILE and size_t without including what declares them
+#include <jpeglib.h>
+// clang-format on
 
 namespace endcap {
 

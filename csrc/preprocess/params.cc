@@ -98,7 +98,7 @@ PreprocessParams ParsePreprocessParams(const ParameterList& list) {
     if (name == "preset") params = Preset(text);
   }
   for (const auto& [name, text] : list) {
-    if (name != "preset") SetParam(Table(), "preprocess", params, name, text);
+    if (name != "preset") SetParam(Table(), "preprocess", params, name, text, "preset");
   }
   Validate(params);
   return params;

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from endcap._arrays import from_dlpack
 from endcap.errors import InvalidArgumentError
 
 # One array, or for a family with several inputs a mapping by name or a sequence in their order.
@@ -54,14 +55,14 @@ def _parts(head: Head, specs: Specs) -> list[Any]:
 
 def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
     if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
-        part = np.from_dlpack(part)
+        part = from_dlpack(part, name)
     array = np.asarray(part)
-    if array.dtype.kind == "i" and array.dtype != np.int32:
+    if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
         array = array.astype(np.int32)
-    if array.dtype == np.float64:
-        array = array.astype(np.float32)
     if array.dtype not in (np.float32, np.float16, np.int32):
-        raise InvalidArgumentError(f"{name} is {array.dtype}: give float32 or float16")
+        raise InvalidArgumentError(
+            f"{name} is {array.dtype}: give float32 or float16, or int32 for counts and classes"
+        )
     return np.ascontiguousarray(array)
 
 

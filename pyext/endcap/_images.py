@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from endcap._arrays import from_dlpack
 from endcap.errors import InvalidArgumentError
 
 # A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
@@ -52,13 +53,11 @@ def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:
 def _to_array(image: Image) -> npt.NDArray[Any]:
     if isinstance(image, np.ndarray):
         return image
+    if hasattr(image, "__dlpack__"):
+        return from_dlpack(image, "an image")
     try:
-        if hasattr(image, "__dlpack__"):
-            array: npt.NDArray[Any] = np.from_dlpack(image)
-            return array
         return np.asarray(memoryview(image))
-    except (BufferError, RuntimeError, TypeError) as error:
+    except TypeError as error:
         raise InvalidArgumentError(
-            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3] "
-            f"in CPU memory ({error})"
+            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3]"
         ) from error

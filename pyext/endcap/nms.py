@@ -58,19 +58,34 @@ def _run(
     class_ids: npt.ArrayLike | None,
     iou_threshold: float,
 ) -> npt.NDArray[np.int64]:
-    box_array = np.ascontiguousarray(boxes, np.float32)
-    score_array = np.ascontiguousarray(scores, np.float32)
+    box_array = _to_float32(boxes, "boxes")
+    score_array = _to_float32(scores, "scores")
     count = len(score_array) if score_array.ndim == 1 else -1
     if box_array.shape != (count, 4) and not (count == 0 and box_array.size == 0):
         raise InvalidArgumentError(
             f"boxes have shape {list(box_array.shape)} and scores {list(score_array.shape)}: "
             "give [N, 4] and [N]"
         )
-    classes = np.empty(0, np.int32)
-    if class_ids is not None:
-        classes = np.ascontiguousarray(class_ids, np.int32)
-        if classes.shape != score_array.shape:
-            raise InvalidArgumentError(
-                f"class_ids have shape {list(classes.shape)}: give [{count}], one for each score"
-            )
+    classes = np.empty(0, np.int32) if class_ids is None else _to_classes(class_ids, count)
     return _core.nms(box_array, score_array, classes, float(iou_threshold))
+
+
+def _to_float32(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        raise InvalidArgumentError(f"{name} are {array.dtype}: give float32")
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _to_classes(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
+    array = np.asarray(class_ids)
+    if array.shape != (count,):
+        raise InvalidArgumentError(
+            f"class_ids have shape {list(array.shape)}: give [{count}], one for each score"
+        )
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise InvalidArgumentError(f"class_ids are {array.dtype}: give integers")
+    if array.dtype != np.int32:
+        # Only equality matters, so ids of any width become their rank.
+        array = np.unique(array, return_inverse=True)[1]
+    return np.ascontiguousarray(array, np.int32)

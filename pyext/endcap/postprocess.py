@@ -103,7 +103,7 @@ class Postprocessor:
         items = self._core.run(tensors, geometry_rows, status_rows, out)
         for index, (code, message, _) in enumerate(items):
             if code != 0:
-                place = f"image {index} of {count}: " if count > 1 else ""
+                place = f"image index {index} of {count}: " if count > 1 else ""
                 raise error_for_status(code, place + message)
         if self._family == "classification":
             return Classification(out[0], out[1], out[2][:, 0])
@@ -125,6 +125,8 @@ def _rows(
     if values is None:
         return np.empty(0, dtype)
     array = np.ascontiguousarray(values, dtype)
-    if array.size != np.prod(shape):
+    if shape[0] == 1 and array.shape == shape[1:]:
+        array = array.reshape(shape)
+    if array.shape != shape:
         raise InvalidArgumentError(f"{name} has shape {list(array.shape)}: give {list(shape)}")
-    return array.reshape(shape)
+    return array

@@ -161,5 +161,5 @@ def presets() -> list[str]:
 def _raise_first(items: list[tuple[int, str, int]]) -> None:
     for index, (status, message, _) in enumerate(items):
         if status != 0:
-            place = f"image {index} of {len(items)}: " if len(items) > 1 else ""
+            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
             raise error_for_status(status, place + message)

@@ -6,7 +6,7 @@
 namespace endcap {
 
 // A fixed number of threads for work on the items of a batch. Several callers may use one pool at
-// the same time.
+// the same time. In a child of fork() an inherited pool works on, with the caller's thread only.
 class ThreadPool {
  public:
   // thread_count: threads that work on one ParallelFor, the caller's included; 0 takes the number
