@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# 8-bit bilinear resize against OpenCV, in 8-bit steps. OpenCV picks its code by CPU and build (plain,
-# SIMD, vendor libraries), and those differ among themselves by one step here and there.
+# 8-bit bilinear resize against OpenCV, in 8-bit steps. OpenCV picks its code by CPU and build
+# (plain, SIMD, vendor libraries), and those differ among themselves by a step here and there.
 OPENCV_RESIZE_STEPS = 1
 
 # The share of pixels that must equal OpenCV's exactly: the arithmetic is meant to be the same, so a

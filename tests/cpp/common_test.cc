@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <new>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "endcap/error.h"
+#include "endcap/implementation.h"
+#include "endcap/nms.h"
+#include "endcap/tensor_view.h"
+#include "endcap/thread_pool.h"
+#include "error_matchers.h"
+
+namespace endcap {
+namespace {
+
+using testing::Throws;
+
+TEST(ErrorCode, ValuesAreTheContractWithClients) {
+  const std::vector<std::pair<int, std::string>> table = {{0, "ok"},
+                                                          {1, "corrupt_image"},
+                                                          {2, "image_limit"},
+                                                          {3, "unsupported"},
+                                                          {4, "invalid_argument"},
+                                                          {5, "cuda"},
+                                                          {6, "out_of_memory"},
+                                                          {7, "internal"}};
+  for (const auto& [value, name] : table) {
+    EXPECT_EQ(ErrorCodeName(static_cast<ErrorCode>(value)), name);
+  }
+}
+
+template <typename Thrown>
+ItemStatus StatusOf(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return StatusOfCurrentException();
+  }
+}
+
+TEST(Status, TellsExceptionsApart) {
+  const ItemStatus own = StatusOf(Error(ErrorCode::kImageLimit, "too large"));
+  EXPECT_EQ(own.code, ErrorCode::kImageLimit);
+  EXPECT_EQ(own.message, "too large");
+  EXPECT_FALSE(own.ok());
+  EXPECT_EQ(StatusOf(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(StatusOf(std::runtime_error("x")).code, ErrorCode::kInternal);
+  EXPECT_EQ(StatusOf(42).code, ErrorCode::kInternal);
+  EXPECT_TRUE(ItemStatus{}.ok());
+}
+
+TEST(TensorView, CountsElementsAndBytes) {
+  TensorView view;
+  view.dtype = DType::kFloat16;
+  view.rank = 3;
+  view.shape = {3, 640, 480};
+  EXPECT_EQ(view.size(), 3 * 640 * 480);
+  EXPECT_EQ(view.size_bytes(), 2U * 3 * 640 * 480);
+  view.shape[1] = 0;
+  EXPECT_EQ(view.size_bytes(), 0U);
+}
+
+TEST(TensorView, NamesAndSizesOfDtypes) {
+  EXPECT_EQ(DTypeName(DType::kInt8), "int8");
+  EXPECT_EQ(DTypeName(DType::kFloat16), "float16");
+  EXPECT_EQ(SizeOf(DType::kUint8), 1U);
+  EXPECT_EQ(SizeOf(DType::kInt32), 4U);
+}
+
+TEST(ThreadPool, CallsEveryIndexOnce) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.thread_count(), threads);
+    for (const int count : {0, 1, 2, 1000}) {
+      std::vector<std::atomic<int>> calls(static_cast<size_t>(count));
+      pool.ParallelFor(count, [&](int i) { ++calls[static_cast<size_t>(i)]; });
+      for (const auto& call : calls) EXPECT_EQ(call.load(), 1);
+    }
+  }
+}
+
+TEST(ThreadPool, ServesSeveralCallersAtOnce) {
+  ThreadPool pool(3);
+  std::atomic<int> sum{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int round = 0; round < 200; ++round) {
+        std::atomic<int> own{0};
+        pool.ParallelFor(7, [&](int i) { own += i; });
+        sum += own == 21 ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum.load(), 800);
+}
+
+TEST(ThreadPool, RefusesImpossibleCounts) {
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "threads", [] { ThreadPool pool(-1); }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "threads", [] { ThreadPool pool(1025); }));
+}
+
+TEST(ThreadPool, ZeroTakesAllCpus) {
+  EXPECT_GE(AvailableCpuCount(), 1);
+  EXPECT_EQ(ThreadPool(0).thread_count(), AvailableCpuCount());
+}
+
+TEST(Implementations, EveryStageHasItsScalarPath) {
+  std::set<std::string_view> names;
+  std::set<Stage> scalar_stages;
+  for (const Implementation& one : Implementations()) {
+    EXPECT_TRUE(names.insert(one.name).second) << one.name;
+    EXPECT_EQ(one.name, std::string(StageName(one.stage)) + "_" + std::string(PathName(one.path)));
+    EXPECT_EQ(one.available, one.reason.empty());
+    if (one.path == Path::kScalar && one.available) scalar_stages.insert(one.stage);
+  }
+  EXPECT_EQ(scalar_stages.size(), static_cast<size_t>(kStageCount));
+}
+
+bool RanLast(std::string_view name) {
+  for (const Implementation& one : Implementations()) {
+    if (one.name == name) return one.ran_last;
+  }
+  return false;
+}
+
+TEST(Implementations, AForcedPathRunsOrIsAnError) {
+  const std::vector<float> box = {0, 0, 1, 1};
+  const std::vector<float> score = {0.5F};
+  const auto run = [&] { return Nms(box, score, {}, {}).size(); };
+  for (const Implementation& one : Implementations()) {
+    if (one.stage != Stage::kNms) continue;
+    ForceImplementation(PathName(one.path));
+    if (one.available) {
+      EXPECT_EQ(run(), 1U);
+      EXPECT_TRUE(RanLast(one.name));
+    } else {
+      EXPECT_TRUE(Throws(ErrorCode::kUnsupported, PathName(one.path).data(), run));
+    }
+  }
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "abacus", [] { ForceImplementation("abacus"); }));
+  ForceImplementation("auto");
+  EXPECT_EQ(run(), 1U);
+}
+
+}  // namespace
+}  // namespace endcap

@@ -1,0 +1,293 @@
+#include "endcap/decode.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "error_matchers.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::FindFrame;
+using testing::JpegOptions;
+using testing::MakeJpeg;
+using testing::MakePixels;
+using testing::Throws;
+using testing::WithSize;
+
+PixelBuffer DecodeAll(const Bytes& file, int channels = 3, bool turn = true) {
+  return Decode(Encoded(file), {}, {channels, 1}, turn);
+}
+
+void Refuse(const Bytes& file, ErrorCode code, const std::string& part = "") {
+  EXPECT_TRUE(Throws(code, part, [&] { DecodeAll(file); }));
+}
+
+// The largest difference of a decoded picture from what was encoded.
+int WorstDifference(const Bytes& a, const Bytes& b) {
+  int worst = a.size() == b.size() ? 0 : 256;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    worst = std::max(worst, std::abs(a[i] - b[i]));
+  }
+  return worst;
+}
+
+TEST(ReadHeader, TellsSizeColorAndKind) {
+  const auto header = [](const Bytes& file) { return ReadHeader(Encoded(file), {}); };
+  const ImageHeader plain = header(MakeJpeg(21, 34));
+  EXPECT_EQ(plain.width, 34);
+  EXPECT_EQ(plain.height, 21);
+  EXPECT_EQ(plain.orientation, 1);
+  EXPECT_EQ(plain.color, JpegColor::kYcbcr);
+  EXPECT_FALSE(plain.progressive);
+  EXPECT_EQ(plain.scan_count, 1);
+  EXPECT_EQ(header(MakeJpeg(21, 34, 1)).color, JpegColor::kGray);
+  EXPECT_EQ(header(MakeJpeg(21, 34, 4)).color, JpegColor::kCmyk);
+  const ImageHeader progressive = header(MakeJpeg(21, 34, 3, {.progressive = true}));
+  EXPECT_TRUE(progressive.progressive);
+  EXPECT_EQ(progressive.scan_count, 10);  // libjpeg's simple progression of YCbCr
+}
+
+TEST(ReadHeader, SwapsTheAxesOfTurnedImages) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Bytes file = MakeJpeg(21, 34, 3, {.orientation = orientation});
+    const ImageHeader header = ReadHeader(Encoded(file), {});
+    EXPECT_EQ(header.orientation, orientation);
+    EXPECT_EQ(header.oriented_width(), orientation >= 5 ? 21 : 34);
+    EXPECT_EQ(header.oriented_height(), orientation >= 5 ? 34 : 21);
+  }
+}
+
+TEST(Decode, GivesBackTheGrayPicture) {
+  for (const bool progressive : {false, true}) {
+    const JpegOptions options{.quality = 100, .progressive = progressive};
+    const PixelBuffer image = DecodeAll(MakeJpeg(50, 71, 1, options), 1);
+    EXPECT_EQ(image.format.channels, 1);
+    EXPECT_LE(WorstDifference(image.pixels, MakePixels(50, 71, 1)), 4);
+  }
+}
+
+TEST(Decode, GrayAsColorRepeatsTheLuma) {
+  const Bytes file = MakeJpeg(20, 30, 1);
+  const PixelBuffer gray = DecodeAll(file, 1);
+  const PixelBuffer color = DecodeAll(file, 3);
+  ASSERT_EQ(color.pixels.size(), 3 * gray.pixels.size());
+  for (size_t i = 0; i < color.pixels.size(); ++i) {
+    ASSERT_EQ(color.pixels[i], gray.pixels[i / 3]);
+  }
+}
+
+TEST(Decode, CmykIsInkTimesBlack) {
+  // A flat picture survives JPEG to a step: stored (Adobe) 200, 100, 50, 128.
+  Bytes pixels;
+  for (int i = 0; i < 16 * 16; ++i) pixels.insert(pixels.end(), {200, 100, 50, 128});
+  const Bytes file = testing::WriteJpeg(pixels, 16, 16, 4, {.quality = 100});
+  const PixelBuffer image = DecodeAll(file);
+  const std::vector<int> expected = {100, 50, 25};
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    EXPECT_NEAR(image.pixels[i], expected[i % 3], 2);
+  }
+}
+
+TEST(Decode, AppliesOrUnappliesOrientation) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Bytes file = MakeJpeg(13, 29, 3, {.orientation = orientation});
+    const PixelBuffer stored = DecodeAll(file, 3, false);
+    EXPECT_EQ(stored.format.width, 29);
+    const PixelBuffer turned = DecodeAll(file, 3, true);
+    EXPECT_EQ(turned.format.width, orientation >= 5 ? 13 : 29);
+    EXPECT_EQ(turned.pixels, ApplyOrientation(stored, orientation).pixels);
+  }
+}
+
+// Where stored (x, y) of a w x h picture lands, from the EXIF table.
+std::pair<int, int> Landing(int orientation, int x, int y, int w, int h) {
+  switch (orientation) {
+    case 2:
+      return {w - 1 - x, y};
+    case 3:
+      return {w - 1 - x, h - 1 - y};
+    case 4:
+      return {x, h - 1 - y};
+    case 5:
+      return {y, x};
+    case 6:
+      return {h - 1 - y, x};
+    case 7:
+      return {h - 1 - y, w - 1 - x};
+    case 8:
+      return {y, w - 1 - x};
+    default:
+      return {x, y};
+  }
+}
+
+TEST(ApplyOrientation, MovesEveryPixelToItsPlace) {
+  constexpr int kW = 5;
+  constexpr int kH = 3;
+  PixelBuffer stored{{kW, kH, 3}, MakePixels(kH, kW, 3)};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const PixelBuffer turned = ApplyOrientation(stored, orientation);
+    for (int y = 0; y < kH; ++y) {
+      for (int x = 0; x < kW; ++x) {
+        const auto [to_x, to_y] = Landing(orientation, x, y, kW, kH);
+        for (int c = 0; c < 3; ++c) {
+          EXPECT_EQ(turned.pixels[static_cast<size_t>((to_y * turned.format.width + to_x) * 3 + c)],
+                    stored.pixels[static_cast<size_t>((y * kW + x) * 3 + c)]);
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "9", [&] { ApplyOrientation(stored, 9); }));
+}
+
+TEST(Decode, ScalesByDct) {
+  const Bytes file = MakeJpeg(50, 71);
+  const ImageHeader header = ReadHeader(Encoded(file), {});
+  for (const int denominator : {1, 2, 4, 8}) {
+    const DecodeOptions options{3, denominator};
+    const BandFormat format = DecodedFormat(header, options);
+    EXPECT_EQ(format.width, (71 + denominator - 1) / denominator);
+    EXPECT_EQ(format.height, (50 + denominator - 1) / denominator);
+    const PixelBuffer image = Decode(Encoded(file), {}, options, true);
+    EXPECT_EQ(image.pixels.size(), static_cast<size_t>(format.width * format.height * 3));
+  }
+}
+
+// Notes which rows came, and wants no more than `end_row`.
+class RowCounter : public BandSink {
+ public:
+  explicit RowCounter(int end_row) : end_row_(end_row) {}
+  void Begin(const BandFormat& format) override { format_ = format; }
+  void Consume(const RowBand& band) override {
+    EXPECT_EQ(band.first_row, rows_);
+    EXPECT_GE(band.row_stride_bytes, ptrdiff_t{format_.width} * format_.channels);
+    rows_ += band.row_count;
+  }
+  int EndRow() const override { return end_row_; }
+  int rows() const { return rows_; }
+
+ private:
+  int end_row_;
+  int rows_ = 0;
+  BandFormat format_;
+};
+
+TEST(DecodeToBands, HandsOverEachRowOnceAndStopsWhenToldTo) {
+  const Bytes file = MakeJpeg(100, 40);
+  const ImageHeader header = ReadHeader(Encoded(file), {});
+  RowCounter all(100);
+  EXPECT_GE(DecodeToBands(Encoded(file), header, {}, all), 0);
+  EXPECT_EQ(all.rows(), 100);
+  RowCounter some(20);
+  DecodeToBands(Encoded(file), header, {}, some);
+  EXPECT_GE(some.rows(), 20);
+  EXPECT_LT(some.rows(), 100);
+}
+
+TEST(BadFiles, AreCorrupt) {
+  const Bytes good = MakeJpeg(40, 60);
+  Refuse({}, ErrorCode::kCorruptImage, "empty");
+  EXPECT_TRUE(Throws(ErrorCode::kCorruptImage, "empty",
+                     [] { Decode(ImageView::Encoded(nullptr, 0), {}, {}, true); }));
+  Refuse({0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}, ErrorCode::kCorruptImage, "PNG");
+  Refuse(Bytes(1000, 0), ErrorCode::kCorruptImage, "not a JPEG");
+  Refuse(WithSize(good, 0, 60), ErrorCode::kCorruptImage, "0");
+  Refuse(WithSize(good, 40, 0), ErrorCode::kCorruptImage, "0");
+  Refuse(WithSize(good, 9000, 9000), ErrorCode::kCorruptImage, "9000");
+}
+
+TEST(Decode, OneScanForEachComponentIsTheSamePicture) {
+  const Bytes file = MakeJpeg(24, 40, 3, {.separate_scans = true});
+  EXPECT_EQ(ReadHeader(Encoded(file), {}).scan_count, 3);
+  EXPECT_EQ(DecodeAll(file).pixels, DecodeAll(MakeJpeg(24, 40)).pixels);
+}
+
+TEST(BadFiles, EveryTruncationIsCorrupt) {
+  const std::vector<JpegOptions> kinds = {
+      {}, {.progressive = true}, {.separate_scans = true}, {.quality = 100}};
+  for (const JpegOptions& options : kinds) {
+    const Bytes good = MakeJpeg(24, 40, 3, options);
+    for (size_t size = 0; size + 2 < good.size(); ++size) {
+      // A copy of the very size, so that reading past it is found by a sanitizer.
+      Refuse(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(size)),
+             ErrorCode::kCorruptImage);
+    }
+  }
+}
+
+TEST(BadFiles, EveryDamagedByteGivesPixelsOrAnError) {
+  DecodeLimits limits;
+  limits.max_pixels = 1 << 20;
+  for (const bool progressive : {false, true}) {
+    const Bytes good = MakeJpeg(24, 40, 3, {.progressive = progressive, .orientation = 6});
+    int decoded = 0;
+    for (size_t i = 0; i < good.size(); ++i) {
+      for (const int flip : {0x01, 0x80, 0xFF}) {
+        Bytes bad = good;
+        bad[i] = static_cast<uint8_t>(bad[i] ^ flip);
+        try {
+          const PixelBuffer image = Decode(Encoded(bad), limits, {}, true);
+          EXPECT_FALSE(image.pixels.empty());
+          ++decoded;
+        } catch (const Error& error) {
+          EXPECT_NE(error.code(), ErrorCode::kInternal) << error.what();
+        }
+      }
+    }
+    EXPECT_GT(decoded, 0);
+  }
+}
+
+TEST(BadFiles, OfAnotherKindAreUnsupported) {
+  const Bytes good = MakeJpeg(40, 60);
+  const size_t frame = FindFrame(good);
+  Bytes twelve_bits = good;
+  twelve_bits[frame + 4] = 12;
+  Refuse(twelve_bits, ErrorCode::kUnsupported, "12");
+  for (const int marker : {0xC3, 0xC5, 0xC6, 0xC7, 0xC9, 0xCA, 0xCB, 0xCD, 0xCE, 0xCF}) {
+    Bytes other = good;
+    other[frame + 1] = static_cast<uint8_t>(marker);
+    Refuse(other, ErrorCode::kUnsupported);
+  }
+}
+
+TEST(Limits, AreCheckedOnTheHeader) {
+  const Bytes good = MakeJpeg(40, 60);
+  Refuse(WithSize(good, 64250, 64250), ErrorCode::kImageLimit, "64250x64250");
+  Refuse(WithSize(good, 1, 65535), ErrorCode::kImageLimit, "max_side");
+  const auto with = [&](const DecodeLimits& limits, const Bytes& file, const std::string& part) {
+    EXPECT_TRUE(Throws(ErrorCode::kImageLimit, part, [&] { ReadHeader(Encoded(file), limits); }));
+  };
+  with({.max_pixels = 2399}, good, "max_pixels");
+  with({.max_side = 59}, good, "max_side");
+  with({.max_bytes = static_cast<int64_t>(good.size()) - 1}, good, "max_bytes");
+  with({.max_scans = 9}, MakeJpeg(40, 60, 3, {.progressive = true}), "max_scans");
+  with({.max_scans = 2}, MakeJpeg(40, 60, 3, {.separate_scans = true}), "max_scans");
+  const DecodeLimits exact{2400, 60, static_cast<int64_t>(good.size()), 1};
+  EXPECT_EQ(ReadHeader(Encoded(good), exact).width, 60);
+}
+
+TEST(Exif, DamageIsHarmless) {
+  const Bytes good = MakeJpeg(24, 40, 3, {.orientation = 6});
+  const size_t payload = 2 + 18 + 4;  // after SOI, JFIF's segment, and this one's marker and length
+  ASSERT_EQ(good[payload], 'E');
+  for (size_t i = payload; i < payload + 32; ++i) {
+    for (int value = 0; value < 256; ++value) {
+      Bytes bad = good;
+      bad[i] = static_cast<uint8_t>(value);
+      const int orientation = ReadHeader(Encoded(bad), {}).orientation;
+      EXPECT_GE(orientation, 1);
+      EXPECT_LE(orientation, 8);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace endcap

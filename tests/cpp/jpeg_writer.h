@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "endcap/image_view.h"
+
+namespace endcap::testing {
+
+using Bytes = std::vector<uint8_t>;
+
+// A picture with shading and edges: height * width * channels values, interleaved.
+Bytes MakePixels(int height, int width, int channels);
+
+struct JpegOptions {
+  int quality = 90;
+  bool progressive = false;
+  bool separate_scans = false;  // sequential, one scan for each component
+  int orientation = 0;          // 0: no EXIF segment
+};
+
+// Encodes interleaved pixels: 1 channel gray, 3 RGB, 4 CMYK as Adobe stores it (255: no ink).
+Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
+                const JpegOptions& options = {});
+
+// MakePixels and WriteJpeg in one.
+Bytes MakeJpeg(int height, int width, int channels = 3, const JpegOptions& options = {});
+
+// The file with another size in its frame header.
+Bytes WithSize(Bytes jpeg, int height, int width);
+
+// Position of the first frame header's marker (0xFF 0xC0 to 0xC2).
+size_t FindFrame(const Bytes& jpeg);
+
+inline ImageView Encoded(const Bytes& file) { return ImageView::Encoded(file.data(), file.size()); }
+
+}  // namespace endcap::testing

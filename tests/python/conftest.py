@@ -1,0 +1,31 @@
+"""What all Python tests share: the oracles on the path, Hypothesis' profile, the forced path."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]  # jpegs, tolerances and the like; reference
+
+settings.register_profile(
+    "endcap",
+    deadline=None,  # a first call starts threads; time is no property of a result
+    derandomize=True,  # the same examples on every machine
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("endcap")
+
+
+@pytest.fixture
+def unforced() -> Iterator[None]:
+    """Ends any forced implementation after the test."""
+    import endcap
+
+    yield
+    endcap.force_implementation("auto")

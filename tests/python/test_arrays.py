@@ -1,0 +1,101 @@
+"""Arrays of other libraries by DLPack, empty batches, and memory on a device that is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from sample_heads import yolov8_head
+
+import endcap
+
+CPU, CUDA = (1, 0), (2, 0)  # DLPack's device types, device 0
+
+
+class Foreign:
+    """An array of another library: it speaks DLPack and nothing else."""
+
+    def __init__(self, array: np.ndarray, device: tuple[int, int] = CPU) -> None:
+        self._array = array
+        self._device = device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self._device != CPU:
+            raise BufferError("this memory is on a device")
+        return self._array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+
+def test_images_by_dlpack() -> None:
+    pixels = jpegs.photo(30, 40)
+    file = np.frombuffer(jpegs.photo_jpeg(30, 40), np.uint8).copy()
+    for image in (pixels, file):
+        actual = endcap.preprocess(Foreign(image), size=(16, 16)).images
+        np.testing.assert_array_equal(actual, endcap.preprocess(image, size=(16, 16)).images)
+    np.testing.assert_array_equal(endcap.decode(Foreign(file)), endcap.decode(file))
+
+
+def test_heads_by_dlpack() -> None:
+    head = yolov8_head(1, anchors=30, num_classes=3)
+    postprocessor = endcap.Postprocessor(num_classes=3)
+    np.testing.assert_array_equal(postprocessor(Foreign(head)).boxes, postprocessor(head).boxes)
+
+
+def test_results_speak_dlpack() -> None:
+    images = endcap.preprocess(jpegs.photo_jpeg(30, 40), size=(16, 16)).images
+    np.testing.assert_array_equal(np.from_dlpack(images), images)
+
+
+def test_memory_of_a_device_is_refused_by_type() -> None:
+    if any(i.path == "cuda" and i.available for i in endcap.implementations()):
+        pytest.skip("this machine has a CUDA path")
+    pixels = Foreign(jpegs.photo(30, 40), CUDA)
+    with pytest.raises(endcap.EndcapError):
+        endcap.preprocess(pixels, size=(16, 16))
+    head = Foreign(yolov8_head(1, anchors=30, num_classes=3), CUDA)
+    with pytest.raises(endcap.EndcapError):
+        endcap.Postprocessor(num_classes=3)(head)
+
+
+def test_an_empty_batch_is_an_empty_result() -> None:
+    result = endcap.preprocess([], size=(16, 24))
+    assert result.images.shape == (0, 3, 16, 24)
+    assert result.geometry.shape == (0, 8)
+    assert result.status.shape == (0,)
+    detections = endcap.Postprocessor(num_classes=3)(np.zeros((0, 7, 20), np.float32))
+    assert detections.boxes.shape == (0, 300, 4)
+    assert len(detections) == 0
+
+
+def test_a_head_without_anchors_is_no_detection() -> None:
+    detections = endcap.Postprocessor(num_classes=3)(np.zeros((2, 7, 0), np.float32))
+    assert detections.num_detections.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 640), (640, 1), (3, 5)])
+def test_tiny_and_narrow_tensors(size: tuple[int, int]) -> None:
+    for fit in ("letterbox", "stretch"):
+        result = endcap.preprocess(jpegs.photo_jpeg(300, 200), size=size, fit=fit)
+        assert result.images.shape == (1, 3, *size)
+        assert (result.geometry[0, :2] > 0).all()
+        assert result.images.min() >= 0
+        assert result.images.max() <= 1
+
+
+def test_numpy_scalars_are_parameters() -> None:
+    parameters = endcap.Preprocessor(
+        size=np.array([32, 48]),
+        pad_value=np.int64(7),
+        scale=np.float64(0.5),
+        mean=np.array([0.1, 0.2, 0.3]),
+        dtype=np.dtype("float16"),
+    ).parameters
+    assert parameters["size"] == "32,48"
+    assert parameters["pad_value"] == "7"
+    assert parameters["scale"] == "0.5"
+    assert parameters["mean"] == "0.1,0.2,0.3"
+    assert parameters["dtype"] == "float16"

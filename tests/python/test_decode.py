@@ -1,0 +1,187 @@
+"""Decoding: the pixels of OpenCV and Pillow for every kind of file, and EXIF orientation."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import cv2
+import jpegs
+import numpy as np
+import pytest
+from bad_jpegs import harmless_exif
+from jpegs import Pixels
+from PIL import Image
+
+import endcap
+from reference.orientation import upright
+
+
+def opencv_rgb(data: bytes, flags: int = cv2.IMREAD_COLOR) -> Pixels:
+    decoded = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    assert decoded is not None
+    return decoded[..., ::-1] if decoded.ndim == 3 else decoded
+
+
+def pillow_rgb(data: bytes) -> Pixels:
+    return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+
+SIZES = [(1, 1), (1, 40), (40, 1), (7, 9), (8, 8), (16, 16), (17, 33), (37, 53), (240, 319)]
+KINDS: dict[str, dict[str, Any]] = {
+    "baseline_420": {},
+    "baseline_422": {"subsampling": "4:2:2"},
+    "baseline_444": {"subsampling": "4:4:4"},
+    "progressive_420": {"progressive": True},
+    "progressive_422": {"progressive": True, "subsampling": "4:2:2"},
+    "progressive_444": {"progressive": True, "subsampling": "4:4:4"},
+    "restart_markers": {"restart_blocks": 3},
+    "low_quality": {"quality": 5},
+    "high_quality": {"quality": 100},
+    "stored_as_rgb": {"keep_rgb": True},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_colour_equals_opencv(size: tuple[int, int], kind: str) -> None:
+    data = jpegs.encode(jpegs.photo(*size, seed=size[1]), **KINDS[kind])
+    decoded = endcap.decode(data)
+    assert decoded.dtype == np.uint8
+    assert decoded.shape == (*size, 3)
+    np.testing.assert_array_equal(decoded, opencv_rgb(data))
+
+
+@pytest.mark.parametrize(
+    "factor",
+    [cv2.IMWRITE_JPEG_SAMPLING_FACTOR_411, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440],
+    ids=["411", "440"],
+)
+def test_rare_samplings_equal_opencv(factor: int) -> None:
+    data = jpegs.encode_sampled(jpegs.photo(61, 83), factor)
+    np.testing.assert_array_equal(endcap.decode(data), opencv_rgb(data))
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_gray_file_becomes_three_equal_channels(size: tuple[int, int], progressive: bool) -> None:
+    data = jpegs.encode(jpegs.photo(*size, channels=1), progressive=progressive)
+    decoded = endcap.decode(data)
+    np.testing.assert_array_equal(decoded, opencv_rgb(data))
+    assert (decoded == decoded[..., :1]).all()
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("transform", [0, 2], ids=["cmyk", "ycck"])
+def test_adobe_four_colour_equals_pillow(transform: int, progressive: bool) -> None:
+    data = jpegs.encode(jpegs.photo(45, 67, channels=4), progressive=progressive)
+    data = jpegs.with_adobe_transform(data, transform)
+    np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
+
+
+def test_cmyk_by_definition() -> None:
+    # Flat colours, so that JPEG keeps them to a step or so, and hand-made CMYK -> RGB.
+    inks = np.array([[0, 0, 0, 0], [255, 0, 0, 0], [0, 255, 0, 0], [0, 0, 0, 255]], np.uint8)
+    data = jpegs.encode(np.repeat(np.repeat(inks[:, None], 16, 0), 16, 1), quality=100)
+    decoded = endcap.decode(data)[8::16, 8].astype(int)
+    expected = [[255, 255, 255], [0, 255, 255], [255, 0, 255], [0, 0, 0]]
+    assert np.abs(decoded - expected).max() <= 2
+
+
+def test_adobe_segment_without_transform_means_rgb_as_stored() -> None:
+    pixels = jpegs.photo(32, 48)
+    data = jpegs.encode(pixels, keep_rgb=True, quality=100)
+    assert np.abs(endcap.decode(data).astype(int) - pixels).max() <= 4
+
+
+@pytest.mark.parametrize("byte_order", ["<", ">"], ids=["little_endian", "big_endian"])
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation(orientation: int, progressive: bool, byte_order: str) -> None:
+    plain = jpegs.encode(jpegs.photo(34, 51), progressive=progressive)
+    data = jpegs.with_exif(plain, jpegs.exif_segment(orientation, byte_order=byte_order))
+    stored = endcap.decode(data, exif="ignore")
+    np.testing.assert_array_equal(stored, endcap.decode(plain))
+    turned = endcap.decode(data)
+    np.testing.assert_array_equal(turned, upright(stored, orientation))
+    np.testing.assert_array_equal(turned, opencv_rgb(data))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_of_gray_and_cmyk(orientation: int) -> None:
+    for channels in (1, 4):
+        plain = jpegs.encode(jpegs.photo(10, 25, channels=channels))
+        data = jpegs.with_exif(plain, jpegs.exif_segment(orientation))
+        np.testing.assert_array_equal(
+            endcap.decode(data), upright(endcap.decode(plain), orientation)
+        )
+
+
+HARMLESS_EXIF = harmless_exif()
+
+
+@pytest.mark.parametrize("name", HARMLESS_EXIF)
+def test_damaged_exif_is_harmless(name: str) -> None:
+    plain = jpegs.photo_jpeg(34, 51)
+    data = jpegs.with_exif(plain, HARMLESS_EXIF[name])
+    np.testing.assert_array_equal(endcap.decode(data), endcap.decode(plain))
+
+
+def test_many_huge_exif_segments_are_harmless() -> None:
+    plain = jpegs.photo_jpeg(34, 51)
+    data = plain
+    for _ in range(40):
+        data = jpegs.with_exif(data, HARMLESS_EXIF["largest_segment_of_zeros"])
+    np.testing.assert_array_equal(endcap.decode(data), endcap.decode(plain))
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, np.frombuffer])
+def test_bytes_like_objects(wrap: Any) -> None:
+    data = jpegs.photo_jpeg(20, 30)
+    given = wrap(data, np.uint8) if wrap is np.frombuffer else wrap(data)
+    np.testing.assert_array_equal(endcap.decode(given), opencv_rgb(data))
+
+
+def test_strided_encoded_array_is_read_right() -> None:
+    data = np.frombuffer(jpegs.photo_jpeg(20, 30), np.uint8)
+    spread = np.zeros(2 * len(data), np.uint8)
+    spread[::2] = data
+    np.testing.assert_array_equal(endcap.decode(spread[::2]), endcap.decode(data))
+
+
+def test_result_is_writable_and_owned_by_the_caller() -> None:
+    data = jpegs.photo_jpeg(20, 30)
+    first = endcap.decode(data)
+    second = endcap.decode(data)
+    first[:] = 0
+    assert second.any()
+    np.testing.assert_array_equal(endcap.decode(data), second)
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_a_flat_picture_is_no_bomb_however_small_its_file(mode: str, progressive: bool) -> None:
+    out = io.BytesIO()
+    Image.new(mode, (1600, 1200), 128).save(out, "JPEG", optimize=True, progressive=progressive)
+    data = out.getvalue()
+    assert len(data) < 1600 * 1200 / 100
+    np.testing.assert_array_equal(endcap.decode(data), opencv_rgb(data))
+
+
+def test_missing_end_marker_is_no_damage() -> None:
+    data = jpegs.photo_jpeg(48, 64)
+    np.testing.assert_array_equal(
+        endcap.decode(jpegs.without_end_marker(data)), endcap.decode(data)
+    )
+
+
+def test_bytes_after_the_end_marker_are_ignored() -> None:
+    data = jpegs.photo_jpeg(48, 64)
+    np.testing.assert_array_equal(endcap.decode(data + b"\0" * 1000), endcap.decode(data))
+
+
+def test_preprocess_takes_gray_from_the_luma_plane() -> None:
+    data = jpegs.photo_jpeg(48, 64)
+    luma = opencv_rgb(data, cv2.IMREAD_GRAYSCALE)
+    result = endcap.preprocess(data, size=(48, 64), color="gray", dtype="uint8")
+    np.testing.assert_array_equal(result.images[0, 0], luma)

@@ -1,0 +1,231 @@
+"""Bad input: a typed error with a sentence, no crash, no memory on a header's word."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+import tolerances
+from bad_jpegs import BadFile, bad_files, bomb
+from hypothesis import given
+from hypothesis import strategies as st
+
+import endcap
+
+BAD_FILES = bad_files()
+GOOD = jpegs.photo_jpeg(48, 64)
+SIZE = (32, 32)
+
+
+@pytest.mark.parametrize("bad", BAD_FILES, ids=str)
+def test_bad_file_is_its_typed_error(bad: BadFile) -> None:
+    for call in (endcap.decode, lambda image: endcap.preprocess(image, size=SIZE)):
+        with pytest.raises(endcap.EndcapError) as caught:
+            call(bad.data)
+        assert caught.type is bad.error
+        assert len(str(caught.value)) > 15
+
+
+@pytest.mark.parametrize("bad", BAD_FILES, ids=str)
+def test_bad_file_in_a_batch_is_named_by_its_index(bad: BadFile) -> None:
+    with pytest.raises(bad.error, match="image index 2 of 4: "):
+        endcap.preprocess([GOOD, GOOD, bad.data, GOOD], size=SIZE)
+
+
+@pytest.mark.parametrize("bad", BAD_FILES, ids=str)
+def test_bad_file_becomes_a_blank_and_leaves_its_neighbours(bad: BadFile) -> None:
+    batch = endcap.preprocess([GOOD, bad.data, GOOD], size=SIZE, on_error="blank")
+    assert batch.status.tolist() == [0, bad.status, 0]
+    assert not batch.images[1].any()
+    assert batch.geometry[1].tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
+    alone = endcap.preprocess(GOOD, size=SIZE)
+    for i in (0, 2):
+        np.testing.assert_array_equal(batch.images[i], alone.images[0])
+        np.testing.assert_array_equal(batch.geometry[i, :7], alone.geometry[0, :7])
+
+
+def test_blank_overwrites_what_was_in_out() -> None:
+    out = np.full((1, 3, *SIZE), 7, np.float32)
+    endcap.preprocess(b"", size=SIZE, on_error="blank", out=out)
+    assert not out.any()
+
+
+@pytest.mark.parametrize(
+    ("name", "builtin"),
+    [
+        ("CorruptImageError", ValueError),
+        ("ImageLimitError", ValueError),
+        ("UnsupportedError", NotImplementedError),
+        ("InvalidArgumentError", ValueError),
+        ("CudaError", RuntimeError),
+    ],
+)
+def test_errors_are_the_nearest_builtin_too(name: str, builtin: type[Exception]) -> None:
+    error = getattr(endcap, name)
+    assert error is getattr(endcap.errors, name)
+    assert issubclass(error, endcap.EndcapError)
+    assert issubclass(error, builtin)
+
+
+def test_status_codes_are_the_contract() -> None:
+    names = "ok corrupt_image image_limit unsupported invalid_argument cuda out_of_memory internal"
+    expected = {name.upper(): value for value, name in enumerate(names.split())}
+    assert {s.name: s.value for s in endcap.Status} == expected
+
+
+def test_every_truncation_of_a_baseline_file_is_corrupt() -> None:
+    data = jpegs.photo_jpeg(32, 40)
+    for length in range(len(data) - 2):
+        with pytest.raises(endcap.CorruptImageError):
+            endcap.decode(data[:length])
+
+
+def test_an_end_marker_after_the_cut_hides_no_loss() -> None:
+    data = jpegs.photo_jpeg(32, 40)
+    start = jpegs.find_segment(data, (jpegs.SOS,)).end
+    for length in range(start, len(data) - 3):
+        with pytest.raises(endcap.CorruptImageError):
+            endcap.decode(data[:length] + jpegs.EOI)
+
+
+def test_every_truncation_of_a_progressive_file_is_corrupt() -> None:
+    data = jpegs.encode(jpegs.photo(32, 40), progressive=True)
+    for length in range(len(data) - 2):
+        with pytest.raises(endcap.CorruptImageError):
+            endcap.decode(data[:length])
+
+
+@pytest.mark.parametrize("kind", [{"restart_blocks": 2}, {"keep_rgb": True}], ids=str)
+def test_truncated_files_of_other_kinds_are_corrupt(kind: dict[str, Any]) -> None:
+    data = jpegs.encode(jpegs.photo(64, 80), **kind)
+    for length in range(0, len(data) - 2, 37):
+        with pytest.raises(endcap.CorruptImageError):
+            endcap.decode(data[:length])
+
+
+def test_a_lost_restart_interval_is_corrupt() -> None:
+    data = jpegs.encode(jpegs.photo(64, 80), restart_blocks=2)
+    first = data.index(b"\xff\xd0")
+    second = data.index(b"\xff\xd1")
+    with pytest.raises(endcap.CorruptImageError):
+        endcap.decode(data[:first] + data[second:])
+
+
+@given(data=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\xff\xd8\xff", GOOD[:200]]))
+def test_random_bytes_are_an_error(data: bytes, prefix: bytes) -> None:
+    with pytest.raises(endcap.EndcapError):
+        endcap.decode(prefix + data)
+
+
+VICTIMS = [
+    jpegs.photo_jpeg(40, 56),
+    jpegs.encode(jpegs.photo(40, 56), progressive=True),
+    jpegs.encode(jpegs.photo(40, 56, channels=4), restart_blocks=4),
+    jpegs.encode(jpegs.photo(40, 56, channels=1), orientation=5),
+]
+
+
+@given(
+    victim=st.sampled_from(VICTIMS),
+    flips=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=12),
+    header_only=st.booleans(),
+    cut=st.floats(0, 1),
+)
+def test_damaged_files_give_pixels_or_an_error(
+    victim: bytes, flips: list[tuple[float, int]], header_only: bool, cut: float
+) -> None:
+    data = bytearray(victim)
+    reach = 700 if header_only else len(data)
+    for where, value in flips:
+        data[min(int(where * reach), len(data) - 1)] = value
+    damaged = bytes(data[: int(len(data) * (1 - cut / 4))])
+    batch = endcap.preprocess([GOOD, damaged, GOOD], size=SIZE, on_error="blank", max_pixels=10**7)
+    assert batch.status[0] == batch.status[2] == 0
+    np.testing.assert_array_equal(batch.images[0], batch.images[2])
+    if batch.status[1] == 0:
+        image_w, image_h = batch.geometry[1, 4:6]
+        assert image_w >= 1
+        assert image_h >= 1
+    else:
+        assert batch.status[1] in (1, 2, 3)
+        assert not batch.images[1].any()
+
+
+REFUSE_IN_LITTLE_MEMORY = """
+import resource, sys
+import endcap
+
+data = sys.stdin.buffer.read()
+preprocessor = endcap.Preprocessor(threads=1)
+preprocessor(open(sys.argv[1], "rb").read())  # what is allocated once is there now
+def resident_kib():
+    return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
+mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (mapped + (32 << 20), resource.RLIM_INFINITY))
+before = resident_kib()
+for call in (endcap.decode, preprocessor):
+    try:
+        call(data)
+    except endcap.EndcapError as error:
+        print(type(error).__name__)
+print(resident_kib() - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "error"),
+    [
+        (64250, 64250, "ImageLimitError"),
+        (9000, 9000, "CorruptImageError"),
+        (65500, 1366, "CorruptImageError"),
+    ],
+)
+def test_no_memory_for_what_a_header_claims(
+    height: int, width: int, error: str, tmp_path: Path
+) -> None:
+    for progressive in (False, True):
+        data = bomb(height, width)
+        if progressive:
+            small = jpegs.encode(jpegs.photo(32, 32), progressive=True)
+            data = jpegs.with_size(small, height, width)
+        good = tmp_path / "good.jpg"
+        good.write_bytes(GOOD)
+        child = subprocess.run(
+            [sys.executable, "-c", REFUSE_IN_LITTLE_MEMORY, str(good)],
+            input=data,
+            capture_output=True,
+            check=False,
+        )
+        assert child.returncode == 0, child.stderr.decode()
+        first, second, grown_kib = child.stdout.decode().split()
+        assert first == second == error
+        assert int(grown_kib) < tolerances.REFUSED_HEADER_MIB * 1024
+
+
+NOT_IMAGES: list[Any] = [
+    None,
+    12,
+    "photo.jpg",
+    object(),
+    np.zeros((4, 4, 3), np.float32),
+    np.zeros((4, 4, 3), np.int16),
+    np.zeros(40, np.float32),
+    np.zeros((4, 4, 2), np.uint8),
+    np.zeros((4, 4, 4), np.uint8),
+    np.zeros((0, 4, 3), np.uint8),
+    np.zeros((4, 0, 3), np.uint8),
+    np.zeros((1, 4, 4, 3, 1), np.uint8),
+    [GOOD, 12],
+    [GOOD, np.zeros((4, 4, 3), np.float32)],
+]
+
+
+@pytest.mark.parametrize("images", NOT_IMAGES, ids=lambda i: str(type(i).__name__))
+def test_what_is_no_image_is_an_invalid_argument(images: Any) -> None:
+    with pytest.raises(endcap.InvalidArgumentError):
+        endcap.preprocess(images, size=SIZE)

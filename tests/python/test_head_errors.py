@@ -1,0 +1,124 @@
+"""Bad heads, geometry and parameters of postprocessing: a typed error with a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_heads import efficient_nms_outputs, end2end_head, yolov8_head
+
+import endcap
+
+BAD_HEADS: dict[str, tuple[dict[str, Any], Any]] = {
+    "num_classes": ({"num_classes": 80}, np.zeros((4 + 79, 20), np.float32)),
+    "transposed": ({"num_classes": 80}, np.zeros((20, 84), np.float32)),
+    "rank_1": ({"num_classes": 80}, np.zeros(84, np.float32)),
+    "rank_4": ({"num_classes": 80}, np.zeros((1, 1, 84, 20), np.float32)),
+    "float64": ({"num_classes": 3}, np.zeros((7, 20), np.float64)),
+    "int32": ({"num_classes": 3}, np.zeros((7, 20), np.int32)),
+    "yolov5_columns": ({"head": "yolov5", "num_classes": 80}, np.zeros((20, 84), np.float32)),
+    "end2end_columns": ({"head": "end2end"}, np.zeros((20, 7), np.float32)),
+    "end2end_class": (
+        {"head": "end2end", "num_classes": 2},
+        end2end_head(1, rows=40, num_classes=9),
+    ),
+    "efficient_nms_as_one": ({"head": "efficient_nms"}, np.zeros((20, 6), np.float32)),
+    "efficient_nms_count": ({"head": "efficient_nms"}, efficient_nms_outputs(21, rows=20)),
+    "efficient_nms_negative": ({"head": "efficient_nms"}, efficient_nms_outputs(-1, rows=20)),
+    "classification": ({"head": "classification", "num_classes": 10}, np.zeros(11, np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADS)
+def test_bad_heads_are_refused(name: str) -> None:
+    fields, head = BAD_HEADS[name]
+    postprocessor = endcap.Postprocessor(**fields)
+    with pytest.raises(endcap.InvalidArgumentError):
+        postprocessor(head)
+
+
+def test_a_class_count_beyond_32_bits_is_refused() -> None:
+    outputs = efficient_nms_outputs(1)
+    outputs["classes"] = outputs["classes"].astype(np.int64) + 2**32
+    with pytest.raises(endcap.InvalidArgumentError):
+        endcap.Postprocessor("efficient_nms")(outputs)
+
+
+@pytest.mark.parametrize("row", [0, 3, 4, 6])
+def test_a_nan_in_a_head_is_refused_with_its_image(row: int) -> None:
+    batch = np.stack([yolov8_head(s, anchors=20, num_classes=3) for s in range(3)])
+    batch[1, row, 11] = np.nan
+    with pytest.raises(endcap.InvalidArgumentError, match=r"image index 1 of 3: .*NaN"):
+        endcap.Postprocessor(num_classes=3)(batch)
+    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
+        endcap.box_decode(batch[1], num_classes=3)
+
+
+def test_an_infinite_box_of_a_candidate_is_refused() -> None:
+    head = np.full((5, 2), 0.9, np.float32)
+    head[0, 1] = np.inf
+    with pytest.raises(endcap.InvalidArgumentError, match="finite"):
+        endcap.Postprocessor(num_classes=1)(head)
+    head[4, 1] = 0.1  # no candidate any more
+    assert endcap.Postprocessor(num_classes=1)(head).num_detections.tolist() == [1]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_logits_never_become_nan_scores(value: float) -> None:
+    logits = np.full(5, value, np.float32)
+    postprocessor = endcap.Postprocessor("classification", num_classes=5)
+    try:
+        scores = postprocessor(logits).scores
+    except endcap.InvalidArgumentError:
+        scores = np.zeros(0)  # refusing is right as well
+    assert not np.isnan(scores).any()
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        np.zeros(7, np.float32),
+        np.zeros((2, 8), np.float32),
+        np.ones((2, 4), np.float32),
+        np.zeros(8, np.float32),  # a scale of 0
+        np.full(8, np.nan, np.float32),
+        np.full(8, -1, np.float32),
+    ],
+)
+def test_bad_geometry_is_refused(geometry: np.ndarray) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="geometry"):
+        endcap.Postprocessor(num_classes=3)(yolov8_head(1, anchors=9, num_classes=3), geometry)
+
+
+def test_status_of_a_wrong_length_is_refused() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="status"):
+        endcap.Postprocessor(num_classes=3)(
+            yolov8_head(1, anchors=9, num_classes=3), None, np.zeros(2, np.int32)
+        )
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"head": "yolov99"},
+    {"num_classes": 0},
+    {"num_classes": -3},
+    {"score_threshold": 1.5},
+    {"score_threshold": float("nan")},
+    {"iou_threshold": -0.1},
+    {"max_candidates": 0},
+    {"max_detections": 0},
+    {"box_format": "corners"},
+    {"box_unit": "furlong"},
+    {"activation": "relu"},
+    {"activation": "softmax", "head": "yolov8"},
+    {"input_size": (0, 640)},
+    {"head": "classification", "num_classes": 3, "top_k": 4},
+    {"threads": -1},
+]
+
+
+@pytest.mark.parametrize("fields", IMPOSSIBLE, ids=str)
+def test_impossible_postprocess_parameters_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(endcap.InvalidArgumentError) as caught:
+        endcap.Postprocessor(**fields)
+    assert any(name in str(caught.value) for name in fields)

@@ -1,0 +1,118 @@
+"""The list of paths; forcing one by call and by environment; proof that it ran."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jpegs
+import numpy as np
+import pytest
+from sample_heads import yolov8_head
+
+import endcap
+
+STAGES = ["decode", "preprocess", "box_decode", "nms"]
+
+
+def run_every_stage() -> tuple[np.ndarray, ...]:
+    result = endcap.preprocess(jpegs.photo_jpeg(48, 64), size=(32, 32))
+    head = yolov8_head(1, anchors=60, num_classes=3)
+    detections = endcap.Postprocessor(num_classes=3)(head, result.geometry)
+    return result.images, result.geometry, detections.boxes, detections.indices
+
+
+def paths_that_ran() -> dict[str, str]:
+    return {i.stage: i.path for i in endcap.implementations() if i.ran_last}
+
+
+def test_every_stage_has_its_scalar_definition() -> None:
+    listed = endcap.implementations()
+    names = [i.name for i in listed]
+    assert len(set(names)) == len(names)
+    for i in listed:
+        assert i.name == f"{i.stage}_{i.path}"
+        assert i.stage in STAGES
+        assert i.path in ("scalar", "simd", "cuda")
+        assert bool(i.reason) != i.available
+    assert [i.stage for i in listed if i.path == "scalar" and i.available] == STAGES
+
+
+def test_each_path_can_be_forced_and_then_runs(unforced: None) -> None:
+    expected = run_every_stage()
+    forceable = [
+        path
+        for path in ("scalar", "simd", "cuda")
+        if all((s, path) in {(i.stage, i.path) for i in available()} for s in STAGES)
+    ]
+    assert "scalar" in forceable
+    for path in forceable:
+        endcap.force_implementation(path)
+        actual = run_every_stage()
+        assert paths_that_ran() == dict.fromkeys(STAGES, path)
+        for one, other in zip(actual, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def available() -> list[endcap.Implementation]:
+    return [i for i in endcap.implementations() if i.available]
+
+
+def test_a_path_that_is_not_there_is_an_error_and_no_fallback(unforced: None) -> None:
+    missing = {"simd", "cuda"} - {i.path for i in available()}
+    if not missing:
+        pytest.skip("this machine has every path")
+    for path in missing:
+        endcap.force_implementation(path)
+        with pytest.raises(endcap.UnsupportedError, match=path):
+            endcap.decode(jpegs.photo_jpeg(8, 8))
+        with pytest.raises(endcap.UnsupportedError, match=path):
+            endcap.nms(np.zeros((1, 4), np.float32), np.zeros(1, np.float32), 0.5)
+        endcap.force_implementation("auto")
+        assert endcap.decode(jpegs.photo_jpeg(8, 8)).shape == (8, 8, 3)
+
+
+def test_an_unknown_path_is_refused(unforced: None) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="abacus"):
+        endcap.force_implementation("abacus")
+    assert endcap.decode(jpegs.photo_jpeg(8, 8)).shape == (8, 8, 3)
+
+
+def run_with_environment(value: str) -> str:
+    """What a fresh process prints for: stage=path of what ran, or the error's type and text."""
+    program = (
+        "import sys, endcap\n"
+        "try:\n"
+        "    endcap.decode(sys.stdin.buffer.read())\n"
+        "except endcap.EndcapError as error:\n"
+        "    print(type(error).__name__, error)\n"
+        "print(*(f'{i.stage}={i.path}' for i in endcap.implementations() if i.ran_last))\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        input=jpegs.photo_jpeg(8, 8),
+        env={**os.environ, "ENDCAP_FORCE_IMPLEMENTATION": value},
+        capture_output=True,
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr.decode()
+    return child.stdout.decode().strip()
+
+
+def test_the_environment_forces_a_path() -> None:
+    assert run_with_environment("scalar") == "decode=scalar"
+    assert run_with_environment("").startswith("decode=")
+
+
+def test_an_unknown_path_in_the_environment_is_an_error() -> None:
+    printed = run_with_environment("abacus")
+    assert printed.startswith("InvalidArgumentError")
+    assert "ENDCAP_FORCE_IMPLEMENTATION" in printed
+    assert "abacus" in printed
+
+
+def test_nothing_has_run_in_a_fresh_process() -> None:
+    program = "import endcap; print([i.name for i in endcap.implementations() if i.ran_last])"
+    child = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert child.stdout.strip() == b"[]"

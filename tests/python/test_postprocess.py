@@ -1,0 +1,255 @@
+"""Raw heads -> detections: against the oracles, mapped back to the source, packed and batched."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+import tolerances
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+
+import endcap
+from reference import heads
+from reference.detections import Rows, pack
+from reference.placement import letterbox
+
+GEOMETRY = letterbox(427, 641, 640, 640, upscale=True, pad_align="center").geometry(427, 641)
+
+
+def assert_rows(actual: Any, expected: Rows, *, image: int = 0) -> None:
+    """All K rows of one image of `actual`, unused ones included."""
+    assert actual.num_detections.dtype == np.int32
+    assert actual.num_detections[image] == expected.num_detections
+    np.testing.assert_array_equal(actual.indices[image], expected.indices)
+    np.testing.assert_array_equal(actual.class_ids[image], expected.class_ids)
+    np.testing.assert_array_equal(actual.scores[image], expected.scores)
+    np.testing.assert_array_equal(actual.boxes[image], expected.boxes)
+
+
+@pytest.mark.parametrize("geometry", [None, GEOMETRY], ids=["model_pixels", "source_pixels"])
+@pytest.mark.parametrize("class_agnostic", [False, True])
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_yolov8(multi_label: bool, class_agnostic: bool, geometry: np.ndarray | None) -> None:
+    head = yolov8_head(21, anchors=120, num_classes=5)
+    ranked, _ = heads.best(heads.yolov8(head, score_threshold=0.3, multi_label=multi_label), 30000)
+    expected = pack(
+        ranked,
+        max_detections=60,
+        geometry=geometry,
+        iou_threshold=0.45,
+        class_agnostic=class_agnostic,
+    )
+    postprocessor = endcap.Postprocessor(
+        num_classes=5,
+        score_threshold=0.3,
+        iou_threshold=0.45,
+        max_detections=60,
+        multi_label=multi_label,
+        class_agnostic=class_agnostic,
+    )
+    actual = postprocessor(head, geometry)
+    assert 0 < expected.num_detections < len(ranked)
+    assert_rows(actual, expected)
+    assert actual.status.tolist() == [0]
+    assert actual.truncated.tolist() == [False]
+
+
+def test_yolov5() -> None:
+    head = yolov5_head(22, anchors=120, num_classes=5)
+    ranked, _ = heads.best(heads.yolov5(head, score_threshold=0.25), 30000)
+    expected = pack(ranked, max_detections=300, geometry=GEOMETRY, iou_threshold=0.7)
+    actual = endcap.Postprocessor("yolov5", num_classes=5)(head, GEOMETRY)
+    assert_rows(actual, expected)
+
+
+def test_end2end_is_not_suppressed_again() -> None:
+    head = end2end_head(23, rows=50, num_classes=4)
+    ranked, _ = heads.best(heads.end2end(head, score_threshold=0.25), 30000)
+    expected = pack(ranked, max_detections=300, geometry=GEOMETRY)
+    assert_rows(endcap.Postprocessor("end2end", num_classes=4)(head, GEOMETRY), expected)
+
+
+def test_efficient_nms_is_mapped_back() -> None:
+    outputs = efficient_nms_outputs(9)
+    ranked = [
+        heads.Candidate(outputs["boxes"][i], outputs["scores"][i], int(outputs["classes"][i]), i)
+        for i in range(9)
+        if outputs["scores"][i] > 0.25
+    ]
+    expected = pack(ranked, max_detections=300, geometry=GEOMETRY)
+    actual = endcap.Postprocessor("efficient_nms", num_classes=7)(outputs, GEOMETRY)
+    assert_rows(actual, expected)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    anchors=st.integers(0, 40),
+    iou_threshold=st.sampled_from([0.0, 0.3, 0.5, 1.0]),
+    max_detections=st.integers(1, 20),
+    max_candidates=st.integers(1, 60),
+    levels=st.sampled_from([0, 3]),
+)
+def test_any_yolov8_head_equals_oracle(
+    seed: int,
+    anchors: int,
+    iou_threshold: float,
+    max_detections: int,
+    max_candidates: int,
+    levels: int,
+) -> None:
+    head = yolov8_head(seed, anchors=anchors, num_classes=3, levels=levels)
+    ranked, truncated = heads.best(heads.yolov8(head, score_threshold=0.25), max_candidates)
+    expected = pack(
+        ranked, max_detections=max_detections, geometry=GEOMETRY, iou_threshold=iou_threshold
+    )
+    actual = endcap.Postprocessor(
+        num_classes=3,
+        iou_threshold=iou_threshold,
+        max_detections=max_detections,
+        max_candidates=max_candidates,
+    )(head, GEOMETRY)
+    assert_rows(actual, expected)
+    assert actual.truncated.tolist() == [truncated]
+
+
+def test_batch_equals_single_images() -> None:
+    batch = np.stack([yolov8_head(s, anchors=80, num_classes=3) for s in range(5)])
+    geometry = np.stack([GEOMETRY * np.float32(1 + 0.1 * i) for i in range(5)])
+    postprocessor = endcap.Postprocessor(num_classes=3, max_detections=40)
+    together = postprocessor(batch, geometry)
+    assert together.boxes.shape == (5, 40, 4)
+    assert together.scores.shape == (5, 40)
+    for i in range(5):
+        alone = postprocessor(batch[i], geometry[i])
+        for name in ("num_detections", "boxes", "scores", "class_ids", "indices", "status"):
+            np.testing.assert_array_equal(getattr(together, name)[i], getattr(alone, name)[0])
+
+
+def test_indexing_gives_the_trimmed_rows_of_one_image() -> None:
+    batch = np.stack([yolov8_head(s, anchors=30, num_classes=3) for s in range(2)])
+    detections = endcap.Postprocessor(num_classes=3)(batch)
+    for i in range(2):
+        count = int(detections.num_detections[i])
+        assert 0 < count < 300
+        one = detections[i]
+        assert one.boxes.shape == (count, 4)
+        np.testing.assert_array_equal(one.scores, detections.scores[i, :count])
+        np.testing.assert_array_equal(one.class_ids, detections.class_ids[i, :count])
+        np.testing.assert_array_equal(one.indices, detections.indices[i, :count])
+    with pytest.raises(IndexError):
+        detections[2]
+
+
+def test_no_detections_is_a_normal_answer() -> None:
+    head = np.zeros((2, 4 + 3, 10), np.float32)
+    detections = endcap.Postprocessor(num_classes=3, max_detections=7)(head)
+    assert detections.num_detections.tolist() == [0, 0]
+    assert detections.boxes.shape == (2, 7, 4)
+    assert not detections.boxes.any()
+    assert not detections.scores.any()
+    assert not detections.class_ids.any()
+    assert (detections.indices == -1).all()
+    assert detections.status.tolist() == [0, 0]
+    assert len(detections[0].boxes) == 0
+
+
+def test_truncation_is_reported_for_its_image_only() -> None:
+    batch = np.zeros((2, 5, 40), np.float32)
+    batch[:, 2:4] = 10
+    batch[0, 4] = 0.9
+    batch[1, 4, :3] = 0.9
+    detections = endcap.Postprocessor(num_classes=1, max_candidates=8)(batch)
+    assert detections.truncated.tolist() == [True, False]
+
+
+def test_a_failed_image_stays_blank_and_its_neighbours_whole() -> None:
+    batch = np.stack([yolov8_head(s, anchors=80, num_classes=3) for s in range(3)])
+    batch[1] = np.nan
+    status = np.array([0, endcap.Status.CORRUPT_IMAGE, 0], np.int32)
+    postprocessor = endcap.Postprocessor(num_classes=3)
+    detections = postprocessor(batch, np.stack([GEOMETRY] * 3), status)
+    assert detections.status.tolist() == [0, 1, 0]
+    assert detections.num_detections[1] == 0
+    assert (detections.indices[1] == -1).all()
+    for i in (0, 2):
+        alone = postprocessor(batch[i], GEOMETRY)
+        np.testing.assert_array_equal(detections.boxes[i], alone.boxes[0])
+
+
+def test_geometry_takes_boxes_back_to_the_source() -> None:
+    # A box in source pixels, carried into the tensor by preprocess' geometry, must come back.
+    preprocessed = endcap.preprocess(jpegs.encode(jpegs.photo(300, 500), orientation=6))
+    scale_x, scale_y, pad_x, pad_y = preprocessed.geometry[0, :4]
+    assert preprocessed.geometry[0, 4:7].tolist() == [300, 500, 6]
+    source = np.array([20, 30, 250, 480], np.float32)
+    scale = np.array([scale_x, scale_y, scale_x, scale_y])
+    pad = np.array([pad_x, pad_y, pad_x, pad_y])
+    head = np.array([[*(source * scale + pad), 0.9, 0]], np.float32)
+    detections = endcap.Postprocessor("end2end", num_classes=1)(head, preprocessed.geometry)
+    np.testing.assert_allclose(
+        detections[0].boxes[0], source, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
+    )
+
+
+def test_boxes_are_clipped_to_the_source() -> None:
+    head = np.array([[-500, -500, 5000, 5000, 0.9, 0]], np.float32)
+    detections = endcap.Postprocessor("end2end", num_classes=1)(head, GEOMETRY)
+    assert detections.boxes[0, 0].tolist() == [0, 0, 641, 427]
+
+
+@pytest.mark.parametrize("activation", ["default", "none", "sigmoid", "softmax"])
+def test_classification(activation: str) -> None:
+    logits = np.random.default_rng(31).normal(0, 4, (3, 50)).astype(np.float32)
+    function = {"sigmoid": heads.sigmoid, "none": np.asarray}.get(activation, heads.softmax)
+    result = endcap.Postprocessor("classification", num_classes=50, activation=activation, top_k=7)(
+        logits
+    )
+    assert result.scores.shape == (3, 7)
+    assert result.class_ids.shape == (3, 7)
+    for i, row in enumerate(logits):
+        expected = heads.top_classes(row, 7)
+        np.testing.assert_array_equal(result.class_ids[i], expected)
+        np.testing.assert_allclose(
+            result.scores[i], function(row)[expected], rtol=tolerances.ACTIVATION_RTOL
+        )
+    assert result.status.tolist() == [0, 0, 0]
+
+
+def test_classification_ties_go_to_the_lower_class() -> None:
+    result = endcap.Postprocessor("classification", num_classes=6, top_k=4)(
+        np.array([1, 3, 1, 3, 1, 1], np.float32)
+    )
+    assert result.class_ids[0].tolist() == [1, 3, 0, 2]
+
+
+def test_softmax_of_huge_logits_is_finite() -> None:
+    logits = np.array([10000, 9999, -10000], np.float32)
+    result = endcap.Postprocessor("classification", num_classes=3, top_k=3)(logits)
+    np.testing.assert_allclose(
+        result.scores[0], heads.softmax(logits), rtol=tolerances.ACTIVATION_RTOL
+    )
+
+
+def test_heads_are_never_written() -> None:
+    head = yolov8_head(41, anchors=80, num_classes=3)
+    before = head.copy()
+    head.setflags(write=False)
+    endcap.Postprocessor(num_classes=3)(head, GEOMETRY)
+    np.testing.assert_array_equal(head, before)
+
+
+def test_to_supervision_carries_the_rows_or_says_what_is_missing() -> None:
+    detections = endcap.Postprocessor(num_classes=3)(yolov8_head(42, anchors=30, num_classes=3))
+    if importlib.util.find_spec("supervision") is None:
+        with pytest.raises(endcap.UnsupportedError, match="supervision"):
+            detections[0].to_supervision()
+        return
+    converted = detections[0].to_supervision()
+    np.testing.assert_array_equal(converted.xyxy, detections[0].boxes)
+    np.testing.assert_array_equal(converted.confidence, detections[0].scores)
+    np.testing.assert_array_equal(converted.class_id, detections[0].class_ids)

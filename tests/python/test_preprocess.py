@@ -1,0 +1,262 @@
+"""Resizing and placing: OpenCV's, Pillow's and the definitions' pixels; and the geometry."""
+
+from __future__ import annotations
+
+import cv2
+import jpegs
+import numpy as np
+import pytest
+import tolerances
+from hypothesis import given
+from hypothesis import strategies as st
+from jpegs import Pixels
+from PIL import Image
+
+import endcap
+from reference.orientation import upright
+from reference.placement import Placement, center_crop, letterbox, on_canvas, stretch
+from reference.resize import resize_linear, resize_nearest
+
+# Source heights and widths against a tensor of 96 x 160: shrinking, growing, halves, odd pads.
+SOURCES = [(1, 1), (2, 300), (300, 2), (50, 70), (96, 160), (192, 320), (191, 333), (480, 641)]
+HEIGHT, WIDTH = 96, 160
+
+
+def hwc(images: np.ndarray, index: int = 0) -> np.ndarray:
+    return np.transpose(images[index], (1, 2, 0))
+
+
+def opencv_resized(pixels: Pixels, height: int, width: int) -> Pixels:
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_LINEAR)
+
+
+def pillow_resized(pixels: Pixels, height: int, width: int) -> Pixels:
+    """Pillow's antialiased resize, columns first.
+
+    Two calls, because from version 13 on one call takes the rows first where the height shrinks
+    the most, and 8-bit rounding between the passes shows it.
+    """
+    narrow = Image.fromarray(pixels).resize((width, len(pixels)), Image.Resampling.BILINEAR)
+    return np.asarray(narrow.resize((width, height), Image.Resampling.BILINEAR))
+
+
+def assert_near_opencv(actual: np.ndarray, expected: np.ndarray) -> None:
+    steps = np.abs(actual.astype(int) - expected.astype(int))
+    assert steps.max() <= tolerances.OPENCV_RESIZE_STEPS
+    assert (steps == 0).mean() >= tolerances.OPENCV_RESIZE_EXACT_SHARE
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_letterbox_equals_opencv(source: tuple[int, int]) -> None:
+    data = jpegs.photo_jpeg(*source)
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].copy()
+    place = letterbox(*source, HEIGHT, WIDTH, upscale=True, pad_align="center")
+    resized = opencv_resized(pixels, place.new_h, place.new_w)
+    result = endcap.preprocess(data, size=(HEIGHT, WIDTH), dtype="uint8")
+    assert_near_opencv(hwc(result.images), on_canvas(resized, place, HEIGHT, WIDTH))
+    np.testing.assert_array_equal(result.geometry, [place.geometry(*source)])
+    assert result.status.tolist() == [endcap.Status.OK]
+
+
+@pytest.mark.parametrize("source", [(427, 640), (640, 480), (1080, 1920), (600, 512), (100, 90)])
+def test_default_640_equals_opencv(source: tuple[int, int]) -> None:
+    data = jpegs.photo_jpeg(*source)
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[..., ::-1].copy()
+    place = letterbox(*source, 640, 640, upscale=True, pad_align="center")
+    expected = on_canvas(opencv_resized(pixels, place.new_h, place.new_w), place, 640, 640)
+    images = endcap.preprocess(data).images
+    assert images.dtype == np.float32
+    assert images.shape == (1, 3, 640, 640)
+    assert_near_opencv(np.rint(hwc(images) * 255), expected)
+    # The tensor is the pixels divided by 255, rounded once.
+    steps = np.rint(hwc(images).astype(np.float64) * 255)
+    np.testing.assert_array_equal(hwc(images), (steps * (1 / 255)).astype(np.float32))
+
+
+@given(
+    height=st.integers(1, 90),
+    width=st.integers(1, 90),
+    out_height=st.integers(1, 80),
+    out_width=st.integers(1, 80),
+    gray=st.booleans(),
+)
+def test_stretch_equals_opencv(
+    height: int, width: int, out_height: int, out_width: int, gray: bool
+) -> None:
+    pixels = jpegs.photo(height, width, channels=1 if gray else 3, seed=height * 97 + width)
+    expected = opencv_resized(pixels, out_height, out_width).reshape(out_height, out_width, -1)
+    result = endcap.preprocess(
+        pixels[..., 0] if gray else pixels,
+        size=(out_height, out_width),
+        fit="stretch",
+        color="gray" if gray else "rgb",
+        dtype="uint8",
+    )
+    steps = np.abs(hwc(result.images).astype(int) - expected)
+    assert steps.max() <= tolerances.OPENCV_RESIZE_STEPS
+
+
+@pytest.mark.parametrize("upscale", [True, False])
+@pytest.mark.parametrize("pad_align", ["center", "top_left"])
+@pytest.mark.parametrize("source", [(50, 70), (51, 33), (300, 200)])
+def test_letterbox_variants(source: tuple[int, int], pad_align: str, upscale: bool) -> None:
+    pixels = jpegs.photo(*source)
+    place = letterbox(*source, HEIGHT, WIDTH, upscale=upscale, pad_align=pad_align)
+    expected = on_canvas(
+        opencv_resized(pixels, place.new_h, place.new_w), place, HEIGHT, WIDTH, pad_value=7
+    )
+    result = endcap.preprocess(
+        pixels,
+        size=(HEIGHT, WIDTH),
+        upscale=upscale,
+        pad_align=pad_align,
+        pad_value=7,
+        dtype="uint8",
+    )
+    assert_near_opencv(hwc(result.images), expected)
+    np.testing.assert_array_equal(result.geometry[0], place.geometry(*source))
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 64), st.integers(1, 64))
+def test_letterbox_geometry(image_h: int, image_w: int, height: int, width: int) -> None:
+    pixels = np.zeros((image_h, image_w), np.uint8)
+    place = letterbox(image_h, image_w, height, width, upscale=True, pad_align="center")
+    result = endcap.preprocess(pixels, size=(height, width), color="gray", interpolation="nearest")
+    np.testing.assert_array_equal(result.geometry[0], place.geometry(image_h, image_w))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("fit", ["letterbox", "stretch"])
+def test_antialias_equals_pillow(source: tuple[int, int], fit: str) -> None:
+    pixels = jpegs.photo(*source)
+    place = stretch(HEIGHT, WIDTH)
+    if fit == "letterbox":
+        place = letterbox(*source, HEIGHT, WIDTH, upscale=True, pad_align="center")
+    expected = on_canvas(pillow_resized(pixels, place.new_h, place.new_w), place, HEIGHT, WIDTH)
+    result = endcap.preprocess(pixels, size=(HEIGHT, WIDTH), fit=fit, antialias=True, dtype="uint8")
+    np.testing.assert_array_equal(hwc(result.images), expected)
+    np.testing.assert_array_equal(result.geometry[0], place.geometry(*source))
+
+
+@pytest.mark.parametrize("source", [(480, 640), (600, 800), (427, 641)])
+def test_antialias_equals_one_call_of_pillow(source: tuple[int, int]) -> None:
+    # Shapes that shrink alike on both axes: every version of Pillow takes the columns first.
+    pixels = jpegs.photo(*source)
+    expected = Image.fromarray(pixels).resize((112, 84), Image.Resampling.BILINEAR)
+    result = endcap.preprocess(pixels, size=(84, 112), fit="stretch", antialias=True, dtype="uint8")
+    np.testing.assert_array_equal(hwc(result.images), np.asarray(expected))
+
+
+def crop_of(resized: Pixels, place: Placement, height: int, width: int) -> Pixels:
+    return resized[-place.pad_y : height - place.pad_y, -place.pad_x : width - place.pad_x]
+
+
+@pytest.mark.parametrize("shorter", [96, 97, 128, 131])
+@pytest.mark.parametrize("source", [(50, 70), (70, 50), (300, 301), (301, 200), (131, 400)])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_center_crop(source: tuple[int, int], shorter: int, antialias: bool) -> None:
+    pixels = jpegs.photo(*source)
+    place = center_crop(*source, 96, 83, resize_shorter=shorter)
+    resize = pillow_resized if antialias else opencv_resized
+    expected = crop_of(resize(pixels, place.new_h, place.new_w), place, 96, 83)
+    result = endcap.preprocess(
+        pixels,
+        size=(96, 83),
+        fit="center_crop",
+        resize_shorter=shorter,
+        antialias=antialias,
+        dtype="uint8",
+    )
+    if antialias:
+        np.testing.assert_array_equal(hwc(result.images), expected)
+    else:
+        assert_near_opencv(hwc(result.images), expected)
+    np.testing.assert_array_equal(result.geometry[0], place.geometry(*source))
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("quantize", ["uint8", "none"])
+def test_nearest(source: tuple[int, int], quantize: str) -> None:
+    pixels = jpegs.photo(*source)
+    result = endcap.preprocess(
+        pixels,
+        size=(HEIGHT, WIDTH),
+        fit="stretch",
+        interpolation="nearest",
+        quantize=quantize,
+        dtype="uint8",
+    )
+    np.testing.assert_array_equal(hwc(result.images), resize_nearest(pixels, HEIGHT, WIDTH))
+    pillow = Image.fromarray(pixels).resize((WIDTH, HEIGHT), Image.Resampling.NEAREST)
+    np.testing.assert_array_equal(hwc(result.images), np.asarray(pillow))
+
+
+@pytest.mark.parametrize(("source", "target"), [(2, 49), (6, 47), (8, 98), (3, 2), (700, 500)])
+def test_nearest_at_an_edge_takes_the_pixel_after_it(source: int, target: int) -> None:
+    # Here the centre of a target pixel falls on the edge between two source pixels, exactly.
+    pixels = np.random.default_rng(source).integers(0, 256, (source, source), np.uint8)
+    result = endcap.preprocess(
+        pixels,
+        size=(target, target),
+        fit="stretch",
+        interpolation="nearest",
+        color="gray",
+        dtype="uint8",
+    )
+    expected = resize_nearest(pixels[..., None], target, target)
+    np.testing.assert_array_equal(hwc(result.images), expected)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("antialias", [False, True])
+def test_unquantized_bilinear(source: tuple[int, int], antialias: bool) -> None:
+    pixels = jpegs.photo(*source)
+    result = endcap.preprocess(
+        pixels,
+        size=(HEIGHT, WIDTH),
+        fit="stretch",
+        quantize="none",
+        antialias=antialias,
+        scale=1.0,
+    )
+    expected = resize_linear(pixels, HEIGHT, WIDTH, antialias=antialias)
+    difference = np.abs(hwc(result.images) - expected)
+    assert difference.max() <= tolerances.FLOAT_RESIZE_STEPS
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("fit", ["letterbox", "stretch", "center_crop"])
+def test_orientation_is_applied_before_placing(fit: str, orientation: int) -> None:
+    data = jpegs.encode(jpegs.photo(40, 64), orientation=orientation)
+    options = {"size": (24, 32), "fit": fit, "resize_shorter": 40, "dtype": "uint8"}
+    turned = upright(endcap.decode(data, exif="ignore"), orientation)
+    applied = endcap.preprocess(data, **options)
+    expected = endcap.preprocess(turned, **options)
+    np.testing.assert_array_equal(applied.images, expected.images)
+    np.testing.assert_array_equal(applied.geometry[0, :6], expected.geometry[0, :6])
+    assert applied.geometry[0, 6] == orientation
+
+    ignored = endcap.preprocess(data, exif="ignore", **options)
+    assert ignored.geometry[0, 4:7].tolist() == [64, 40, 1]
+    np.testing.assert_array_equal(
+        ignored.images, endcap.preprocess(endcap.decode(data, exif="ignore"), **options).images
+    )
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_fast_decode_is_the_same_picture(orientation: int) -> None:
+    data = jpegs.encode(jpegs.photo(480, 640), orientation=orientation)
+    exact = endcap.preprocess(data, size=(96, 96), dtype="uint8")
+    fast = endcap.preprocess(data, size=(96, 96), dtype="uint8", decode="fast")
+    np.testing.assert_array_equal(fast.geometry, exact.geometry)
+    difference = np.abs(fast.images.astype(int) - exact.images)
+    assert difference.mean() <= tolerances.FAST_DECODE_MEAN_STEPS
+
+
+def test_fast_decode_of_a_picture_not_shrunk_is_exact() -> None:
+    data = jpegs.photo_jpeg(90, 120)
+    exact = endcap.preprocess(data, size=(96, 160))
+    fast = endcap.preprocess(data, size=(96, 160), decode="fast")
+    np.testing.assert_array_equal(fast.images, exact.images)

@@ -1,0 +1,249 @@
+"""The parameter table: defaults, presets, overriding, refusals; `out=` and Preprocessor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from PIL import Image
+
+import endcap
+from reference.normalise import normalise
+from reference.placement import center_crop
+
+DEFAULTS = {
+    "size": "640,640",
+    "fit": "letterbox",
+    "resize_shorter": "256",
+    "interpolation": "bilinear",
+    "antialias": "false",
+    "quantize": "uint8",
+    "pad_value": "114",
+    "pad_align": "center",
+    "upscale": "true",
+    "color": "rgb",
+    "layout": "nchw",
+    "dtype": "float32",
+    "mean": "0,0,0",
+    "std": "1,1,1",
+    "exif": "apply",
+    "decode": "exact",
+    "jpeg_decoder": "auto",
+    "max_pixels": "89478485",
+    "max_side": "65500",
+    "max_bytes": str(64 * 2**20),
+    "max_scans": "500",
+    "on_error": "error",
+}
+
+# What each preset changes against the table's defaults.
+PRESETS: dict[str, dict[str, str]] = {
+    "ultralytics": {},
+    "torchvision": {
+        "size": "224,224",
+        "fit": "center_crop",
+        "resize_shorter": "256",
+        "antialias": "true",
+        "mean": "0.485,0.456,0.406",
+        "std": "0.229,0.224,0.225",
+    },
+    "inception": {"size": "299,299", "fit": "stretch", "mean": "1,1,1"},
+    "vgg": {"size": "224,224", "color": "bgr", "mean": "103.939,116.779,123.68"},
+    "rtdetr": {"size": "640,640", "fit": "stretch"},
+    "ssd": {"size": "300,300", "fit": "stretch"},
+}
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    parameters = dict(endcap.Preprocessor().parameters)
+    scale = float(parameters.pop("scale"))
+    assert scale == 1 / 255
+    assert parameters == DEFAULTS
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_set_what_their_pipelines_need(preset: str) -> None:
+    parameters = endcap.Preprocessor(preset).parameters
+    assert {name: parameters[name] for name in PRESETS[preset]} == PRESETS[preset]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_explicit_fields_override_a_preset(preset: str) -> None:
+    parameters = endcap.Preprocessor(
+        preset, size=(64, 32), dtype="float16", pad_value=3, resize_shorter=70
+    ).parameters
+    assert parameters["size"] == "64,32"
+    assert parameters["dtype"] == "float16"
+    assert parameters["pad_value"] == "3"
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_parameters_read_back_to_themselves(preset: str) -> None:
+    parameters = endcap.Preprocessor(preset).parameters
+    fields: dict[str, Any] = dict(parameters)
+    fields["size"] = tuple(int(side) for side in parameters["size"].split(","))
+    for name in ("mean", "std"):
+        fields[name] = tuple(float(value) for value in parameters[name].split(","))
+    fields["scale"] = float(parameters["scale"])
+    for name in ("antialias", "upscale"):
+        fields[name] = parameters[name] == "true"
+    for name, value in parameters.items():
+        if value.isdigit():
+            fields[name] = int(value)
+    assert endcap.Preprocessor(**fields).parameters == parameters
+
+
+def test_torchvision_preset_equals_its_recipe_on_pillow() -> None:
+    pixels = jpegs.photo(300, 451)
+    place = center_crop(300, 451, 224, 224, resize_shorter=256)
+    resized = Image.fromarray(pixels).resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
+    left, top = -place.pad_x, -place.pad_y
+    crop = np.asarray(resized)[top : top + 224, left : left + 224]
+    expected = normalise(
+        crop,
+        scale=1 / 255,
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+        dtype="float32",
+    )
+    images = endcap.preprocess(pixels, "torchvision").images
+    np.testing.assert_array_equal(images[0], np.transpose(expected, (2, 0, 1)))
+
+
+def test_inception_preset_spans_minus_one_to_one() -> None:
+    pixels = np.zeros((299, 299, 3), np.uint8)
+    pixels[:150] = 255
+    images = endcap.preprocess(pixels, "inception").images
+    assert images.min() == -1
+    assert images.max() == 1
+
+
+IMPOSSIBLE: list[dict[str, Any]] = [
+    {"size": (0, 640)},
+    {"size": (640, -1)},
+    {"size": (1, 2, 3)},
+    {"size": "big"},
+    {"size": (10**9, 10**9)},
+    {"fit": "squeeze"},
+    {"fit": "center_crop", "size": (224, 224), "resize_shorter": 200},
+    {"resize_shorter": 0},
+    {"interpolation": "lanczos"},
+    {"interpolation": "nearest", "antialias": True},
+    {"quantize": "uint16"},
+    {"pad_value": -1},
+    {"pad_value": 256},
+    {"pad_value": 0.5},
+    {"pad_align": "left"},
+    {"color": "yuv"},
+    {"layout": "chwn"},
+    {"dtype": "float64"},
+    {"dtype": "int32"},
+    {"scale": float("nan")},
+    {"scale": float("inf")},
+    {"scale": 0.0},
+    {"mean": (1.0, 2.0)},
+    {"mean": (float("nan"), 0, 0)},
+    {"std": (1.0, 0.0, 1.0)},
+    {"std": (1.0, float("inf"), 1.0)},
+    {"exif": "maybe"},
+    {"decode": "sloppy"},
+    {"jpeg_decoder": "gpu"},
+    {"jpeg_decoder": "nvjpeg", "decode": "exact"},
+    {"max_pixels": 0},
+    {"max_side": -5},
+    {"max_bytes": 0},
+    {"max_scans": 0},
+    {"on_error": "ignore"},
+    {"no_such_field": 1},
+    {"preset": "yolo_of_my_own"},
+    {"threads": -1},
+]
+
+
+@pytest.mark.parametrize("fields", IMPOSSIBLE, ids=str)
+def test_impossible_parameters_are_refused_with_the_name(fields: dict[str, Any]) -> None:
+    with pytest.raises((endcap.InvalidArgumentError, TypeError)) as caught:
+        endcap.Preprocessor(**fields)
+    assert any(name in str(caught.value) for name in fields)
+    # Only a keyword that no function has may be a TypeError, as Python's own.
+    if "no_such_field" not in fields:
+        assert caught.type is endcap.InvalidArgumentError
+
+
+@pytest.mark.parametrize("interpolation", ["bicubic", "area"])
+def test_what_this_version_lacks_is_named_unsupported(interpolation: str) -> None:
+    with pytest.raises(endcap.UnsupportedError, match=interpolation):
+        endcap.Preprocessor(interpolation=interpolation)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_cuda_by_name_is_an_error_where_there_is_none(device: str) -> None:
+    if any(i.path == "cuda" and i.available for i in endcap.implementations()):
+        pytest.skip("this machine has a CUDA path")
+    with pytest.raises((endcap.UnsupportedError, endcap.CudaError)):
+        endcap.preprocess(jpegs.photo_jpeg(8, 8), device=device)
+
+
+def test_unknown_device_is_refused() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="device"):
+        endcap.preprocess(jpegs.photo_jpeg(8, 8), device="abacus")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_out_is_written_and_returned(layout: str, dtype: str) -> None:
+    images = [jpegs.photo_jpeg(20, 30), jpegs.photo_jpeg(30, 20)]
+    options = {"size": (16, 24), "layout": layout, "dtype": dtype}
+    expected = endcap.preprocess(images, **options).images
+    out = np.full_like(expected, 55)
+    result = endcap.preprocess(images, out=out, **options)
+    assert result.images is out
+    np.testing.assert_array_equal(out, expected)
+
+
+def unusable_outs() -> dict[str, np.ndarray]:
+    read_only = np.zeros((1, 3, 16, 24), np.float32)
+    read_only.setflags(write=False)
+    return {
+        "wrong_batch": np.zeros((2, 3, 16, 24), np.float32),
+        "wrong_rank": np.zeros((3, 16, 24), np.float32),
+        "wrong_side": np.zeros((1, 3, 24, 16), np.float32),
+        "wrong_dtype": np.zeros((1, 3, 16, 24), np.float64),
+        "wrong_byte_order": np.zeros((1, 3, 16, 24), ">f4"),
+        "not_contiguous": np.zeros((1, 3, 16, 48), np.float32)[..., ::2],
+        "read_only": read_only,
+    }
+
+
+@pytest.mark.parametrize("name", unusable_outs())
+def test_unusable_out_is_refused_untouched(name: str) -> None:
+    out = unusable_outs()[name]
+    with pytest.raises(endcap.InvalidArgumentError, match="out"):
+        endcap.preprocess(jpegs.photo_jpeg(20, 30), size=(16, 24), out=out)
+    assert not out.any()
+
+
+def test_preprocessor_is_the_same_as_the_function() -> None:
+    images = [jpegs.photo_jpeg(20, 30), jpegs.photo_jpeg(30, 20)]
+    preprocessor = endcap.Preprocessor(size=(16, 24), color="bgr")
+    for _ in range(3):
+        again = preprocessor(images)
+        once = endcap.preprocess(images, size=(16, 24), color="bgr")
+        np.testing.assert_array_equal(again.images, once.images)
+        np.testing.assert_array_equal(again.geometry, once.geometry)
+
+
+def test_limits_are_parameters() -> None:
+    data = jpegs.photo_jpeg(30, 40)
+    assert endcap.preprocess(data, size=8, max_side=40, max_pixels=1200).status[0] == 0
+    for limit in ({"max_side": 39}, {"max_pixels": 1199}, {"max_bytes": len(data) - 1}):
+        with pytest.raises(endcap.ImageLimitError, match=next(iter(limit))):
+            endcap.preprocess(data, size=8, **limit)
+        with pytest.raises(endcap.ImageLimitError, match=next(iter(limit))):
+            endcap.decode(data, **limit)
+    progressive = jpegs.encode(jpegs.photo(30, 40), progressive=True)
+    with pytest.raises(endcap.ImageLimitError, match="max_scans"):
+        endcap.decode(progressive, max_scans=3)
+    assert endcap.decode(progressive, max_scans=20).shape == (30, 40, 3)

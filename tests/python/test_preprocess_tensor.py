@@ -1,0 +1,173 @@
+"""From resized pixels to the tensor: colour, normalisation, dtype and layout; kinds of input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+import tolerances
+
+import endcap
+from reference.normalise import normalise
+from reference.resize import resize_linear
+
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+SIZE = (48, 64)
+
+
+def same_size(pixels: np.ndarray, **fields: Any) -> np.ndarray:
+    """The tensor [3, H, W] of a picture that already has the tensor's size."""
+    return endcap.preprocess(pixels, size=pixels.shape[:2], **fields).images[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
+@pytest.mark.parametrize(
+    ("scale", "mean", "std"),
+    [
+        (1 / 255, (0, 0, 0), (1, 1, 1)),
+        (1 / 255, *IMAGENET.values()),
+        (1 / 127.5, (1, 1, 1), (1, 1, 1)),
+        (1.0, (103.939, 116.779, 123.68), (1, 1, 1)),
+        (0.5, (0, 0, 0), (1, 1, 1)),  # every odd pixel is a tie
+        (3.0, (128, 200, 0), (1, -1, 2)),  # runs out of the integers' range on both sides
+    ],
+)
+def test_normalisation_of_8_bit_pixels(
+    scale: float, mean: tuple[float, ...], std: tuple[float, ...], dtype: str
+) -> None:
+    pixels = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    tensor = same_size(pixels, scale=scale, mean=mean, std=std, dtype=dtype)
+    expected = normalise(pixels, scale=scale, mean=mean, std=std, dtype=dtype)
+    assert tensor.dtype == np.dtype(dtype)
+    np.testing.assert_array_equal(tensor, np.transpose(expected, (2, 0, 1)))
+
+
+def test_default_scale_depends_on_the_dtype() -> None:
+    pixels = jpegs.photo(*SIZE)
+    planes = np.transpose(pixels, (2, 0, 1))
+    np.testing.assert_array_equal(same_size(pixels, dtype="uint8"), planes)
+    expected = (planes.astype(np.float64) / 255).astype(np.float32)
+    np.testing.assert_allclose(same_size(pixels), expected, rtol=1.2e-7, atol=0)
+
+
+def test_normalisation_of_unquantized_pixels() -> None:
+    pixels = jpegs.photo(50, 70)
+    tensor = endcap.preprocess(
+        pixels, size=(96, 160), fit="stretch", quantize="none", scale=1 / 255, **IMAGENET
+    ).images[0]
+    resized = resize_linear(pixels, 96, 160)
+    expected = np.transpose((resized / 255 - IMAGENET["mean"]) / IMAGENET["std"], (2, 0, 1))
+    atol = tolerances.FLOAT_RESIZE_STEPS / 255 / min(IMAGENET["std"])
+    np.testing.assert_allclose(tensor, expected, rtol=tolerances.FLOAT_NORMALISE_RTOL, atol=atol)
+
+
+def test_padding_is_normalised_like_pixels() -> None:
+    pixels = jpegs.photo(20, 64)
+    result = endcap.preprocess(pixels, size=SIZE, pad_value=100, scale=1 / 255, **IMAGENET)
+    expected = normalise(
+        np.full((1, 1, 3), 100, np.uint8),
+        scale=1 / 255,
+        dtype="float32",
+        **IMAGENET,
+    )[0, 0]
+    np.testing.assert_array_equal(result.images[0, :, 0, 0], expected)
+    np.testing.assert_array_equal(result.images[0, :, -1, -1], expected)
+
+
+def test_bgr_swaps_channels_before_normalising() -> None:
+    pixels = jpegs.photo(*SIZE)
+    mean = (1.0, 2.0, 3.0)
+    bgr = same_size(pixels, color="bgr", scale=1.0, mean=mean)
+    expected = pixels[..., ::-1].astype(np.float32) - np.array(mean, np.float32)
+    np.testing.assert_array_equal(bgr, np.transpose(expected, (2, 0, 1)))
+
+
+def test_gray_of_colour_pixels_is_luma() -> None:
+    pixels = jpegs.photo(*SIZE)
+    gray = same_size(pixels, color="gray", dtype="uint8")
+    assert gray.shape == (1, *SIZE)
+    weights = np.array([19595, 38470, 7471])  # BT.601 in 16 bits
+    expected = (pixels.astype(np.int64) @ weights + 32768) >> 16
+    np.testing.assert_array_equal(gray[0], expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int8"])
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_nhwc_is_nchw_transposed(color: str, dtype: str) -> None:
+    data = jpegs.photo_jpeg(50, 70)
+    options = {"size": SIZE, "color": color, "dtype": dtype}
+    planar = endcap.preprocess(data, layout="nchw", **options).images
+    interleaved = endcap.preprocess(data, layout="nhwc", **options).images
+    assert interleaved.shape == (1, *SIZE, 1 if color == "gray" else 3)
+    np.testing.assert_array_equal(np.transpose(planar, (0, 2, 3, 1)), interleaved)
+
+
+def test_kinds_of_pixels_agree() -> None:
+    pixels = jpegs.photo(50, 70)
+    expected = endcap.preprocess(pixels, size=SIZE).images
+    bgr = np.ascontiguousarray(pixels[..., ::-1])
+    np.testing.assert_array_equal(
+        endcap.preprocess(bgr, size=SIZE, pixel_format="bgr").images, expected
+    )
+    gray = jpegs.photo(50, 70, channels=1)
+    expected = endcap.preprocess(np.repeat(gray, 3, axis=2), size=SIZE).images
+    np.testing.assert_array_equal(endcap.preprocess(gray[..., 0], size=SIZE).images, expected)
+    np.testing.assert_array_equal(
+        endcap.preprocess(gray, size=SIZE, pixel_format="gray").images, expected
+    )
+
+
+def test_decoded_pixels_give_what_the_file_gives() -> None:
+    data = jpegs.photo_jpeg(50, 70)
+    from_file = endcap.preprocess(data, size=SIZE)
+    from_pixels = endcap.preprocess(endcap.decode(data), size=SIZE)
+    np.testing.assert_array_equal(from_file.images, from_pixels.images)
+    np.testing.assert_array_equal(from_file.geometry, from_pixels.geometry)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda p: p[::2],
+        lambda p: p[::-1],
+        lambda p: p[:, ::-1],
+        lambda p: p[5:-5, 7:-3],
+        lambda p: p[..., ::-1],
+        lambda p: np.transpose(p, (1, 0, 2)),
+        np.asfortranarray,
+    ],
+    ids=["every_2nd_row", "flipped", "mirrored", "cut_out", "channels", "transposed", "fortran"],
+)
+def test_strided_pixels(view: Any) -> None:
+    pixels = view(jpegs.photo(50, 70))
+    expected = endcap.preprocess(np.ascontiguousarray(pixels), size=SIZE).images
+    np.testing.assert_array_equal(endcap.preprocess(pixels, size=SIZE).images, expected)
+
+
+def test_inputs_are_never_written() -> None:
+    pixels = jpegs.photo(50, 70)
+    file = np.frombuffer(jpegs.encode(pixels, orientation=6), np.uint8).copy()
+    before = pixels.copy(), file.copy()
+    endcap.preprocess([pixels, file], size=SIZE)
+    endcap.decode(file)
+    np.testing.assert_array_equal(pixels, before[0])
+    np.testing.assert_array_equal(file, before[1])
+    pixels.setflags(write=False)
+    file.setflags(write=False)
+    assert endcap.preprocess([pixels, file], size=SIZE).status.tolist() == [0, 0]
+
+
+def test_a_list_mixes_files_and_pixels() -> None:
+    images = [jpegs.photo_jpeg(50, 70), jpegs.photo(30, 90), jpegs.photo_jpeg(64, 48, seed=2)]
+    batch = endcap.preprocess(images, size=SIZE)
+    assert batch.images.shape == (3, 3, *SIZE)
+    assert batch.geometry.shape == (3, 8)
+    assert batch.geometry.dtype == np.float32
+    assert batch.status.dtype == np.int32
+    assert batch.geometry[:, 7].tolist() == [0, 1, 2]
+    for i, image in enumerate(images):
+        alone = endcap.preprocess(image, size=SIZE)
+        np.testing.assert_array_equal(batch.images[i], alone.images[0])
+        np.testing.assert_array_equal(batch.geometry[i, :7], alone.geometry[0, :7])

@@ -1,0 +1,90 @@
+"""Raw heads of one image -> candidates, written from the shapes that the families document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One box over the threshold: xyxy in pixels of the model's input."""
+
+    box: Floats
+    score: np.float32
+    class_id: int
+    index: int
+
+
+def sigmoid(x: Floats) -> Floats:
+    return (1.0 / (1.0 + np.exp(-x.astype(np.float64)))).astype(np.float32)
+
+
+def softmax(x: Floats) -> Floats:
+    powers = np.exp(x.astype(np.float64) - x.max())
+    scores: Floats = (powers / powers.sum()).astype(np.float32)
+    return scores
+
+
+def xyxy_from_cxcywh(box: Floats) -> Floats:
+    half = np.float32(0.5)
+    cx, cy, w, h = box
+    return np.array([cx - w * half, cy - h * half, cx + w * half, cy + h * half], np.float32)
+
+
+def pick(
+    box: Floats, class_scores: Floats, index: int, *, score_threshold: float, multi_label: bool
+) -> list[Candidate]:
+    """The best class of one anchor, or all of its classes, where over the threshold."""
+    chosen = range(len(class_scores)) if multi_label else [int(np.argmax(class_scores))]
+    return [
+        Candidate(box, class_scores[c], c, index)
+        for c in chosen
+        if float(class_scores[c]) > score_threshold
+    ]
+
+
+def best(candidates: list[Candidate], max_candidates: int) -> tuple[list[Candidate], bool]:
+    """Best scores first, then lower index, then lower class; and whether some were cut off."""
+    ranked = sorted(candidates, key=lambda c: (-c.score, c.index, c.class_id))
+    return ranked[:max_candidates], len(ranked) > max_candidates
+
+
+def yolov8(head: Floats, *, score_threshold: float, multi_label: bool = False) -> list[Candidate]:
+    """[4+C, A]: cx, cy, w, h and C class scores for each anchor."""
+    found: list[Candidate] = []
+    for anchor in range(head.shape[1]):
+        box = xyxy_from_cxcywh(head[:4, anchor])
+        found += pick(
+            box, head[4:, anchor], anchor, score_threshold=score_threshold, multi_label=multi_label
+        )
+    return found
+
+
+def yolov5(head: Floats, *, score_threshold: float, multi_label: bool = False) -> list[Candidate]:
+    """[A, 5+C]: cx, cy, w, h, objectness and C class scores; score = objectness * class score."""
+    found: list[Candidate] = []
+    for anchor in range(head.shape[0]):
+        box = xyxy_from_cxcywh(head[anchor, :4])
+        scores = head[anchor, 4] * head[anchor, 5:]
+        found += pick(box, scores, anchor, score_threshold=score_threshold, multi_label=multi_label)
+    return found
+
+
+def end2end(head: Floats, *, score_threshold: float) -> list[Candidate]:
+    """[K, 6]: x1, y1, x2, y2, score, class."""
+    return [
+        Candidate(row[:4], row[4], int(row[5]), index)
+        for index, row in enumerate(head)
+        if float(row[4]) > score_threshold
+    ]
+
+
+def top_classes(scores: Floats, top_k: int) -> npt.NDArray[np.int64]:
+    """Class ids by falling score; equal scores by rising class id."""
+    order = sorted(range(len(scores)), key=lambda c: (-scores[c], c))
+    return np.array(order[:top_k], dtype=np.int64)
