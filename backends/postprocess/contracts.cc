@@ -36,7 +36,7 @@ std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& p
 
 std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params) {
   const bool classifies = params.head.family == HeadFamily::kClassification;
-  const std::string rows = classifies ? "top_k=" + std::to_string(params.head.top_k)
+  const std::string rows = classifies ? "top_k=" + std::to_string(params.head.ResolvedTopK())
                                       : "max_detections=" + std::to_string(params.max_detections);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : PostprocessOutputs(params)) {
@@ -45,7 +45,7 @@ std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& 
   if (classifies) {
     TensorContract labels;
     labels.name = kClassLabels;
-    labels.forms = {{std::string(kConfigString), {params.head.top_k}}};
+    labels.forms = {{std::string(kConfigString), {params.head.ResolvedTopK()}}};
     labels.determined_by = rows;
     contracts.push_back(std::move(labels));
   }

@@ -39,7 +39,7 @@ void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScor
   const std::vector<float> scores = Activate(params.activation, input.values());
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto top = order.begin() + params.top_k;
+  const auto top = order.begin() + params.ResolvedTopK();
   std::partial_sort(order.begin(), top, order.end(), [&](int32_t a, int32_t b) {
     const float score_a = scores[static_cast<size_t>(a)];
     const float score_b = scores[static_cast<size_t>(b)];

@@ -7,9 +7,9 @@
 namespace endcap {
 
 // One channel of CMYK to RGB without a color profile, as Pillow's convert("RGB"): ink and black are
-// coverages 0-255 (255: full ink); the result is (255 - ink) * (255 - black) / 255, rounded.
-ENDCAP_HOST_DEVICE inline uint8_t CmykChannel(uint8_t ink, uint8_t black) {
-  const uint32_t product = (255U - ink) * (255U - black);
+// inverted coverages (255: no ink); the result is ink * black / 255, rounded.
+ENDCAP_HOST_DEVICE inline uint8_t InvertedCmykChannel(uint8_t ink, uint8_t black) {
+  const uint32_t product = static_cast<uint32_t>(ink) * black;
   return static_cast<uint8_t>((2U * product + 255U) / 510U);
 }
 

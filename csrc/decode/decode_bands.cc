@@ -28,15 +28,11 @@ J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
   return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
-// Adobe's files store ink inverted (255: none), others as coverage.
-void ConvertCmykRow(const uint8_t* cmyk, int width, bool inverted, int channels, uint8_t* out) {
-  const uint8_t flip = inverted ? 0xFF : 0x00;
+// Ink is stored inverted (255: none), Adobe's convention, which Pillow and OpenCV take for granted.
+void ConvertCmykRow(const uint8_t* cmyk, int width, int channels, uint8_t* out) {
   for (int x = 0; x < width; ++x, cmyk += 4, out += channels) {
-    const auto black = static_cast<uint8_t>(cmyk[3] ^ flip);
     std::array<uint8_t, 3> rgb{};
-    for (size_t c = 0; c < 3; ++c) {
-      rgb[c] = CmykChannel(static_cast<uint8_t>(cmyk[c] ^ flip), black);
-    }
+    for (size_t c = 0; c < 3; ++c) rgb[c] = InvertedCmykChannel(cmyk[c], cmyk[3]);
     if (channels == 1) {
       out[0] = Luma(rgb[0], rgb[1], rgb[2]);
     } else {
@@ -76,8 +72,8 @@ class BandReader {
   }
   void ConvertCmyk(int rows) {
     for (size_t row = 0; row < static_cast<size_t>(rows); ++row) {
-      ConvertCmykRow(cmyk_.data() + row * RowBytes(4), format_.width, session_.saw_adobe_marker(),
-                     format_.channels, band_.data() + row * RowBytes(format_.channels));
+      ConvertCmykRow(cmyk_.data() + row * RowBytes(4), format_.width, format_.channels,
+                     band_.data() + row * RowBytes(format_.channels));
     }
   }
 

@@ -42,12 +42,13 @@ void CheckKind(const JpegMarkers& markers) {
 int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                   const DecodeLimits& limits) {
   if (!markers.progressive() && markers.first_scan_components == markers.component_count) return 1;
-  const int scans = CountScans(bytes, size, markers.scan_offset, limits.max_scans + 1);
-  if (scans > limits.max_scans) {
+  const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
+  if (scans.count > limits.max_scans) {
     Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
          " scans, which is what max_scans allows");
   }
-  return scans;
+  if (!scans.complete) FailCorrupt("the JPEG is cut short: a color component has no scan");
+  return scans.count;
 }
 
 }  // namespace

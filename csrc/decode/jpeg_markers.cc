@@ -106,19 +106,6 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   }
 }
 
-int CountScans(const uint8_t* bytes, size_t size, size_t offset, int stop_after) noexcept {
-  int scans = 0;
-  const uint8_t* here = bytes + offset;
-  const uint8_t* end = bytes + size;
-  while (scans < stop_after && end - here >= 2) {
-    here = static_cast<const uint8_t*>(std::memchr(here, 0xFF, static_cast<size_t>(end - here)));
-    if (here == nullptr || end - here < 2) break;
-    if (here[1] == kSos) ++scans;
-    here += here[1] == 0xFF ? 1 : 2;
-  }
-  return scans;
-}
-
 JpegColor ColorOf(const JpegMarkers& markers) noexcept {
   if (markers.component_count == 1) return JpegColor::kGray;
   if (markers.component_count == 4) {

@@ -35,8 +35,16 @@ struct JpegMarkers {
 // Source: ITU-T T.81, B.1.1 and B.2.
 JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size);
 
-// Counts the scans (SOS markers) from `offset` on, and stops at `stop_after`.
-int CountScans(const uint8_t* bytes, size_t size, size_t offset, int stop_after) noexcept;
+// The scans of a file, from its first to its end marker.
+struct ScanSummary {
+  int count = 0;
+  bool complete = false;  // every component has a scan; in a progressive file, its first DC scan
+};
+
+// Walks the scans and the segments between them; gives up after `stop_after` scans. Allocates
+// nothing. Source: ITU-T T.81, B.2.3 and G.1.1.
+ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
+                      int stop_after) noexcept;
 
 // How libjpeg reads the components: by JFIF and Adobe segments first, then by component ids.
 JpegColor ColorOf(const JpegMarkers& markers) noexcept;

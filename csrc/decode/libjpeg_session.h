@@ -21,7 +21,6 @@ class LibjpegSession {
   LibjpegSession& operator=(const LibjpegSession&) = delete;
 
   const jpeg_decompress_struct& info() const noexcept { return info_; }
-  bool saw_adobe_marker() const noexcept { return info_.saw_Adobe_marker != 0; }
 
   void ReadHeader();
   // Sets output color space and DCT scale, then starts. A multi-scan file is read whole here.

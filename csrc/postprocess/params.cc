@@ -17,6 +17,14 @@ constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
 
 using Params = PostprocessParams;
 
+ParamField<Params> TopKField() {
+  return {"top_k", "a whole number from 1 to num_classes",
+          [](Params& p, std::string_view text) {
+            p.head.top_k = static_cast<int>(ReadInteger("top_k", text, 1, kMaxClasses));
+          },
+          [](const Params& p) { return std::to_string(p.head.ResolvedTopK()); }};
+}
+
 // The parameter table, in the order in which people are shown it.
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
 const ParamTable<Params>& Table() {
@@ -34,7 +42,7 @@ const ParamTable<Params>& Table() {
       SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
                         FIELD(head.input_width)),
       EnumField<Params>("activation", kActivations, FIELD(head.activation)),
-      IntegerField<Params>("top_k", 1, kMaxClasses, FIELD(head.top_k)),
+      TopKField(),
   };
   return table;
 }
@@ -56,8 +64,8 @@ std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& pa
 void Validate(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   const bool classifies = head.family == HeadFamily::kClassification;
-  if (classifies && head.top_k > head.num_classes) {
-    FailArgument("top_k is ", head.top_k, " with num_classes ", head.num_classes,
+  if (classifies && head.ResolvedTopK() > head.num_classes) {
+    FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
                  ": give at most num_classes");
   }
   if (!classifies && head.activation == Activation::kSoftmax) {
@@ -65,7 +73,7 @@ void Validate(const PostprocessParams& params) {
                  ": give none or sigmoid");
   }
   if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
-      head.top_k < 1) {
+      head.ResolvedTopK() < 1) {
     FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");
   }
   const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };

@@ -82,7 +82,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
   const TensorSpec status{"status", DType::kInt32, {1}, 1};
   if (params.head.family == HeadFamily::kClassification) {
-    const int64_t k = params.head.top_k;
+    const int64_t k = params.head.ResolvedTopK();
     return {
         {"class_scores", DType::kFloat32, {k}, 1}, {"class_ids", DType::kInt32, {k}, 1}, status};
   }

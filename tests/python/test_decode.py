@@ -79,6 +79,12 @@ def test_adobe_four_colour_equals_pillow(transform: int, progressive: bool) -> N
     np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
 
 
+def test_four_colours_without_an_adobe_segment_are_read_as_adobes_too() -> None:
+    data = jpegs.encode(jpegs.photo(45, 67, channels=4))
+    data = jpegs.remove_segments(data, jpegs.APP14)
+    np.testing.assert_array_equal(endcap.decode(data), pillow_rgb(data))
+
+
 def test_cmyk_by_definition() -> None:
     # Flat colours, so that JPEG keeps them to a step or so, and hand-made CMYK -> RGB.
     inks = np.array([[0, 0, 0, 0], [255, 0, 0, 0], [0, 255, 0, 0], [0, 0, 0, 255]], np.uint8)
@@ -185,3 +191,31 @@ def test_preprocess_takes_gray_from_the_luma_plane() -> None:
     luma = opencv_rgb(data, cv2.IMREAD_GRAYSCALE)
     result = endcap.preprocess(data, size=(48, 64), color="gray", dtype="uint8")
     np.testing.assert_array_equal(result.images[0, 0], luma)
+
+
+def test_scan_markers_after_the_end_marker_are_no_scans() -> None:
+    data = jpegs.encode(jpegs.photo(40, 56), progressive=True)
+    trailer = bytes([0xFF, jpegs.SOS]) * 600
+    np.testing.assert_array_equal(endcap.decode(data + trailer), endcap.decode(data))
+
+
+def test_end_marker_bytes_inside_a_segment_do_not_hide_scans() -> None:
+    data = jpegs.repeat_last_scan(jpegs.encode(jpegs.photo(40, 56), progressive=True), 600)
+    second_scan = data.index(bytes([0xFF, jpegs.SOS]), data.index(bytes([0xFF, jpegs.SOS])) + 2)
+    comment = bytes([0xFF, 0xFE, 0x00, 0x04]) + jpegs.EOI
+    # Behind the first scan stands a table or the next scan: a comment may come before either.
+    table = data.rfind(bytes([0xFF, 0xC4]), 0, second_scan)
+    place = table if table > data.index(bytes([0xFF, jpegs.SOS])) else second_scan
+    with pytest.raises(endcap.ImageLimitError):
+        endcap.decode(data[:place] + comment + data[place:])
+
+
+def test_a_progressive_file_without_a_scan_for_each_component_is_cut_short() -> None:
+    data = jpegs.encode(jpegs.photo(40, 56), progressive=True)
+    sos = bytes([0xFF, jpegs.SOS])
+    first = data.index(sos)
+    # The first scan begins all components; told to name only one, it leaves two without any.
+    assert data[first + 4] == 3
+    one = sos + bytes([0, 8, 1, data[first + 5], data[first + 6]]) + data[first + 11 : first + 14]
+    with pytest.raises(endcap.CorruptImageError, match="no scan"):
+        endcap.decode(data[:first] + one + data[first + 14 :])

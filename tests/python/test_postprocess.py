@@ -220,6 +220,13 @@ def test_classification(activation: str) -> None:
     assert result.status.tolist() == [0, 0, 0]
 
 
+def test_a_classifier_of_few_classes_ranks_them_all() -> None:
+    ranked = endcap.Postprocessor("classification", num_classes=2)(np.float32([0.1, 2.0]))
+    assert isinstance(ranked, endcap.Classification)
+    assert ranked.class_ids.tolist() == [[1, 0]]
+    assert endcap.Postprocessor("classification", num_classes=80).parameters["top_k"] == "5"
+
+
 def test_classification_ties_go_to_the_lower_class() -> None:
     result = endcap.Postprocessor("classification", num_classes=6, top_k=4)(
         np.array([1, 3, 1, 3, 1, 1], np.float32)

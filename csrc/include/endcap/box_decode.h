@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +29,10 @@ struct HeadParams {
   double score_threshold = 0.25;  // a candidate's score must be greater
   int max_candidates = 30000;     // best scores first
   bool multi_label = false;  // every class over the threshold is a candidate, not the best only
-  int top_k = 5;             // classification only
+  // Classification only. Without one: 5, or num_classes where that is less.
+  std::optional<int> top_k;
+
+  int ResolvedTopK() const noexcept { return top_k.value_or(std::min(5, num_classes)); }
 };
 
 // What stands between box_decode and nms: N boxes, best score first, equal scores by lower index
