@@ -30,29 +30,34 @@ enum class JpegDecoder : int32_t { kAuto, kCpu, kHybrid, kNvjpeg };
 enum class OnError : int32_t { kError, kBlank };
 
 // Everything that decides what a tensor holds. The defaults here are the only place where defaults
-// live; docs/parameters and the README of csrc/ say what each means.
+// live; DescribePreprocessParams lists them with what is allowed.
 struct PreprocessParams {
-  int height = 640;  // `size`
+  int height = 640;  // of the tensor, pixels; `size`
   int width = 640;
-  Fit fit = Fit::kLetterbox;
-  int resize_shorter = 256;  // pixels; center_crop only
-  Interpolation interpolation = Interpolation::kBilinear;
-  bool antialias = false;
-  Quantize quantize = Quantize::kUint8;
-  int pad_value = 114;  // 0 to 255, before normalisation
-  PadAlign pad_align = PadAlign::kCenter;
-  bool upscale = true;
+  Fit fit = Fit::kLetterbox;  // kCenterCrop resizes the short side to resize_shorter, then crops
+  int resize_shorter = 256;   // pixels; kCenterCrop only
+  Interpolation interpolation = Interpolation::kBilinear;  // half-pixel centres
+  bool antialias = false;                                  // the filter widens when shrinking
+  Quantize quantize = Quantize::kUint8;    // kUint8: resized pixels are 8-bit, in the arithmetic of
+                                           // OpenCV, or of Pillow with antialias; kNone: float
+  int pad_value = 114;                     // 0 to 255, before normalisation; kLetterbox only
+  PadAlign pad_align = PadAlign::kCenter;  // where the image lies between its padding
+  bool upscale = true;                     // whether kLetterbox may enlarge
   Color color = Color::kRgb;
   Layout layout = Layout::kNchw;
   DType dtype = DType::kFloat32;
-  // y = (x * scale - mean) / std. Without a scale: 1 for uint8, 1/255 for the other dtypes.
+  // y = (x * scale - mean) / std. Without a scale: 1 for uint8, 1/255 for the other dtypes. Integer
+  // dtypes round half to even and saturate.
   std::optional<double> scale;
-  std::array<double, 3> mean{0.0, 0.0, 0.0};  // per output channel
+  std::array<double, 3> mean{0.0, 0.0, 0.0};  // per channel of the tensor
   std::array<double, 3> std{1.0, 1.0, 1.0};
-  ExifPolicy exif = ExifPolicy::kApply;
+  ExifPolicy exif = ExifPolicy::kApply;  // whether EXIF orientation turns the image
+  // kExact: libjpeg-turbo's default pixels. kFast: DCT scaling to the smallest of 1/1, 1/2, 1/4 and
+  // 1/8 that is not below the resized size.
   DecodeMode decode = DecodeMode::kExact;
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;
+  // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
   OnError on_error = OnError::kError;
 
   double ResolvedScale() const noexcept {
