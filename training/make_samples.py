@@ -1,11 +1,13 @@
 """Writes the sample pictures of the demo: unseen scenes as JPEG files of several kinds.
 
-python -m training.make_samples --output model_repository/detect/samples
+python -m training.make_samples --output model_repository/detect/samples \
+    --truth tests/data/sample_objects.json
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +56,9 @@ def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="Writes the sample pictures of the demo.")
     parser.add_argument("--output", type=Path, required=True, help="folder for the JPEG files")
+    parser.add_argument("--truth", type=Path, help="JSON file for what is in the pictures")
     options = parser.parse_args()
+    truth = {}
     options.output.mkdir(parents=True, exist_ok=True)
     for sample in SAMPLES:
         scene = make_scene(
@@ -64,9 +68,15 @@ def main() -> None:
             quality=95,
         )
         path = options.output / sample.name
+        truth[sample.name] = [
+            {"label": CLASS_NAMES[class_id], "box": [round(float(side), 1) for side in box]}
+            for class_id, box in zip(scene.class_ids, scene.boxes, strict=True)
+        ]
         _write(path, scene.image, sample)
         labels = ", ".join(CLASS_NAMES[class_id] for class_id in scene.class_ids)
         print(f"{path}: {path.stat().st_size} bytes: {labels}")
+    if options.truth is not None:
+        options.truth.write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
 
 
 def _write(path: Path, image: npt.NDArray[np.uint8], sample: Sample) -> None:

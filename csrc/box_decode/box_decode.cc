@@ -8,10 +8,14 @@
 
 namespace endcap {
 
+std::span<const std::string_view> HeadFamilyNames() noexcept {
+  static constexpr std::array<std::string_view, 5> kNames = {"yolov5", "yolov8", "end2end",
+                                                             "efficient_nms", "classification"};
+  return kNames;
+}
+
 std::string_view HeadFamilyName(HeadFamily family) noexcept {
-  constexpr std::array<std::string_view, 5> kNames = {"yolov5", "yolov8", "end2end",
-                                                      "efficient_nms", "classification"};
-  return kNames[static_cast<size_t>(family)];
+  return HeadFamilyNames()[static_cast<size_t>(family)];
 }
 
 std::vector<TensorSpec> HeadInputs(const HeadParams& params) {

@@ -34,11 +34,19 @@ BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
   return box;
 }
 
-void CandidateList::AppendBox(const BoxXyxy& box, int32_t index, Candidates& candidates) {
+void CandidateList::Append(const Entry& entry, const BoxXyxy& box, Candidates& candidates) {
   for (const float value : {box.x1, box.y1, box.x2, box.y2}) {
-    if (!std::isfinite(value)) FailArgument("the box of candidate ", index, " is not finite");
+    if (!std::isfinite(value)) {
+      FailArgument("the box of candidate ", entry.index, " is not finite");
+    }
     candidates.boxes_xyxy.push_back(value);
   }
+  if (!std::isfinite(entry.score)) {
+    FailArgument("the score of candidate ", entry.index, " is not finite");
+  }
+  candidates.scores.push_back(entry.score);
+  candidates.class_ids.push_back(entry.class_id);
+  candidates.indices.push_back(entry.index);
 }
 
 int CheckedClass(const HeadParams& params, double class_id, int64_t row) {

@@ -20,8 +20,8 @@ class CandidateList {
   }
 
   // Sorts (score descending, index, class ascending), cuts, and fills `candidates`. read_box(index)
-  // gives four numbers in box_format and box_unit. Throws kInvalidArgument for a box that is not
-  // finite.
+  // gives four numbers in box_format and box_unit. Throws kInvalidArgument for a box or a score
+  // that is not finite.
   template <typename ReadBox>
   void Finish(BoxFormat box_format, ReadBox read_box, Candidates& candidates) {
     candidates.truncated = SortAndCut();
@@ -30,10 +30,7 @@ class CandidateList {
     candidates.class_ids.clear();
     candidates.indices.clear();
     for (const Entry& entry : entries_) {
-      AppendBox(ToPixels(box_format, read_box(entry.index)), entry.index, candidates);
-      candidates.scores.push_back(entry.score);
-      candidates.class_ids.push_back(entry.class_id);
-      candidates.indices.push_back(entry.index);
+      Append(entry, ToPixels(box_format, read_box(entry.index)), candidates);
     }
   }
 
@@ -46,7 +43,7 @@ class CandidateList {
 
   bool SortAndCut();
   BoxXyxy ToPixels(BoxFormat format, const BoxXyxy& raw) const;
-  static void AppendBox(const BoxXyxy& box, int32_t index, Candidates& candidates);
+  static void Append(const Entry& entry, const BoxXyxy& box, Candidates& candidates);
 
   const HeadParams& params_;
   std::vector<Entry> entries_;

@@ -37,6 +37,9 @@ std::vector<float> Activate(Activation activation, std::span<const float> logits
 void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScores& result) {
   const HeadInput input(HeadInputs(params)[0], logits);
   const std::vector<float> scores = Activate(params.activation, input.values());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (!std::isfinite(scores[i])) FailArgument("the score of class ", i, " is ", scores[i]);
+  }
   std::vector<int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto top = order.begin() + params.ResolvedTopK();
@@ -47,8 +50,10 @@ void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScor
   });
   result.class_ids.assign(order.begin(), top);
   result.scores.clear();
-  for (const int32_t id : result.class_ids)
+  for (const int32_t id : result.class_ids) {
     result.scores.push_back(scores[static_cast<size_t>(id)]);
+  }
+  result.probabilities = scores;
 }
 
 }  // namespace endcap

@@ -9,15 +9,16 @@ namespace endcap {
 void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
   const auto specs = endcap::HeadInputs(params);
   const int32_t count = CheckedIntegers(specs[0], inputs[0])[0];
-  const HeadInput boxes(specs[1], inputs[1]);
-  const HeadInput scores(specs[2], inputs[2]);
+  if (count < 0) FailArgument("num_detections is ", count, ": it must not be negative");
+  const HeadInput boxes(specs[1], inputs[1], count);
+  const HeadInput scores(specs[2], inputs[2], count);
   const auto classes = CheckedIntegers(specs[3], inputs[3]);
   const int64_t rows = boxes.rows();
   if (scores.rows() != rows || std::ssize(classes) != rows) {
     FailArgument("boxes, scores and classes have ", rows, ", ", scores.rows(), " and ",
                  classes.size(), " rows: they must have as many");
   }
-  if (count < 0 || count > rows) {
+  if (count > rows) {
     FailArgument("num_detections is ", count, ": the boxes have ", rows, " rows");
   }
   CandidateList list(params);
@@ -27,10 +28,7 @@ void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, Candidates
       list.Add(scores.values()[i], k, CheckedClass(params, classes[i], k));
     }
   }
-  const auto read_box = [&](int32_t k) {
-    const float* row = boxes.row(k);
-    return BoxXyxy{row[0], row[1], row[2], row[3]};
-  };
+  const auto read_box = [&](int32_t k) { return boxes.Box(k); };
   list.Finish(ResolvedBoxFormat(params), read_box, candidates);
 }
 

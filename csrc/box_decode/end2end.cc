@@ -16,10 +16,7 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, Candidates& can
       list.Add(score, k, CheckedClass(params, static_cast<double>(row[5]), k));
     }
   }
-  const auto read_box = [&](int32_t k) {
-    const float* row = head.row(k);
-    return BoxXyxy{row[0], row[1], row[2], row[3]};
-  };
+  const auto read_box = [&](int32_t k) { return head.Box(k); };
   list.Finish(ResolvedBoxFormat(params), read_box, candidates);
 }
 

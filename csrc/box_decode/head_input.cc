@@ -1,5 +1,6 @@
 #include "box_decode/head_input.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <string>
@@ -35,7 +36,7 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
   }
   if (!fits) {
     FailArgument(spec.name, " has shape ", ShapeText(view.shape, view.rank),
-                 ": the head and its num_classes need ", ShapeText(spec.shape, spec.rank));
+                 ": the head family and num_classes ask for ", ShapeText(spec.shape, spec.rank));
   }
   if (view.device != Device::kCpu) {
     Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this build reads CPU memory only");
@@ -45,7 +46,7 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
 
 }  // namespace
 
-HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view) {
+HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view, int64_t used_rows) {
   CheckShape(spec, view);
   const auto count = static_cast<size_t>(view.size());
   if (view.dtype == DType::kFloat32) {
@@ -59,7 +60,8 @@ HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view) {
     FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give float32 or float16");
   }
   shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
-  for (size_t i = 0; i < count; ++i) {
+  const auto used = static_cast<size_t>(std::min(used_rows, rows()) * row_length());
+  for (size_t i = 0; i < used; ++i) {
     if (std::isnan(values_[i])) FailArgument(spec.name, " is NaN at element ", i);
   }
 }

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "box_decode/box_format.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
@@ -13,10 +16,20 @@ namespace endcap {
 // no value is NaN; throws kInvalidArgument.
 class HeadInput {
  public:
-  HeadInput(const TensorSpec& spec, const ConstTensorView& view);
+  static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
+
+  // used_rows: only so many of the first rows count; what the others hold does not matter.
+  HeadInput(const TensorSpec& spec, const ConstTensorView& view, int64_t used_rows = kAllRows);
+  HeadInput(const HeadInput&) = delete;
+  HeadInput& operator=(const HeadInput&) = delete;
 
   std::span<const float> values() const noexcept { return values_; }
   const float* row(int64_t index) const noexcept { return values_.data() + index * row_length(); }
+  // The first four numbers of a row.
+  BoxXyxy Box(int64_t index) const noexcept {
+    const float* numbers = row(index);
+    return {numbers[0], numbers[1], numbers[2], numbers[3]};
+  }
   int64_t rows() const noexcept { return shape_[0]; }
   int64_t row_length() const noexcept { return shape_[1]; }
 

@@ -1,7 +1,10 @@
+#include <cmath>
+
 #include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"
+#include "common/fail.h"
 
 namespace endcap {
 
@@ -16,6 +19,7 @@ void DecodeYolov5(const HeadParams& params, HeadTensors inputs, Candidates& cand
     int best_class = -1;
     for (int c = 0; c < params.num_classes; ++c) {
       const float score = objectness * ActivateScore(params.activation, row[5 + c]);
+      if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
       if (params.multi_label) {
         list.Add(score, anchor, c);
       } else if (best_class < 0 || score > best) {
@@ -25,10 +29,7 @@ void DecodeYolov5(const HeadParams& params, HeadTensors inputs, Candidates& cand
     }
     if (!params.multi_label) list.Add(best, anchor, best_class);
   }
-  const auto read_box = [&](int32_t anchor) {
-    const float* row = head.row(anchor);
-    return BoxXyxy{row[0], row[1], row[2], row[3]};
-  };
+  const auto read_box = [&](int32_t anchor) { return head.Box(anchor); };
   list.Finish(ResolvedBoxFormat(params), read_box, candidates);
 }
 

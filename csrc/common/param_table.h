@@ -18,7 +18,15 @@ struct ParamField {
   std::string allowed;  // a phrase for people
   std::function<void(P&, std::string_view)> read;
   std::function<std::string(const P&)> write;
+  std::string_view meaning = {};  // a phrase for people
 };
+
+// The same field with its meaning.
+template <typename P>
+ParamField<P> Means(std::string_view meaning, ParamField<P> field) {
+  field.meaning = meaning;
+  return field;
+}
 
 template <typename P>
 using ParamTable = std::vector<ParamField<P>>;
@@ -28,45 +36,49 @@ using ParamTable = std::vector<ParamField<P>>;
 template <typename P, typename Get>
 ParamField<P> EnumField(std::string_view name, EnumNames names, Get get) {
   using E = std::remove_reference_t<decltype(get(std::declval<P&>()))>;
-  return {name, "one of " + JoinNames(names),
-          [=](P& p, std::string_view text) { get(p) = ReadEnum<E>(name, text, names); },
-          [=](const P& p) { return WriteEnum(get(p), names); }};
+  return ParamField<P>{
+      name, "one of " + JoinNames(names),
+      [=](P& p, std::string_view text) { get(p) = ReadEnum<E>(name, text, names); },
+      [=](const P& p) { return WriteEnum(get(p), names); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> BoolField(std::string_view name, Get get) {
-  return {name, "true or false",
-          [=](P& p, std::string_view text) { get(p) = ReadBool(name, text); },
-          [=](const P& p) { return WriteBool(get(p)); }};
+  return ParamField<P>{name, "true or false",
+                       [=](P& p, std::string_view text) { get(p) = ReadBool(name, text); },
+                       [=](const P& p) { return WriteBool(get(p)); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> IntegerField(std::string_view name, int64_t low, int64_t high, Get get) {
   using Integer = std::remove_reference_t<decltype(get(std::declval<P&>()))>;
-  return {name, "a whole number from " + std::to_string(low) + " to " + std::to_string(high),
-          [=](P& p, std::string_view text) {
-            get(p) = static_cast<Integer>(ReadInteger(name, text, low, high));
-          },
-          [=](const P& p) { return std::to_string(get(p)); }};
+  return ParamField<P>{name,
+                       "a whole number from " + std::to_string(low) + " to " + std::to_string(high),
+                       [=](P& p, std::string_view text) {
+                         get(p) = static_cast<Integer>(ReadInteger(name, text, low, high));
+                       },
+                       [=](const P& p) { return std::to_string(get(p)); }};
 }
 
 template <typename P, typename Get>
 ParamField<P> NumberField(std::string_view name, double low, double high, Get get) {
-  return {name, "a number from " + WriteNumber(low) + " to " + WriteNumber(high),
-          [=](P& p, std::string_view text) { get(p) = ReadNumber(name, text, low, high); },
-          [=](const P& p) { return WriteNumber(get(p)); }};
+  return ParamField<P>{
+      name, "a number from " + WriteNumber(low) + " to " + WriteNumber(high),
+      [=](P& p, std::string_view text) { get(p) = ReadNumber(name, text, low, high); },
+      [=](const P& p) { return WriteNumber(get(p)); }};
 }
 
 // Two fields: height and width.
 template <typename P, typename GetHeight, typename GetWidth>
 ParamField<P> SizeField(std::string_view name, int high, GetHeight height, GetWidth width) {
-  return {name, "height,width in pixels, or one number for both",
-          [=](P& p, std::string_view text) {
-            const auto [h, w] = ReadSize(name, text, high);
-            height(p) = h;
-            width(p) = w;
-          },
-          [=](const P& p) { return std::to_string(height(p)) + "," + std::to_string(width(p)); }};
+  return ParamField<P>{
+      name, "height,width in pixels, or one number for both",
+      [=](P& p, std::string_view text) {
+        const auto [h, w] = ReadSize(name, text, high);
+        height(p) = h;
+        width(p) = w;
+      },
+      [=](const P& p) { return std::to_string(height(p)) + "," + std::to_string(width(p)); }};
 }
 
 // Sets one parameter by name. `what` names the table in the error for an unknown name, `others` are
@@ -86,7 +98,7 @@ template <typename P>
 std::vector<ParameterInfo> DescribeParams(const ParamTable<P>& table, const P& params) {
   std::vector<ParameterInfo> rows;
   for (const ParamField<P>& field : table) {
-    rows.push_back({field.name, field.allowed, field.write(params)});
+    rows.push_back({field.name, field.meaning, field.allowed, field.write(params)});
   }
   return rows;
 }

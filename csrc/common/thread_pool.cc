@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -121,7 +122,11 @@ void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
   {
     const std::scoped_lock lock(state_->mutex);
     const int helpers = std::min(thread_count_ - 1, count - 1);
-    for (int i = 0; i < helpers; ++i) state_->queue.push_back(job);
+    try {
+      for (int i = 0; i < helpers; ++i) state_->queue.push_back(job);
+    } catch (const std::bad_alloc&) {
+      // Fewer helpers, or none: this thread does what they leave.
+    }
   }
   state_->wake.notify_all();
   job->Work();

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/fail.h"
+#include "decode/jpeg_codes.h"
 #include "decode/jpeg_markers.h"
 #include "decode/limits.h"
 #include "decode/sniff.h"
@@ -9,16 +10,12 @@
 namespace endcap {
 namespace {
 
-constexpr uint8_t kBaseline = 0xC0;
-constexpr uint8_t kExtendedSequential = 0xC1;
-constexpr uint8_t kProgressive = 0xC2;
-
 void CheckKind(const JpegMarkers& markers) {
   const uint8_t frame = markers.frame_marker;
-  if (frame != kBaseline && frame != kExtendedSequential && frame != kProgressive) {
-    const char* kind = frame >= 0xC9   ? "arithmetic-coded"
-                       : frame == 0xC3 ? "lossless"
-                                       : "hierarchical";
+  if (frame != kSof0 && frame != kSof1 && frame != kSof2) {
+    const char* kind = frame >= kSof9   ? "arithmetic-coded"
+                       : frame == kSof3 ? "lossless"
+                                        : "hierarchical";
     Fail(ErrorCode::kUnsupported, "the JPEG is ", kind,
          "; baseline, extended sequential and progressive Huffman files can be decoded");
   }
@@ -57,6 +54,9 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
   const uint8_t* bytes = image.planes[0].data;
   const size_t size = image.size_bytes;
   if (image.format != PixelFormat::kEncoded) FailArgument("the image holds pixels, not a file");
+  if (image.device != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported, "the file is in GPU memory; this build reads CPU memory only");
+  }
   if (bytes == nullptr || size == 0) FailCorrupt("the image is empty (0 bytes)");
   if (!IsJpeg(bytes, size)) {
     FailCorrupt("the data is not a JPEG: it is ", DescribeFormat(bytes, size), " (", size,

@@ -6,24 +6,13 @@
 #include "common/fail.h"
 #include "decode/byte_reader.h"
 #include "decode/exif.h"
+#include "decode/jpeg_codes.h"
 
 namespace endcap {
 namespace {
 
-constexpr uint8_t kDht = 0xC4;
-constexpr uint8_t kJpg = 0xC8;
-constexpr uint8_t kDac = 0xCC;
-constexpr uint8_t kRst0 = 0xD0;
-constexpr uint8_t kSoi = 0xD8;
-constexpr uint8_t kEoi = 0xD9;
-constexpr uint8_t kSos = 0xDA;
-constexpr uint8_t kApp0 = 0xE0;
-constexpr uint8_t kApp1 = 0xE1;
-constexpr uint8_t kApp14 = 0xEE;
-constexpr uint8_t kTem = 0x01;
-
 bool IsFrame(uint8_t marker) {
-  return marker >= 0xC0 && marker <= 0xCF && marker != kDht && marker != kJpg && marker != kDac;
+  return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
 }
 
 bool HasNoPayload(uint8_t marker) { return (marker >= kRst0 && marker <= kSoi) || marker == kTem; }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "decode/jpeg_codes.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -28,7 +29,7 @@ struct JpegMarkers {
   int first_scan_components = 0;
   size_t scan_offset = 0;  // of the first SOS marker
 
-  bool progressive() const noexcept { return frame_marker == 0xC2; }
+  bool progressive() const noexcept { return frame_marker == kSof2; }
 };
 
 // Walks the segments up to the first scan. Allocates nothing. Throws kCorruptImage.

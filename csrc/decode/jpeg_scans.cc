@@ -1,15 +1,11 @@
 #include <cstring>
 
 #include "decode/byte_reader.h"
+#include "decode/jpeg_codes.h"
 #include "decode/jpeg_markers.h"
 
 namespace endcap {
 namespace {
-
-constexpr uint8_t kRst0 = 0xD0;
-constexpr uint8_t kRst7 = 0xD7;
-constexpr uint8_t kEoi = 0xD9;
-constexpr uint8_t kSos = 0xDA;
 
 // Skips entropy-coded data up to the marker that ends it, and returns that marker; 0 at the end of
 // the file. A zero byte after 0xFF is data, and restart markers belong to the data.

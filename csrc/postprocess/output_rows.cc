@@ -12,7 +12,7 @@ namespace {
 // Positions in the list of a detection family; WriteStatus takes the last of any list.
 enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
 // Positions in the list of classification.
-enum ClassificationOutput : size_t { kClassScores, kClassIds };
+enum ClassificationOutput : size_t { kClassScores, kClassIds, kClassProbabilities };
 
 template <typename T>
 T* Data(const PostprocessOutput& output, size_t position) {
@@ -87,6 +87,9 @@ void WriteClasses(const ClassScores& classes, const PostprocessOutput& output) {
   }
   if (auto* ids = Data<int32_t>(output, kClassIds)) {
     std::copy(classes.class_ids.begin(), classes.class_ids.end(), ids);
+  }
+  if (auto* probabilities = Data<float>(output, kClassProbabilities)) {
+    std::copy(classes.probabilities.begin(), classes.probabilities.end(), probabilities);
   }
 }
 

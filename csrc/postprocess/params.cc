@@ -10,7 +10,6 @@ constexpr int kMaxDetections = 100000;
 constexpr int kMaxInputSide = 65535;
 
 using Names = std::string_view;
-constexpr Names kFamilies[] = {"yolov5", "yolov8", "end2end", "efficient_nms", "classification"};
 constexpr Names kBoxFormats[] = {"default", "xyxy", "cxcywh"};
 constexpr Names kBoxUnits[] = {"pixel", "normalized"};
 constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
@@ -29,20 +28,34 @@ ParamField<Params> TopKField() {
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
 const ParamTable<Params>& Table() {
   static const ParamTable<Params> table = {
-      EnumField<Params>("head", kFamilies, FIELD(head.family)),
-      IntegerField<Params>("num_classes", 1, kMaxClasses, FIELD(head.num_classes)),
-      NumberField<Params>("score_threshold", 0.0, 1.0, FIELD(head.score_threshold)),
-      NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold)),
-      IntegerField<Params>("max_candidates", 1, kMaxCandidates, FIELD(head.max_candidates)),
-      IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections)),
-      BoolField<Params>("multi_label", FIELD(head.multi_label)),
-      BoolField<Params>("class_agnostic", FIELD(class_agnostic)),
-      EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format)),
-      EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit)),
-      SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
-                        FIELD(head.input_width)),
-      EnumField<Params>("activation", kActivations, FIELD(head.activation)),
-      TopKField(),
+      Means("family of the model's raw output",
+            EnumField<Params>("head", HeadFamilyNames(), FIELD(head.family))),
+      Means("classes of the model; must fit the head's shape",
+            IntegerField<Params>("num_classes", 1, kMaxClasses, FIELD(head.num_classes))),
+      Means("a candidate's score must be greater",
+            NumberField<Params>("score_threshold", 0.0, 1.0, FIELD(head.score_threshold))),
+      Means("a box is suppressed when its IoU with a kept box is greater",
+            NumberField<Params>("iou_threshold", 0.0, 1.0, FIELD(iou_threshold))),
+      Means("candidates that go into suppression, best scores first; a cut is reported",
+            IntegerField<Params>("max_candidates", 1, kMaxCandidates, FIELD(head.max_candidates))),
+      Means("rows of the outputs",
+            IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections))),
+      Means("every class over the threshold is a candidate, not only an anchor's best",
+            BoolField<Params>("multi_label", FIELD(head.multi_label))),
+      Means("boxes of different classes suppress each other",
+            BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
+      Means("how the head gives boxes; by default cxcywh for yolov5 and yolov8, xyxy else",
+            EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
+      Means("pixels of the model's input, or fractions of it",
+            EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit))),
+      Means("height and width of the model's input; for normalized boxes",
+            SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
+                              FIELD(head.input_width))),
+      Means("what turns raw numbers into scores; by default softmax for classification, none else",
+            EnumField<Params>("activation", kActivations, FIELD(head.activation))),
+      Means("classes in the answer, best first; classification only; by default 5, or num_classes "
+            "where that is less",
+            TopKField()),
   };
   return table;
 }

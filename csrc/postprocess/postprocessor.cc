@@ -83,8 +83,10 @@ std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
   const TensorSpec status{"status", DType::kInt32, {1}, 1};
   if (params.head.family == HeadFamily::kClassification) {
     const int64_t k = params.head.ResolvedTopK();
-    return {
-        {"class_scores", DType::kFloat32, {k}, 1}, {"class_ids", DType::kInt32, {k}, 1}, status};
+    return {{"class_scores", DType::kFloat32, {k}, 1},
+            {"class_ids", DType::kInt32, {k}, 1},
+            {"class_probabilities", DType::kFloat32, {params.head.num_classes}, 1},
+            status};
   }
   const int64_t k = params.max_detections;
   return {{"num_detections", DType::kInt32, {1}, 1},

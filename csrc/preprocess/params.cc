@@ -2,16 +2,10 @@
 
 #include "common/param_table.h"
 #include "endcap/preprocess.h"
+#include "preprocess/param_limits.h"
 
 namespace endcap {
 namespace {
-
-constexpr int kMaxOutputSide = 16384;  // pixels; keeps every product of sizes within 32 bits
-constexpr int kMaxSourceSide = 65535;  // what a JPEG can say
-constexpr int64_t kMaxPixels = int64_t{kMaxSourceSide} * kMaxSourceSide;
-constexpr int64_t kMaxBytes = int64_t{1} << 32;
-constexpr int kMaxScans = 1000000;
-constexpr double kMaxScale = 1e9;
 
 using Names = std::string_view;
 constexpr Names kFits[] = {"letterbox", "stretch", "center_crop"};
@@ -45,7 +39,7 @@ ParamField<Params> PerChannelField(std::string_view name, Get get) {
 ParamField<Params> ScaleField() {
   return {"scale", "a number that pixels are multiplied by",
           [](Params& p, std::string_view text) {
-            p.scale = ReadNumber("scale", text, -kMaxScale, kMaxScale);
+            p.scale = ReadNumber("scale", text, -kMaxNormalize, kMaxNormalize);
           },
           [](const Params& p) { return WriteNumber(p.ResolvedScale()); }};
 }
@@ -62,29 +56,52 @@ ParamField<Params> DtypeField() {
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
 const ParamTable<Params>& Table() {
   static const ParamTable<Params> table = {
-      SizeField<Params>("size", kMaxOutputSide, FIELD(height), FIELD(width)),
-      EnumField<Params>("fit", kFits, FIELD(fit)),
-      IntegerField<Params>("resize_shorter", 1, kMaxOutputSide, FIELD(resize_shorter)),
-      EnumField<Params>("interpolation", kInterpolations, FIELD(interpolation)),
-      BoolField<Params>("antialias", FIELD(antialias)),
-      EnumField<Params>("quantize", kQuantize, FIELD(quantize)),
-      IntegerField<Params>("pad_value", 0, 255, FIELD(pad_value)),
-      EnumField<Params>("pad_align", kPadAligns, FIELD(pad_align)),
-      BoolField<Params>("upscale", FIELD(upscale)),
-      EnumField<Params>("color", kColors, FIELD(color)),
-      EnumField<Params>("layout", kLayouts, FIELD(layout)),
-      DtypeField(),
-      ScaleField(),
-      PerChannelField("mean", FIELD(mean)),
-      PerChannelField("std", FIELD(std)),
-      EnumField<Params>("exif", kExif, FIELD(exif)),
-      EnumField<Params>("decode", kDecode, FIELD(decode)),
-      EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder)),
-      IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels)),
-      IntegerField<Params>("max_side", 1, kMaxSourceSide, FIELD(limits.max_side)),
-      IntegerField<Params>("max_bytes", 1, kMaxBytes, FIELD(limits.max_bytes)),
-      IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans)),
-      EnumField<Params>("on_error", kOnError, FIELD(on_error)),
+      Means("height and width of the tensor",
+            SizeField<Params>("size", kMaxOutputSide, FIELD(height), FIELD(width))),
+      Means("how the image fits the tensor: scaled inside it with padding around; stretched to it; "
+            "or its short side resized to resize_shorter and the middle cut out",
+            EnumField<Params>("fit", kFits, FIELD(fit))),
+      Means("length of the short side before the crop, in pixels; center_crop only",
+            IntegerField<Params>("resize_shorter", 1, kMaxOutputSide, FIELD(resize_shorter))),
+      Means("the filter, with half-pixel centres; bicubic and area are not in this version",
+            EnumField<Params>("interpolation", kInterpolations, FIELD(interpolation))),
+      Means("the filter widens when shrinking, as Pillow's does",
+            BoolField<Params>("antialias", FIELD(antialias))),
+      Means("uint8: resized pixels are rounded to 8 bits, in the arithmetic of OpenCV, or of "
+            "Pillow with antialias; none: float throughout",
+            EnumField<Params>("quantize", kQuantize, FIELD(quantize))),
+      Means("value of the padding, before normalisation; letterbox only",
+            IntegerField<Params>("pad_value", 0, 255, FIELD(pad_value))),
+      Means("where the image lies between its padding",
+            EnumField<Params>("pad_align", kPadAligns, FIELD(pad_align))),
+      Means("letterbox may enlarge", BoolField<Params>("upscale", FIELD(upscale))),
+      Means("channel order of the tensor; gray is the JPEG's luma",
+            EnumField<Params>("color", kColors, FIELD(color))),
+      Means("order of the dimensions", EnumField<Params>("layout", kLayouts, FIELD(layout))),
+      Means("type of the elements; integers round half to even and saturate", DtypeField()),
+      Means("y = (x * scale - mean) / std; by default 1 for uint8 and 1/255 else", ScaleField()),
+      Means("see scale; per channel of the tensor", PerChannelField("mean", FIELD(mean))),
+      Means("see scale; per channel of the tensor", PerChannelField("std", FIELD(std))),
+      Means("whether EXIF orientation turns the image upright",
+            EnumField<Params>("exif", kExif, FIELD(exif))),
+      Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
+            "below the target",
+            EnumField<Params>("decode", kDecode, FIELD(decode))),
+      Means("which decoder; hybrid and nvjpeg need a CUDA build, and nvjpeg goes with decode fast "
+            "only",
+            EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
+      Means("most pixels that a header may claim; this and the next three are checked before any "
+            "allocation",
+            IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels))),
+      Means("most pixels a side",
+            IntegerField<Params>("max_side", 1, kMaxSourceSide, FIELD(limits.max_side))),
+      Means("most bytes of file",
+            IntegerField<Params>("max_bytes", 1, kMaxBytes, FIELD(limits.max_bytes))),
+      Means("most scans of a progressive or multi-scan file",
+            IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans))),
+      Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
+            "status says why",
+            EnumField<Params>("on_error", kOnError, FIELD(on_error))),
   };
   return table;
 }

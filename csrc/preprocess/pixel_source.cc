@@ -50,12 +50,7 @@ void CheckPixels(const ImageView& image, const DecodeLimits& limits) {
     FailArgument("the image has ", image.width, "x", image.height,
                  " pixels; both sides must be at least 1");
   }
-  const int64_t pixels = int64_t{image.width} * image.height;
-  if (std::max(image.width, image.height) > limits.max_side || pixels > limits.max_pixels) {
-    Fail(ErrorCode::kImageLimit, "the image is ", image.width, "x", image.height,
-         " pixels; max_side allows ", limits.max_side, " a side and max_pixels ",
-         limits.max_pixels);
-  }
+  CheckSizeLimits(image.width, image.height, limits);
 }
 
 void PixelsToBands(const ImageView& image, int channels, BandSink& sink) {

@@ -18,7 +18,8 @@ void CheckOutput(const PreprocessParams& params, const TensorView& view, size_t 
                  spec.shape[0], ", ", spec.shape[1], ", ", spec.shape[2], "]");
   }
   if (view.device != Device::kCpu) {
-    Fail(ErrorCode::kCuda, "output ", item, " is in GPU memory; this build writes CPU memory only");
+    Fail(ErrorCode::kUnsupported, "output ", item,
+         " is in GPU memory; this build writes CPU memory only");
   }
 }
 

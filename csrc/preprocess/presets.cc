@@ -1,6 +1,6 @@
 #include <array>
 
-#include "common/fail.h"
+#include "common/param_reader.h"
 #include "endcap/preprocess.h"
 
 namespace endcap {
@@ -81,8 +81,7 @@ PreprocessParams Preset(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return kMakers[i]();
   }
-  FailArgument("preset is '", name,
-               "': give one of ultralytics, torchvision, inception, vgg, rtdetr, ssd");
+  FailArgument("preset is '", name, "': give one of ", JoinNames(kNames));
 }
 
 }  // namespace endcap

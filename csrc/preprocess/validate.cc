@@ -3,6 +3,7 @@
 
 #include "common/fail.h"
 #include "endcap/preprocess.h"
+#include "preprocess/param_limits.h"
 
 namespace endcap {
 namespace {
@@ -29,9 +30,32 @@ void CheckResize(const PreprocessParams& params) {
 
 void CheckNormalize(const PreprocessParams& params) {
   for (const double value : params.std) {
-    if (value == 0.0) FailArgument("std holds 0: pixels are divided by it, give other numbers");
+    if (!(std::abs(value) >= kMinDivisor && std::abs(value) <= kMaxNormalize)) {
+      FailArgument("std holds ", value, ": pixels are divided by it, give numbers from ",
+                   kMinDivisor, " to ", kMaxNormalize);
+    }
   }
-  if (params.ResolvedScale() == 0.0) FailArgument("scale is 0: every pixel would be the same");
+  for (const double value : params.mean) {
+    if (!(std::abs(value) <= kMaxNormalize)) {
+      FailArgument("mean holds ", value, ": give numbers up to ", kMaxNormalize);
+    }
+  }
+  const double scale = params.ResolvedScale();
+  if (!(std::abs(scale) >= kMinDivisor && std::abs(scale) <= kMaxNormalize)) {
+    FailArgument("scale is ", scale, ": pixels are multiplied by it, give a number from ",
+                 kMinDivisor, " to ", kMaxNormalize);
+  }
+}
+
+void CheckSides(const PreprocessParams& params) {
+  const auto usable = [](int side) { return side >= 1 && side <= kMaxOutputSide; };
+  if (!usable(params.height) || !usable(params.width)) {
+    FailArgument("size is ", params.height, ",", params.width, ": give each from 1 to ",
+                 kMaxOutputSide);
+  }
+  if (!usable(params.resize_shorter)) {
+    FailArgument("resize_shorter is ", params.resize_shorter, ": give 1 to ", kMaxOutputSide);
+  }
 }
 
 void CheckDecoder(const PreprocessParams& params) {
@@ -48,9 +72,7 @@ void CheckDecoder(const PreprocessParams& params) {
 }  // namespace
 
 void Validate(const PreprocessParams& params) {
-  if (params.height < 1 || params.width < 1) {
-    FailArgument("size is ", params.height, ",", params.width, ": both must be at least 1");
-  }
+  CheckSides(params);
   if (params.pad_value < 0 || params.pad_value > 255) {
     FailArgument("pad_value is ", params.pad_value, ": give 0 to 255");
   }

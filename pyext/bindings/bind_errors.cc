@@ -1,14 +1,9 @@
-#include <string>
-
 #include "bindings/bind.h"
 #include "endcap/error.h"
 
 namespace py = pybind11;
 
-void BindErrors(py::module_& module) {
-  module.def("status_name", [](int32_t code) {
-    return std::string(endcap::ErrorCodeName(static_cast<endcap::ErrorCode>(code)));
-  });
+void BindErrors(py::module_& /*module*/) {
   // endcap.errors says which class stands for which code.
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {

@@ -98,7 +98,8 @@ std::vector<SpecTuple> SpecTuples(const std::vector<TensorSpec>& specs) {
 
 std::vector<ParameterTuple> ParameterTuples(const std::vector<ParameterInfo>& table) {
   std::vector<ParameterTuple> tuples;
-  for (const ParameterInfo& row : table) tuples.emplace_back(row.name, row.allowed, row.value);
+  for (const ParameterInfo& row : table)
+    tuples.emplace_back(row.name, row.meaning, row.allowed, row.value);
   return tuples;
 }
 

@@ -41,8 +41,8 @@ TensorView MutableItemView(py::array& array, py::ssize_t item);
 using SpecTuple = std::tuple<std::string, std::string, std::vector<int64_t>>;
 std::vector<SpecTuple> SpecTuples(const std::vector<TensorSpec>& specs);
 
-// (name, allowed, value) of every parameter.
-using ParameterTuple = std::tuple<std::string, std::string, std::string>;
+// (name, meaning, allowed, value) of every parameter.
+using ParameterTuple = std::tuple<std::string, std::string, std::string, std::string>;
 std::vector<ParameterTuple> ParameterTuples(const std::vector<ParameterInfo>& table);
 
 }  // namespace endcap::python

@@ -1,5 +1,6 @@
 """Pre- and postprocessing for vision models: raw JPEG bytes in, detections out."""
 
+from endcap._text import Parameter
 from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode
 from endcap.decode import decode
@@ -31,6 +32,7 @@ __all__ = [
     "Implementation",
     "InvalidArgumentError",
     "OutOfMemoryError",
+    "Parameter",
     "Postprocessor",
     "PreprocessResult",
     "Preprocessor",

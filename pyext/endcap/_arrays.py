@@ -7,7 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap.errors import InvalidArgumentError
+from endcap.errors import InvalidArgumentError, OutOfMemoryError
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return an array for results.
+
+    Raises:
+        OutOfMemoryError: there is no room for it.
+    """
+    try:
+        return np.empty(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise OutOfMemoryError(
+            f"a result of shape {list(shape)} and dtype {dtype} does not fit into memory"
+        ) from error
 
 
 def from_dlpack(source: Any, name: str) -> npt.NDArray[Any]:
@@ -20,7 +34,7 @@ def from_dlpack(source: Any, name: str) -> npt.NDArray[Any]:
         array: npt.NDArray[Any] = np.from_dlpack(source)
     except (AttributeError, BufferError, RuntimeError, TypeError) as error:
         raise InvalidArgumentError(
-            f"{name} is a {type(source).__name__} that cannot be read through DLPack: this build "
-            f"reads CPU memory only ({error})"
+            f"{name} is of type {type(source).__name__}, which cannot be read through DLPack; this "
+            f"build reads CPU memory only ({error})"
         ) from error
     return array

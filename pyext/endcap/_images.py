@@ -59,5 +59,6 @@ def _to_array(image: Image) -> npt.NDArray[Any]:
         return np.asarray(memoryview(image))
     except TypeError as error:
         raise InvalidArgumentError(
-            f"an image is a {type(image).__name__}: give encoded bytes, or uint8 pixels [H,W,3]"
+            f"an image is of type {type(image).__name__}: give encoded bytes, or uint8 pixels "
+            "[H,W,3]"
         ) from error

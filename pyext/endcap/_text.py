@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
 
 Parameters = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row of a parameter table; all as text, as config.pbtxt takes it."""
+
+    name: str
+    meaning: str
+    allowed: str
+    value: str
 
 
 def to_text(value: object) -> str:
     """Write one parameter value: numbers, booleans, names, and sequences of them."""
     if isinstance(value, str):
         return value
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, Iterable):
         return ",".join(to_text(part) for part in value)

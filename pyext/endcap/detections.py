@@ -111,11 +111,13 @@ class Classification:
     Attributes:
         scores: float32 [B, top_k].
         class_ids: int32 [B, top_k]; -1 where the image was bad.
+        probabilities: float32 [B, num_classes], the scores of all classes in class order.
         status: int32 [B].
     """
 
     scores: npt.NDArray[np.float32]
     class_ids: npt.NDArray[np.int32]
+    probabilities: npt.NDArray[np.float32]
     status: npt.NDArray[np.int32]
 
     def __len__(self) -> int:

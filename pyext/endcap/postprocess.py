@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._arrays import empty
 from endcap._device import require_cpu
 from endcap._head import Head, to_batched
-from endcap._text import to_parameters
+from endcap._text import Parameter, to_parameters
 from endcap.detections import Classification, Detections
 from endcap.errors import InvalidArgumentError, error_for_status
 
@@ -71,7 +72,11 @@ class Postprocessor:
     @property
     def parameters(self) -> dict[str, str]:
         """Every parameter and its value as text."""
-        return {name: value for name, _, value in self._core.parameters}
+        return {row.name: row.value for row in self.describe()}
+
+    def describe(self) -> list[Parameter]:
+        """Return every parameter with its meaning, the values it may have, and its value."""
+        return [Parameter(*row) for row in self._core.parameters]
 
     @property
     def threads(self) -> int:
@@ -99,14 +104,14 @@ class Postprocessor:
         count = len(tensors[0])
         geometry_rows = _rows(geometry, np.float32, (count, 8), "geometry")
         status_rows = _rows(status, np.int32, (count,), "status")
-        out = [np.empty((count, *shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
+        out = [empty((count, *shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
         items = self._core.run(tensors, geometry_rows, status_rows, out)
         for index, (code, message, _) in enumerate(items):
             if code != 0:
                 place = f"image index {index} of {count}: " if count > 1 else ""
                 raise error_for_status(code, place + message)
         if self._family == "classification":
-            return Classification(out[0], out[1], out[2][:, 0])
+            return Classification(out[0], out[1], out[2], out[3][:, 0])
         truncated = np.array([flag for _, _, flag in items], np.bool_)
         return Detections(
             num_detections=out[0][:, 0],

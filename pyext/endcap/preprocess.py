@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._arrays import empty
 from endcap._device import require_cpu
 from endcap._images import Image, is_single_image, to_buffer
-from endcap._text import to_parameters
+from endcap._text import Parameter, to_parameters
 from endcap.errors import InvalidArgumentError, error_for_status
 
 
@@ -74,7 +75,11 @@ class Preprocessor:
     @property
     def parameters(self) -> dict[str, str]:
         """Every parameter and its value as text."""
-        return {name: value for name, _, value in self._core.parameters}
+        return {row.name: row.value for row in self.describe()}
+
+    def describe(self) -> list[Parameter]:
+        """Return every parameter with its meaning, the values it may have, and its value."""
+        return [Parameter(*row) for row in self._core.parameters]
 
     @property
     def threads(self) -> int:
@@ -115,7 +120,7 @@ class Preprocessor:
     def _output(self, count: int, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
         shape = (count, *self._shape)
         if out is None:
-            return np.empty(shape, self._dtype)
+            return empty(shape, self._dtype)
         if not isinstance(out, np.ndarray):
             raise InvalidArgumentError(f"out is a {type(out).__name__}: give a NumPy array")
         if out.shape != shape or out.dtype != self._dtype or not out.flags.c_contiguous:

@@ -201,7 +201,8 @@ def test_a_failing_image_does_not_concern_the_others(
     contents = {"c.jpg": b"C", "d.jpg": b"B", "e.jpg": b"E"}
     for name, content in contents.items():
         (pictures / name).write_bytes(content)
-    (pictures / "f.jpg").mkdir()
+    (pictures / "f.jpg").symlink_to("/proc/self/mem")  # a file that cannot be read, even by root
+    (pictures / "g.jpg").mkdir()  # no file at all
     result = endcap("infer", pictures, "--url", f"{protocol}://{urls[protocol]}", "--json")
     rows = {Path(row["image"]).name: row for row in json.loads(result.stdout)}
     assert {name: row["status"] for name, row in rows.items()} == {

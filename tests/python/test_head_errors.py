@@ -55,6 +55,32 @@ def test_a_nan_in_a_head_is_refused_with_its_image(row: int) -> None:
         endcap.box_decode(batch[1], num_classes=3)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rows_behind_the_count_of_efficient_nms_do_not_matter(value: float) -> None:
+    outputs = efficient_nms_outputs(3, rows=20)
+    expected = endcap.Postprocessor("efficient_nms")(outputs)
+    outputs["boxes"][3:] = value
+    outputs["scores"][3:] = value
+    actual = endcap.Postprocessor("efficient_nms")(outputs)
+    np.testing.assert_array_equal(actual.boxes, expected.boxes)
+    outputs["boxes"][2, 1] = np.nan
+    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
+        endcap.Postprocessor("efficient_nms")(outputs)
+
+
+def test_scores_that_are_no_finite_numbers_are_refused() -> None:
+    yolov5 = np.array([[5, 5, 4, 4, np.inf, 0.0, 0.9]], np.float32)  # inf * 0 is no number
+    with pytest.raises(endcap.InvalidArgumentError, match="score of anchor 0"):
+        endcap.Postprocessor("yolov5", num_classes=2)(yolov5)
+    yolov8 = np.array([[5], [5], [4], [4], [np.inf]], np.float32)
+    with pytest.raises(endcap.InvalidArgumentError, match="score of candidate 0"):
+        endcap.Postprocessor(num_classes=1)(yolov8)
+    with pytest.raises(endcap.InvalidArgumentError, match="score of class 1"):
+        endcap.Postprocessor("classification", num_classes=2, activation="none")(
+            np.float32([0.0, np.inf])
+        )
+
+
 def test_an_infinite_box_of_a_candidate_is_refused() -> None:
     head = np.full((5, 2), 0.9, np.float32)
     head[0, 1] = np.inf

@@ -227,6 +227,17 @@ def test_a_classifier_of_few_classes_ranks_them_all() -> None:
     assert endcap.Postprocessor("classification", num_classes=80).parameters["top_k"] == "5"
 
 
+def test_probabilities_stand_in_class_order() -> None:
+    logits = np.float32([[1, 5, 2, -3, 0], [0, 0, 0, 0, 9]])
+    ranked = endcap.Postprocessor("classification", num_classes=5, top_k=2)(logits)
+    assert isinstance(ranked, endcap.Classification)
+    assert ranked.probabilities.shape == (2, 5)
+    assert ranked.probabilities.argmax(axis=1).tolist() == [1, 4]
+    for image in range(2):
+        in_order = ranked.probabilities[image, ranked.class_ids[image]]
+        np.testing.assert_array_equal(in_order, ranked.scores[image])
+
+
 def test_classification_ties_go_to_the_lower_class() -> None:
     result = endcap.Postprocessor("classification", num_classes=6, top_k=4)(
         np.array([1, 3, 1, 3, 1, 1], np.float32)

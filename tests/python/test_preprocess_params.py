@@ -247,3 +247,15 @@ def test_limits_are_parameters() -> None:
     with pytest.raises(endcap.ImageLimitError, match="max_scans"):
         endcap.decode(progressive, max_scans=3)
     assert endcap.decode(progressive, max_scans=20).shape == (30, 40, 3)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"std": 1e-50}, {"mean": 1e30}, {"scale": 0}, {"scale": 1e-30}], ids=str
+)
+def test_normalisation_beyond_float32_is_refused(fields: dict[str, float]) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=next(iter(fields))):
+        endcap.Preprocessor(**fields)
+
+
+def test_numpy_booleans_are_parameters() -> None:
+    assert endcap.Preprocessor(antialias=np.bool_(True)).parameters["antialias"] == "true"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,7 @@ struct Candidates {
   size_t size() const noexcept { return scores.size(); }
 };
 
+std::span<const std::string_view> HeadFamilyNames() noexcept;  // in the order of the enum
 std::string_view HeadFamilyName(HeadFamily family) noexcept;
 
 // Names, dtypes and shapes of the tensors that a family reads, for one image.
@@ -65,8 +67,9 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
 
 // One image's best classes, best first; equal scores go to the lower class.
 struct ClassScores {
-  std::vector<float> scores;       // [top_k]
-  std::vector<int32_t> class_ids;  // [top_k]
+  std::vector<float> scores;         // [top_k]
+  std::vector<int32_t> class_ids;    // [top_k]
+  std::vector<float> probabilities;  // [num_classes], in class order
 };
 
 // Reads `logits` [C] of a classifier and applies the activation (softmax is the family's default).

@@ -16,6 +16,9 @@ struct DecodeLimits {
   int max_scans = 500;  // scans of a progressive or multi-scan file
 };
 
+// Throws kImageLimit when width, height (pixels) or their product is beyond the limits.
+void CheckSizeLimits(int width, int height, const DecodeLimits& limits);
+
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
 // What one pass over the markers of a JPEG tells.

@@ -17,6 +17,7 @@ using ParameterList = std::vector<std::pair<std::string, std::string>>;
 // One row of a parameter table.
 struct ParameterInfo {
   std::string_view name;
+  std::string_view meaning;  // a phrase
   std::string_view allowed;  // a phrase: what values may be given
   std::string value;         // the value as text, in the form that is read back
 };

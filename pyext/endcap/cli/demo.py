@@ -12,8 +12,8 @@ from rich.console import Console
 
 import endcap
 from endcap.cli.failure import SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
-from endcap.cli.images import expand_images, write_pictures
-from endcap.cli.report import as_table, describe_failures
+from endcap.cli.images import expand_images, make_folder, write_pictures
+from endcap.cli.report import as_table, count, describe_failures
 from endcap.client import DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
@@ -50,7 +50,7 @@ def demo(
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=_INTERRUPTED):
         repository = find_repository()
         paths = expand_images([str(images or repository / SAMPLES)])
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         settings = ServerSettings(
             ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / "server.log"
         )
@@ -59,11 +59,11 @@ def demo(
             TritonServer(repository, settings) as server,
             DetectionClient(server.grpc_url, concurrency=1) as client,
         ):
-            console.print(f"Ready at {server.grpc_url}; sending {len(paths)} JPEGs.\n")
+            console.print(f"Ready at {server.grpc_url}; sending {count(len(paths), 'JPEG')}.\n")
             results = client.detect(paths)
         console.print(as_table(_short_names(results), latency=True))
         written = write_pictures(results, output, client.labels)
-    console.print(f"\n{_summary(results)}\n{len(written)} pictures are in {output}/.")
+    console.print(f"\n{_summary(results)}\n{count(len(written), 'picture')} in {output}/.")
     problem = _problem(results)
     if problem is not None:
         say(f"endcap: {problem}; the server's log is {output / 'server.log'}")

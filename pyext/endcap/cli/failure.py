@@ -31,8 +31,14 @@ def one_sentence(*, verbose: bool) -> Iterator[None]:
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        say(f"endcap: {error}")
+        say(f"endcap: {_sentence(error)}")
         raise typer.Exit(CANNOT_RUN) from error
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,9 @@ def expand_images(arguments: Iterable[str]) -> list[Path]:
 def _expand(argument: str) -> list[Path]:
     path = Path(argument)
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.suffix.lower() in JPEG_SUFFIXES)
+        found = sorted(
+            p for p in path.iterdir() if p.suffix.lower() in JPEG_SUFFIXES and p.is_file()
+        )
         if not found:
             raise InvalidArgumentError(
                 f"folder {argument} holds no JPEG file (it has none that ends in "
@@ -43,6 +45,23 @@ def _expand(argument: str) -> list[Path]:
     return found
 
 
+def read_labels(path: Path) -> list[str]:
+    """Returns the lines of a file of class names. Raises InvalidArgumentError."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidArgumentError(f"labels file {path} cannot be read: {reason}") from error
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder for results, before any work is done. Raises InvalidArgumentError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(f"folder {folder} cannot be made: {error.strerror}") from error
+
+
 def write_pictures(
     results: Iterable[ImageResult], folder: Path, labels: list[str] | None
 ) -> list[Path]:
@@ -51,7 +70,6 @@ def write_pictures(
     The names are <stem>_detections.jpg, with a number where two images have the same stem.
     Raises OSError where a file cannot be read as a picture or written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     for result in results:
         if result.ok:

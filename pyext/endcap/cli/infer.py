@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from endcap.cli.failure import SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
-from endcap.cli.images import expand_images, write_pictures
-from endcap.cli.report import as_json, as_table, describe_failures
+from endcap.cli.images import expand_images, make_folder, read_labels, write_pictures
+from endcap.cli.report import as_json, as_table, count, describe_failures
 from endcap.client import DetectionClient, ImageResult
 
 EXAMPLES = """
@@ -74,7 +74,9 @@ def infer(
     """
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=_INTERRUPTED):
         paths = expand_images(images)
-        names = labels.read_text(encoding="utf-8").splitlines() if labels else None
+        names = read_labels(labels) if labels else None
+        if draw is not None:
+            make_folder(draw)
         with DetectionClient(
             url,
             protocol=protocol.value if protocol else None,
@@ -89,7 +91,8 @@ def infer(
         else:
             Console(highlight=False).print(as_table(results))
         if draw is not None:
-            write_pictures(results, draw, client.labels)
+            written = write_pictures(results, draw, client.labels)
+            say(f"{count(len(written), 'picture')} in {draw}/")
     if not all(result.ok for result in results):
         say(f"endcap: {describe_failures(results)}")
         raise typer.Exit(SOME_IMAGE_FAILED)

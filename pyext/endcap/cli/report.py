@@ -41,11 +41,16 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     return Group(*lines)
 
 
+def count(number: int, noun: str) -> str:
+    """Returns "1 picture" or "2 pictures"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def describe_failures(results: Sequence[ImageResult]) -> str:
     """Returns how many images failed, and why the first one did."""
     failed = [result for result in results if not result.ok]
     return (
-        f"{len(failed)} of {len(results)} images failed, first {failed[0].image} "
+        f"{len(failed)} of {count(len(results), 'image')} failed, first {failed[0].image} "
         f"({failed[0].status}: {failed[0].error})"
     )
 

@@ -27,6 +27,7 @@ EXAMPLES = """
 
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
 _DEFAULTS = ServerSettings()
+_PORT = typer.Option(min=0, max=65535, help="0 picks a free one.")
 
 
 def serve(
@@ -44,11 +45,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")
     ] = _DEFAULTS.host,
-    http_port: Annotated[int, typer.Option(help="0 picks a free one.")] = _DEFAULTS.ports.http,
-    grpc_port: Annotated[int, typer.Option(help="0 picks a free one.")] = _DEFAULTS.ports.grpc,
-    metrics_port: Annotated[
-        int, typer.Option(help="0 picks a free one.")
-    ] = _DEFAULTS.ports.metrics,
+    http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
+    grpc_port: Annotated[int, _PORT] = _DEFAULTS.ports.grpc,
+    metrics_port: Annotated[int, _PORT] = _DEFAULTS.ports.metrics,
     cuda_pool_mb: Annotated[
         int | None,
         typer.Option(
@@ -59,10 +58,11 @@ def serve(
         ),
     ] = None,
     log_file: Annotated[
-        Path | None, typer.Option(help="Gets all that the server prints.", show_default=False)
+        Path | None,
+        typer.Option(help="Gets a copy of all that the server prints.", show_default=False),
     ] = None,
     ready_timeout: Annotated[
-        float, typer.Option(help="Seconds that loading the models may take.")
+        float, typer.Option(min=0, help="Seconds that loading the models may take.")
     ] = _DEFAULTS.ready_timeout_s,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")

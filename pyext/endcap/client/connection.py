@@ -47,7 +47,9 @@ class Connection:
         self._timeout_s = timeout_s
         self._module = _import_tritonclient(address.protocol)
         options: dict[str, float] = {}
+        self._not_http: type[Exception] = ValueError
         if address.protocol == "http":
+            self._not_http = importlib.import_module("geventhttpclient._parser").HTTPParseError
             options = {"connection_timeout": timeout_s, "network_timeout": timeout_s}
         self._client: Any = self._module.InferenceServerClient(address.authority, **options)
 
@@ -60,9 +62,15 @@ class Connection:
         try:
             with self._translated():
                 if self._client.is_model_ready(model, **self._per_call()):
+                    self._check_inputs(model)
                     return
                 live = self._client.is_server_live(**self._per_call())
         except RequestError as error:
+            if error.status_name == "timeout":
+                raise ClientError(
+                    f"{self._address} did not answer within {self._timeout_s:g} s; give it longer "
+                    "with --timeout"
+                ) from error
             raise ClientError(
                 f"no Triton server answers at {self._address} ({error}); start one with "
                 "`endcap serve REPOSITORY`, or give its address with --url"
@@ -76,6 +84,19 @@ class Connection:
             f"the server at {self._address} has no model '{model}' that is ready; "
             "name one that it serves with --model"
         )
+
+    def _check_inputs(self, model: str) -> None:
+        if self._address.protocol == "grpc":
+            answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
+        else:
+            answer = self._client.get_model_metadata(model)
+        inputs = {tensor["name"] for tensor in answer.get("inputs", [])}
+        outputs = {tensor["name"] for tensor in answer.get("outputs", [])}
+        if inputs != {"encoded"} or not outputs >= set(OUTPUTS):
+            raise ClientError(
+                f"model '{model}' does not take encoded images and answer with detections; name "
+                "an ensemble that does with --model"
+            )
 
     def parameter(self, model: str, name: str) -> str | None:
         """Returns a parameter of the model's configuration, None where it is not set."""
@@ -113,6 +134,13 @@ class Connection:
             raise RequestError("timeout", f"no answer within {self._timeout_s:g} s") from error
         except OSError as error:
             raise RequestError("unavailable", error.strerror or str(error)) from error
+        except (ValueError, self._not_http) as error:
+            # Something else than Triton's HTTP service: its gRPC or metrics port, say.
+            raise RequestError(
+                "unavailable",
+                f"what answers is no Triton server's {self._address.protocol} service; the usual "
+                "ports are 8000 for HTTP and 8001 for gRPC",
+            ) from error
 
 
 def _request_error(message: str, status: str) -> RequestError:

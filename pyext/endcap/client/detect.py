@@ -48,7 +48,7 @@ class DetectionClient:
         if concurrency < 1:
             raise InvalidArgumentError(f"concurrency {concurrency} is below 1")
         if timeout_s <= 0:
-            raise InvalidArgumentError(f"timeout_s {timeout_s:g} is not above 0")
+            raise InvalidArgumentError(f"timeout_s {timeout_s:g} is not above 0 seconds")
         self.address = parse_address(url, protocol)
         self.model = model
         self._timeout_s = timeout_s

@@ -129,7 +129,8 @@ class TritonServer:
             copy = sys.stderr.buffer
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
         self._process = ServerProcess(plan.command, plan.environment)
-        echo = sys.stderr.buffer if self.settings.echo_problems and copy is None else None
+        shown = copy is sys.stderr.buffer
+        echo = sys.stderr.buffer if self.settings.echo_problems and not shown else None
         self._log = LogPump(self._process.output, copy=copy, echo=echo)
 
     def _open_log_file(self) -> IO[bytes] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 from dataclasses import dataclass
 
@@ -46,6 +47,11 @@ def _listen_once(held: contextlib.ExitStack, host: str, service: str, port: int)
         listener.listen(1)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
+        if isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL:
+            raise ServerError(
+                f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 "
+                "or one that it has with --host"
+            ) from error
         raise ServerError(
             f"port {port} on {host} cannot be used for {service} ({reason}); end the program that "
             f"holds it, or choose another with --{service}-port (0 picks a free one)"

@@ -1,0 +1,63 @@
+"""Writes docs/parameters.md from the code: every parameter, and every preset field by field.
+
+python scripts/parameter_tables.py > docs/parameters.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import endcap
+
+INTRODUCTION = """\
+# Parameters
+
+Made from the code by `python scripts/parameter_tables.py > docs/parameters.md`; a test compares.
+
+The names are the same in Python (keyword arguments) and in a model's `config.pbtxt`:
+
+    parameters { key: "size" value { string_value: "480,640" } }
+
+Lists are written with commas. What is not given keeps the value of the preset, or the default.
+"""
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def stage(title: str, rows: list[endcap.Parameter]) -> str:
+    """The table of one stage's parameters."""
+    cells = ([f"`{r.name}`", r.meaning, r.allowed, f"`{r.value}`"] for r in rows)
+    return f"## {title}\n\n" + table(["name", "meaning", "allowed", "default"], cells)
+
+
+def presets() -> str:
+    """Every preset with all its fields."""
+    names = endcap.presets()
+    columns = [endcap.Preprocessor(name, threads=1).parameters for name in names]
+    rows = ([f"`{field}`", *(c[field] for c in columns)] for field in columns[0])
+    return (
+        "## Presets\n\nA preset is the recipe of a whole training pipeline; `preset` names one, "
+        "and any field given beside it wins.\n\n" + table(["field", *names], rows)
+    )
+
+
+def main() -> None:
+    """Prints the page."""
+    preprocess = endcap.Preprocessor(threads=1).describe()
+    postprocess = endcap.Postprocessor(threads=1).describe()
+    parts = [
+        INTRODUCTION,
+        stage("Preprocess", preprocess),
+        presets(),
+        stage("Postprocess", postprocess),
+    ]
+    print("\n\n".join(part.strip() for part in parts))
+
+
+if __name__ == "__main__":
+    main()
