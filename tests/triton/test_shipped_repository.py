@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+TRUTH = json.loads(
+    (REPOSITORY.parent / "tests" / "data" / "sample_objects.json").read_text(encoding="utf-8")
+)
 LABELS = (REPOSITORY / "detector" / "labels.txt").read_text(encoding="utf-8").split()
 POSTPROCESS_CONFIG = (REPOSITORY / "postprocess" / "config.pbtxt").read_text(encoding="utf-8")
 ENDCAP = str(Path(sysconfig.get_path("scripts")) / "endcap")
@@ -112,6 +115,30 @@ def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
 
 
+def iou(a: list[float], b: list[float]) -> float:
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0.0) * max(height, 0.0)
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
+    return shared / (sum(areas) - shared)
+
+
+def test_most_objects_of_the_samples_are_found_where_they_are(served: Served) -> None:
+    _, answers = infer(served, "grpc", *map(str, SAMPLES))
+    found, objects, detections = 0, 0, 0
+    for path, answer in zip(SAMPLES, answers, strict=True):
+        rows = answer["detections"]
+        detections += len(rows)
+        for thing in TRUTH[path.name]:
+            objects += 1
+            found += any(
+                row["label"] == thing["label"] and iou(row["box"], thing["box"]) > 0.5
+                for row in rows
+            )
+    assert found >= SAMPLE_RECALL * objects
+    assert found >= SAMPLE_PRECISION * detections
+
+
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_infer_names_the_bad_image_and_answers_the_others(
     served: Served, protocol: str, tmp_path: Path
@@ -122,6 +149,27 @@ def test_infer_names_the_bad_image_and_answers_the_others(
     assert code == 1
     assert [answer["status"] for answer in answers] == ["ok", "corrupt_image", "ok"]
     assert "not a JPEG" in answers[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "service", "model", "said"),
+    [
+        ("http", "grpc", "detect", "is no Triton server's http service"),
+        ("http", "metrics", "detect", "is no Triton server's http service"),
+        ("grpc", "http", "detect", "no Triton server answers"),
+        ("grpc", "grpc", "preprocess", "does not take encoded images and answer with detections"),
+        ("http", "http", "nosuch", "has no model 'nosuch' that is ready"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    served: Served, protocol: str, service: str, model: str, said: str
+) -> None:
+    url = f"{protocol}://{served.urls[service].removesuffix('/metrics')}"
+    command = [ENDCAP, "infer", str(SAMPLES[0]), "--url", url, "--model", model]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_infer_draws_pictures(served: Served, tmp_path: Path) -> None:

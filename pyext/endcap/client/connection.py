@@ -61,10 +61,9 @@ class Connection:
         """Raises ClientError when no server answers, or it does not serve `model`."""
         try:
             with self._translated():
-                if self._client.is_model_ready(model, **self._per_call()):
-                    self._check_inputs(model)
-                    return
-                live = self._client.is_server_live(**self._per_call())
+                ready = self._client.is_model_ready(model, **self._per_call())
+                live = ready or self._client.is_server_live(**self._per_call())
+                tensors = self._tensors(model) if ready else None
         except RequestError as error:
             if error.status_name == "timeout":
                 raise ClientError(
@@ -80,23 +79,27 @@ class Connection:
                 f"what answers at {self._address} is no Triton server, or one that is not live; "
                 "give the address of another with --url"
             )
-        raise ClientError(
-            f"the server at {self._address} has no model '{model}' that is ready; "
-            "name one that it serves with --model"
-        )
-
-    def _check_inputs(self, model: str) -> None:
-        if self._address.protocol == "grpc":
-            answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
-        else:
-            answer = self._client.get_model_metadata(model)
-        inputs = {tensor["name"] for tensor in answer.get("inputs", [])}
-        outputs = {tensor["name"] for tensor in answer.get("outputs", [])}
+        if tensors is None:
+            raise ClientError(
+                f"the server at {self._address} has no model '{model}' that is ready; "
+                "name one that it serves with --model"
+            )
+        inputs, outputs = tensors
         if inputs != {"encoded"} or not outputs >= set(OUTPUTS):
             raise ClientError(
                 f"model '{model}' does not take encoded images and answer with detections; name "
                 "an ensemble that does with --model"
             )
+
+    def _tensors(self, model: str) -> tuple[set[str], set[str]]:
+        if self._address.protocol == "grpc":
+            answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
+        else:
+            answer = self._client.get_model_metadata(model)
+        inputs, outputs = (
+            {tensor["name"] for tensor in answer.get(kind, [])} for kind in ("inputs", "outputs")
+        )
+        return inputs, outputs
 
     def parameter(self, model: str, name: str) -> str | None:
         """Returns a parameter of the model's configuration, None where it is not set."""
