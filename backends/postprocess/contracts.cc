@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "endcap/geometry.h"
 #include "triton_util/data_type.h"
 
 namespace endcap::triton {
@@ -19,6 +18,29 @@ TensorContract Optional(TensorContract contract) {
   return contract;
 }
 
+std::string TopKText(const HeadParams& head) {
+  return "top_k=" + std::to_string(head.ResolvedTopK());
+}
+
+TensorContract ClassContract(const TensorSpec& spec, const HeadParams& head) {
+  if (spec.name == kClassProbabilities) {
+    return ContractOf(spec, "num_classes=" + std::to_string(head.num_classes));
+  }
+  TensorContract contract = ContractOf(spec, TopKText(head));
+  if (spec.name == kClassScores || spec.name == kClassIds) {
+    contract.labels_belong_to = kClassProbabilities;
+  }
+  return contract;
+}
+
+TensorContract LabelsContract(const HeadParams& head) {
+  TensorContract labels;
+  labels.name = kClassLabels;
+  labels.forms = {{std::string(kConfigString), {head.ResolvedTopK()}}};
+  labels.determined_by = TopKText(head);
+  return labels;
+}
+
 }  // namespace
 
 std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& params) {
@@ -29,26 +51,19 @@ std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& p
     if (spec.dtype == DType::kFloat32) contract.forms.push_back({half, contract.forms[0].dims});
     contracts.push_back(std::move(contract));
   }
-  contracts.push_back(Optional(ContractOf({kGeometry, DType::kFloat32, {Geometry::kSize}, 1})));
-  contracts.push_back(Optional(ContractOf({kStatus, DType::kInt32, {1}, 1})));
+  contracts.push_back(Optional(ContractOf(kGeometryInput)));
+  contracts.push_back(Optional(ContractOf(kStatusInput)));
   return contracts;
 }
 
 std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params) {
   const bool classifies = params.head.family == HeadFamily::kClassification;
-  const std::string rows = classifies ? "top_k=" + std::to_string(params.head.ResolvedTopK())
-                                      : "max_detections=" + std::to_string(params.max_detections);
+  const std::string rows = "max_detections=" + std::to_string(params.max_detections);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : PostprocessOutputs(params)) {
-    contracts.push_back(ContractOf(spec, rows));
+    contracts.push_back(classifies ? ClassContract(spec, params.head) : ContractOf(spec, rows));
   }
-  if (classifies) {
-    TensorContract labels;
-    labels.name = kClassLabels;
-    labels.forms = {{std::string(kConfigString), {params.head.ResolvedTopK()}}};
-    labels.determined_by = rows;
-    contracts.push_back(std::move(labels));
-  }
+  if (classifies) contracts.push_back(LabelsContract(params.head));
   return contracts;
 }
 

@@ -3,14 +3,19 @@
 #include <string_view>
 #include <vector>
 
+#include "endcap/geometry.h"
 #include "endcap/postprocess.h"
 #include "triton_util/tensor_contract.h"
 
 namespace endcap::triton {
 
-inline constexpr std::string_view kGeometry = "geometry";
-inline constexpr std::string_view kStatus = "status";
+// The inputs beside the head, for one image.
+inline constexpr TensorSpec kGeometryInput{"geometry", DType::kFloat32, {Geometry::kSize}, 1};
+inline constexpr TensorSpec kStatusInput{"status", DType::kInt32, {1}, 1};
+
+inline constexpr std::string_view kClassScores = "class_scores";
 inline constexpr std::string_view kClassIds = "class_ids";
+inline constexpr std::string_view kClassProbabilities = "class_probabilities";
 inline constexpr std::string_view kClassLabels = "class_labels";
 
 // What the parameters make of the model's tensors: the head's tensors (float ones in FP32 or FP16),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,15 @@ Labels ReadLabels(const std::optional<std::string>& file, const ModelConfig& con
   return {config.folder() / *file, params.head.num_classes};
 }
 
+// The family is said, never guessed.
+void RequireHead(const ParameterList& given) {
+  const auto is_head = [](const auto& parameter) { return parameter.first == "head"; };
+  if (std::any_of(given.begin(), given.end(), is_head)) return;
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      "parameter 'head' is missing: name the family of the model's head, for example yolov8");
+}
+
 class PostprocessBackend final : public Backend {
  public:
   PostprocessBackend()
@@ -34,7 +44,9 @@ class PostprocessBackend final : public Backend {
     // The parameters that are the backend's own.
     const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
     const std::optional<std::string> labels_file = config.TakeParameter("labels_file");
-    const PostprocessParams params = ParsePostprocessParams(config.Parameters());
+    const ParameterList given = config.Parameters(DescribePostprocessParams({}));
+    RequireHead(given);
+    const PostprocessParams params = ParsePostprocessParams(given);
     config.SettleTensors(PostprocessInputContracts(params), PostprocessOutputContracts(params));
     return std::make_unique<PostprocessModel>(config, families(), params, threads,
                                               ReadLabels(labels_file, config, params));

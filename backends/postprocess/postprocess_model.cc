@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "endcap/geometry.h"
 #include "postprocess/contracts.h"
 
 namespace endcap::triton {
@@ -55,11 +54,10 @@ void PostprocessModel::ReadInputs(JobType& job) {
     }
   }
   const int64_t count = job.tensors.front().item_count();
-  const InputItems geometry =
-      SideInput(request.FindInput(kGeometry, batched()),
-                {kGeometry, DType::kFloat32, {Geometry::kSize}, 1}, count, job.tensors);
-  const InputItems status = SideInput(request.FindInput(kStatus, batched()),
-                                      {kStatus, DType::kInt32, {1}, 1}, count, job.tensors);
+  const InputItems geometry = SideInput(request.FindInput(kGeometryInput.name, batched()),
+                                        kGeometryInput, count, job.tensors);
+  const InputItems status =
+      SideInput(request.FindInput(kStatusInput.name, batched()), kStatusInput, count, job.tensors);
   for (int64_t i = 0; i < count; ++i) {
     PostprocessInput& input = job.inputs.emplace_back();
     for (const InputItems& items : head) input.head.push_back(items[i]);

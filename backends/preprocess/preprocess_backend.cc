@@ -17,7 +17,8 @@ class PreprocessBackend final : public Backend {
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
     // The one parameter that is the backend's own.
     const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
-    const PreprocessParams params = ParsePreprocessParams(config.Parameters());
+    const PreprocessParams params =
+        ParsePreprocessParams(config.Parameters(DescribePreprocessParams({}), "preset"));
     config.SettleTensors(PreprocessInputContracts(), PreprocessOutputContracts(params));
     return std::make_unique<PreprocessModel>(config, families(), params, threads);
   }

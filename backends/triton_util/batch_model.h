@@ -38,8 +38,7 @@ class BatchModel : public Model {
     jobs.reserve(exchanges.size());
     for (Exchange& exchange : exchanges) {
       Attempt(exchange, [&] {
-        FailIfCancelled(exchange);
-        if (!exchange.sink.open()) return;
+        if (AnswerIfCancelled(exchange)) return;
         JobType job(exchange);
         Prepare(job);
         jobs.push_back(std::move(job));
@@ -92,6 +91,7 @@ class BatchModel : public Model {
   }
 
   void Finish(JobType& job) {
+    if (AnswerIfCancelled(*job.exchange)) return;
     const size_t count = job.items.size();
     size_t ok_count = 0;
     size_t culprit = count;  // the first item that fails the request

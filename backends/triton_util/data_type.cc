@@ -1,6 +1,7 @@
 #include "triton_util/data_type.h"
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "endcap/error.h"
@@ -36,6 +37,14 @@ TRITONSERVER_DataType ToTriton(DType dtype) noexcept {
     if (row.dtype == dtype) return row.triton;
   }
   return TRITONSERVER_TYPE_INVALID;
+}
+
+bool IsAligned(const void* address, TRITONSERVER_DataType data_type) noexcept {
+  for (const Row& row : kTable) {
+    if (row.triton != data_type) continue;
+    return reinterpret_cast<uintptr_t>(address) % SizeOf(row.dtype) == 0;
+  }
+  return true;
 }
 
 DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor) {

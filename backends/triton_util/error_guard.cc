@@ -28,6 +28,25 @@ TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept {
   return TRITONSERVER_ERROR_INTERNAL;
 }
 
+namespace {
+
+// The way back, for errors that are Triton's own: only codes that one class has for itself, and
+// those that tell the client what to change.
+ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept {
+  switch (code) {
+    case TRITONSERVER_ERROR_INVALID_ARG:
+      return ErrorCode::kInvalidArgument;
+    case TRITONSERVER_ERROR_UNSUPPORTED:
+      return ErrorCode::kUnsupported;
+    case TRITONSERVER_ERROR_UNAVAILABLE:
+      return ErrorCode::kOutOfMemory;
+    default:
+      return ErrorCode::kInternal;
+  }
+}
+
+}  // namespace
+
 std::string Describe(const Failure& failure) noexcept {
   try {
     if (failure.reason == ErrorCode::kOk) return failure.message;
@@ -42,11 +61,12 @@ Failure FailureOfCurrentException() noexcept {
     throw;
   } catch (const ApiError& error) {
     // The message may not fit into memory; the code alone is then the answer.
-    Failure failure{error.code(), ErrorCode::kInternal, {}};
+    Failure failure{error.code(), ReasonOf(error.code()), {}};
     try {
       failure.message = error.what();
     } catch (const std::bad_alloc&) {
-      failure.code = ToTriton(ErrorCode::kOutOfMemory);
+      failure.reason = ErrorCode::kOutOfMemory;
+      failure.code = ToTriton(failure.reason);
     }
     return failure;
   } catch (...) {

@@ -68,10 +68,10 @@ InputTensor::InputTensor(TRITONBACKEND_Input* input, bool batched) {
   if (item_count_ < 1) Refuse(name_, "holds no item: its batch dimension is 0");
   if (buffer_count == 1) {
     bytes_ = HostBuffer(input, 0, name_);
-  } else {
-    gathered_ = Gather(input, buffer_count, size_bytes, name_);
-    bytes_ = gathered_;
+    if (IsAligned(bytes_.data(), data_type_)) return;
   }
+  gathered_ = Gather(input, buffer_count, size_bytes, name_);
+  bytes_ = gathered_;
 }
 
 int64_t InputTensor::ElementCount() const {

@@ -13,8 +13,9 @@ namespace endcap::triton {
 
 using Bytes = std::span<const std::byte>;
 
-// One input of a request: a view of Triton's own buffer when that is one piece of host memory, else
-// a copy made once. Valid until the request is released.
+// One input of a request: a view of Triton's own buffer when that is one piece of host memory
+// at an address that suits the elements, else a copy made once. Valid until the request is
+// released.
 class InputTensor {
  public:
   // batched: the first dimension counts the request's items. Throws kUnsupported for a buffer in
@@ -25,8 +26,7 @@ class InputTensor {
 
   const std::string& name() const noexcept { return name_; }
   TRITONSERVER_DataType data_type() const noexcept { return data_type_; }
-  // Dimensions of one item, and how many items there are (1 when not batched).
-  std::span<const int64_t> item_shape() const noexcept { return item_shape_; }
+  // How many items there are; 1 when not batched.
   int64_t item_count() const noexcept { return item_count_; }
 
   // The items of a numeric input. Throws kInvalidArgument when the buffer does not have the size
@@ -45,7 +45,7 @@ class InputTensor {
 
   std::string name_;
   TRITONSERVER_DataType data_type_ = TRITONSERVER_TYPE_INVALID;
-  std::vector<int64_t> item_shape_;
+  std::vector<int64_t> item_shape_;  // dimensions of one item
   int64_t item_count_ = 1;
   std::vector<std::byte> gathered_;
   Bytes bytes_;

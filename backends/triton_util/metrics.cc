@@ -9,6 +9,11 @@ namespace {
 constexpr std::string_view kImages = "images_total";
 constexpr std::string_view kFailed = "failed_total";
 
+MetricLabels WithReason(MetricLabels labels, std::string_view reason) {
+  labels.emplace_back("reason", reason);
+  return labels;
+}
+
 ParameterHandle NewLabel(const std::string& key, const std::string& value) {
   return ParameterHandle(
       TRITONSERVER_ParameterNew(key.c_str(), TRITONSERVER_PARAMETER_STRING, value.c_str()));
@@ -59,11 +64,11 @@ Counter MetricFamilies::NewCounter(std::string_view name, const MetricLabels& la
 }
 
 StageCounters::StageCounters(const MetricFamilies& families, const MetricLabels& model)
-    : images_(families.NewCounter(kImages, model)) {
+    : images_(families.NewCounter(kImages, model)),
+      cancelled_(families.NewCounter(kFailed, WithReason(model, "cancelled"))) {
   for (int code = 1; code < kErrorCodeCount; ++code) {
-    MetricLabels labels = model;
-    labels.emplace_back("reason", ErrorCodeName(static_cast<ErrorCode>(code)));
-    failed_[static_cast<size_t>(code)] = families.NewCounter(kFailed, labels);
+    const std::string_view reason = ErrorCodeName(static_cast<ErrorCode>(code));
+    failed_[static_cast<size_t>(code)] = families.NewCounter(kFailed, WithReason(model, reason));
   }
 }
 

@@ -55,10 +55,12 @@ class StageCounters {
 
   void CountImages(size_t images) noexcept { images_.Add(static_cast<double>(images)); }
   void CountFailure(ErrorCode reason) noexcept { failed_[static_cast<size_t>(reason)].Add(1); }
+  void CountCancelled() noexcept { cancelled_.Add(1); }
 
  private:
   Counter images_;
   std::array<Counter, kErrorCodeCount> failed_;  // by reason; none for kOk
+  Counter cancelled_;
 };
 
 }  // namespace endcap::triton

@@ -24,9 +24,11 @@ void Model::Refuse(Exchange& exchange, const Failure& failure) noexcept {
   Fail(exchange, failure);
 }
 
-void Model::FailIfCancelled(Exchange& exchange) {
-  if (!exchange.request.IsCancelled()) return;
+bool Model::AnswerIfCancelled(Exchange& exchange) {
+  if (!exchange.request.IsCancelled()) return false;
+  counters_.CountCancelled();
   Fail(exchange, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
+  return true;
 }
 
 OutputItems Model::AddOutputIfWanted(Exchange& exchange, const TensorSpec& spec,

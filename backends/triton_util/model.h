@@ -50,8 +50,8 @@ class Model {
   void Fail(Exchange& exchange, const Failure& failure) noexcept;
   // The same, and counts it; for a request that failed as a whole.
   void Refuse(Exchange& exchange, const Failure& failure) noexcept;
-  // Answers with CANCELLED where the client has gone.
-  void FailIfCancelled(Exchange& exchange);
+  // Answers with CANCELLED, logs and counts it, where the client has gone; returns whether it has.
+  bool AnswerIfCancelled(Exchange& exchange);
 
  protected:
   // An output for every item of the request, or an absent one where the request does not want it.

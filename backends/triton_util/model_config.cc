@@ -1,5 +1,6 @@
 #include "triton_util/model_config.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "endcap/error.h"
@@ -19,7 +20,19 @@ Json ReadConfig(TRITONBACKEND_Model* model) {
   const char* text = nullptr;
   size_t size = 0;
   Check(TRITONSERVER_MessageSerializeToJson(message.get(), &text, &size));
-  return Json::parse(text, text + size);
+  try {
+    return Json::parse(text, text + size);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string("the server hands over a config that is no JSON: ") + error.what());
+  }
+}
+
+// The names of config.pbtxt's parameters, for a message.
+std::string Joined(std::span<const std::string_view> names) {
+  std::string joined;
+  for (const std::string_view name : names) joined.append(joined.empty() ? "" : ", ").append(name);
+  return joined;
 }
 
 }  // namespace
@@ -37,6 +50,7 @@ ModelConfig::ModelConfig(TRITONBACKEND_Model* model) : model_(model) {
 }
 
 std::optional<std::string> ModelConfig::TakeParameter(std::string_view name) {
+  own_names_.push_back(name);
   const auto found = parameters_.find(std::string(name));
   if (found == parameters_.end()) return std::nullopt;
   std::string value = found->value("string_value", "");
@@ -44,9 +58,17 @@ std::optional<std::string> ModelConfig::TakeParameter(std::string_view name) {
   return value;
 }
 
-ParameterList ModelConfig::Parameters() const {
+ParameterList ModelConfig::Parameters(std::span<const ParameterInfo> table,
+                                      std::string_view preset) const {
+  std::vector<std::string_view> names = own_names_;
+  if (!preset.empty()) names.push_back(preset);
+  for (const ParameterInfo& info : table) names.push_back(info.name);
   ParameterList list;
   for (const auto& [key, value] : parameters_.items()) {
+    if (std::find(names.begin(), names.end(), key) == names.end()) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "'" + key + "' is not a parameter of this backend: there are " + Joined(names));
+    }
     list.emplace_back(key, value.value("string_value", ""));
   }
   return list;

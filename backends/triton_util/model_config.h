@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "endcap/params.h"
 #include "triton_util/tensor_contract.h"
@@ -26,10 +27,13 @@ class ModelConfig {
   const std::filesystem::path& folder() const noexcept { return folder_; }
   int max_batch_size() const { return json_.value("max_batch_size", 0); }
 
-  // Removes a parameter that is the backend's own from `parameters`, and returns its value.
+  // Removes a parameter that is the backend's own from `parameters`, and returns its value. `name`
+  // must outlive this object.
   std::optional<std::string> TakeParameter(std::string_view name);
-  // What is left of `parameters`.
-  ParameterList Parameters() const;
+  // What is left of `parameters`. Throws kInvalidArgument for a name that is neither in `table` nor
+  // `preset`, which stands for a whole table, with all the names that there are.
+  ParameterList Parameters(std::span<const ParameterInfo> table,
+                           std::string_view preset = {}) const;
 
   // Holds inputs and outputs to the contracts (see Settle) and hands the completed config to the
   // server where it asked for that.
@@ -43,6 +47,7 @@ class ModelConfig {
   std::filesystem::path folder_;
   nlohmann::json json_;
   nlohmann::json parameters_;
+  std::vector<std::string_view> own_names_;
 };
 
 // Reads a whole number of 0 or more. Throws kInvalidArgument naming the parameter.

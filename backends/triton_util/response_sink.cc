@@ -34,6 +34,12 @@ void* ResponseSink::AddOutput(std::string_view name, TRITONSERVER_DataType data_
                                              "' was given GPU memory, and this build of the "
                                              "backend writes host memory only");
   }
+  if (!IsAligned(buffer, data_type)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "output '" + text +
+                    "' was given memory at an address that is not a multiple of its element size: "
+                    "give it an offset in the shared memory region that is a multiple of 4");
+  }
   return buffer;
 }
 

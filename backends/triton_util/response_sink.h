@@ -24,7 +24,8 @@ class ResponseSink {
   bool succeeded() const noexcept { return succeeded_; }
 
   // Adds an output and returns its host memory, which belongs to the response.
-  // Throws ApiError; kUnsupported when the server gives GPU memory.
+  // Throws ApiError; kUnsupported when the server gives GPU memory, kInvalidArgument when it gives
+  // an address that does not suit the elements, as a client's shared memory can have.
   void* AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
                   std::span<const int64_t> shape, size_t size_bytes);
   // The same for a tensor of every item: shape [item_count, ...spec] when batched, else [...spec].

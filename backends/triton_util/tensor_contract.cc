@@ -52,6 +52,25 @@ bool FormFits(const TensorForm& form, const std::string& data_type, const Dims& 
          (!shape_given || Fits(shape, form.dims));
 }
 
+void FillDims(Json& entry, const Dims& asked) {
+  if (entry.contains("reshape")) return;
+  Dims dims = entry.value("dims", Dims{});
+  dims.resize(asked.size(), -1);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == -1) dims[i] = asked[i];
+  }
+  entry["dims"] = dims;
+}
+
+void RefuseLabels(const Json& entry, const TensorContract& contract) {
+  if (contract.labels_belong_to.empty() || entry.value("label_filename", "").empty()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "output '" + contract.name +
+                  "' has a label_filename in the config, but its elements are not in the order of "
+                  "the classes: give the label_filename to output '" +
+                  contract.labels_belong_to + "'");
+}
+
 void SettleEntry(Json& entry, TensorSide side, const TensorContract& contract, bool complete) {
   const std::string data_type = entry.value("data_type", kUnsetType);
   const Dims shape = ShapeInConfig(entry);
@@ -60,7 +79,7 @@ void SettleEntry(Json& entry, TensorSide side, const TensorContract& contract, b
     if (!FormFits(form, data_type, shape, shape_given)) continue;
     if (complete) {
       entry["data_type"] = form.data_type;
-      if (!shape_given) entry["dims"] = form.dims;
+      FillDims(entry, form.dims);
     }
     return;
   }
@@ -118,6 +137,7 @@ void Settle(Json& list, TensorSide side, std::span<const TensorContract> contrac
       throw Error(ErrorCode::kInvalidArgument, "the config has an " + SideName(side) + " '" + name +
                                                    "': this model's are " + names);
     }
+    RefuseLabels(entry, *contract);
     SettleEntry(entry, side, *contract, complete);
   }
   if (side == TensorSide::kInput) RequireInputs(list, contracts);

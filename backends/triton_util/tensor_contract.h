@@ -23,6 +23,9 @@ struct TensorContract {
   std::vector<TensorForm> forms;  // the first one is the default
   bool optional = false;          // an input that a request, or the config, may leave out
   std::string determined_by;      // the parameters behind it, for messages: "num_classes=80"
+  // An output that is not in class order names here the one that is: the server's classification
+  // takes an element's place for its class, so that only there a label_filename tells the truth.
+  std::string labels_belong_to;
 };
 
 TensorContract ContractOf(const TensorSpec& spec, std::string determined_by = {});
@@ -31,9 +34,10 @@ TensorContract ContractOf(const TensorSpec& spec, std::string determined_by = {}
 enum class TensorSide { kInput, kOutput };
 
 // Holds the `input` or `output` list of a model's config to the contracts. An absent list becomes
-// all of them and a missing data_type or dims is filled in, where `complete` is true; what the
-// config does give must fit. Outputs may be a subset. Throws kInvalidArgument with a sentence that
-// names the tensor, what the config says and what the parameters ask for.
+// all of them, and a missing data_type, missing dims and dims of -1 are filled in where the
+// contracts know them, if `complete` is true; what the config does give must fit. Outputs may be a
+// subset. Throws kInvalidArgument with a sentence that names the tensor, what the config says and
+// what the parameters ask for.
 void Settle(nlohmann::json& list, TensorSide side, std::span<const TensorContract> contracts,
             bool complete);
 

@@ -41,6 +41,16 @@ void ConvertCmykRow(const uint8_t* cmyk, int width, int channels, uint8_t* out) 
   }
 }
 
+// Limits were checked on `header`; what libjpeg-turbo now reads must be the same, or memory that
+// somebody writes to meanwhile could get past them.
+void CheckUnchanged(const jpeg_decompress_struct& info, const ImageHeader& header) {
+  if (info.image_width != static_cast<unsigned>(header.width) ||
+      info.image_height != static_cast<unsigned>(header.height) ||
+      (info.progressive_mode != 0) != header.progressive) {
+    FailCorrupt("the JPEG's bytes changed while it was decoded");
+  }
+}
+
 // Reads rows into one band buffer after the other.
 class BandReader {
  public:
@@ -99,12 +109,8 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   const BandFormat format = DecodedFormat(header, options);
   LibjpegSession session(image.planes[0].data, image.size_bytes);
   session.ReadHeader();
+  CheckUnchanged(session.info(), header);
   session.Start(OutputColor(header, options.channels), options.scale_denominator);
-  const auto& info = session.info();
-  if (info.output_width != static_cast<unsigned>(format.width) ||
-      info.output_height != static_cast<unsigned>(format.height)) {
-    FailCorrupt("the JPEG's frame header does not agree with itself");
-  }
   BandReader reader(session, header, format);
   int64_t decode_ns = NanosecondsSince(start);
 

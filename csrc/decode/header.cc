@@ -44,6 +44,12 @@ int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
     Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
          " scans, which is what max_scans allows");
   }
+  const int64_t work = int64_t{scans.count} * markers.width * markers.height;
+  if (work > DecodeLimits::kMaxScanWork * limits.max_pixels) {
+    Fail(ErrorCode::kImageLimit, "the JPEG has ", scans.count, " scans of ", markers.width, "x",
+         markers.height, " pixels; max_pixels allows ",
+         DecodeLimits::kMaxScanWork * limits.max_pixels, " in all scans together");
+  }
   if (!scans.complete) FailCorrupt("the JPEG is cut short: a color component has no scan");
   return scans.count;
 }

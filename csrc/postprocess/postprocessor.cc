@@ -20,6 +20,9 @@ std::optional<Geometry> ReadGeometry(const float* values) {
     FailArgument("geometry has scales ", geometry.scale_x, " and ", geometry.scale_y,
                  ": both must be greater than 0");
   }
+  if (geometry.image_w < 0.0F || geometry.image_h < 0.0F) {
+    FailArgument("geometry has an image of ", geometry.image_w, "x", geometry.image_h, " pixels");
+  }
   return geometry;
 }
 

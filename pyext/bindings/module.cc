@@ -1,3 +1,4 @@
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
 #include "bindings/bind.h"
@@ -5,6 +6,9 @@
 // The compiled module is private: endcap/*.py wraps it and _core.pyi types it.
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Native core of endcap.";
+  // Loads NumPy's C API now: later it would happen inside a call, where an interrupt of the import
+  // has no way out.
+  pybind11::dtype::of<float>();
   BindErrors(module);
   BindImplementations(module);
   BindDecode(module);

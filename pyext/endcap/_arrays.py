@@ -38,3 +38,23 @@ def from_dlpack(source: Any, name: str) -> npt.NDArray[Any]:
             f"build reads CPU memory only ({error})"
         ) from error
     return array
+
+
+def to_array(values: npt.ArrayLike, dtype: type[np.generic], name: str) -> npt.NDArray[Any]:
+    """Return ``values`` as a C-contiguous array of ``dtype``; ``name`` is for the error.
+
+    Raises:
+        InvalidArgumentError: values that are no real numbers, or integers that ``dtype`` cannot
+            hold.
+    """
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(f"{name} is no array of numbers ({error})") from error
+    kinds = "iu" if np.issubdtype(dtype, np.integer) else "fiu"
+    if array.dtype.kind not in kinds and array.size > 0:
+        raise InvalidArgumentError(f"{name} is {array.dtype}: give {np.dtype(dtype)}")
+    converted: npt.NDArray[Any] = np.ascontiguousarray(array, dtype)
+    if kinds == "iu" and not (converted == array).all():
+        raise InvalidArgumentError(f"{name} holds numbers that {np.dtype(dtype)} cannot")
+    return converted

@@ -26,6 +26,8 @@ def to_text(value: object) -> str:
         return value
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
+    if isinstance(value, np.ndarray):
+        return to_text(value.tolist())
     if isinstance(value, Iterable):
         return ",".join(to_text(part) for part in value)
     if isinstance(value, float):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,7 @@ class Detections:
         return len(self.num_detections)
 
     def __getitem__(self, image: int) -> ImageDetections:
+        image = operator.index(image)
         rows = int(self.num_detections[image])
         return ImageDetections(
             self.boxes[image, :rows],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._arrays import to_array
 from endcap.errors import InvalidArgumentError
 
 
@@ -58,23 +61,18 @@ def _run(
     class_ids: npt.ArrayLike | None,
     iou_threshold: float,
 ) -> npt.NDArray[np.int64]:
-    box_array = _to_float32(boxes, "boxes")
-    score_array = _to_float32(scores, "scores")
+    box_array = to_array(boxes, np.float32, "boxes")
+    score_array = to_array(scores, np.float32, "scores")
     count = len(score_array) if score_array.ndim == 1 else -1
     if box_array.shape != (count, 4) and not (count == 0 and box_array.size == 0):
         raise InvalidArgumentError(
             f"boxes have shape {list(box_array.shape)} and scores {list(score_array.shape)}: "
             "give [N, 4] and [N]"
         )
+    if not isinstance(iou_threshold, Real):
+        raise InvalidArgumentError(f"iou_threshold is {iou_threshold!r}: give a number from 0 to 1")
     classes = np.empty(0, np.int32) if class_ids is None else _to_classes(class_ids, count)
     return _core.nms(box_array, score_array, classes, float(iou_threshold))
-
-
-def _to_float32(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float32]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiu":
-        raise InvalidArgumentError(f"{name} are {array.dtype}: give float32")
-    return np.ascontiguousarray(array, np.float32)
 
 
 def _to_classes(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:

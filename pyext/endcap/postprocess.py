@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import empty
-from endcap._device import require_cpu
+from endcap._arrays import empty, to_array
+from endcap._device import require_cpu, thread_count
 from endcap._head import Head, to_batched
 from endcap._text import Parameter, to_parameters
 from endcap.detections import Classification, Detections
@@ -66,7 +66,7 @@ class Postprocessor:
             "multi_label": multi_label,
             "class_agnostic": class_agnostic,
         }
-        self._core = _core.Postprocessor(to_parameters({**named, **fields}), threads or 0)
+        self._core = _core.Postprocessor(to_parameters({**named, **fields}), thread_count(threads))
         self._family = head
 
     @property
@@ -129,7 +129,7 @@ def _rows(
 ) -> npt.NDArray[Any]:
     if values is None:
         return np.empty(0, dtype)
-    array = np.ascontiguousarray(values, dtype)
+    array = to_array(values, dtype, name)
     if shape[0] == 1 and array.shape == shape[1:]:
         array = array.reshape(shape)
     if array.shape != shape:

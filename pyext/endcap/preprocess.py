@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from endcap import _core
 from endcap._arrays import empty
-from endcap._device import require_cpu
+from endcap._device import require_cpu, thread_count
 from endcap._images import Image, is_single_image, to_buffer
 from endcap._text import Parameter, to_parameters
 from endcap.errors import InvalidArgumentError, error_for_status
@@ -67,7 +67,7 @@ class Preprocessor:
     ) -> None:
         require_cpu(device)
         parameters = to_parameters({"preset": preset, "size": size, **fields})
-        self._core = _core.Preprocessor(parameters, threads or 0)
+        self._core = _core.Preprocessor(parameters, thread_count(threads))
         self._shape = tuple(self._core.outputs[0][2])
         self._dtype = np.dtype(self._core.outputs[0][1])
         self._raises = self.parameters["on_error"] == "error"
@@ -99,13 +99,15 @@ class Preprocessor:
             images: encoded bytes (bytes-like, 1-D uint8) or pixels (uint8 [H,W,3] or [H,W]).
                 They are read in place.
             out: an array to write the tensors into, C-contiguous, of the result's shape and dtype.
-            pixel_format: ``rgb`` or ``bgr``: the channel order of images given as pixels.
+            pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as pixels hold.
 
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its
                 place in the batch, unless ``on_error`` is ``blank``.
             InvalidArgumentError: an image or ``out`` that cannot be used.
         """
+        if pixel_format not in ("rgb", "bgr", "gray"):
+            raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")
         batch = [images] if is_single_image(images) else list(images)
         buffers = [to_buffer(image) for image in batch]
         tensor = self._output(len(batch), out)
@@ -151,7 +153,7 @@ def preprocess(
     return preprocessor(images, out=out, pixel_format=pixel_format)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _cached_preprocessor(
     preset: str, parameters: tuple[tuple[str, str], ...], threads: int | None
 ) -> Preprocessor:

@@ -159,7 +159,7 @@ def test_addresses_that_are_refused(url: str, protocol: Any, message: str) -> No
 def test_options_that_cannot_be_used_are_refused_before_anything_is_sent() -> None:
     with pytest.raises(InvalidArgumentError, match="concurrency 0 is below 1"):
         DetectionClient(concurrency=0)
-    with pytest.raises(InvalidArgumentError, match="timeout_s -1 is not above 0"):
+    with pytest.raises(InvalidArgumentError, match="timeout is -1 s: give more than 0"):
         DetectionClient(timeout_s=-1)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,41 @@ NOT_IMAGES: list[Any] = [
 def test_what_is_no_image_is_an_invalid_argument(images: Any) -> None:
     with pytest.raises(endcap.InvalidArgumentError):
         endcap.preprocess(images, size=SIZE)
+
+
+def test_scans_times_pixels_are_bounded() -> None:
+    progressive = jpegs.encode(jpegs.photo(96, 128), progressive=True)
+    data = jpegs.repeat_last_scan(progressive, 100)
+    with pytest.raises(endcap.ImageLimitError, match="in all scans together"):
+        endcap.decode(data, max_pixels=96 * 128)
+    endcap.decode(progressive, max_pixels=96 * 128)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: endcap.preprocess(b"", pixel_format=5),
+        lambda: endcap.preprocess(b"", pixel_format="hsv"),
+        lambda: endcap.preprocess(b"", device=3),
+        lambda: endcap.Preprocessor(threads="two"),
+        lambda: endcap.Preprocessor(threads=10**12),
+        lambda: endcap.Postprocessor(threads=1.5),
+        lambda: endcap.nms(np.zeros((1, 4)), np.zeros(1), "x"),
+        lambda: endcap.Postprocessor(num_classes=1)(np.zeros((5, 1), np.float32), "abc"),
+        lambda: endcap.Postprocessor(num_classes=1)(np.zeros((5, 1), np.float32), None, [2**32]),
+        lambda: endcap.Postprocessor(num_classes=1)(np.zeros((5, 1), np.float32), None, [0.5]),
+        lambda: endcap.Postprocessor(num_classes=1)(
+            np.zeros((5, 1), np.float32), [1, 1, 0, 0, -5, 5, 1, 0]
+        ),
+    ],
+)
+def test_wrong_types_are_errors_of_ours_and_short(call: Callable[[], object]) -> None:
+    with pytest.raises(endcap.InvalidArgumentError) as caught:
+        call()
+    assert len(str(caught.value)) < 300
+
+
+def test_a_slice_of_detections_is_no_image() -> None:
+    detections = endcap.Postprocessor(num_classes=1)(np.zeros((5, 1), np.float32))
+    with pytest.raises(TypeError):
+        detections[0:1]

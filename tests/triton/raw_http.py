@@ -6,6 +6,7 @@ import http.client
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import tritonclient.http as http_client
 from calls import Arrays
@@ -16,31 +17,45 @@ def bytes_tensor(files: Sequence[bytes]) -> bytes:
     return b"".join(struct.pack("<I", len(file)) + file for file in files)
 
 
+@dataclass(frozen=True)
+class RawTensor:
+    """An input as it goes over the wire."""
+
+    name: str
+    data_type: str
+    shape: Sequence[int]
+    data: bytes
+
+    def description(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "datatype": self.data_type,
+            "shape": list(self.shape),
+            "parameters": {"binary_data_size": len(self.data)},
+        }
+
+
 def post(
     authority: str,
     model: str,
-    encoded: bytes,
+    tensors: Sequence[RawTensor],
     *,
-    shape: Sequence[int],
-    data_type: str = "BYTES",
+    request_id: str = "",
     chunk_bytes: int | None = None,
 ) -> tuple[int, bytes, int]:
-    """Sends `encoded` as the raw bytes of the input of that name.
+    """Sends the tensors right behind the JSON, one after the other.
 
     chunk_bytes: sends the body in chunks of this size, each of which becomes a buffer of its own in
         the server.
     Returns the HTTP status, the body, and how many bytes of it are JSON.
     """
-    parameters = {"binary_data_size": len(encoded)}
-    tensor = {
-        "name": "encoded",
-        "shape": list(shape),
-        "datatype": data_type,
-        "parameters": parameters,
+    question = {
+        "id": request_id,
+        "inputs": [tensor.description() for tensor in tensors],
+        "parameters": {"binary_data_output": True},
     }
-    outputs = {"parameters": {"binary_data_output": True}}
-    header = json.dumps({"inputs": [tensor], **outputs}).encode()
-    body = header + encoded
+    header = json.dumps(question).encode()
+    body = header + b"".join(tensor.data for tensor in tensors)
     connection = http.client.HTTPConnection(authority, timeout=30)
     try:
         connection.request(

@@ -17,6 +17,7 @@ MAX_DETECTIONS = 20
 POSTPROCESS = {"head": "yolov8", "num_classes": NUM_CLASSES, "max_detections": MAX_DETECTIONS}
 
 LABELS = ["cat", "dog", "", "bird", "whale"]  # one class has no name
+NAMES = ["cat", "dog", "fish", "bird", "whale"]
 CLASSIFICATION = {"head": "classification", "num_classes": len(LABELS), "top_k": 3}
 
 SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
@@ -35,6 +36,14 @@ def _write_preprocess_models(repository: Path) -> None:
     write("pre", max_batch_size=32, more=batching(100_000))
     write("pre_blank", max_batch_size=8, parameters={"on_error": "blank"})
     write("pre_single")
+    write(
+        "pre_open_dims",
+        max_batch_size=8,
+        outputs=[
+            tensor("images", "TYPE_FP32", [3, -1, -1]),
+            tensor("geometry", "TYPE_FP32", [-1]),
+        ],
+    )
     write("pre_bytes", max_batch_size=4, inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
     write("pre_bytes_single", inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
     # Without dynamic batching requests wait for the one instance, behind the one that it works on.
@@ -73,6 +82,14 @@ def _write_postprocess_models(repository: Path) -> None:
     )
     write_postprocess(
         repository,
+        "post_open_dims",
+        max_batch_size=8,
+        parameters=POSTPROCESS,
+        inputs=[tensor("head", "TYPE_FP32", [-1, ANCHORS]), *SIDE_INPUTS],
+        outputs=[tensor("detection_boxes", "TYPE_FP32", [-1, 4])],
+    )
+    write_postprocess(
+        repository,
         "post_truncating",
         max_batch_size=8,
         parameters={**POSTPROCESS, "max_candidates": 10},
@@ -89,5 +106,16 @@ def _write_postprocess_models(repository: Path) -> None:
         max_batch_size=8,
         parameters={**CLASSIFICATION, "labels_file": "labels.txt"},
         files={"labels.txt": "\n".join(LABELS) + "\n"},
+    )
+    write_postprocess(
+        repository,
+        "classes_for_the_server",
+        max_batch_size=8,
+        parameters=CLASSIFICATION,
+        outputs=[
+            tensor("class_scores", "TYPE_FP32", [-1]),
+            tensor("class_probabilities", "TYPE_FP32", [-1], more='label_filename: "names.txt"'),
+        ],
+        files={"names.txt": "\n".join(NAMES) + "\n"},
     )
     write_postprocess(repository, "classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)

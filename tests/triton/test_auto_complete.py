@@ -46,6 +46,18 @@ def test_what_the_config_gives_stays(server):
     assert optional_of(server, "post_half") == dict.fromkeys(["head", "geometry", "status"], False)
 
 
+def test_open_dims_get_the_numbers_that_the_parameters_know(server):
+    assert tensors_of(server, "pre_open_dims", "output") == {
+        "images": ("TYPE_FP32", [3, *SIZE]),
+        "geometry": ("TYPE_FP32", [8]),
+    }
+    head = tensors_of(server, "post_open_dims", "input")["head"]
+    assert head == ("TYPE_FP32", [4 + NUM_CLASSES, ANCHORS])
+    assert tensors_of(server, "post_open_dims", "output") == {
+        "detection_boxes": ("TYPE_FP32", [MAX_DETECTIONS, 4])
+    }
+
+
 def test_detection(server):
     assert tensors_of(server, "post", "input") == {
         "head": ("TYPE_FP32", [4 + NUM_CLASSES, -1]),
@@ -68,6 +80,7 @@ def test_classification(server):
     assert tensors_of(server, "classes", "output") == {
         "class_scores": ("TYPE_FP32", [3]),
         "class_ids": ("TYPE_INT32", [3]),
+        "class_probabilities": ("TYPE_FP32", [len(LABELS)]),
         "class_labels": ("TYPE_STRING", [3]),
         "status": ("TYPE_INT32", [1]),
     }

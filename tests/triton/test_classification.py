@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tritonclient.grpc as grpc_client
+import tritonclient.http as http_client
 from calls import infer
-from served_models import LABELS
+from served_models import LABELS, NAMES
 
 LOGITS = np.array([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]], np.float32)
 BEST = [[1, 2, 0], [2, 3, 0]]  # of equal scores the lower class
+
+
+def softmax() -> np.ndarray:
+    exponents = np.exp(LOGITS.astype(np.float64))
+    return exponents / exponents.sum(axis=1, keepdims=True)
 
 
 def labels_of(ids: list[list[int]]) -> list[list[bytes]]:
@@ -17,12 +24,11 @@ def labels_of(ids: list[list[int]]) -> list[list[bytes]]:
 
 def test_scores_ids_and_labels(client):
     answer = infer(client, "classes", {"logits": LOGITS})
-    exponents = np.exp(LOGITS.astype(np.float64))
-    softmax = exponents / exponents.sum(axis=1, keepdims=True)
     np.testing.assert_array_equal(answer["class_ids"], BEST)
     np.testing.assert_allclose(
-        answer["class_scores"], np.take_along_axis(softmax, np.array(BEST), 1), rtol=1e-6
+        answer["class_scores"], np.take_along_axis(softmax(), np.array(BEST), 1), rtol=1e-6
     )
+    np.testing.assert_allclose(answer["class_probabilities"], softmax(), rtol=1e-6)
     assert answer["class_labels"].tolist() == labels_of(BEST)
     assert not answer["status"].any()
 
@@ -39,11 +45,28 @@ def test_without_a_labels_file_labels_are_empty(client):
     assert answer["class_labels"].tolist() == [[b""] * 3] * 2
 
 
+@pytest.mark.parametrize("protocol", [grpc_client, http_client], ids=["grpc", "http"])
+def test_the_servers_own_classification(server, protocol):
+    logits = protocol.InferInput("logits", list(LOGITS.shape), "FP32")
+    logits.set_data_from_numpy(LOGITS)
+    wanted = protocol.InferRequestedOutput("class_probabilities", class_count=2)
+    url = {grpc_client: server.grpc, http_client: server.http}[protocol]
+    with protocol.InferenceServerClient(url) as client:
+        result = client.infer("classes_for_the_server", [logits], outputs=[wanted])
+    rows = result.as_numpy("class_probabilities").tolist()
+    expected = [
+        [f"{softmax()[i, best]:f}:{best}:{NAMES[best]}".encode() for best in BEST[i][:2]]
+        for i in range(len(LOGITS))
+    ]
+    assert rows == expected
+
+
 @pytest.mark.parametrize("failed", [1, 3])
 def test_an_image_that_failed_before(client, failed):
     status = np.array([[failed], [0]], np.int32)
     answer = infer(client, "classes", {"logits": LOGITS, "status": status})
     np.testing.assert_array_equal(answer["status"], status)
     np.testing.assert_array_equal(answer["class_scores"][0], [0, 0, 0])
+    assert not answer["class_probabilities"][0].any()
     assert answer["class_labels"][0].tolist() == [b"", b"", b""]
     assert answer["class_labels"][1].tolist() == labels_of(BEST)[1]

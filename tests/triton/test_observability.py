@@ -39,6 +39,7 @@ def test_every_failure_class_has_its_counter(server: RunningServer):
     for status in endcap.Status:
         if status is not endcap.Status.OK:
             assert preprocess_metric(server, "failed_total", reason=status.label) >= 0
+    assert preprocess_metric(server, "failed_total", reason="cancelled") >= 0
     with pytest.raises(KeyError):
         preprocess_metric(server, "failed_total", reason="ok")
 

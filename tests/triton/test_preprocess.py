@@ -20,6 +20,12 @@ import endcap
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 
 
+def encoded_tensor(
+    data: bytes, *, shape: list[int], data_type: str = "BYTES"
+) -> list[raw_http.RawTensor]:
+    return [raw_http.RawTensor("encoded", data_type, shape, data)]
+
+
 def assert_same(answer: dict[str, np.ndarray], expected: endcap.PreprocessResult) -> None:
     np.testing.assert_array_equal(answer["images"], expected.images)
     np.testing.assert_array_equal(answer["geometry"], expected.geometry)
@@ -55,22 +61,16 @@ def test_http_body_that_was_compressed(web_client, compression):
 @pytest.mark.parametrize("chunk_bytes", [1000, 4096])
 def test_http_body_in_chunks(server, chunk_bytes):
     # Not smaller: the server itself refuses a length prefix that is cut.
-    encoded = raw_http.bytes_tensor(FILES)
-    status, body, json_bytes = raw_http.post(
-        server.http, "pre", encoded, shape=[len(FILES), 1], chunk_bytes=chunk_bytes
-    )
+    encoded = encoded_tensor(raw_http.bytes_tensor(FILES), shape=[len(FILES), 1])
+    status, body, json_bytes = raw_http.post(server.http, "pre", encoded, chunk_bytes=chunk_bytes)
     assert status == 200, body
     assert_same(raw_http.to_arrays(body, json_bytes), expected_of(FILES))
 
 
 def test_bytes_input_over_http_in_small_chunks(server):
+    encoded = encoded_tensor(FILES[2], shape=[len(FILES[2])], data_type="UINT8")
     status, body, json_bytes = raw_http.post(
-        server.http,
-        "pre_bytes_single",
-        FILES[2],
-        shape=[len(FILES[2])],
-        data_type="UINT8",
-        chunk_bytes=7,
+        server.http, "pre_bytes_single", encoded, chunk_bytes=7
     )
     assert status == 200, body
     images = raw_http.to_arrays(body, json_bytes)["images"]
@@ -165,8 +165,7 @@ def test_a_bad_image_is_named_by_its_place(client):
 )
 @pytest.mark.parametrize("chunk_bytes", [None, 3])
 def test_string_tensor_that_is_not_what_it_claims(server, encoded, count, chunk_bytes):
-    status, body, _ = raw_http.post(
-        server.http, "pre", encoded, shape=[count, 1], chunk_bytes=chunk_bytes
-    )
+    tensors = encoded_tensor(encoded, shape=[count, 1])
+    status, body, _ = raw_http.post(server.http, "pre", tensors, chunk_bytes=chunk_bytes)
     assert status == 400
     assert "'encoded'" in json.loads(body)["error"]

@@ -14,6 +14,9 @@ struct DecodeLimits {
   int max_side = 65500;           // pixels
   int64_t max_bytes = int64_t{64} << 20;
   int max_scans = 500;  // scans of a progressive or multi-scan file
+  // Each scan walks the whole image, so scans times pixels may be at most this many max_pixels:
+  // decoding time stays bounded. Encoders write about 10 scans.
+  static constexpr int kMaxScanWork = 20;
 };
 
 // Throws kImageLimit when width, height (pixels) or their product is beyond the limits.

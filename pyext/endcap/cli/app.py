@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -44,4 +46,7 @@ def _options(
 
 def main() -> None:
     """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of files may not fit the terminal's coding
+            stream.reconfigure(errors="backslashreplace")
     app()

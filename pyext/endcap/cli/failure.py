@@ -68,4 +68,11 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
 
 def say(sentence: str) -> None:
     """Prints to standard error, where results of a command never go."""
-    print(sentence, file=sys.stderr, flush=True)
+    print(printable(sentence), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """Returns the text with control characters escaped: a file's name may hold any."""
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )

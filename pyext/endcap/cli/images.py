@@ -26,6 +26,8 @@ def expand_images(arguments: Iterable[str]) -> list[Path]:
 
 
 def _expand(argument: str) -> list[Path]:
+    if not argument:
+        raise InvalidArgumentError("an image's name is empty: give a file, a folder or a pattern")
     path = Path(argument)
     if path.is_dir():
         found = sorted(

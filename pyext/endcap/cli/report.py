@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from endcap.cli.failure import printable
 from endcap.client import Detection, ImageResult
 
 _INDENT = 2
@@ -16,7 +17,7 @@ _INDENT = 2
 
 def as_json(results: Sequence[ImageResult]) -> str:
     """Returns a JSON list with one object per image, each on its line; see ImageResult.to_json."""
-    rows = (json.dumps(result.to_json(), ensure_ascii=False) for result in results)
+    rows = (json.dumps(result.to_json(), allow_nan=False) for result in results)
     return "[\n" + ",\n".join(rows) + "\n]"
 
 
@@ -56,7 +57,7 @@ def describe_failures(results: Sequence[ImageResult]) -> str:
 
 
 def _heading(result: ImageResult, latency: bool) -> Text:
-    heading = Text(result.image, style="bold", overflow="fold")
+    heading = Text(printable(result.image), style="bold", overflow="fold")
     if latency and result.latency_ms is not None:
         heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
     return heading

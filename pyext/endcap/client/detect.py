@@ -17,6 +17,8 @@ from endcap.client.errors import RequestError
 from endcap.client.results import ImageResult, read_rows
 from endcap.errors import InvalidArgumentError
 
+_LONGEST_TIMEOUT_S = 86400.0  # a day
+
 Image = bytes | bytearray | memoryview | str | os.PathLike[str]
 
 
@@ -47,8 +49,10 @@ class DetectionClient:
     ) -> None:
         if concurrency < 1:
             raise InvalidArgumentError(f"concurrency {concurrency} is below 1")
-        if timeout_s <= 0:
-            raise InvalidArgumentError(f"timeout_s {timeout_s:g} is not above 0 seconds")
+        if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
+            raise InvalidArgumentError(
+                f"timeout is {timeout_s:g} s: give more than 0 and at most {_LONGEST_TIMEOUT_S:g}"
+            )
         self.address = parse_address(url, protocol)
         self.model = model
         self._timeout_s = timeout_s

@@ -145,7 +145,8 @@ class TritonServer:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self.settings.ready_timeout_s
-        while not is_ready(self.http_url):
+        # The log tells our server's answer from that of another one on the same port.
+        while not (self._listens() and is_ready(self.http_url)):
             self.check_alive()
             if time.monotonic() > deadline:
                 raise ServerError(
@@ -156,6 +157,9 @@ class TritonServer:
         self.check_alive()
         if self._log is not None:
             self._log.echo_from_now_on()
+
+    def _listens(self) -> bool:
+        return any("Started HTTPService" in line for line in self.log_lines())
 
     def _reasons(self) -> str:
         if self._log is not None and self._process and self._process.exit_code() is not None:

@@ -92,6 +92,8 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
         elif message.startswith("Poll failed"):
             polls.append(_one_line(f"{message} {parse_error}"))
             parse_error = ""
+        elif message.startswith("failed to start"):
+            closing.append(_one_line(message))
         elif message.startswith("Invalid argument: ensemble"):
             ensembles.append(_one_line(message))
     return loads + polls or ensembles or closing or signals

@@ -1,0 +1,77 @@
+"""What the package's shared objects show to others and need from them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import endcap
+
+NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04
+# An editable install has two package folders: the sources, and what was built.
+FOLDERS = [Path(folder) for folder in endcap.__path__]
+LIBRARIES = [
+    path for folder in FOLDERS for path in (*folder.glob("backends/*/*.so"), *folder.glob("*.so"))
+]
+BACKENDS = [path for path in LIBRARIES if path.name.startswith("libtriton_")]
+MODULES = [path for path in LIBRARIES if path.name.startswith("_core")]
+
+
+def output_of(*command: str | Path) -> str:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def dynamic_entries(path: Path, kind: str) -> list[str]:
+    """The values of one kind of entry in the dynamic section: NEEDED, RUNPATH and so on."""
+    return re.findall(rf"\({kind}\).*\[(.*)\]", output_of("readelf", "--dynamic", "--wide", path))
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
+
+
+def test_all_of_them_are_looked_at() -> None:
+    names = {path.name for path in LIBRARIES}
+    assert {
+        "libtriton_endcap_preprocess.so",
+        "libtriton_endcap_postprocess.so",
+        "libendcap_jpeg.so",
+    } <= names
+    assert len(MODULES) == 1
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=name_of)
+def test_backends_export_their_entry_points_only(path: Path) -> None:
+    lines = output_of("nm", "--dynamic", "--defined-only", path).splitlines()
+    names = [line.split()[-1] for line in lines]
+    assert "TRITONBACKEND_ModelInstanceExecute" in names
+    assert [name for name in names if not name.startswith("TRITONBACKEND_")] == []
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
+def test_needed_are_the_system_s_libraries_and_neighbours_of_our_own(path: Path) -> None:
+    needed = dynamic_entries(path, "NEEDED")
+    assert any(name.startswith("libc.so.") for name in needed)
+    for name in needed:
+        if name.startswith("libendcap_"):
+            assert (path.parent / name).is_file(), name
+        else:
+            # No libtritonserver, no libstdc++ and nobody else's libjpeg.
+            assert re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*)\.so\.\d$", name), name
+
+
+@pytest.mark.parametrize("path", [*BACKENDS, *MODULES], ids=name_of)
+def test_libraries_are_looked_for_beside_the_file(path: Path) -> None:
+    assert dynamic_entries(path, "RUNPATH") == ["$ORIGIN"]
+    assert dynamic_entries(path, "RPATH") == []
+
+
+@pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
+def test_the_oldest_supported_glibc_is_new_enough(path: Path) -> None:
+    versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", output_of("readelf", "--version-info", path))
+    assert versions
+    assert max((int(major), int(minor)) for major, minor in versions) <= NEWEST_GLIBC
