@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import IO
 
 from endcap.server.errors import ServerError
+from endcap.server.leftovers import SCRATCH_PREFIX, claim, sweep
 from endcap.server.log import LogPump, failure_reasons
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
@@ -121,7 +122,9 @@ class TritonServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _launch(self) -> None:
-        scratch = self._resources.enter_context(tempfile.TemporaryDirectory(prefix="endcap-"))
+        sweep(Path(tempfile.gettempdir()))
+        scratch = self._resources.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX))
+        self._resources.enter_context(claim(Path(scratch)))
         plan = plan_launch(self.repository, self.settings, Path(scratch))
         self.ports = plan.ports
         copy = self._open_log_file()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from endcap.server import gpu, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
+from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.repository import ModelFolder, read_repository
@@ -41,12 +42,12 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     compose_backend_directory(backends, installation)
     environment = _environment(installation, scratch)
     _check_python_models(models, installation, environment)
-    shared_memory_prefix = f"{scratch.name}-"
+    region_prefix = shared_memory_prefix(scratch)
     command = [
         str(installation.executable),
         f"--model-repository={repository}",
         f"--backend-directory={backends}",
-        f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}",
+        f"--backend-config=python,shm-region-prefix-name={region_prefix}",
         *_optional_folders(installation),
         *_listen_options(settings.host, ports),
         *_memory_options(models, settings),
@@ -58,7 +59,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         command=command,
         environment=environment,
         ports=ports,
-        shared_memory_prefix=shared_memory_prefix,
+        shared_memory_prefix=region_prefix,
     )
 
 
