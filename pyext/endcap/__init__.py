@@ -1,5 +1,13 @@
 """Pre- and postprocessing for vision models: raw JPEG bytes in, detections out."""
 
+try:
+    from endcap import _core as _core
+except ImportError as error:
+    raise ImportError(
+        f"the compiled core of endcap cannot be loaded: {error}; reinstall it with "
+        "`pip install --force-reinstall --no-deps endcap`"
+    ) from error
+
 from endcap._text import Parameter
 from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import colorsys
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+from endcap._label_places import Corner, place_labels
 from endcap.client.results import Detection
 
 Color = tuple[int, int, int]
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 _DARK: Color = (0, 0, 0)
 _LIGHT: Color = (255, 255, 255)
+# A shorter picture is enlarged until letters of the least size fit in it beside the objects.
+_READABLE_SIDE = 240
+_LONGEST_ENLARGED_SIDE = 4096
+_LEAST_FONT_SIZE = 11.0
+_TALLEST = "Åg"  # makes all labels of a picture equally high
+# Letters shrink to these shares of their size while a crowd leaves labels without room.
+_FONT_SHARES = (1.0, 0.75, 0.55)
+
+
+@dataclass(frozen=True)
+class _Item:
+    box: tuple[int, int, int, int]  # x1, y1, x2, y2, pixels of the drawn picture
+    caption: str
+    color: Color
 
 
 def class_color(class_id: int) -> Color:
@@ -25,7 +43,11 @@ def class_color(class_id: int) -> Color:
 
 
 def draw_detections(
-    image: Image.Image, detections: Sequence[Detection], labels: Sequence[str] | None = None
+    image: Image.Image,
+    detections: Sequence[Detection],
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
 ) -> Image.Image:
     """Returns a new RGB picture with a box and a label for each detection.
 
@@ -33,20 +55,56 @@ def draw_detections(
         upright picture.
     detections: boxes xyxy in those pixels; parts outside the picture are cut off.
     labels: class names by id, for detections that carry none.
+    within: width and height in pixels that the picture is scaled to fit. Without it the picture
+        keeps its size; one whose short side is below 240 pixels, too small for letters, is enlarged
+        by a whole factor where something is to be drawn.
 
-    Lines and letters grow with the picture. The best detection is drawn last, on top.
+    Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
+    drawn last, on top; its label chooses its place first. A label that would hide others is left
+    out: its box still shows the class by its colour.
     """
     picture = ImageOps.exif_transpose(image).convert("RGB")
-    short_side = min(picture.size)
-    line_width = max(2, round(short_side / 240))
-    font = ImageFont.load_default(max(11.0, short_side / 32))
+    scale = _scale(picture.size, bool(detections), within)
+    if scale != 1:
+        width, height = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
+    items = [
+        _Item(
+            _corners(detection, picture.size, scale),
+            _caption(detection, labels),
+            class_color(detection.class_id),
+        )
+        for detection in best_first
+    ]
+    line_width = max(2, round(min(picture.size) / 240))
     canvas = ImageDraw.Draw(picture)
-    by_score = sorted(detections, key=lambda detection: detection.score)
-    corners = [_draw_box(canvas, detection, line_width) for detection in by_score]
-    for detection, corner in zip(by_score, corners, strict=True):  # no line crosses a label
-        caption = _caption(detection, labels)
-        _draw_label(canvas, corner, caption, class_color(detection.class_id), line_width, font)
+    for item in reversed(items):
+        canvas.rectangle(item.box, outline=item.color, width=line_width)
+    font, places = _fit_labels(canvas, items, line_width, picture.size)
+    for item, place in reversed(list(zip(items, places, strict=True))):  # no line crosses a label
+        if place is not None:
+            _draw_label(canvas, place, item, line_width, font)
     return picture
+
+
+def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -> float:
+    if within is not None:
+        return min(within[0] / size[0], within[1] / size[1])
+    if not draws:
+        return 1
+    whole = math.ceil(_READABLE_SIDE / min(size))
+    return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
+
+
+def _corners(
+    detection: Detection, size: tuple[int, int], scale: float
+) -> tuple[int, int, int, int]:
+    x1, y1, x2, y2 = (side * scale for side in detection.box)
+    width, height = size
+    left, right = sorted((_clamp(x1, width - 1), _clamp(x2, width - 1)))
+    top, bottom = sorted((_clamp(y1, height - 1), _clamp(y2, height - 1)))
+    return left, top, right, bottom
 
 
 def _caption(detection: Detection, labels: Sequence[str] | None) -> str:
@@ -56,43 +114,40 @@ def _caption(detection: Detection, labels: Sequence[str] | None) -> str:
     return f"{name if name is not None else f'class {detection.class_id}'} {detection.score:.2f}"
 
 
-def _draw_box(
-    canvas: ImageDraw.ImageDraw, detection: Detection, line_width: int
+def _fit_labels(
+    canvas: ImageDraw.ImageDraw, items: Sequence[_Item], margin: int, size: tuple[int, int]
+) -> tuple[Font, list[Corner | None]]:
+    """Returns the largest letters with which every label has room, and the labels' places."""
+    boxes = [item.box for item in items]
+    for share in _FONT_SHARES:
+        font = ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(size) / 32))
+        sizes = [_label_size(canvas, item.caption, margin, font) for item in items]
+        places = place_labels(boxes, sizes, size)
+        if None not in places:
+            break
+    return font, places
+
+
+def _label_size(
+    canvas: ImageDraw.ImageDraw, caption: str, margin: int, font: Font
 ) -> tuple[int, int]:
-    """Draws the outline; returns its upper left corner."""
-    width, height = canvas.im.size
-    x1, y1, x2, y2 = detection.box
-    left, right = sorted((_clamp(x1, width - 1), _clamp(x2, width - 1)))
-    top, bottom = sorted((_clamp(y1, height - 1), _clamp(y2, height - 1)))
-    color = class_color(detection.class_id)
-    canvas.rectangle((left, top, right, bottom), outline=color, width=line_width)
-    return left, top
+    left, _, right, _ = canvas.textbbox((0, 0), caption, font=font)
+    _, top, _, bottom = canvas.textbbox((0, 0), _TALLEST, font=font)
+    return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
 
 
 def _draw_label(
-    canvas: ImageDraw.ImageDraw,
-    corner: tuple[int, int],
-    caption: str,
-    color: Color,
-    margin: int,
-    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
+    canvas: ImageDraw.ImageDraw, corner: Corner, item: _Item, margin: int, font: Font
 ) -> None:
-    """Draws the caption above the corner where there is room, else below; never cut off."""
-    left, top = corner
-    width, height = canvas.im.size
-    text_left, text_top, text_right, text_bottom = canvas.textbbox((0, 0), caption, font=font)
-    label_width = text_right - text_left + 2 * margin
-    label_height = text_bottom - text_top + 2 * margin
-    label_x = max(0, min(left, width - label_width))
-    label_y = top - label_height if top >= label_height else min(top, height - label_height)
-    label_y = max(0, label_y)
-    canvas.rectangle(
-        (label_x, label_y, label_x + label_width - 1, label_y + label_height - 1), fill=color
-    )
+    x, y = corner
+    width, height = _label_size(canvas, item.caption, margin, font)
+    canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=item.color)
+    left, _, _, _ = canvas.textbbox((0, 0), item.caption, font=font)
+    _, top, _, _ = canvas.textbbox((0, 0), _TALLEST, font=font)
     canvas.text(
-        (label_x + margin - text_left, label_y + margin - text_top),
-        caption,
-        fill=_contrasting(color),
+        (x + margin - left, y + margin - top),
+        item.caption,
+        fill=_contrasting(item.color),
         font=font,
     )
 

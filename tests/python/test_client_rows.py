@@ -94,6 +94,19 @@ def test_outputs_that_do_not_fit_together_are_refused(name: str, value: NDArray[
     assert caught.value.status_name == "internal"
 
 
+@pytest.mark.parametrize("name", ["detection_boxes", "detection_scores"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_rows_that_count_are_finite(name: str, value: float) -> None:
+    tensors = answer(kept=2)
+    tensors[name][0, 1] = value  # type: ignore[index]
+    with pytest.raises(RequestError, match="no finite number") as caught:
+        read_rows(tensors, None)
+    assert caught.value.status_name == "internal"
+    unused = answer(kept=2)
+    unused[name][0, 2] = value  # type: ignore[index]
+    assert len(read_rows(unused, None)) == 2
+
+
 @pytest.mark.parametrize("value", [None, np.zeros((0,), np.float32)])
 def test_a_missing_or_empty_output_is_named(value: NDArray[Any] | None) -> None:
     with pytest.raises(RequestError, match="has no detection_scores"):

@@ -88,11 +88,11 @@ def test_exif_orientation_is_applied_before_boxes_are_drawn() -> None:
 
 def test_the_given_image_is_not_changed_and_any_mode_is_taken() -> None:
     for mode in ("L", "CMYK", "P", "RGBA"):
-        image = canvas(100, 80).convert(mode)
+        image = canvas(400, 320).convert(mode)
         before = image.tobytes()
-        picture = draw_detections(image, [one((20.0, 30.0, 80.0, 70.0))])
+        picture = draw_detections(image, [one((80.0, 120.0, 320.0, 280.0))])
         assert picture.mode == "RGB"
-        assert colored(picture, 0)[50, 20]
+        assert colored(picture, 0)[200, 80]
         assert image.tobytes() == before
 
 
@@ -128,3 +128,44 @@ def test_the_best_detection_lies_on_top() -> None:
     picture = draw_detections(canvas(320, 240), [strong, weak])
     assert colored(picture, 0)[100, 50]
     assert not colored(picture, 1)[100].any()
+
+
+def test_a_tiny_picture_is_enlarged_until_labels_can_be_read() -> None:
+    picture = draw_detections(canvas(60, 45), [one((10.0, 20.0, 50.0, 40.0))])
+    assert picture.size == (6 * 60, 6 * 45)
+    mask = colored(picture, 0)
+    assert mask[180, [60, 300]].all(), "the sides lie on the enlarged box"
+    assert letter_pixels(picture) == letter_pixels(
+        draw_detections(canvas(360, 270), [one((60.0, 120.0, 300.0, 240.0))])
+    )
+
+
+def test_enlarging_has_an_end() -> None:
+    found = [one((1.0, 1.0, 9.0, 9.0))]
+    assert draw_detections(canvas(4, 4000), found).size == (4, 4000)
+    assert draw_detections(canvas(20, 1000), found).size == (80, 4000)
+    assert draw_detections(canvas(240, 240), found).size == (240, 240)
+
+
+@pytest.mark.parametrize("size", [(4000, 3000), (60, 45), (30, 600)])
+def test_a_picture_is_scaled_to_fit(size: tuple[int, int]) -> None:
+    width, height = size
+    box = (0.25 * width, 0.5 * height, 0.75 * width, 0.75 * height)
+    picture = draw_detections(canvas(*size), [one(box)], within=(400, 300))
+    assert picture.width <= 400
+    assert picture.height <= 300
+    assert picture.width == 400 or picture.height == 300
+    row = np.flatnonzero(colored(picture, 0)[round(0.65 * picture.height)])
+    assert row[0] == pytest.approx(0.25 * picture.width, abs=1)
+    assert row[-1] == pytest.approx(0.75 * picture.width, abs=1)
+
+
+def test_letters_shrink_in_a_crowd_and_no_label_hides_another() -> None:
+    crowd = [
+        one((x, y, x + 60.0, y + 40.0), class_id=0)
+        for x, y in itertools.product(range(0, 1200, 90), range(30, 900, 60))
+    ]
+    alone = draw_detections(canvas(1280, 960), crowd[:1])
+    together = draw_detections(canvas(1280, 960), crowd)
+    assert letter_pixels(together) / len(crowd) > 20
+    assert letter_pixels(together) / len(crowd) < 0.7 * letter_pixels(alone)

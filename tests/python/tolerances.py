@@ -34,6 +34,10 @@ ROUND_TRIP_PIXELS = 2e-3
 # (better) low-pass than bilinear resizing without antialias, so only the picture is the same.
 FAST_DECODE_MEAN_STEPS = 12.0
 
+# 8-bit steps read back from normalised float32 values: what the division by std and its undoing
+# lose, far below the half step that a wrong pixel would show.
+NORMALISED_STEPS = 0.01
+
 # Growth of the resident set when a header that claims gigabytes is refused, in MiB: allocator and
 # exception overhead, far below the 12 GB (64250 x 64250) and 232 MB (9000 x 9000) claimed.
 REFUSED_HEADER_MIB = 8
@@ -43,6 +47,10 @@ REFUSED_HEADER_MIB = 8
 # for which onnxruntime picks other kernels, whose float32 sums round in another order.
 SERVED_SCORE = 1e-4
 SERVED_BOX_PIXELS = 0.05
+
+# What serving may change in mAP: the same roundings, which move a detection across an IoU step or
+# past another score now and then.
+SERVED_MAP_DIFFERENCE = 0.002
 
 # How many objects of the eight sample pictures the sample detector finds (IoU above 0.5, right
 # class), and how many of its detections are such. On unseen scenes its card gives 0.87 and 0.88 at

@@ -9,21 +9,22 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, infer, serve
+from endcap.cli import demo, doctor, evaluate, infer, serve
 
 app = typer.Typer(
     name="endcap",
     help="Both ends of a vision model on Triton: raw JPEG bytes in, detections out.",
     epilog="`endcap demo` shows all of it at work; `endcap COMMAND --help` has examples.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
+app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,20 @@ import typer
 from rich.console import Console
 
 import endcap
-from endcap.cli.failure import SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
-from endcap.cli.images import expand_images, make_folder, write_pictures
-from endcap.cli.report import as_table, count, describe_failures
+from endcap.cli.demo_sheet import write_sheets
+from endcap.cli.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    one_sentence,
+    say,
+    stopped_by_signals,
+)
+from endcap.cli.images import expand_images
+from endcap.cli.latency import Latency, as_tables, measure
+from endcap.cli.pictures import PictureFolder, make_folder
+from endcap.cli.progress import progress_bar
+from endcap.cli.report import as_table, count, describe_failures, summary
+from endcap.cli.whole_file import whole_text_file
 from endcap.client import DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
@@ -24,49 +37,71 @@ EXAMPLES = """
 - `endcap demo`
 
 - `endcap demo --images photos --output pictures`
+
+- `endcap demo --web`
+
+- `endcap demo --url 127.0.0.1:8001 --repeat 50`
+
+**Exit code**: 0 when all went well, 1 when an image failed or nothing was found, 2 when it could
+not run, 130 when it was interrupted.
 """
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.
 SAMPLES = Path("detect") / "samples"
-_INTERRUPTED = 130
 
 
 def demo(
     output: Annotated[
-        Path, typer.Option(help="Folder for the pictures and the server's log.")
+        Path, typer.Option(help="Folder for the pictures, the times and the server's log.")
     ] = Path("demo-output"),
     images: Annotated[
         Path | None,
         typer.Option(help="Folder of JPEG files. Else the shipped ones.", show_default=False),
     ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=0, help="How often each image is sent for the times; 0 for none.")
+    ] = 5,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a server that runs already. Else one is started.",
+            show_default=False,
+        ),
+    ] = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve a page to try pictures and the camera on, instead.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of that page; 0 picks a free one.")
+    ] = 8080,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
 ) -> None:
     """Start a Triton server, send it JPEGs, and draw what it finds.
 
-    Uses free ports of this machine, one request at a time over gRPC, and stops the server at the
-    end. The times are those that a client sees.
+    Writes the annotated pictures, contact_sheet.jpg with all of them, and latency.json. The server
+    is on free ports of this machine and stops at the end. Requests go over gRPC, one at a time; the
+    times are those that a client sees, and the server's own statistics say where they went.
+
+    With --web it serves a page on this machine until Ctrl-C, and writes the server's log only.
     """
     console = Console(highlight=False)
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=_INTERRUPTED):
-        repository = find_repository()
-        paths = expand_images([str(images or repository / SAMPLES)])
+    with (
+        one_sentence(verbose=verbose),
+        stopped_by_signals(exit_code=0 if web else INTERRUPTED),
+    ):
+        paths = expand_images([str(images or find_repository() / SAMPLES)])
         make_folder(output)
-        settings = ServerSettings(
-            ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / "server.log"
-        )
-        console.print(f"Starting a Triton server on {repository} ...")
-        with (
-            TritonServer(repository, settings) as server,
-            DetectionClient(server.grpc_url, concurrency=1) as client,
-        ):
-            console.print(f"Ready at {server.grpc_url}; sending {count(len(paths), 'JPEG')}.\n")
-            results = client.detect(paths)
-        console.print(as_table(_short_names(results), latency=True))
-        written = write_pictures(results, output, client.labels)
-    console.print(f"\n{_summary(results)}\n{count(len(written), 'picture')} in {output}/.")
-    problem = _problem(results)
+        with contextlib.ExitStack() as resources:
+            server_url = url or resources.enter_context(_started_server(output, console))
+            if web:
+                _serve_page(server_url, port, paths, console)
+            with DetectionClient(server_url, concurrency=1) as client:
+                results, latency = _ask(client, paths, repeat, console)
+        _write(results, latency, client.labels, output, console)
+    problem = _problem(results, latency)
     if problem is not None:
-        say(f"endcap: {problem}; the server's log is {output / 'server.log'}")
+        log = "" if url else f"; the server's log is {output / 'server.log'}"
+        say(f"endcap: {problem}{log}")
         raise typer.Exit(SOME_IMAGE_FAILED)
 
 
@@ -83,34 +118,79 @@ def find_repository() -> Path:
     )
 
 
-def _short_names(results: Sequence[ImageResult]) -> list[ImageResult]:
-    return [
-        ImageResult(
-            Path(result.image).name,
-            result.status,
-            result.detections,
-            error=result.error,
-            latency_ms=result.latency_ms,
-        )
-        for result in results
-    ]
+@contextlib.contextmanager
+def _started_server(output: Path, console: Console) -> Iterator[str]:
+    repository = find_repository()
+    settings = ServerSettings(
+        ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / "server.log"
+    )
+    console.print(f"Starting a Triton server on {repository} ...", markup=False)
+    with TritonServer(repository, settings) as server:
+        yield server.grpc_url
 
 
-def _summary(results: Sequence[ImageResult]) -> str:
-    times = [result.latency_ms for result in results if result.ok and result.latency_ms is not None]
-    found = sum(len(result.detections) for result in results)
-    if not times:
-        return "No image was answered."
-    return (
-        f"{found} detections in {len(times)} images; "
-        f"median {statistics.median(times):.1f} ms per image, from {min(times):.1f} to "
-        f"{max(times):.1f} ms."
+def _serve_page(server_url: str, port: int, samples: Sequence[Path], console: Console) -> None:
+    """Returns never: a signal ends it."""
+    from endcap import web  # needs aiohttp, which nothing else here does
+
+    def announce(url: str) -> None:
+        console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")
+
+    web.run(server_url, port=port, samples=samples, ready=announce)
+
+
+def _ask(
+    client: DetectionClient, paths: Sequence[Path], repeat: int, console: Console
+) -> tuple[list[ImageResult], Latency | None]:
+    """Sends each image once, prints what is found, and then times those that went well."""
+    console.print(
+        f"Ready at {client.address}; sending {count(len(paths), 'JPEG')}.\n", markup=False
+    )
+    with progress_bar("images", len(paths)) as advance:
+        results = client.detect(paths, on_result=lambda _: advance())
+    console.print(as_table([_short_name(each) for each in results], latency=True))
+    console.print(f"\n{summary(results)}", markup=False)
+    good = [path for path, result in zip(paths, results, strict=True) if result.ok]
+    return results, measure(client, good, repeat) if good and repeat else None
+
+
+def _write(
+    results: Sequence[ImageResult],
+    latency: Latency | None,
+    labels: Sequence[str] | None,
+    output: Path,
+    console: Console,
+) -> None:
+    if latency is not None:
+        console.print()
+        console.print(as_tables(latency))
+        with whole_text_file(output / "latency.json") as file:
+            file.write(json.dumps(latency.to_json(), indent=2) + "\n")
+    pictures = PictureFolder(output, [Path(result.image) for result in results])
+    with progress_bar("pictures", len(results)) as advance:
+        for result in results:
+            pictures.add(result, labels)
+            advance()
+    for failure in pictures.failures:
+        say(f"endcap: {failure}")
+    sheets = write_sheets(results, latency, labels, output)
+    named = sheets[0].name if len(sheets) == 1 else f"{sheets[0].name} to {sheets[-1].name}"
+    console.print(
+        f"{count(len(pictures.written), 'picture')}, {named}"
+        f"{', latency.json' if latency else ''} in {output}/.",
+        markup=False,
     )
 
 
-def _problem(results: Sequence[ImageResult]) -> str | None:
+def _short_name(result: ImageResult) -> ImageResult:
+    return dataclasses.replace(result, image=Path(result.image).name)
+
+
+def _problem(results: Sequence[ImageResult], latency: Latency | None) -> str | None:
     if not all(result.ok for result in results):
         return describe_failures(results)
+    if latency is not None and latency.failures:
+        return f"when they were sent again, {describe_failures(latency.failures)}"
     if not any(result.detections for result in results):
-        return f"nothing was found in any of {len(results)} images"
+        return f"nothing was found in any of {count(len(results), 'image')}"
     return None

@@ -15,24 +15,39 @@ from endcap.errors import EndcapError
 
 SOME_IMAGE_FAILED = 1
 CANNOT_RUN = 2
+INTERNAL_ERROR = 3
+INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
 
 
-class _StopRequested(BaseException):
+class StopRequested(BaseException):
     """A signal asked this program to end; no handler of ordinary errors may swallow it."""
 
 
 @contextlib.contextmanager
 def one_sentence(*, verbose: bool) -> Iterator[None]:
-    """Turns expected errors into a sentence and exit code 2; with `verbose` a traceback too."""
+    """Turns errors into a sentence and an exit code; with `verbose` a traceback too.
+
+    Expected ones, EndcapError and OSError, end with exit code 2. Any other is a defect of endcap:
+    exit code 3.
+    """
     try:
         yield
-    except BrokenPipeError:
-        raise  # whoever read our output has seen enough: nothing to report
+    except (typer.Exit, typer.Abort, typer.BadParameter, BrokenPipeError):
+        raise  # typer ends the program as they say; a broken pipe's reader has seen enough
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
         say(f"endcap: {_sentence(error)}")
         raise typer.Exit(CANNOT_RUN) from error
+    except Exception as error:
+        advice = "report it"
+        if verbose:
+            traceback.print_exc()
+        else:
+            advice = "run it again with --verbose and report what that shows"
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+        say(f"endcap: internal error ({reason}): this is a defect of endcap; {advice}")
+        raise typer.Exit(INTERNAL_ERROR) from error
 
 
 def _sentence(error: Exception) -> str:
@@ -54,12 +69,12 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
     def request_stop(number: int, frame: FrameType | None) -> None:
         for each in signals:
             signal.signal(each, signal.SIG_IGN)
-        raise _StopRequested
+        raise StopRequested
 
     previous = {number: signal.signal(number, request_stop) for number in signals}
     try:
         yield
-    except _StopRequested:
+    except StopRequested:
         raise typer.Exit(exit_code) from None
     finally:
         for number, handler in previous.items():

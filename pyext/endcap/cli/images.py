@@ -1,50 +1,106 @@
-"""Which files the user means, and where pictures of them go."""
+"""Which files the user means."""
 
 from __future__ import annotations
 
+import contextlib
 import glob
-from collections.abc import Iterable
+import os
+import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
-from PIL import Image
+from PIL import ExifTags, Image
 
-from endcap.client import ImageResult
-from endcap.draw import draw_detections
 from endcap.errors import InvalidArgumentError
 
 JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
-_PICTURE_QUALITY = 90
+# Pillow's ways to say that it cannot read a file as a picture.
+NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+_TURNED_SIDEWAYS = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
 
 
-def expand_images(arguments: Iterable[str]) -> list[Path]:
+def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
     """Returns the files that files, folders and glob patterns name, in that order.
 
-    Of a folder, its JPEG files by name, not those of folders in it. Raises InvalidArgumentError for
-    an argument that names no file.
+    Of a folder, its JPEG files by name; with `recursive` those of folders in it, too. Links to
+    folders in it are not followed. Raises InvalidArgumentError for an argument that names no file,
+    and OSError for a folder that cannot be read.
     """
-    return [path for argument in arguments for path in _expand(argument)]
+    return [path for argument in arguments for path in _expand(argument, recursive)]
 
 
-def _expand(argument: str) -> list[Path]:
+def _expand(argument: str, recursive: bool) -> list[Path]:
     if not argument:
         raise InvalidArgumentError("an image's name is empty: give a file, a folder or a pattern")
     path = Path(argument)
     if path.is_dir():
-        found = sorted(
-            p for p in path.iterdir() if p.suffix.lower() in JPEG_SUFFIXES and p.is_file()
-        )
-        if not found:
-            raise InvalidArgumentError(
-                f"folder {argument} holds no JPEG file (it has none that ends in "
-                f"{', '.join(JPEG_SUFFIXES)})"
-            )
-        return found
+        return _jpegs_in(path, recursive)
     if path.exists():
         return [path]
     found = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
     if not found:
         raise InvalidArgumentError(f"image {argument} is not there, and as a pattern fits no file")
     return found
+
+
+def _jpegs_in(folder: Path, recursive: bool) -> list[Path]:
+    found: list[Path] = []
+    below = False
+    for parent, folders, names in os.walk(folder, onerror=_raise):
+        found += (Path(parent, name) for name in names if name.lower().endswith(JPEG_SUFFIXES))
+        if not recursive:
+            below = bool(folders)
+            break
+    found = sorted(path for path in found if path.is_file())
+    if not found:
+        advice = "; --recursive looks into the folders in it, too" if below else ""
+        raise InvalidArgumentError(
+            f"folder {folder} holds no JPEG file (it has none that ends in "
+            f"{', '.join(JPEG_SUFFIXES)}){advice}"
+        )
+    return found
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+@contextlib.contextmanager
+def open_picture(path: Path) -> Iterator[Image.Image]:
+    """Opens a file with Pillow, without its warning of sizes that the server took.
+
+    Raises one of NOT_A_PICTURE, for pictures of more than 179 million pixels, too.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        image = Image.open(path)
+    with image:
+        yield image
+
+
+def upright_size(path: Path) -> tuple[int, int] | None:
+    """Returns width and height in pixels after EXIF orientation, None where no header tells them.
+
+    Reads the header only, whatever size it tells.
+    """
+    try:
+        with _any_size(), Image.open(path) as image:
+            width, height = image.size
+            orientation = image.getexif().get(ExifTags.Base.Orientation)
+    except NOT_A_PICTURE:
+        return None
+    return (height, width) if orientation in _TURNED_SIDEWAYS else (width, height)
+
+
+@contextlib.contextmanager
+def _any_size() -> Iterator[None]:
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
 
 
 def read_labels(path: Path) -> list[str]:
@@ -54,40 +110,3 @@ def read_labels(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InvalidArgumentError(f"labels file {path} cannot be read: {reason}") from error
-
-
-def make_folder(folder: Path) -> None:
-    """Makes a folder for results, before any work is done. Raises InvalidArgumentError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidArgumentError(f"folder {folder} cannot be made: {error.strerror}") from error
-
-
-def write_pictures(
-    results: Iterable[ImageResult], folder: Path, labels: list[str] | None
-) -> list[Path]:
-    """Writes a picture with boxes for each image that went well; returns where.
-
-    The names are <stem>_detections.jpg, with a number where two images have the same stem.
-    Raises OSError where a file cannot be read as a picture or written.
-    """
-    written: list[Path] = []
-    for result in results:
-        if result.ok:
-            target = _unused_name(folder, Path(result.image).stem, written)
-            with Image.open(result.image) as image:
-                draw_detections(image, result.detections, labels).save(
-                    target, quality=_PICTURE_QUALITY
-                )
-            written.append(target)
-    return written
-
-
-def _unused_name(folder: Path, stem: str, written: list[Path]) -> Path:
-    target = folder / f"{stem}_detections.jpg"
-    number = 2
-    while target in written:
-        target = folder / f"{stem}_{number}_detections.jpg"
-        number += 1
-    return target

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from endcap.cli.failure import SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
-from endcap.cli.images import expand_images, make_folder, read_labels, write_pictures
-from endcap.cli.report import as_json, as_table, count, describe_failures
+from endcap.cli.export import as_coco, as_csv, as_json
+from endcap.cli.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    StopRequested,
+    one_sentence,
+    say,
+    stopped_by_signals,
+)
+from endcap.cli.images import expand_images, read_labels
+from endcap.cli.pictures import PictureFolder
+from endcap.cli.progress import progress_bar
+from endcap.cli.report import as_table, count, describe_failures, summary
+from endcap.cli.whole_file import whole_text_file
 from endcap.client import DetectionClient, ImageResult
 
 EXAMPLES = """
@@ -25,11 +37,14 @@ EXAMPLES = """
 
 - `endcap infer photo.jpg --url http://127.0.0.1:8000 --json`
 
-**Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked.
+- `endcap infer archive/ --recursive --csv --output detections.csv`
+
+**Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
+it was interrupted; what was answered until then is reported.
 """
 
-_PROGRESS_FROM_IMAGES = 8
-_INTERRUPTED = 130
+_SERVER = "Server"
+_OUTPUT = "Output"
 
 
 class ProtocolName(str, Enum):
@@ -39,44 +54,108 @@ class ProtocolName(str, Enum):
     http = "http"
 
 
+class Form(str, Enum):
+    """What the report looks like."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    coco = "coco"
+
+
 def infer(
     images: Annotated[
         list[str], typer.Argument(help="Files, folders and glob patterns.", metavar="IMAGE...")
     ],
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Look into the folders of a folder, too.")
+    ] = False,
     url: Annotated[
         str,
-        typer.Option(help="HOST:PORT; the port may be left out, grpc:// or http:// put before."),
+        typer.Option(
+            help="HOST:PORT; the port may be left out, grpc:// or http:// put before.",
+            rich_help_panel=_SERVER,
+        ),
     ] = "127.0.0.1",
     protocol: Annotated[
         ProtocolName | None,
-        typer.Option(help="Else the URL's, else grpc.", show_default=False),
+        typer.Option(
+            help="Else the URL's, else grpc.", show_default=False, rich_help_panel=_SERVER
+        ),
     ] = None,
-    model: Annotated[str, typer.Option(help="Name of the ensemble.")] = "detect",
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+    model: Annotated[
+        str, typer.Option(help="Name of the ensemble.", rich_help_panel=_SERVER)
+    ] = "detect",
+    timeout: Annotated[
+        float, typer.Option(help="Seconds for each request.", rich_help_panel=_SERVER)
+    ] = 30.0,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=_SERVER)
+    ] = 4,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=_OUTPUT)
+    ] = False,
+    csv_output: Annotated[
+        bool,
+        typer.Option("--csv", help="Print CSV, a row for each detection.", rich_help_panel=_OUTPUT),
+    ] = False,
+    coco_output: Annotated[
+        bool,
+        typer.Option(
+            "--coco", help="Print a data set in COCO's JSON format.", rich_help_panel=_OUTPUT
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File for the report, instead of printing it.",
+            show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
     draw: Annotated[
         Path | None,
-        typer.Option(help="Folder for pictures with the boxes drawn.", show_default=False),
+        typer.Option(
+            help="Folder for pictures with the boxes drawn.",
+            show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Class names, one per line. Else the server's.", show_default=False),
+        typer.Option(
+            help="Class names, one per line. Else the server's.",
+            show_default=False,
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds for each request.")] = 30.0,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight at once.")] = 4,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
 ) -> None:
     """Detect objects in images with a running server.
 
-    The files are sent as they are. With --json it prints a list with one object per image:
-    image, status ("ok", "corrupt_image", "image_limit", "unsupported", "invalid_argument",
-    "unreadable", "timeout", "unavailable", ...), detections (box as x1, y1, x2, y2 in pixels of
-    the upright picture, score, class_id, label), and error where the status is not "ok".
+    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the upright picture.
+
+    --json prints a list with one object per image: image, status ("ok", "corrupt_image",
+    "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
+    detections (box, score, class_id, label), and error where the status is not "ok".
+
+    --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2; an image without
+    detections has one row, its other cells empty.
+
+    --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
+    y, width, height, and score); failed images are listed with their status.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=_INTERRUPTED):
-        paths = expand_images(images)
+    form = _form(json=json_output, csv=csv_output, coco=coco_output)
+    with (
+        one_sentence(verbose=verbose),
+        stopped_by_signals(exit_code=INTERRUPTED),
+        _destination(output) as destination,
+    ):
+        paths = expand_images(images, recursive=recursive)
         names = read_labels(labels) if labels else None
-        if draw is not None:
-            make_folder(draw)
+        pictures = PictureFolder(draw, paths) if draw else None
         with DetectionClient(
             url,
             protocol=protocol.value if protocol else None,
@@ -85,23 +164,78 @@ def infer(
             concurrency=concurrency,
             labels=names,
         ) as client:
-            results = _detect(client, paths)
-        if json_output:
-            print(as_json(results))
-        else:
-            Console(highlight=False).print(as_table(results))
-        if draw is not None:
-            written = write_pictures(results, draw, client.labels)
-            say(f"{count(len(written), 'picture')} in {draw}/")
-    if not all(result.ok for result in results):
+            results = _detect(client, paths, pictures)
+            _print(results, form, client.labels, destination)
+    _end(results, len(paths), pictures, draw)
+
+
+def _form(**wanted: bool) -> Form:
+    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
+    return Form(chosen[0]) if chosen else Form.table
+
+
+@contextlib.contextmanager
+def _destination(output: Path | None) -> Iterator[TextIO]:
+    if output is None:
+        yield sys.stdout
+        sys.stdout.flush()
+    else:
+        with whole_text_file(output) as file:
+            yield file
+
+
+def _detect(
+    client: DetectionClient, paths: Sequence[Path], pictures: PictureFolder | None
+) -> list[ImageResult]:
+    """Returns what was answered, in the order of `paths`: all, unless a signal came in between."""
+    answered: list[ImageResult] = []
+    with progress_bar("images", len(paths)) as advance:
+
+        def take(result: ImageResult) -> None:
+            answered.append(result)
+            if pictures is not None:
+                pictures.add(result, client.labels)
+            advance()
+
+        try:
+            return client.detect(paths, on_result=take)
+        except StopRequested:
+            positions = {str(path): position for position, path in enumerate(paths)}
+            return sorted(answered, key=lambda result: positions[result.image])
+
+
+def _print(
+    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
+) -> None:
+    if form is Form.table:
+        console = Console(file=stream, highlight=False)
+        console.print(as_table(results))
+        if len(results) > 1:
+            console.print(f"\n{summary(results)}", markup=False)
+        return
+    if form is Form.coco:
+        text = as_coco(results, labels)
+    else:
+        text = as_csv(results) if form is Form.csv else as_json(results)
+    stream.write(text + "\n")
+
+
+def _end(
+    results: Sequence[ImageResult], asked: int, pictures: PictureFolder | None, draw: Path | None
+) -> None:
+    """Says what is not in the report, and ends the program with its exit code."""
+    not_drawn = pictures.failures if pictures else []
+    if pictures:
+        say(f"{count(len(pictures.written), 'picture')} in {draw}/")
+    if not_drawn:
+        say(f"endcap: {count(len(not_drawn), 'picture')} missing, the first: {not_drawn[0]}")
+    failed = not all(result.ok for result in results)
+    if failed:
         say(f"endcap: {describe_failures(results)}")
+    if len(results) < asked:
+        say(f"endcap: interrupted when {len(results)} of {count(asked, 'image')} were answered")
+        raise typer.Exit(INTERRUPTED)
+    if failed or not_drawn:
         raise typer.Exit(SOME_IMAGE_FAILED)
-
-
-def _detect(client: DetectionClient, paths: Sequence[Path]) -> list[ImageResult]:
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    silent = len(paths) < _PROGRESS_FROM_IMAGES or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
-        task = progress.add_task("images", total=len(paths))
-        return client.detect(paths, on_result=lambda _: progress.advance(task))

@@ -1,8 +1,8 @@
-"""Prints what became of images: as lines for people, as JSON for programs."""
+"""Prints what became of images, for people to read."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
@@ -13,12 +13,7 @@ from endcap.cli.failure import printable
 from endcap.client import Detection, ImageResult
 
 _INDENT = 2
-
-
-def as_json(results: Sequence[ImageResult]) -> str:
-    """Returns a JSON list with one object per image, each on its line; see ImageResult.to_json."""
-    rows = (json.dumps(result.to_json(), allow_nan=False) for result in results)
-    return "[\n" + ",\n".join(rows) + "\n]"
+_CLASSES_IN_SUMMARY = 10
 
 
 def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
@@ -34,12 +29,30 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
         lines.append(Text(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
-        lines.extend(_indented(Text(_row(each, width))) for each in result.detections)
-        if not result.ok:
-            lines.append(_indented(Text(f"{result.status}: {result.error}", style="red")))
-        elif not result.detections:
+        if result.detections:
+            rows = "\n".join(_row(each, width) for each in result.detections)
+            lines.append(_indented(Text(rows)))
+        elif result.ok:
             lines.append(_indented(Text("nothing found", style="dim")))
+        else:
+            lines.append(_indented(Text(printable(f"{result.status}: {result.error}"), "red")))
     return Group(*lines)
+
+
+def summary(results: Sequence[ImageResult]) -> str:
+    """Returns how many images were answered, and how many objects of which classes they hold."""
+    found = Counter(printable(_name(each)) for result in results for each in result.detections)
+    failed = sum(not result.ok for result in results)
+    answered = count(len(results) - failed, "image")
+    text = f"{count(found.total(), 'detection')} in {answered}"
+    shown = found.most_common(_CLASSES_IN_SUMMARY)
+    if shown:
+        text += ": " + ", ".join(f"{number} {name}" for name, number in shown)
+    if len(found) > len(shown):
+        text += f", {found.total() - sum(number for _, number in shown)} of other classes"
+    if failed:
+        text += f"; {count(failed, 'image')} failed"
+    return text
 
 
 def count(number: int, noun: str) -> str:
@@ -65,7 +78,7 @@ def _heading(result: ImageResult, latency: bool) -> Text:
 
 def _row(detection: Detection, width: int) -> str:
     sides = "".join(f"{side:8.1f}" for side in detection.box)
-    return f"{_name(detection):<{width}}  {detection.score:.3f}{sides}"
+    return f"{printable(_name(detection)):<{width}}  {detection.score:.3f}{sides}"
 
 
 def _name(detection: Detection) -> str:

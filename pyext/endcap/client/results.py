@@ -108,6 +108,10 @@ def read_rows(
             f"the server's outputs do not fit together: num_detections {kept}, detection_boxes "
             f"{boxes.shape}, the others {sorted(shapes)}; [1,K,4] and [1,K] are expected",
         )
+    if not (np.isfinite(boxes[0, :kept]).all() and np.isfinite(scores[0, :kept]).all()):
+        raise RequestError(
+            "internal", "the server answered a box or a score that is no finite number"
+        )
     return [
         Detection(
             box=_box(boxes[0, row]),

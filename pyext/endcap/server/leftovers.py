@@ -41,19 +41,28 @@ def sweep(folder: Path) -> list[Path]:
     Python-backend models that outlived their server. One whose server still ends is left alone.
     """
     swept: list[Path] = []
-    for scratch in sorted(folder.glob(f"{SCRATCH_PREFIX}*")):
-        # Folders of other users and those that another sweep has just removed are not ours to see.
-        with contextlib.suppress(OSError), (scratch / _LOCK_NAME).open("r+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            stubs, others = _processes_of(shared_memory_prefix(scratch).encode())
-            if others:
-                continue
+    for scratch, stubs in abandoned(folder):
+        with contextlib.suppress(OSError):  # another sweep has just removed it
             for pid in stubs:
                 os.kill(pid, signal.SIGKILL)
             remove_shared_memory(shared_memory_prefix(scratch))
             shutil.rmtree(scratch)
             swept.append(scratch)
     return swept
+
+
+def abandoned(folder: Path) -> Iterator[tuple[Path, list[int]]]:
+    """Yields the scratch folders below `folder` that nobody holds, locked while each is looked at.
+
+    With each come the process ids of the stubs that outlived its server.
+    """
+    for scratch in sorted(folder.glob(f"{SCRATCH_PREFIX}*")):
+        # Folders of other users and those that another sweep has just removed are not ours to see.
+        with contextlib.suppress(OSError), (scratch / _LOCK_NAME).open("r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stubs, others = _processes_of(shared_memory_prefix(scratch).encode())
+            if not others:
+                yield scratch, stubs
 
 
 def _processes_of(marker: bytes) -> tuple[list[int], list[int]]:

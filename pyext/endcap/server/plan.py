@@ -40,7 +40,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     backends = scratch / "backends"
     backends.mkdir()
     compose_backend_directory(backends, installation)
-    environment = _environment(installation, scratch)
+    environment = server_environment(installation, scratch)
     _check_python_models(models, installation, environment)
     region_prefix = shared_memory_prefix(scratch)
     command = [
@@ -63,7 +63,11 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     )
 
 
-def _environment(installation: ServerInstallation, scratch: Path) -> dict[str, str]:
+def server_environment(installation: ServerInstallation, scratch: Path) -> dict[str, str]:
+    """Returns the environment that the server runs in; `scratch` gets a link to libpython.
+
+    Raises ServerError where Python-backend models would not find the running Python.
+    """
     environment = dict(os.environ)
     libraries = [str(installation.library_dir)] if installation.library_dir else []
     if needs_stub(installation):

@@ -1,0 +1,71 @@
+"""The contact sheet of a demo."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from endcap.cli.failure import printable
+from endcap.cli.images import NOT_A_PICTURE, open_picture, upright_size
+from endcap.cli.latency import Latency
+from endcap.cli.pictures import save_jpeg
+from endcap.cli.report import count, summary
+from endcap.client import ImageResult
+from endcap.contact_sheet import Card, contact_sheets
+from endcap.draw import draw_detections
+
+_QUALITY = 76
+
+
+def write_sheets(
+    results: Sequence[ImageResult],
+    latency: Latency | None,
+    labels: Sequence[str] | None,
+    folder: Path,
+) -> list[Path]:
+    """Writes contact_sheet.jpg, and contact_sheet_2.jpg and so on for many images; returns them."""
+    cards = [_card(result, latency, labels) for result in results]
+    written: list[Path] = []
+    for sheet in contact_sheets(cards, title=f"endcap: {summary(results)}", note=_note(latency)):
+        number = f"_{len(written) + 1}" if written else ""
+        written.append(folder / f"contact_sheet{number}.jpg")
+        save_jpeg(sheet, written[-1], quality=_QUALITY)
+    return written
+
+
+def _card(result: ImageResult, latency: Latency | None, labels: Sequence[str] | None) -> Card:
+    path = Path(result.image)
+    name = printable(path.name)
+    size = upright_size(path)
+    facts = [f"{size[0]} x {size[1]}"] if size else []
+    draw = functools.partial(_draw, result, labels)
+    if not result.ok:
+        return Card(name, ", ".join([*facts, "failed"]), draw)
+    times = latency.times_ms.get(result.image, []) if latency else []
+    first = [result.latency_ms] if result.latency_ms is not None else []
+    facts.append(count(len(result.detections), "detection"))
+    facts += [f"{statistics.median(each):.1f} ms" for each in (times or first,) if each]
+    return Card(name, ", ".join(facts), draw)
+
+
+def _draw(
+    result: ImageResult, labels: Sequence[str] | None, within: tuple[int, int]
+) -> Image.Image | str:
+    if not result.ok:
+        return printable(f"{result.status}: {result.error}")
+    try:
+        with open_picture(Path(result.image)) as image:
+            return draw_detections(image, result.detections, labels, within=within)
+    except NOT_A_PICTURE as error:
+        return printable(f"cannot be drawn: {error}")
+
+
+def _note(latency: Latency | None) -> str:
+    if latency is None:
+        return "Latency of one request, as the client sees it."
+    each = count(max(map(len, latency.times_ms.values())), "request")
+    return f"Latency: median of {each} an image, one at a time, as the client sees it."

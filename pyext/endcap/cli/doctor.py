@@ -1,0 +1,154 @@
+"""endcap doctor: what is found, what is missing, and what to type."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import textwrap
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from endcap.cli.demo import SAMPLES, find_repository
+from endcap.cli.failure import INTERRUPTED, one_sentence, printable, stopped_by_signals
+from endcap.cli.images import expand_images
+from endcap.cli.report import count
+from endcap.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
+from endcap.doctor.start import START, check_start
+
+EXAMPLES = """
+**Examples**
+
+- `endcap doctor`
+
+- `endcap doctor --repository my_models --start`
+
+- `endcap doctor --json > findings.json`
+
+**Exit code**: 0 when all is well (notes included), 1 for warnings, 2 for errors.
+"""
+
+_EXIT_CODES = {Severity.OK: 0, Severity.NOTE: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+_STYLES = {
+    Severity.OK: "green",
+    Severity.NOTE: "cyan",
+    Severity.WARNING: "bold yellow",
+    Severity.ERROR: "bold red",
+}
+_MARK = 9  # columns of the severity and of the title
+_TITLE = 19
+
+
+def doctor(
+    repository: Annotated[
+        Path | None,
+        typer.Option(help="Folder of model folders. Else the shipped one.", show_default=False),
+    ] = None,
+    tritonserver: Annotated[
+        Path | None,
+        typer.Option(
+            help="Server to look at, as for `endcap serve`: a program or an installation's folder.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        bool, typer.Option("--start", help="Start the server, and send it a sample picture.")
+    ] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+) -> None:
+    """Say what endcap finds on this machine, what is missing, and what to type.
+
+    Changes nothing. With --json each finding is an object of name, group, title, severity ("ok",
+    "note", "warning", "error"), found, problem and remedy; the last two are null where all is well.
+    """
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        subject = Subject(
+            find_repository=find_repository if repository is None else lambda: repository,
+            tritonserver=tritonserver,
+        )
+        findings = examine(
+            subject,
+            [*CHECKS, *([_START] if start else [])],
+            on_broken=traceback.print_exc if verbose else lambda: None,
+        )
+        made = _print_json(findings) if json_output else _print_report(findings)
+    raise typer.Exit(_EXIT_CODES[worst(made)])
+
+
+def _sample() -> Path:
+    return expand_images([str(find_repository() / SAMPLES)])[0]
+
+
+_START = Check(START, functools.partial(check_start, find_sample=_sample))
+
+
+def _print_json(findings: Iterable[Finding]) -> list[Finding]:
+    made = list(findings)
+    rows = (json.dumps(finding.to_json()) for finding in made)
+    print("[\n" + ",\n".join(rows) + "\n]")
+    return made
+
+
+def _print_report(findings: Iterator[Finding]) -> list[Finding]:
+    """Prints each finding as soon as it is known, and how many there are of each kind."""
+    console = Console(highlight=False)
+    made: list[Finding] = []
+    for group, members in itertools.groupby(findings, lambda finding: finding.group):
+        console.print(Text(group.value, style="bold"))
+        for finding in members:
+            for line in _lines(finding, console.width):
+                console.print(line, soft_wrap=True)
+            made.append(finding)
+    console.print(f"\n{_summary(made)}")
+    return made
+
+
+def _lines(finding: Finding, width: int) -> Iterator[Text]:
+    """Yields mark, title and what was found; below it what is wrong and what to do."""
+    mark = f"{finding.severity.value:>{_MARK}}  "
+    first, *more = _wrapped(finding.found, width, _MARK + 2 + _TITLE)
+    yield Text.assemble(
+        (mark, _STYLES[finding.severity]), f"{finding.title:<{_TITLE}}{first.lstrip()}"
+    )
+    yield from map(Text, more)
+    if finding.problem is not None:
+        yield from map(Text, _wrapped(finding.problem, width, _MARK + 2))
+    if finding.remedy is not None:
+        for line in _wrapped(f"-> {finding.remedy}", width, _MARK + 2):
+            yield Text(line, style="bold")
+
+
+def _wrapped(text: str, width: int, indent: int) -> list[str]:
+    """Returns the lines of a text; commands are broken between words only."""
+    margin = " " * indent
+    return textwrap.wrap(
+        printable(text),
+        max(width, indent + 20),
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    def number(severity: Severity) -> int:
+        return sum(finding.severity is severity for finding in findings)
+
+    problems = [
+        count(number(severity), severity.value)
+        for severity in (Severity.ERROR, Severity.WARNING)
+        if number(severity)
+    ]
+    rest = (
+        f"{number(Severity.OK)} of {len(findings)} are ok, {count(number(Severity.NOTE), 'note')}"
+    )
+    return f"{' and '.join(problems) or 'No problem'}; {rest}."

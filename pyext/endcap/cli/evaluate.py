@@ -1,0 +1,213 @@
+"""endcap evaluate: the accuracy of a served model on annotated images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from endcap.cli.failure import INTERRUPTED, SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
+from endcap.cli.infer import ProtocolName
+from endcap.cli.progress import progress_bar
+from endcap.cli.report import count
+from endcap.evaluation.categories import CategoriesBy
+from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.evaluation.report import as_table
+from endcap.evaluation.run import EvaluationPlan, run
+
+EXAMPLES = """
+**Examples**
+
+- `endcap evaluate val2017 instances_val2017.json --repository model_repository`
+
+- `endcap evaluate images annotations.json --repository model_repository
+  --reference model.onnx --max-difference 0.002`
+
+- `endcap evaluate images annotations.json --url 127.0.0.1:8001 --predictions own.json`
+
+**Exit code**: 0 when all went well, 1 when an image failed or a limit is broken, 2 when nothing
+could be measured.
+"""
+
+_DEFAULTS = ReferenceSettings()
+_SERVER = "Server"
+_REFERENCE = "Comparison"
+
+
+def evaluate(
+    images: Annotated[
+        Path, typer.Argument(help="Folder that every file_name starts from.", metavar="IMAGES")
+    ],
+    annotations: Annotated[
+        Path, typer.Argument(help="COCO's detection format.", metavar="ANNOTATIONS")
+    ],
+    url: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a server that runs, measured as it is. Default: 127.0.0.1.",
+            show_default=False,
+            rich_help_panel=_SERVER,
+        ),
+    ] = None,
+    repository: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: starts a server on a copy of this model repository, with "
+            "--score-threshold in its endcap_postprocess models.",
+            show_default=False,
+            rich_help_panel=_SERVER,
+        ),
+    ] = None,
+    protocol: Annotated[
+        ProtocolName | None,
+        typer.Option(
+            help="Else the URL's, else grpc.", show_default=False, rich_help_panel=_SERVER
+        ),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="Name of the ensemble.", rich_help_panel=_SERVER)
+    ] = "detect",
+    timeout: Annotated[
+        float, typer.Option(help="Seconds for each request.", rich_help_panel=_SERVER)
+    ] = 30.0,
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=_SERVER)
+    ] = 4,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file of the same network: runs it without a server, between OpenCV and "
+            "NumPy, and compares.",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="COCO results of another pipeline to compare with.",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
+    score_threshold: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Of the reference, and with --repository of the server.",
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = _DEFAULTS.score_threshold,
+    iou_threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help=f"Of the reference. Else the repository's, else {_DEFAULTS.iou_threshold:g}.",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
+    max_detections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=f"Of the reference. Else the repository's, else {_DEFAULTS.max_detections}.",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
+    head: Annotated[
+        HeadName | None,
+        typer.Option(
+            help=f"Of the reference. Else the repository's, else {_DEFAULTS.head.value}.",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
+    reference_threads: Annotated[
+        int, typer.Option(min=1, help="Of ONNX Runtime.", rich_help_panel=_REFERENCE)
+    ] = 1,
+    categories_by: Annotated[
+        CategoriesBy | None,
+        typer.Option(
+            help="How class ids and categories match: by label and name, by the order of category "
+            "ids, or by equal ids. Else name where the server has labels, else order.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_unmatched: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmatched", help="Leave out classes and categories without a partner."
+        ),
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Take the first N images.", metavar="N", show_default=False),
+    ] = None,
+    max_difference: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Exit with 1 when mAP50 or mAP50-95 of the two differ by more.",
+            show_default=False,
+        ),
+    ] = None,
+    min_map50: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with 1 when mAP50 is below.", show_default=False),
+    ] = None,
+    save_predictions: Annotated[
+        Path | None,
+        typer.Option(help="File for what the server found, as COCO results.", show_default=False),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+) -> None:
+    """Measure the accuracy of a served model, and what serving did to it.
+
+    Sends annotated images to the ensemble and prints COCO's average precision, by pycocotools.
+    With --reference the same images go through OpenCV, ONNX Runtime and NumPy as well; the
+    difference of the two is what decoding, resizing and suppression in the server change.
+    """
+    plan = EvaluationPlan(
+        images=images,
+        annotations=annotations,
+        limit=limit,
+        url=url,
+        repository=repository,
+        protocol=protocol.value if protocol else None,
+        model=model,
+        timeout_s=timeout,
+        concurrency=concurrency,
+        reference=reference,
+        predictions=predictions,
+        score_threshold=score_threshold,
+        iou_threshold=iou_threshold,
+        max_detections=max_detections,
+        head=head,
+        reference_threads=reference_threads,
+        categories_by=categories_by,
+        allow_unmatched=allow_unmatched,
+        max_difference=max_difference,
+        min_map50=min_map50,
+        save_predictions=save_predictions,
+    )
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        evaluation = run(plan, progress=progress_bar)
+    if json_output:
+        print(json.dumps(evaluation.to_json(), indent=1, allow_nan=False))
+    else:
+        Console(highlight=False).print(as_table(evaluation))
+    if evaluation.failures:
+        failed = len({each.image for each in evaluation.failures})
+        say(f"endcap: {failed} of {count(evaluation.images, 'image')} failed")
+    for problem in evaluation.problems:
+        say(f"endcap: {problem}")
+    if not evaluation.ok:
+        raise typer.Exit(SOME_IMAGE_FAILED)

@@ -1,0 +1,84 @@
+"""Annotated pictures: where they go, and which could not be drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from endcap.cli.images import NOT_A_PICTURE, open_picture
+from endcap.cli.whole_file import whole_file
+from endcap.client import ImageResult
+from endcap.draw import draw_detections
+from endcap.errors import InvalidArgumentError
+
+_QUALITY = 90
+_FULL_CHROMA = 0  # coloured letters stay sharp
+
+
+class PictureFolder:
+    """Writes a picture with boxes for each image that went well, under a name of its own.
+
+    The names are <stem>_detections.jpg, with a number where two images have the same stem. They
+    follow from the list of images alone, whichever is answered first. One image named twice gets
+    one picture. Makes the folder; raises InvalidArgumentError where it cannot.
+
+    Attributes:
+        written: the pictures, in the order of the calls of `add`.
+        failures: a sentence for each image that could not be drawn.
+    """
+
+    def __init__(self, folder: Path, images: Iterable[Path]) -> None:
+        self._targets = _targets(folder, images)
+        self.written: list[Path] = []
+        self.failures: list[str] = []
+        make_folder(folder)
+
+    def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
+        """Draws one image; does nothing for one that failed or is drawn already."""
+        target = self._targets.pop(result.image, None) if result.ok else None
+        if target is None:
+            return
+        try:
+            with open_picture(Path(result.image)) as image:
+                picture = draw_detections(image, result.detections, labels)
+            save_jpeg(picture, target, quality=_QUALITY)
+        except NOT_A_PICTURE as error:
+            self.failures.append(f"{result.image} cannot be drawn: {error}")
+        else:
+            self.written.append(target)
+
+
+def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:
+    """Writes a JPEG file whole or not at all. Raises OSError, InvalidArgumentError."""
+    with whole_file(target) as file:
+        picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA)
+
+
+def make_folder(folder: Path) -> None:
+    """Makes a folder for results, before any work is done. Raises InvalidArgumentError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgumentError(f"folder {folder} cannot be made: {error.strerror}") from error
+
+
+def _targets(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
+    targets: dict[str, Path] = {}
+    taken: set[str] = set()
+    for image in map(str, images):
+        if image not in targets:
+            name = _unused_name(Path(image).stem, taken)
+            taken.add(name)
+            targets[image] = folder / name
+    return targets
+
+
+def _unused_name(stem: str, taken: set[str]) -> str:
+    name = f"{stem}_detections.jpg"
+    number = 2
+    while name in taken:
+        name = f"{stem}_{number}_detections.jpg"
+        number += 1
+    return name

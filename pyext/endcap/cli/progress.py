@@ -1,0 +1,49 @@
+"""A bar on standard error while many images are under way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+_SHOWN_FROM = 8
+
+
+class _RateColumn(ProgressColumn):
+    """Steps per second, of the last half minute at most."""
+
+    def render(self, task: Task) -> Text:
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:.1f}/s", style="progress.data.speed")
+
+
+@contextlib.contextmanager
+def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
+    """Gives what is to be called at each step done.
+
+    The bar shows count, rate and remaining time; it is gone after the block. There is none for few
+    steps, or where standard error is no terminal.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeRemainingColumn(),
+    )
+    silent = total < _SHOWN_FROM or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda: progress.advance(task)

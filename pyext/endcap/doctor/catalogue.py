@@ -1,0 +1,100 @@
+"""All checks, in the order in which they are made and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from endcap.doctor import (
+    gpu,
+    machine,
+    memory,
+    model_imports,
+    package,
+    packages,
+    python_models,
+    repository,
+    server,
+    start,
+)
+from endcap.doctor.finding import Finding, Problem, Severity, Topic
+from endcap.doctor.subject import Subject
+
+# What a check answers that has itself met something that nobody foresaw.
+BROKEN = Problem(
+    when="A check could not be made.",
+    severity=Severity.ERROR,
+    remedy="`endcap doctor --verbose` shows where; please report it",
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A topic, and the function that looks."""
+
+    topic: Topic
+    look: Callable[[Subject], Finding]
+
+
+CHECKS = (
+    Check(package.INSTALLATION, package.check_installation),
+    Check(packages.REQUIRED, packages.check_required),
+    Check(package.CORE, package.check_core),
+    Check(package.IMPLEMENTATIONS, package.check_implementations),
+    Check(package.BACKENDS, package.check_backends),
+    Check(server.SERVER, server.check_server),
+    Check(server.LIBRARIES, server.check_libraries),
+    Check(repository.REPOSITORY, repository.check_repository),
+    Check(repository.VERSIONS, repository.check_versions),
+    Check(repository.BACKENDS, repository.check_backends),
+    Check(repository.STEPS, repository.check_steps),
+    Check(python_models.STUB, python_models.check_stub),
+    Check(python_models.INTERPRETER, python_models.check_interpreter),
+    Check(python_models.LIBPYTHON, python_models.check_libpython),
+    Check(python_models.NUMPY, python_models.check_numpy),
+    Check(model_imports.IMPORTS, model_imports.check_imports),
+    Check(packages.SERVER, packages.check_server),
+    Check(memory.SHARED_MEMORY, memory.check_shared_memory),
+    Check(memory.LEFTOVERS, memory.check_leftovers),
+    Check(memory.MEMORY, memory.check_memory),
+    Check(machine.CPU, machine.check_cpu),
+    Check(machine.PORTS, machine.check_ports),
+    Check(machine.OPEN_FILES, machine.check_open_files),
+    Check(gpu.DRIVER, gpu.check_driver),
+    Check(gpu.GPUS, gpu.check_gpus),
+    Check(gpu.NVJPEG, gpu.check_nvjpeg),
+    Check(gpu.DALI, gpu.check_dali),
+    Check(packages.CLIENT, packages.check_client),
+    Check(packages.EVALUATE, packages.check_evaluate),
+)
+
+TOPICS = (*(check.topic for check in CHECKS), start.START)
+
+
+def examine(
+    subject: Subject,
+    checks: Iterable[Check] = CHECKS,
+    *,
+    on_broken: Callable[[], None] = lambda: None,
+) -> Iterator[Finding]:
+    """Makes the checks one after the other and yields what each finds.
+
+    on_broken: is called inside the handler of an exception that a check let through; such a check
+    is a finding of severity ERROR, and the next ones go on.
+    """
+    for check in checks:
+        try:
+            finding = check.look(subject)
+        except Exception as error:
+            on_broken()
+            finding = Finding(
+                name=check.topic.name,
+                group=check.topic.group,
+                title=check.topic.title,
+                severity=BROKEN.severity,
+                found="unknown",
+                problem=f"the check '{check.topic.name}' itself failed: "
+                f"{type(error).__name__}: {error}",
+                remedy=BROKEN.remedy,
+            )
+        yield finding

@@ -1,0 +1,185 @@
+"""The NVIDIA driver, its GPUs, and the libraries that can use them; serving works without any."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
+from endcap.doctor.subject import Subject
+from endcap.server.gpu import gpu_count
+
+_KERNEL_MODULE = Path("/proc/driver/nvidia/version")
+_OLDEST_CUDA = 13000  # as cuDriverGetVersion writes it
+_SYSTEM_LIBRARIES = ("/usr/local/cuda*/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64")
+_EVERY_GPU = "`docker run --gpus all`"
+
+DRIVER = Topic(
+    name="cuda_driver",
+    group=Group.GPU,
+    title="driver",
+    meaning="The NVIDIA driver, and the newest CUDA that it can run. CUDA 13 code needs driver 580 "
+    "or later. Without a driver everything runs on the CPU.",
+    problems={
+        "absent": Problem(
+            when="There is no driver.",
+            severity=Severity.NOTE,
+            remedy=f"nothing, where there is no GPU; in a container: {_EVERY_GPU}",
+        ),
+        "no_library": Problem(
+            when="GPU devices are there, but `libcuda.so.1` is not found.",
+            severity=Severity.WARNING,
+            remedy="install the driver's libraries; in a container: "
+            "`docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility`",
+        ),
+        "old": Problem(
+            when="The driver is older than 580.",
+            severity=Severity.WARNING,
+            remedy="install NVIDIA driver 580 or later",
+        ),
+    },
+)
+
+GPUS = Topic(
+    name="gpus",
+    group=Group.GPU,
+    title="GPUs",
+    meaning="The GPUs that the driver shows, and how many of them CUDA_VISIBLE_DEVICES leaves.",
+    problems={
+        "unanswered": Problem(
+            when="`nvidia-smi` fails.",
+            severity=Severity.WARNING,
+            remedy="`nvidia-smi` says why; after an update of the driver, restart the machine",
+        ),
+        "hidden": Problem(
+            when="CUDA_VISIBLE_DEVICES hides every GPU.",
+            severity=Severity.NOTE,
+            remedy="`unset CUDA_VISIBLE_DEVICES`",
+        ),
+    },
+)
+
+NVJPEG = Topic(
+    name="nvjpeg",
+    group=Group.GPU,
+    title="nvJPEG",
+    meaning="NVIDIA's JPEG decoder for GPUs, from a wheel or from the CUDA toolkit.",
+    problems={
+        "absent": Problem(
+            when="It is not installed.",
+            severity=Severity.NOTE,
+            remedy="only for decoding on a GPU: `pip install 'endcap[cuda]'`",
+        ),
+    },
+)
+
+DALI = Topic(
+    name="dali",
+    group=Group.GPU,
+    title="DALI",
+    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`.",
+    problems={
+        "absent": Problem(
+            when="It is not installed.",
+            severity=Severity.NOTE,
+            remedy="only for DALI pipelines: `pip install 'endcap[dali]'`",
+        ),
+    },
+)
+
+
+def check_driver(subject: Subject) -> Finding:
+    """The driver's version, and that its library is there."""
+    version = _cuda_of_driver()
+    text = _KERNEL_MODULE.read_text() if _KERNEL_MODULE.is_file() else ""
+    release = release_of_driver(text)
+    if version is None:
+        if gpu_devices := sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*")):
+            sentence = f"{', '.join(gpu_devices)} are there, but libcuda.so.1 is not found"
+            return DRIVER.problem("no_library", release or "incomplete", sentence)
+        return DRIVER.problem("absent", "none", "no NVIDIA driver is here, so models run on CPUs")
+    found = f"{release or 'release unknown'}, CUDA {written_cuda(version)}"
+    if version < _OLDEST_CUDA:
+        sentence = f"the driver runs CUDA {written_cuda(version)}; CUDA 13 needs driver 580"
+        return DRIVER.problem("old", found, sentence)
+    return DRIVER.fine(found)
+
+
+def check_gpus(subject: Subject) -> Finding:
+    """The GPUs by name."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        count = gpu_count()
+        return GPUS.fine(str(count)) if count else GPUS.note("none")
+    listing = subprocess.run(
+        [program, "-L"], capture_output=True, text=True, timeout=60, check=False
+    )
+    names = names_of_gpus(listing.stdout)
+    if listing.returncode != 0:
+        said = " ".join((listing.stdout + listing.stderr).split()) or "nothing"
+        sentence = f"{program} -L ended with exit code {listing.returncode} and said: {said}"
+        return GPUS.problem("unanswered", "unknown", sentence)
+    if names and gpu_count() == 0:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        sentence = f"CUDA_VISIBLE_DEVICES is '{hidden}', which leaves none"
+        return GPUS.problem("hidden", ", ".join(names), sentence)
+    return GPUS.fine(f"{gpu_count()} of {', '.join(names)}") if names else GPUS.note("none")
+
+
+def check_nvjpeg(subject: Subject) -> Finding:
+    """Where nvJPEG lies."""
+    nvidia = importlib.util.find_spec("nvidia")
+    places = (
+        [f"{root}/*/lib" for root in (nvidia.submodule_search_locations or ())] if nvidia else []
+    )
+    places += [*_SYSTEM_LIBRARIES, *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)]
+    for place in filter(None, places):
+        for library in sorted(Path("/").glob(f"{place.strip('/')}/libnvjpeg.so.*")):
+            return NVJPEG.fine(str(library))
+    return NVJPEG.problem("absent", "none", "libnvjpeg.so is neither in a wheel nor in the system")
+
+
+def check_dali(subject: Subject) -> Finding:
+    """DALI and its version, without importing it."""
+    if not importlib.util.find_spec("nvidia") or not importlib.util.find_spec("nvidia.dali"):
+        return DALI.problem("absent", "none", "nvidia.dali is not installed")
+    names = ((wheel.name.replace("_", "-"), wheel) for wheel in importlib.metadata.distributions())
+    versions = {
+        f"{name} {wheel.version}" for name, wheel in names if name.startswith("nvidia-dali-cuda")
+    }
+    return DALI.fine(", ".join(sorted(versions)) or "of unknown version")
+
+
+def release_of_driver(text: str) -> str | None:
+    """Returns the release, such as "580.65.06", in what the kernel module tells of itself."""
+    found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+    return found.group() if found else None
+
+
+def written_cuda(version: int) -> str:
+    """Returns "12.4" for 12040, as CUDA counts versions."""
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def names_of_gpus(listing: str) -> list[str]:
+    """Returns the names in the output of `nvidia-smi -L`."""
+    return re.findall(r"^GPU \d+: (.+?)(?: \(UUID: .*\))?$", listing, re.MULTILINE)
+
+
+def _cuda_of_driver() -> int | None:
+    """What the driver can run, None without one."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int()
+    code = library.cuDriverGetVersion(ctypes.byref(version))
+    if code != 0:
+        raise OSError(f"libcuda.so.1 does not tell its version: error {code}")
+    return version.value

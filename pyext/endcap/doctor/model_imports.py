@@ -1,0 +1,88 @@
+"""The packages that Python models import: whether a stub would find them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.machinery
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
+from endcap.doctor.subject import Subject
+
+# Where the package to install is not called as the module.
+_PACKAGE_OF_MODULE = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+_GIVEN_BY_THE_STUB = {"triton_python_backend_utils", "c_python_backend_utils"}
+
+IMPORTS = Topic(
+    name="model_imports",
+    group=Group.PYTHON_MODELS,
+    title="model imports",
+    meaning="The modules that each `model.py` imports are installed for the Python that runs "
+    "endcap. PYTHONPATH does not count: a stub does not read it. Imports inside a `try`, an `if` "
+    "or a function are not looked at.",
+    problems={
+        "missing": Problem(
+            when="A module that a Python model imports is not installed.",
+            severity=Severity.ERROR,
+            remedy="`pip install {packages}` in this environment",
+        ),
+        "syntax": Problem(
+            when="A `model.py` is no Python.",
+            severity=Severity.ERROR,
+            remedy="correct {file}",
+        ),
+    },
+)
+
+
+def check_imports(subject: Subject) -> Finding:
+    """What the repository's Python models import."""
+    if subject.installation is None:
+        return IMPORTS.not_looked_at("there is no server")
+    wanted: dict[str, list[str]] = {}
+    for model in subject.shared_python_models:
+        for file in sorted(model.path.glob("[0-9]*/model.py")):
+            try:
+                tree = ast.parse(file.read_bytes())
+            except SyntaxError as error:
+                return IMPORTS.problem(
+                    "syntax", "unknown", f"{file} line {error.lineno}: {error.msg}", file=str(file)
+                )
+            for module in _imported(tree.body):
+                if not _is_there(module, [file.parent, model.path]):
+                    wanted.setdefault(module, []).append(model.path.name)
+    if wanted:
+        return IMPORTS.problem(
+            "missing",
+            "incomplete",
+            "modules are not installed: "
+            + ", ".join(f"{module} (for {', '.join(by)})" for module, by in wanted.items()),
+            packages=" ".join(_PACKAGE_OF_MODULE.get(module, module) for module in wanted),
+        )
+    count = len(subject.shared_python_models)
+    return IMPORTS.fine("all found" if count else "no Python model to look at")
+
+
+def _imported(body: list[ast.stmt]) -> Iterator[str]:
+    """The first part of every module that these statements import when the file is loaded."""
+    for statement in body:
+        if isinstance(statement, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            yield statement.module.partition(".")[0]
+
+
+def _is_there(module: str, beside: list[Path]) -> bool:
+    if module in sys.stdlib_module_names or module in _GIVEN_BY_THE_STUB:
+        return True
+    not_read = set(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    places = [*map(str, beside), *(place for place in sys.path if place not in not_read)]
+    return importlib.machinery.PathFinder.find_spec(module, places) is not None

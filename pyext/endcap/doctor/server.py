@@ -1,0 +1,85 @@
+"""The Triton server, and the libraries that it needs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
+from endcap.doctor.libraries import missing_libraries
+from endcap.doctor.subject import Subject
+from endcap.server.errors import ServerError
+from endcap.server.locate import ServerInstallation
+
+_WHEEL = "nvidia-pytriton"
+
+SERVER = Topic(
+    name="server",
+    group=Group.SERVER,
+    title="Triton server",
+    meaning="The `tritonserver` that `endcap serve` would start: the one given with "
+    "`--tritonserver`, on `PATH`, in NVIDIA's container, or in the wheel, in this order. The "
+    "program tells its version only when it runs; shown is that of the wheel or container.",
+    problems={
+        "absent": Problem(
+            when="No server is found, or the one given is none.",
+            severity=Severity.ERROR,
+            remedy="`pip install 'endcap[server]'` (Python 3.10 to 3.12), or name the server that "
+            "you have: `--tritonserver PATH`",
+        ),
+    },
+)
+
+LIBRARIES = Topic(
+    name="server_libraries",
+    group=Group.SERVER,
+    title="server libraries",
+    meaning="The loader finds every shared library that the server needs, in the environment that "
+    "`endcap serve` gives it.",
+    problems={
+        "missing": Problem(
+            when="A library is not found.",
+            severity=Severity.ERROR,
+            remedy="of the wheel: `pip install --force-reinstall --no-deps nvidia-pytriton`; of "
+            "another server: install the library, or put its folder on LD_LIBRARY_PATH",
+        ),
+    },
+)
+
+
+def check_server(subject: Subject) -> Finding:
+    """Where the server is, and which one."""
+    if isinstance(subject.located, ServerError):
+        return SERVER.problem("absent", "none", reason_of(subject.located))
+    server = subject.located
+    return SERVER.fine(f"{_version(server)} ({server.origin}: {server.executable})")
+
+
+def check_libraries(subject: Subject) -> Finding:
+    """What the server is linked to."""
+    if subject.installation is None:
+        return LIBRARIES.not_looked_at("there is no server")
+    try:
+        with subject.environment() as environment:
+            missing = missing_libraries(subject.installation.executable, environment)
+    except ServerError as error:  # about Python-backend models, which have a check of their own
+        return LIBRARIES.not_looked_at(reason_of(error))
+    if missing:
+        return LIBRARIES.problem(
+            "missing",
+            "incomplete",
+            f"{subject.installation.executable} needs {', '.join(missing)}, which the loader does "
+            "not find",
+        )
+    return LIBRARIES.fine("all found")
+
+
+def _version(server: ServerInstallation) -> str:
+    root = server.executable.parent.parent
+    # NVIDIA's container writes its version into the installation's folder.
+    written = root / "TRITON_VERSION"
+    if written.is_file():
+        return f"tritonserver {written.read_text(encoding='utf-8').strip()}"
+    site_packages = root.parent.parent
+    for wheel in importlib.metadata.distributions(name=_WHEEL, path=[str(site_packages)]):
+        return f"{_WHEEL} {wheel.version}"
+    return "tritonserver of unknown version"

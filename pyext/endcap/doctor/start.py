@@ -1,0 +1,77 @@
+"""The check that nothing else can replace: start the server, and ask it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from endcap.client import DetectionClient
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
+from endcap.doctor.subject import Subject
+from endcap.errors import EndcapError
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+_ENSEMBLE = "detect"
+
+START = Topic(
+    name="start",
+    group=Group.START,
+    title="real start",
+    meaning="With `--start`: the server starts on the repository, on free ports, and the ensemble "
+    "`detect`, where there is one, answers a sample picture.",
+    problems={
+        "failed": Problem(
+            when="The server does not get ready.",
+            severity=Severity.ERROR,
+            remedy="do what the errors above say; all that the server prints: "
+            "`endcap serve {repository} --verbose`",
+        ),
+        "no_answer": Problem(
+            when="The server is ready, but the picture is not answered.",
+            severity=Severity.ERROR,
+            remedy="all that the server prints: `endcap serve {repository} --verbose`, and in a "
+            "second shell `endcap infer {sample}`",
+        ),
+    },
+)
+
+
+def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
+    """Starts the server on the repository and sends it one JPEG."""
+    if isinstance(subject.repository, EndcapError):
+        return START.not_looked_at("there is no repository")
+    repository, models = subject.repository
+    settings = ServerSettings(
+        tritonserver=subject.tritonserver, ports=ServerPorts(http=0, grpc=0, metrics=0)
+    )
+    server = TritonServer(repository, settings)
+    begin = time.perf_counter()
+    try:
+        server.start()
+    except EndcapError as error:
+        return START.problem("failed", "not ready", str(error), repository=str(repository))
+    try:
+        ready = f"ready after {time.perf_counter() - begin:.1f} s"
+        if _ENSEMBLE not in {model.path.name for model in models}:
+            return START.fine(f"{ready}; no model '{_ENSEMBLE}' to ask")
+        return _ask(server, repository, find_sample(), ready)
+    finally:
+        server.stop()
+
+
+def _ask(server: TritonServer, repository: Path, sample: Path, ready: str) -> Finding:
+    def no_answer(sentence: str) -> Finding:
+        return START.problem(
+            "no_answer", ready, sentence, repository=str(repository), sample=str(sample)
+        )
+
+    try:
+        with DetectionClient(server.grpc_url, model=_ENSEMBLE, concurrency=1) as client:
+            (result,) = client.detect([sample])
+    except EndcapError as error:
+        return no_answer(str(error))
+    if not result.ok:
+        return no_answer(f"{sample.name} was answered {result.status}: {result.error}")
+    detected = f"{len(result.detections)} detections in {sample.name}"
+    return START.fine(f"{ready}; {detected}, answered in {result.latency_ms:.0f} ms")

@@ -1,0 +1,78 @@
+"""What is examined: a server and a model repository, found once and shared by all checks."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from endcap.errors import EndcapError
+from endcap.server.backend_directory import needs_stub
+from endcap.server.errors import ServerError
+from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.plan import server_environment
+from endcap.server.ports import ServerPorts
+from endcap.server.process import SHARED_MEMORY
+from endcap.server.repository import ModelFolder, read_repository
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The machine as `endcap serve` would meet it.
+
+    find_repository: returns the model repository, or raises an EndcapError.
+    tritonserver: as for `locate_server`.
+    shared_memory: where Python-backend models put their tensors.
+    temporary: where launchers make their scratch folders.
+    ports: those that a server would listen on.
+    """
+
+    find_repository: Callable[[], Path]
+    tritonserver: Path | None = None
+    shared_memory: Path = SHARED_MEMORY
+    temporary: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
+    ports: ServerPorts = field(default_factory=ServerPorts)
+
+    @functools.cached_property
+    def located(self) -> ServerInstallation | ServerError:
+        """The server, or why there is none."""
+        try:
+            return locate_server(self.tritonserver)
+        except ServerError as error:
+            return error
+
+    @property
+    def installation(self) -> ServerInstallation | None:
+        """The server, None where there is none."""
+        return self.located if isinstance(self.located, ServerInstallation) else None
+
+    @functools.cached_property
+    def repository(self) -> tuple[Path, list[ModelFolder]] | EndcapError:
+        """The repository's folder and its models, or why it cannot be read."""
+        try:
+            folder = self.find_repository()
+            return folder, read_repository(folder)
+        except EndcapError as error:
+            return error
+
+    @property
+    def models(self) -> list[ModelFolder]:
+        """The models of the repository; none where it cannot be read."""
+        return [] if isinstance(self.repository, EndcapError) else self.repository[1]
+
+    @property
+    def shared_python_models(self) -> list[ModelFolder]:
+        """The models that would run in the Python that runs endcap."""
+        if self.installation is None or not needs_stub(self.installation):
+            return []
+        return [model for model in self.models if model.uses_shared_python]
+
+    @contextmanager
+    def environment(self) -> Iterator[dict[str, str]]:
+        """The environment that the server would get; raises ServerError where it cannot be made."""
+        assert self.installation is not None  # the caller has looked
+        with tempfile.TemporaryDirectory(prefix="endcap_doctor_") as scratch:
+            yield server_environment(self.installation, Path(scratch))

@@ -1,0 +1,26 @@
+"""What keeps an evaluation from being carried out."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from endcap.errors import EndcapError
+
+
+class EvaluationError(EndcapError, RuntimeError):
+    """A package is missing, or a model cannot be measured; one sentence, with what to do."""
+
+
+def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleType:
+    """Returns a module of an optional package.
+
+    install: what `pip install` takes to bring it. Raises EvaluationError when it is not there.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EvaluationError(
+            f"evaluating takes {module.partition('.')[0]}, which cannot be imported ({error}); "
+            f"run `pip install '{install}'`"
+        ) from error

@@ -1,0 +1,172 @@
+"""An evaluation from its options to its figures."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.client import DetectionClient
+from endcap.client.address import Protocol
+from endcap.errors import InvalidArgumentError
+from endcap.evaluation.categories import CategoriesBy, match_categories
+from endcap.evaluation.coco import measure
+from endcap.evaluation.compare import Evaluation, broken_limits
+from endcap.evaluation.dataset import load_dataset
+from endcap.evaluation.errors import import_package
+from endcap.evaluation.predictions import Predictions, load_predictions
+from endcap.evaluation.reference import Reference, predict_reference
+from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.evaluation.served import predict_served
+from endcap.evaluation.served_config import POSTPROCESS_BACKEND, read_settings
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.server.override import repository_with
+
+# Below this a server's threshold takes next to nothing off the precision-recall curve.
+_LOW_SCORE = 0.01
+_DEFAULT_URL = "127.0.0.1"
+
+# Starts to show the progress of so many steps of something, and yields what to call after each.
+ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPlan:
+    """What to measure: the options of `endcap evaluate` under their names.
+
+    Of url and repository at most one is given, of reference and predictions as well.
+    """
+
+    images: Path
+    annotations: Path
+    limit: int | None = None
+    url: str | None = None
+    repository: Path | None = None
+    protocol: Protocol | None = None
+    model: str = "detect"
+    timeout_s: float = 30.0
+    concurrency: int = 4
+    reference: Path | None = None
+    predictions: Path | None = None
+    score_threshold: float = ReferenceSettings.score_threshold
+    iou_threshold: float | None = None
+    max_detections: int | None = None
+    head: HeadName | None = None
+    reference_threads: int = 1
+    categories_by: CategoriesBy | None = None
+    allow_unmatched: bool = False
+    max_difference: float | None = None
+    min_map50: float | None = None
+    save_predictions: Path | None = None
+
+
+def run(plan: EvaluationPlan, *, progress: ShowProgress) -> Evaluation:
+    """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can."""
+    _check(plan)
+    import_package("pycocotools.coco")
+    dataset = load_dataset(plan.images, plan.annotations, limit=plan.limit)
+    reference = _load_reference(plan)
+    other = load_predictions(plan.predictions, dataset) if plan.predictions else None
+    with (
+        _served_at(plan) as url,
+        DetectionClient(
+            url,
+            protocol=plan.protocol,
+            model=plan.model,
+            timeout_s=plan.timeout_s,
+            concurrency=plan.concurrency,
+        ) as client,
+    ):
+        classes = match_categories(
+            dataset.categories,
+            labels=client.labels,
+            num_classes=reference.num_classes if reference else None,
+            by=plan.categories_by,
+            allow_unmatched=plan.allow_unmatched,
+        )
+        with progress("served", len(dataset.images)) as advance:
+            served = predict_served(client, dataset, classes, on_image=advance)
+    if plan.save_predictions is not None:
+        served.save(plan.save_predictions)
+    if reference is not None:
+        with progress("reference", len(dataset.images)) as advance:
+            other = predict_reference(reference, dataset, classes, on_image=advance)
+    accuracy = measure(dataset, served, classes.category_ids)
+    compared = measure(dataset, other, classes.category_ids) if other is not None else None
+    return Evaluation(
+        served=accuracy,
+        other=compared,
+        other_name=str(plan.reference or plan.predictions) if compared else None,
+        images=len(dataset.images),
+        detections=len(served),
+        lowest_score=served.lowest_score,
+        failures=served.failures + (other.failures if other is not None else ()),
+        notes=() if plan.repository is not None else _notes(served),
+        problems=broken_limits(
+            accuracy, compared, max_difference=plan.max_difference, min_map50=plan.min_map50
+        ),
+    )
+
+
+def _check(plan: EvaluationPlan) -> None:
+    for first, second in (("url", "repository"), ("reference", "predictions")):
+        if getattr(plan, first) is not None and getattr(plan, second) is not None:
+            raise InvalidArgumentError(f"--{first} and --{second} exclude each other; give one")
+    if plan.max_difference is not None and plan.reference is None and plan.predictions is None:
+        raise InvalidArgumentError(
+            "--max-difference takes something to compare with: give --reference or --predictions"
+        )
+    if plan.save_predictions is not None and not plan.save_predictions.absolute().parent.is_dir():
+        raise InvalidArgumentError(
+            f"--save-predictions {plan.save_predictions}: its folder is not there; make it first"
+        )
+
+
+def _load_reference(plan: EvaluationPlan) -> Reference | None:
+    if plan.reference is None:
+        return None
+    settings = ReferenceSettings()
+    if plan.repository is not None:
+        settings = read_settings(plan.repository, plan.model)
+    settings = dataclasses.replace(settings, score_threshold=plan.score_threshold)
+    if plan.iou_threshold is not None:
+        settings = dataclasses.replace(settings, iou_threshold=plan.iou_threshold)
+    if plan.max_detections is not None:
+        settings = dataclasses.replace(settings, max_detections=plan.max_detections)
+    if plan.head is not None:
+        settings = dataclasses.replace(settings, head=plan.head)
+    return Reference(plan.reference, settings, threads=plan.reference_threads)
+
+
+@contextlib.contextmanager
+def _served_at(plan: EvaluationPlan) -> Iterator[str]:
+    """Yields the URL of the server to measure, which runs inside the block."""
+    if plan.repository is None:
+        yield plan.url or _DEFAULT_URL
+        return
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    lowered = {"score_threshold": repr(plan.score_threshold)}
+    with (
+        repository_with(
+            plan.repository, backend=POSTPROCESS_BACKEND, parameters=lowered
+        ) as repository,
+        TritonServer(repository, settings) as server,
+    ):
+        yield server.http_url if plan.protocol == "http" else server.grpc_url
+
+
+def _notes(served: Predictions) -> tuple[str, ...]:
+    lowest = served.lowest_score
+    if lowest is None:
+        return ("no detection came back at all",)
+    if lowest < _LOW_SCORE:
+        return ()
+    return (
+        f"no detection below a score of {lowest:.3f} came back, so the server's score_threshold "
+        "cuts the precision-recall curve and the figures are lower than the model's; set "
+        f"score_threshold to {ReferenceSettings.score_threshold:g} in its {POSTPROCESS_BACKEND} "
+        "model, or measure with --repository",
+    )

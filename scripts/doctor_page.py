@@ -1,0 +1,158 @@
+"""Writes docs/troubleshooting.md: what `endcap doctor` looks at, from its own texts, and more.
+
+python scripts/doctor_page.py > docs/troubleshooting.md
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+from collections.abc import Iterable
+
+from endcap.doctor.catalogue import BROKEN, TOPICS
+from endcap.doctor.finding import Problem, Topic
+
+INTRODUCTION = """\
+# Troubleshooting
+
+<!-- Made by `python scripts/doctor_page.py > docs/troubleshooting.md`; a test compares. -->
+
+    endcap doctor
+
+looks at the installation, the server, the model repository and the machine, and prints for each
+what it found: `ok`, `note` (something is not there that one can do without), `warning` (works, but
+not for everything) or `error` (serving fails, or answers wrongly). Below a problem stands what to
+type. It changes nothing.
+
+    endcap doctor --repository my_models     # your models instead of the shipped ones
+    endcap doctor --start                    # start the server, and send it a picture
+    endcap doctor --json                     # for programs: a list of findings
+
+The exit code is 0 when all is well (notes included), 1 for warnings and 2 for errors.
+"""
+
+SYMPTOMS_INTRODUCTION = """\
+## What one meets
+
+The words in the first column are those of the message, where there is one.
+"""
+
+# Symptom, cause, remedy.
+SYMPTOMS = [
+    (
+        "`endcap: command not found`",
+        "The environment in which endcap is installed is not active.",
+        "`. .venv/bin/activate`, or call `.venv/bin/endcap`",
+    ),
+    (
+        "`ImportError: libendcap_jpeg.so: cannot open shared object file`",
+        "The installation is incomplete: the compiled core has lost its neighbour. Not even "
+        "`endcap doctor` can start then.",
+        "`pip install --force-reinstall --no-deps endcap`",
+    ),
+    (
+        "`no Triton server answers at`",
+        "No server runs there, or it listens on its own machine only, which is the default.",
+        "`endcap serve REPOSITORY --host 0.0.0.0`, and the address with `--url`; in Docker also "
+        "`docker run -p 8000-8002:8000-8002`",
+    ),
+    (
+        "`unable to find backend library for backend`",
+        "The server does not have the backend that the model names.",
+        "see [model backends](#model-backends)",
+    ),
+    (
+        "`at least one version must be available`",
+        "A model has no version folder.",
+        "`mkdir REPOSITORY/MODEL/1`",
+    ),
+    (
+        "`ModuleNotFoundError`, from a model",
+        "A stub does not read PYTHONPATH: the module must be installed.",
+        "`pip install` it in the environment of endcap; see [model imports](#model-imports)",
+    ),
+    (
+        "`Failed to increase the shared memory pool size`",
+        "/dev/shm is full; Docker gives a container 64 MiB.",
+        "`docker run --shm-size=1g`; see [shared memory](#shared-memory)",
+    ),
+    (
+        "A Python model answers empty tensors, without an error",
+        "NumPy 2 in the environment of the wheel's server.",
+        "`pip install 'numpy<2'`",
+    ),
+    (
+        "`corrupt_image: image 0 is not a JPEG`",
+        "What was sent is not the content of a JPEG file: a PNG, base64 text, or pixels.",
+        "send the bytes of the file as they are",
+    ),
+    (
+        "No detections",
+        "The scores are below `score_threshold`, or `head` and `num_classes` do not describe this "
+        "network.",
+        "set them in the `config.pbtxt` of postprocess; see [parameters](parameters.md)",
+    ),
+    (
+        "Boxes in the wrong place, or of the wrong size",
+        "`geometry` does not come from the preprocess step that made the tensor, or the preset is "
+        "not the network's.",
+        "connect `geometry` in the ensemble; choose the preset of the library that trained the "
+        "network",
+    ),
+    (
+        "Warnings about pinned memory and NVML at the start",
+        "The server looks for a GPU and finds none.",
+        "nothing: they are harmless",
+    ),
+]
+
+
+class _Named(dict[str, str]):
+    """Fills a remedy's fields with their own names, in capitals."""
+
+    def __missing__(self, key: str) -> str:
+        return key.upper()
+
+
+def remedy(problem: Problem) -> str:
+    """The remedy, with capitals where the doctor puts what it has found."""
+    return string.Formatter().vformat(problem.remedy, (), _Named())
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    header = list(header)
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def check(topic: Topic) -> str:
+    """What one check means, and all that it may complain of."""
+    text = f"### {topic.title}\n\n`{topic.name}`. {topic.meaning}"
+    if not topic.problems:
+        return text
+    rows = ([p.severity.value, p.when, remedy(p)] for p in topic.problems.values())
+    return f"{text}\n\n{table(['severity', 'when', 'what to do'], rows)}"
+
+
+def main() -> None:
+    """Prints the page."""
+    parts = [
+        INTRODUCTION,
+        SYMPTOMS_INTRODUCTION,
+        table(["what one sees", "why", "what to do"], SYMPTOMS),
+        "## What the doctor looks at\n\nThe name in front is the finding's in `--json`. Words in "
+        "capitals are filled in. What only Python models need is a note where the repository has "
+        "no such model.",
+    ]
+    for group, topics in itertools.groupby(TOPICS, lambda topic: topic.group):
+        parts += [f"## {group.value}", *map(check, topics)]
+    parts.append(
+        f"## A check that fails itself\n\n{BROKEN.when} The others go on. What to do: "
+        f"{BROKEN.remedy}."
+    )
+    print("\n\n".join(part.strip() for part in parts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Runs the command line, in this process, and the server with known answers that it talks to."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from answering_model import CONFIG, MODEL
+from echo_model import write_model
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from endcap.cli.app import app
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+PROTOCOLS = ["grpc", "http"]
+
+
+def endcap(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in arguments])
+
+
+@contextlib.contextmanager
+def answering_server(folder: Path) -> Iterator[dict[str, str]]:
+    """Serves the answering model from a repository in `folder`; gives its addresses by protocol."""
+    repository = write_model(folder, "detect", CONFIG, MODEL)
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(repository, settings) as server:
+        yield {
+            "grpc": server.grpc_url.removeprefix("grpc://"),
+            "http": server.http_url.removeprefix("http://"),
+        }
+
+
+def write_pictures(folder: Path) -> Path:
+    """Writes two JPEG files, a.JPEG and b.jpg, and a text file; returns the folder."""
+    folder.mkdir()
+    Image.new("RGB", (640, 480), (90, 90, 90)).save(folder / "b.jpg")
+    Image.new("L", (96, 80)).save(folder / "a.JPEG", "JPEG")
+    (folder / "notes.txt").write_text("not an image")
+    return folder
+
+
+def assert_one_sentence(result: Result, *parts: str, exit_code: int = 2) -> None:
+    assert result.exit_code == exit_code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("endcap: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr

@@ -1,0 +1,183 @@
+"""endcap infer against a real Triton server.
+
+The server runs a Python model with the outputs of the ensemble and known answers, so that what the
+command line does with each kind of answer can be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, write_pictures
+from PIL import Image
+
+from endcap.cli.pictures import PictureFolder
+from endcap.client import Detection, DetectionClient, ImageResult
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+        yield urls
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_json_over_both_protocols(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    result = endcap("infer", pictures, "--url", urls[protocol], "--protocol", protocol, "--json")
+    assert result.exit_code == 0, result.output
+    detections = [
+        {"box": [8.0, 8.0, 40.0, 32.0], "score": 0.75, "class_id": 1, "label": "square"},
+        {"box": [10.5, 12.25, 20.0, 30.0], "score": 0.5, "class_id": 7, "label": None},
+    ]
+    assert json.loads(result.stdout) == [
+        {"image": str(pictures / name), "status": "ok", "detections": detections}
+        for name in ("a.JPEG", "b.jpg")
+    ]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_file_is_sent_as_it_is(urls: dict[str, str], pictures: Path, protocol: Any) -> None:
+    photo = pictures / "b.jpg"
+    with DetectionClient(urls[protocol], protocol=protocol) as client:
+        from_path, from_bytes = client.detect([photo, photo.read_bytes()])
+    assert from_path.detections[0].index == photo.stat().st_size
+    assert from_bytes.detections == from_path.detections
+    assert (from_path.image, from_bytes.image) == (str(photo), "image 1")
+    assert from_path.latency_ms is not None
+    assert from_path.latency_ms > 0
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_failing_image_does_not_concern_the_others(
+    urls: dict[str, str], pictures: Path, protocol: str
+) -> None:
+    contents = {"c.jpg": b"C", "d.jpg": b"B", "e.jpg": b"E"}
+    for name, content in contents.items():
+        (pictures / name).write_bytes(content)
+    (pictures / "f.jpg").symlink_to("/proc/self/mem")  # a file that cannot be read, even by root
+    (pictures / "g.jpg").mkdir()  # no file at all
+    result = endcap("infer", pictures, "--url", f"{protocol}://{urls[protocol]}", "--json")
+    rows = {Path(row["image"]).name: row for row in json.loads(result.stdout)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "a.JPEG": "ok",
+        "b.jpg": "ok",
+        "c.jpg": "corrupt_image",
+        "d.jpg": "image_limit",
+        "e.jpg": "ok",
+        "f.jpg": "unreadable",
+    }
+    assert rows["c.jpg"]["error"] == "image 0 is not a JPEG"
+    assert rows["e.jpg"] == {
+        "image": str(pictures / "e.jpg"), "status": "ok", "detections": []
+    }  # fmt: skip
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"endcap: 3 of 6 images failed, first {pictures / 'c.jpg'} "
+        "(corrupt_image: image 0 is not a JPEG)\n"
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_slow_answer_is_a_timeout(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    (pictures / "s.jpg").write_bytes(b"S")
+    arguments = ["--timeout", "0.5", "--json", "--url", f"{protocol}://{urls[protocol]}"]
+    result = endcap("infer", pictures / "s.jpg", *arguments)
+    (row,) = json.loads(result.stdout)
+    assert row["status"] == "timeout", row
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_many_images_are_answered_in_order(urls: dict[str, str], protocol: Any) -> None:
+    images = [b"\xff" * (1 + size) for size in range(200)]
+    answered: list[ImageResult] = []
+    with DetectionClient(urls[protocol], protocol=protocol, concurrency=8) as client:
+        results = client.detect(images, on_result=answered.append)
+    assert [result.detections[0].index for result in results] == list(range(1, 201))
+    assert sorted(map(id, answered)) == sorted(map(id, results))
+
+
+def test_the_table_shows_labels_scores_and_boxes(urls: dict[str, str], pictures: Path) -> None:
+    (pictures / "e.jpg").write_bytes(b"E")
+    (pictures / "f.jpg").write_bytes(b"C")
+    result = endcap("infer", pictures, "--url", urls["grpc"])
+    for part in ("square", "class 7", "0.750", "8.0     8.0    40.0    32.0", "nothing found"):
+        assert part in result.stdout
+    assert "corrupt_image" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_labels_of_a_file_replace_the_servers(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    names = tmp_path / "labels.txt"
+    names.write_text("zero\none\n")
+    arguments = ["--url", urls["grpc"], "--labels", names, "--json"]
+    (row,) = json.loads(endcap("infer", pictures / "b.jpg", *arguments).stdout)
+    assert [each["label"] for each in row["detections"]] == ["one", None]
+
+
+def test_pictures_are_drawn(urls: dict[str, str], pictures: Path, tmp_path: Path) -> None:
+    drawn = tmp_path / "drawn" / "here"
+    (pictures / "c.jpg").write_bytes(b"C")
+    result = endcap("infer", pictures, "--url", urls["grpc"], "--draw", drawn)
+    assert result.exit_code == 1
+    assert sorted(path.name for path in drawn.iterdir()) == [
+        "a_detections.jpg", "b_detections.jpg"
+    ]  # fmt: skip
+    with Image.open(drawn / "b_detections.jpg") as picture:
+        assert picture.size == (640, 480)
+        assert picture.convert("RGB").getpixel((20, 31)) != (90, 90, 90)
+
+
+def test_a_small_picture_is_enlarged_for_its_labels(pictures: Path, tmp_path: Path) -> None:
+    folder = PictureFolder(tmp_path, [pictures / "a.JPEG"])
+    found = [Detection((8.0, 8.0, 40.0, 32.0), 0.5, 0, "ring", 0)]
+    folder.add(ImageResult(str(pictures / "a.JPEG"), "ok", found), None)
+    with Image.open(tmp_path / "a_detections.jpg") as picture:
+        assert picture.size == (3 * 96, 3 * 80)
+
+
+def test_pictures_of_equal_names_do_not_replace_each_other(pictures: Path, tmp_path: Path) -> None:
+    images = [tmp_path / name / "b.jpg" for name in ("one", "two", "three")]
+    for image in images:
+        image.parent.mkdir()
+        image.write_bytes((pictures / "b.jpg").read_bytes())
+    folder = PictureFolder(tmp_path / "drawn", [*images, images[0]])
+    for image in reversed(images):  # the names follow from the list, not from who is first
+        folder.add(ImageResult(str(image), "ok"), None)
+        folder.add(ImageResult(str(image), "ok"), None)
+    names = ["b_3_detections.jpg", "b_2_detections.jpg", "b_detections.jpg"]
+    assert [path.name for path in folder.written] == names
+    assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == sorted(names)
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_concern_the_others(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    (pictures / "aa.jpg").write_bytes(b"\xff\xd8 nothing that Pillow reads")
+    result = endcap("infer", pictures, "--url", urls["grpc"], "--draw", tmp_path / "drawn")
+    assert result.exit_code == 1
+    assert "6 detections in 3 images: 3 square, 3 class 7" in result.stdout
+    assert "2 pictures in" in result.stderr
+    assert "1 picture missing, the first:" in result.stderr
+    assert f"{pictures / 'aa.jpg'} cannot be drawn" in result.stderr
+    assert len(list((tmp_path / "drawn").iterdir())) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_unknown_model_is_one_sentence(
+    urls: dict[str, str], pictures: Path, protocol: str
+) -> None:
+    url = f"{protocol}://{urls[protocol]}"
+    result = endcap("infer", pictures, "--url", url, "--model", "nothing")
+    assert_one_sentence(result, f"{url} has no model 'nothing' that is ready", "--model")

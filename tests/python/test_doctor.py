@@ -1,0 +1,218 @@
+"""endcap doctor: the form of its answers, and what it says with parts of endcap taken away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from doctor_world import EXIT_CODES, World, doctor, run
+
+from endcap.cli.demo import find_repository
+from endcap.doctor import CHECKS, Check, Finding, Subject, examine
+from endcap.doctor.finding import Group
+
+
+def subject() -> Subject:
+    return Subject(find_repository=find_repository)
+
+
+# --- the form -------------------------------------------------------------------------------------
+
+
+def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
+    answer = doctor()
+    assert list(answer.findings) == [check.topic.name for check in CHECKS]
+    assert answer.errors == set()
+    assert answer.stderr == ""
+    for finding in answer.findings.values():
+        assert list(finding) == ["name", "group", "title", "severity", "found", "problem", "remedy"]
+        assert finding["found"]
+        assert (finding["problem"] is None) == (finding["remedy"] is None)
+        if finding["severity"] in ("warning", "error"):
+            assert finding["problem"]
+
+
+def test_the_report_is_grouped_and_fits_80_columns() -> None:
+    done = run(environment={"COLUMNS": "80"})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    headings = [line for line in lines[:-1] if line and not line.startswith(" ")]
+    assert headings == [group.value for group in Group if group is not Group.START]
+    for mark, title in (("ok", "version"), ("ok", "compiled backends"), ("ok", "NumPy")):
+        assert any(line.split()[:1] == [mark] and title in line for line in lines)
+    assert lines[-1].endswith(("note.", "notes."))
+    assert "\x1b" not in done.stdout
+
+
+def test_a_problem_is_followed_by_its_remedy(tmp_path: Path) -> None:
+    done = run("--repository", tmp_path / "nowhere", environment={"COLUMNS": "80"})
+    assert done.returncode == 2
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    place = next(n for n, line in enumerate(lines) if line.startswith("error"))
+    text = " ".join(lines[place : place + 6])
+    assert "is not a folder -> give a folder in which each folder is a model" in text
+    assert lines[-1].startswith("1 error")
+
+
+def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
+    def broken(_: Subject) -> Finding:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    tracebacks: list[None] = []
+    checks = [Check(CHECKS[2].topic, broken), CHECKS[3]]
+    first, second = examine(subject(), checks, on_broken=lambda: tracebacks.append(None))
+    assert first.severity.value == "error"
+    assert first.name == CHECKS[2].topic.name
+    assert first.problem == (
+        f"the check '{first.name}' itself failed: ZeroDivisionError: nobody foresaw this"
+    )
+    assert first.remedy is not None
+    assert "endcap doctor --verbose" in first.remedy
+    assert second.severity.value == "ok"
+    assert len(tracebacks) == 1
+
+
+def test_a_check_breaks_in_earnest_when_a_program_is_missing(tmp_path: Path) -> None:
+    # Without any folder on PATH there is no ldd.
+    answer = doctor("--verbose", environment={"PATH": str(tmp_path)})
+    answer.expect("backends", "error", "the check 'backends' itself failed", "ldd")
+    answer.expect("backends", "error", "`endcap doctor --verbose`")
+    assert "Traceback" in answer.stderr
+    assert answer.findings["numpy"]["severity"] == "ok"
+
+
+def test_problems_have_fields_for_all_names_in_their_remedies() -> None:
+    for check in CHECKS:
+        for problem in check.topic.problems.values():
+            assert problem.when.endswith("."), check.topic.name
+            assert problem.severity.value in EXIT_CODES
+            assert not problem.remedy.endswith("."), check.topic.name
+
+
+# --- endcap itself --------------------------------------------------------------------------------
+
+
+def test_how_endcap_is_installed_is_told(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    found = world.doctor().findings["endcap"]["found"]
+    assert f"installed in {world.endcap}" in found
+
+
+def test_a_backend_that_is_not_there(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (world.endcap / "backends/endcap_postprocess/libtriton_endcap_postprocess.so").unlink()
+    answer = world.doctor()
+    answer.expect(
+        "backends",
+        "error",
+        "compiled backend endcap_postprocess is not in this installation",
+        "pip install --force-reinstall --no-deps endcap",
+    )
+    assert answer.errors == {"backends"}
+    assert answer.exit_code == 2
+
+
+def test_a_backend_without_its_libjpeg(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (world.endcap / "backends/endcap_preprocess/libendcap_jpeg.so").unlink()
+    answer = world.doctor()
+    answer.expect(
+        "backends",
+        "error",
+        "libtriton_endcap_preprocess.so needs libendcap_jpeg.so",
+        "pip install --force-reinstall",
+    )
+    assert answer.exit_code == 2
+
+
+def test_a_backend_that_is_no_library(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    library = world.endcap / "backends/endcap_preprocess/libtriton_endcap_preprocess.so"
+    library.unlink()
+    library.write_bytes(b"\x7fELF, and then the download broke off")
+    answer = world.doctor()
+    answer.expect("backends", "error", f"{library} needs {library.name}", "reinstall")
+
+
+def test_another_libjpeg_than_ours(tmp_path: Path) -> None:
+    # LD_LIBRARY_PATH comes before the folder of the module.
+    world = World(tmp_path / "world")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "libendcap_jpeg.so").write_bytes((world.endcap / "libendcap_jpeg.so").read_bytes())
+    answer = world.doctor(environment={"LD_LIBRARY_PATH": str(other)})
+    answer.expect("core", "warning", f"libendcap_jpeg.so ({other}", "unset LD_LIBRARY_PATH")
+
+
+def test_a_forced_path_that_does_not_exist() -> None:
+    answer = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": "fastest"})
+    answer.expect(
+        "implementations",
+        "error",
+        "ENDCAP_FORCE_IMPLEMENTATION is 'fastest'",
+        "`unset ENDCAP_FORCE_IMPLEMENTATION`, or set it to auto or ",
+        "scalar",
+    )
+    assert answer.errors == {"implementations"}
+
+
+@pytest.mark.parametrize("path", ["auto", "scalar"])
+def test_a_forced_path_that_exists(path: str) -> None:
+    finding = doctor(environment={"ENDCAP_FORCE_IMPLEMENTATION": path}).findings["implementations"]
+    assert finding["severity"] == "ok"
+    assert f"ENDCAP_FORCE_IMPLEMENTATION is {path}" in finding["found"]
+
+
+# --- packages -------------------------------------------------------------------------------------
+
+
+def test_packages_that_are_not_there(tmp_path: Path) -> None:
+    world = World(tmp_path, without=["triton*", "aiohttp*", "pycocotools*", "opencv*", "cv2"])
+    answer = world.doctor()
+    answer.expect(
+        "client_packages",
+        "note",
+        "aiohttp is not installed, tritonclient is not installed",
+        "`pip install 'endcap[client]'`",
+    )
+    answer.expect(
+        "evaluate_packages",
+        "note",
+        "opencv-python-headless is not installed, pycocotools is not installed",
+        "`pip install 'endcap[evaluate]'`",
+    )
+    assert answer.errors == set()
+
+
+def test_packages_in_part_too_old_or_by_another_name(tmp_path: Path) -> None:
+    replaced = ["aiohttp-*", "rich-*", "opencv*"]
+    world = World(tmp_path, without=["grpc", "grpcio-*", *replaced])
+    world.add_distribution("aiohttp", "3.1.0")
+    world.add_distribution("rich", "12.0")
+    world.add_distribution("opencv-contrib-python-headless", "4.10.0.84")
+    answer = world.doctor()
+    answer.expect("client_packages", "note", "aiohttp is 3.1.0, needed is >=3.9")
+    answer.expect("client_packages", "note", "grpcio is not installed", "endcap[client]")
+    answer.expect("packages", "error", "rich is 12.0, needed is >=13", "pip install --upgrade")
+    assert answer.findings["evaluate_packages"]["severity"] == "ok"
+    assert answer.exit_code == 2
+
+
+def test_without_packaging_the_command_line_still_starts(tmp_path: Path) -> None:
+    answer = World(tmp_path, without=["packaging*"]).doctor()
+    answer.expect("packages", "error", "packaging is not installed", "--upgrade endcap")
+
+
+def test_json_is_all_that_json_prints(tmp_path: Path) -> None:
+    done = run("--json", "--repository", tmp_path)
+    assert {row["name"] for row in json.loads(done.stdout)} == {c.topic.name for c in CHECKS}
+    assert done.stderr == ""
+
+
+def test_help_fits_80_columns_and_has_examples() -> None:
+    done = run("--help", environment={"COLUMNS": "80"})
+    assert done.returncode == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "endcap doctor --repository my_models --start" in done.stdout
+    assert "2 for errors" in done.stdout

@@ -1,0 +1,276 @@
+"""endcap doctor on machines that have too little: shared memory, files, ports, and no GPU."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from doctor_world import Answer, World, doctor
+from echo_model import write_model
+
+from endcap.doctor import Severity, Subject, gpu, machine
+from endcap.doctor.cgroup import cpu_quota, memory_limit
+from endcap.doctor.memory import check_leftovers, check_shared_memory
+from endcap.server import ServerPorts
+from endcap.server.leftovers import claim, shared_memory_prefix
+from endcap.server.process import SHARED_MEMORY
+
+MIB = 2**20
+LARGE_MODEL = """
+backend: "python"
+max_batch_size: 16
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1024, 1024 ] } ]
+instance_group [ { count: 8 kind: KIND_CPU } ]
+"""
+
+
+def in_own_mounts(script: str) -> list[str]:
+    """The start of a command that runs in a mount namespace in which `script` ran before."""
+    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    begin = [*namespace, "sh", "-ec", f'{script}\nexec "$@"', "sh"]
+    tried = subprocess.run([*begin, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"file systems cannot be mounted here: {tried.stderr.strip()}")
+    return begin
+
+
+def subject(repository: Path, **options: object) -> Subject:
+    return Subject(find_repository=lambda: repository, **options)  # type: ignore[arg-type]
+
+
+# --- shared memory --------------------------------------------------------------------------------
+
+
+def test_shared_memory_as_small_as_dockers() -> None:
+    answer = doctor(before=in_own_mounts("mount -t tmpfs -o size=64m tmpfs /dev/shm"))
+    answer.expect(
+        "shared_memory",
+        "warning",
+        "64 MiB are free in /dev/shm; Python models should have 256 MiB",
+        "`docker run --shm-size=1g`",
+    )
+    assert answer.exit_code == 1
+
+
+def test_shared_memory_that_cannot_be_written() -> None:
+    answer = doctor(before=in_own_mounts("mount -t tmpfs -o ro tmpfs /dev/shm"))
+    answer.expect(
+        "shared_memory",
+        "error",
+        "/dev/shm cannot be written: Read-only file system",
+        "`mount -o remount,rw /dev/shm`",
+        "--shm-size=1g",
+    )
+    assert answer.errors == {"shared_memory"}
+    assert answer.exit_code == 2
+
+
+def test_no_shared_memory() -> None:
+    nothing_but_null = "mount -t tmpfs tmpfs /dev; mknod -m 666 /dev/null c 1 3 || touch /dev/null"
+    answer = doctor(before=in_own_mounts(nothing_but_null))
+    answer.expect(
+        "shared_memory",
+        "error",
+        "/dev/shm is not a folder",
+        "`mount -t tmpfs -o size=1g tmpfs /dev/shm`",
+        "--shm-size=1g",
+    )
+
+
+def test_models_that_fill_more_than_there_is(tmp_path: Path) -> None:
+    # 16 images of 4 MiB in each of 8 instances, in a folder that is really that small.
+    repository = write_model(tmp_path / "models", "large", LARGE_MODEL)
+    answer = doctor(
+        "--repository",
+        repository,
+        before=in_own_mounts("mount -t tmpfs -o size=300m tmpfs /dev/shm"),
+    )
+    answer.expect(
+        "shared_memory", "warning", "Python models should have 512 MiB", "lower max_batch_size"
+    )
+    small = write_model(tmp_path / "others", "other", 'backend: "endcap_preprocess"')
+    answer = doctor(
+        "--repository", small, before=in_own_mounts("mount -t tmpfs -o size=16m tmpfs /dev/shm")
+    )
+    answer.expect("shared_memory", "note", "--shm-size=1g")  # no Python model: nothing depends
+
+
+def test_enough_shared_memory_is_ok(tmp_path: Path) -> None:
+    if shutil.disk_usage(tmp_path).free < 256 * MIB:
+        pytest.skip("the temporary folder has less than 256 MiB")
+    repository = write_model(tmp_path / "models", "python", 'backend: "python"')
+    finding = check_shared_memory(subject(repository, shared_memory=tmp_path))
+    assert finding.severity is Severity.OK, finding
+
+
+@pytest.fixture
+def abandoned(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """What a killed launcher leaves: its scratch folder, and a region of its server."""
+    scratch = tmp_path / f"endcap-{uuid.uuid4().hex}"
+    scratch.mkdir()
+    claim(scratch).close()
+    region = SHARED_MEMORY / f"{shared_memory_prefix(scratch)}1"
+    region.write_bytes(bytes(3 * MIB))
+    yield scratch, region
+    region.unlink()
+
+
+def test_leftovers_of_a_killed_launcher(tmp_path: Path, abandoned: tuple[Path, Path]) -> None:
+    answer = doctor(environment={"TMPDIR": str(tmp_path)})
+    answer.expect(
+        "leftovers",
+        "warning",
+        f"a killed launcher left {abandoned[0]}, {abandoned[1]}",
+        "the next `endcap serve` removes them",
+        f"`rm -r {abandoned[0]} {abandoned[1]}`",
+    )
+    assert answer.findings["leftovers"]["found"] == "2 files and folders, 3 MiB"
+    assert abandoned[1].exists(), "the doctor changes nothing"
+    with claim(abandoned[0]):  # the launcher lives
+        finding = check_leftovers(subject(tmp_path, temporary=tmp_path))
+    assert finding.severity is Severity.OK
+
+
+# --- processor, memory, ports, files --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "membership", "cores", "limit"),
+    [
+        ({"cpu.max": "150000 100000", "memory.max": "1073741824"}, "0::/", 1.5, 2**30),
+        ({"cpu.max": "max 100000", "memory.max": "max"}, "0::/", None, None),
+        ({"a/cpu.max": "50000 100000", "cpu.max": "max 100000"}, "0::/a/b", 0.5, None),
+        ({"a/memory.max": "4096", "memory.max": "8192"}, "0::/a", None, 4096),
+        (
+            {"cpu,cpuacct/cpu.cfs_quota_us": "200000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            "4:cpu,cpuacct:/",
+            2.0,
+            None,
+        ),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "4:cpu:/", None, None),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712"}, "3:memory:/", None, None),
+        ({"memory/memory.limit_in_bytes": "1024"}, "3:memory:/../outside", None, 1024),
+        ({}, "", None, None),
+    ],
+)
+def test_limits_of_a_container(
+    tmp_path: Path,
+    files: dict[str, str],
+    membership: str,
+    cores: float | None,
+    limit: int | None,
+) -> None:
+    root = tmp_path / "cgroup"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text + "\n")
+    (tmp_path / "membership").write_text(membership and membership + "\n")
+    assert cpu_quota(root, tmp_path / "membership") == cores
+    assert memory_limit(root, tmp_path / "membership") == limit
+
+
+def test_few_open_files() -> None:
+    answer = doctor(before=["sh", "-c", 'ulimit -n 200; exec "$@"', "sh"])
+    answer.expect(
+        "open_files",
+        "warning",
+        "a process may have only 200 files open",
+        "`ulimit -n 65536`",
+        "docker run --ulimit nofile=65536",
+    )
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 200
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen(1)
+        port = holder.getsockname()[1]
+        ports = ServerPorts(http=0, grpc=port, metrics=0)
+        finding = machine.check_ports(subject(tmp_path, ports=ports))
+    assert finding.severity is Severity.NOTE
+    assert finding.found == "2 of 3 free"
+    assert finding.problem is not None
+    assert f"port {port} on 127.0.0.1 cannot be used for grpc" in finding.problem
+    assert finding.remedy is not None
+    assert finding.remedy.endswith("`endcap serve REPOSITORY --grpc-port 0`")
+    assert machine.check_ports(subject(tmp_path, ports=ports)).severity is Severity.OK
+
+
+def test_one_core_is_seen(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    code = f"""
+import os
+os.sched_setaffinity(0, {{{core}}})
+from endcap.doctor import Subject
+from endcap.doctor.machine import check_cpu
+print(check_cpu(Subject(find_repository=lambda: None)).found)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "; 1 core" in done.stdout
+
+
+# --- GPU ------------------------------------------------------------------------------------------
+
+
+def add_libraries(world: World, names: Sequence[str]) -> None:
+    for name in names:
+        (world.site / name).parent.mkdir(parents=True, exist_ok=True)
+        (world.site / name).touch()
+
+
+def test_without_a_gpu_all_is_a_note() -> None:
+    if gpu.check_driver(subject(Path())).severity is Severity.OK:
+        pytest.skip("there is an NVIDIA driver")
+    answer = doctor()
+    answer.expect("cuda_driver", "note", "no NVIDIA driver is here", "`docker run --gpus all`")
+    assert answer.findings["gpus"]["found"] == "none"
+    assert answer.errors == set()
+
+
+def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
+    world = World(tmp_path, without=["nvidia", "nvidia_nvjpeg*", "nvidia_dali*"])
+    before = world.doctor()
+    before.expect("dali", "note", "nvidia.dali is not installed", "`pip install 'endcap[dali]'`")
+    if before.findings["nvjpeg"]["severity"] == "note":  # else the CUDA toolkit is installed
+        before.expect("nvjpeg", "note", "libnvjpeg.so is neither", "`pip install 'endcap[cuda]'`")
+    add_libraries(world, ["nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/dali/__init__.py"])
+    world.add_distribution("nvidia-dali-cuda130", "2.4.0")
+    after: Answer = world.doctor()
+    assert after.findings["nvjpeg"]["found"] == str(world.site / "nvidia/cu13/lib/libnvjpeg.so.13")
+    assert after.findings["dali"]["found"] == "nvidia-dali-cuda130 2.4.0"
+
+
+def test_nvidia_smi_that_fails(tmp_path: Path) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho it could not talk to the driver\nexit 9\n")
+    program.chmod(0o755)
+    answer = doctor(environment={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    answer.expect(
+        "gpus", "warning", "ended with exit code 9 and said: it could not talk", "`nvidia-smi`"
+    )
+
+
+def test_versions_are_read_from_what_drivers_print() -> None:
+    proc = (
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x)\n"
+        "GCC version:  gcc version 13.3.0 (Ubuntu 13.3.0-6ubuntu2~24.04)\n"
+    )
+    assert gpu.release_of_driver(proc) == "580.65.06"
+    assert gpu.release_of_driver("") is None
+    assert gpu.written_cuda(13000) == "13.0"
+    assert gpu.written_cuda(12040) == "12.4"
+    listing = (
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n  MIG 1g.10gb Device 0: (UUID: MIG-2)\n"
+        "GPU 1: Tesla T4\n"
+    )
+    assert gpu.names_of_gpus(listing) == ["NVIDIA H100 80GB HBM3", "Tesla T4"]
+    assert gpu.names_of_gpus("No devices were found\n") == []

@@ -1,0 +1,233 @@
+"""endcap doctor without a server, without parts of it, and without what Python models need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from doctor_world import World, copied_server, doctor, replace_needed, wheel_server
+from echo_model import ECHO, TENSORS, write_echo_model, write_model
+
+from endcap.cli.demo import find_repository
+from endcap.server import locate
+from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
+
+NO_PYTHON_MODEL = 'backend: "endcap_preprocess" max_batch_size: 4'
+
+
+@pytest.fixture
+def only_the_wheel() -> None:
+    wheel_server()
+    if locate.CONTAINER_EXECUTABLE.exists():
+        pytest.skip(f"{locate.CONTAINER_EXECUTABLE} is here")
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_no_server_anywhere(tmp_path: Path) -> None:
+    world = World(tmp_path, without=["pytriton", "nvidia_pytriton*"])
+    answer = world.doctor()
+    answer.expect(
+        "server",
+        "error",
+        "no Triton server was found on $PATH, at /opt/tritonserver/bin/tritonserver, or in a wheel",
+        "`pip install 'endcap[server]'`",
+        "--tritonserver PATH",
+    )
+    assert answer.errors == {"server"}
+    assert answer.exit_code == 2
+    for name in (
+        "server_libraries",
+        "model_backends",
+        "python_stub",
+        "python3",
+        "libpython",
+        "numpy",
+        "model_imports",
+    ):
+        assert answer.findings[name]["found"] == "not looked at: there is no server", name
+    answer.expect("server_packages", "note", "nvidia-pytriton is not installed", "endcap[server]")
+
+
+def test_a_server_that_is_none(tmp_path: Path) -> None:
+    answer = doctor("--tritonserver", tmp_path)
+    answer.expect(
+        "server", "error", f"--tritonserver {tmp_path} is not a program", "--tritonserver PATH"
+    )
+
+
+def test_the_server_of_a_copied_wheel_is_whole(tmp_path: Path) -> None:
+    # The other tests take one thing away from such a copy.
+    answer = doctor("--tritonserver", copied_server(tmp_path))
+    assert answer.errors == set()
+    assert f"(option: {tmp_path}" in answer.findings["server"]["found"]
+
+
+def test_a_library_of_the_server_is_missing(tmp_path: Path) -> None:
+    server = copied_server(tmp_path)
+    (library,) = (tmp_path / "nvidia_pytriton.libs").glob("libb64-*")
+    library.unlink()
+    answer = doctor("--tritonserver", server)
+    answer.expect(
+        "server_libraries",
+        "error",
+        f"{server}/bin/tritonserver needs {library.name}, which the loader does not find",
+        "pip install --force-reinstall --no-deps nvidia-pytriton",
+    )
+    assert answer.exit_code == 2
+
+
+# --- Python models --------------------------------------------------------------------------------
+
+
+def test_no_stub_for_this_python(tmp_path: Path) -> None:
+    server = copied_server(tmp_path)
+    (server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub").unlink()
+    (server / "python_backend_stubs" / PYTHON_VERSION).rmdir()
+    answer = doctor("--tritonserver", server)
+    answer.expect(
+        "python_stub",
+        "error",
+        f"no Python-backend stub for Python {PYTHON_VERSION}, only for 3.10, ",
+        "make a virtual environment",
+        f"python3.{11 if PYTHON_VERSION == '3.12' else 12} -m venv .venv",
+    )
+    assert answer.errors == {"python_stub"}
+    assert answer.findings["libpython"]["found"].startswith("not looked at")
+
+
+def test_a_stub_that_does_not_find_libpython(tmp_path: Path) -> None:
+    server = copied_server(tmp_path)
+    stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
+    replace_needed(stub, LIBPYTHON, "libpython_that_nobody_has.so.1.0")
+    answer = doctor("--tritonserver", server)
+    answer.expect(
+        "libpython",
+        "error",
+        "Python-backend models cannot run",
+        "libpython_that_nobody_has.so.1.0: cannot open shared object file",
+        f"`apt-get install libpython{PYTHON_VERSION}`",
+    )
+    assert answer.errors == {"libpython"}
+    assert answer.exit_code == 2
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_no_python3_beside_the_interpreter(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    program = world.bin / f"python{PYTHON_VERSION}"
+    world.python.rename(program)
+    answer = doctor(python=program)
+    answer.expect(
+        "python3",
+        "error",
+        f"{world.bin} has no python3 that is {program}",
+        "install endcap in a virtual environment: `python3 -m venv .venv",
+    )
+    assert answer.errors == {"python3"}
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_numpy_2_where_python_models_run(tmp_path: Path) -> None:
+    # Only the metadata are those of NumPy 2: the core of this environment is built for NumPy 1.
+    world = World(tmp_path / "world", without=["numpy-*"])
+    world.add_distribution("numpy", "2.1.3")
+    answer = world.doctor()
+    answer.expect(
+        "numpy",
+        "error",
+        "NumPy 2.1.3 makes this server's Python-backend models (detector) return empty tensors",
+        "`pip install 'numpy<2'`",
+    )
+    answer.expect("server_packages", "note", "numpy is 2.1.3, needed is <2")
+    assert answer.exit_code == 2
+    # Without Python models it does no harm.
+    repository = write_model(tmp_path / "models", "preprocess", NO_PYTHON_MODEL)
+    answer = world.doctor("--repository", repository)
+    answer.expect("numpy", "note", "NumPy 2.1.3", "`pip install 'numpy<2'`")
+    assert answer.errors == set()
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
+    answer = World(tmp_path, without=["onnxruntime*"]).doctor()
+    answer.expect(
+        "model_imports", "error", "onnxruntime (for detector)", "`pip install onnxruntime`"
+    )
+    answer.expect("server_packages", "note", "onnxruntime is not installed")
+    assert answer.errors == {"model_imports"}
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_imports_are_looked_for_where_a_stub_looks(tmp_path: Path) -> None:
+    code = "\n".join(
+        [
+            "import os, json.decoder, numpy.linalg, beside_the_model",
+            "import on_pythonpath",
+            "try:\n    import optional\nexcept ImportError:\n    pass",
+            "from cv_that_nobody_has.part import thing",
+            ECHO,
+        ]
+    )
+    repository = write_model(tmp_path / "models", "echo", 'backend: "python"' + TENSORS, code)
+    (repository / "echo" / "1" / "beside_the_model.py").touch()
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "on_pythonpath.py").touch()
+    answer = doctor("--repository", repository, environment={"PYTHONPATH": str(tmp_path / "path")})
+    answer.expect(
+        "model_imports",
+        "error",
+        "modules are not installed: on_pythonpath (for echo), cv_that_nobody_has (for echo)",
+        "`pip install on_pythonpath cv_that_nobody_has`",
+    )
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_a_model_py_that_is_no_python(tmp_path: Path) -> None:
+    repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, "def execute(:")
+    answer = doctor("--repository", repository)
+    answer.expect("model_imports", "error", "echo/1/model.py line 1: ", "correct ")
+
+
+# --- the server in earnest ------------------------------------------------------------------------
+
+
+def test_start_answers_a_sample(tmp_path: Path) -> None:
+    answer = doctor("--start", "--repository", find_repository())
+    found = answer.findings["start"]["found"]
+    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
+    assert found.startswith("ready after ")
+    assert "detections in shapes_" in found
+    assert " 0 detections" not in found
+
+
+def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
+    code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
+    repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, code)
+    answer = doctor("--start", "--repository", repository)
+    answer.expect(
+        "start", "error", "model 'echo'", "no such camera", f"endcap serve {repository} --verbose"
+    )
+    assert answer.errors == {"start"}
+
+
+def test_start_asks_only_an_ensemble_that_it_knows(tmp_path: Path) -> None:
+    answer = doctor("--start", "--repository", write_echo_model(tmp_path))
+    assert answer.findings["start"]["found"].endswith("no model 'detect' to ask")
+    assert answer.findings["start"]["severity"] == "ok"
+
+
+def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:
+    # NVIDIA's container has the stub in the backend's folder. These are the files of the wheel.
+    server = copied_server(tmp_path)
+    stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
+    stub.rename(server / "backends" / "python" / stub.name)
+    (server / "TRITON_VERSION").write_text("2.51.0\n")
+    answer = doctor("--tritonserver", server)
+    assert answer.findings["server"]["found"].startswith("tritonserver 2.51.0 (option: ")
+    assert answer.findings["python_stub"]["found"].startswith("the server's own")
+    for name in ("python3", "libpython", "numpy"):
+        assert "in a Python of its own" in answer.findings[name]["found"]
+    assert answer.errors == set()

@@ -1,0 +1,144 @@
+"""The command `evaluate` where no server is needed: options, sentences, tables."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from coco_files import annotation, coco, write
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from endcap.cli.app import app
+from endcap.evaluation.coco import Accuracy, ClassAccuracy
+from endcap.evaluation.compare import Evaluation
+from endcap.evaluation.predictions import Failure
+from endcap.evaluation.report import as_table
+
+BOX = [0.0, 0.0, 9.0, 9.0]
+
+
+def evaluate(*arguments: object) -> Result:
+    runner = CliRunner(env={"COLUMNS": "80"})
+    return runner.invoke(app, ["evaluate", *(str(each) for each in arguments)])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path, write(tmp_path, coco(2, [annotation(1, 3, BOX)]))
+
+
+def test_help_fits_80_columns_and_has_examples() -> None:
+    result = evaluate("--help")
+    assert result.exit_code == 0
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "endcap evaluate images annotations.json" in result.stdout
+    assert "…" not in result.stdout, "nothing is cut off"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--url", "x", "--repository", "y"], "--url and --repository exclude each other"),
+        (["--reference", "x", "--predictions", "y"], "--reference and --predictions exclude"),
+        (["--max-difference", "0.1"], "give --reference or --predictions"),
+        (["--save-predictions", "no/such/file.json"], "its folder is not there"),
+        (["--reference", "no.onnx"], "no.onnx is no file"),
+        (["--predictions", "no.json"], "no.json cannot be read"),
+        (["--repository", "no"], "is not a folder"),
+        (["--repository", "no", "--reference", "x.onnx"], "no/detect/config.pbtxt cannot be read"),
+        (["--url", "127.0.0.1:9"], "no Triton server answers"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    data: tuple[Path, Path], options: list[str], said: str
+) -> None:
+    result = evaluate(*data, *options)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("endcap: ")
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
+    assert "Traceback" in evaluate(*data, *options, "--verbose").stderr
+
+
+@pytest.mark.parametrize("package", ["pycocotools", "cv2", "onnxruntime"])
+def test_a_missing_package_is_named(data: tuple[Path, Path], package: str) -> None:
+    code = (
+        f"import sys; sys.modules['{package}'] = None\n"  # as if it were not installed
+        "from endcap.cli.app import main; main()"
+    )
+    command = [sys.executable, "-c", code, "evaluate", *map(str, data), "--reference", "x.onnx"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    wanted = "onnxruntime" if package == "onnxruntime" else "endcap[evaluate]"
+    assert f"takes {package}, which cannot be imported" in done.stderr
+    assert f"`pip install '{wanted}'`" in done.stderr
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+LONG = "a class with a name that is much longer than any column for it could ever be"
+
+
+def made_up(value: float, *, empty: float | None = None) -> Accuracy:
+    classes = (ClassAccuracy(1, LONG, 123456, value, value), ClassAccuracy(2, "x", 0, empty, empty))
+    return Accuracy(value, value, value, empty, value, value, value, classes)
+
+
+def evaluation(other: Accuracy | None, *failures: Failure, note: str = "") -> Evaluation:
+    return Evaluation(
+        served=made_up(0.25),
+        other=other,
+        other_name="a/file.onnx" if other else None,
+        images=40,
+        detections=300,
+        lowest_score=0.001,
+        failures=failures,
+        notes=(note,) if note else (),
+        problems=(),
+    )
+
+
+def printed(found: Evaluation) -> str:
+    out = io.StringIO()
+    Console(file=out, width=80).print(as_table(found))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in out.getvalue()
+    return out.getvalue()
+
+
+def row(text: str, name: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return line.removeprefix(name).split()
+
+
+def test_one_column_without_a_comparison() -> None:
+    text = printed(evaluation(None))
+    assert row(text, "mAP50") == ["0.2500"]
+    assert row(text, "mAP50-95 small") == ["-"]
+    assert row(text, "x") == ["0", "-", "-"]
+    assert "ref." not in text
+
+
+def test_two_columns_and_their_difference() -> None:
+    text = printed(evaluation(made_up(0.75, empty=0.5)))
+    assert "ref. is a/file.onnx" in text
+    assert row(text, "mAP75") == ["0.2500", "0.7500", "-0.5000"]
+    assert row(text, "mAP50-95 small") == ["-", "0.5000", "-"]
+    assert "123456  0.2500  0.7500  -0.5000" in text, "a long name takes no room from the figures"
+
+
+def test_failures_and_notes_are_listed() -> None:
+    failures = [Failure(f"{i}.jpg", "server", "timeout", "no [b]answer[/b]") for i in range(25)]
+    text = printed(evaluation(None, *failures, note="a note"))
+    assert "3.jpg: timeout (server): no [b]answer[/b]" in text
+    assert "and 5 more" in text
+    assert "Note: a note" in text
+    assert not evaluation(None, *failures).ok
+    assert evaluation(None).ok

@@ -1,0 +1,133 @@
+"""Reading annotations and results: what is taken, and what is refused with which sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coco_files import CATEGORIES, annotation, coco, dataset, write
+
+from endcap.errors import InvalidArgumentError
+from endcap.evaluation.dataset import load_dataset
+from endcap.evaluation.predictions import load_predictions
+
+BOX = [10.0, 20.0, 30.0, 40.0]
+
+
+def test_images_categories_and_objects_are_read(tmp_path: Path) -> None:
+    content = coco(2, [annotation(2, 7, BOX, area=5.5, iscrowd=1), annotation(1, 3, BOX)])
+    read = load_dataset(tmp_path, write(tmp_path, content))
+    assert [(image.id, image.path) for image in read.images] == [
+        (1, tmp_path / "1.jpg"),
+        (2, tmp_path / "2.jpg"),
+    ]
+    assert read.categories == {3: "cat", 7: "dog"}
+    first, second = read.annotations
+    assert (first.image_id, first.category_id, first.area, first.crowd) == (2, 7, 5.5, True)
+    assert (second.bbox, second.area, second.crowd) == (tuple(BOX), 1200.0, False)
+
+
+def test_area_and_iscrowd_may_be_missing(tmp_path: Path) -> None:
+    row = annotation(1, 3, BOX)
+    del row["area"], row["iscrowd"]
+    (read,) = dataset(tmp_path, 1, [row]).annotations
+    assert (read.area, read.crowd) == (1200.0, False)
+
+
+def test_a_limit_takes_the_first_images_and_their_objects(tmp_path: Path) -> None:
+    path = write(tmp_path, coco(3, [annotation(1, 3, BOX), annotation(3, 7, BOX)]))
+    (tmp_path / "3.jpg").unlink()  # what the limit leaves out need not be there
+    read = load_dataset(tmp_path, path, limit=2)
+    assert [image.id for image in read.images] == [1, 2]
+    assert [each.image_id for each in read.annotations] == [1]
+    assert read.other_image_ids == {3}
+
+
+def without(key: str, kind: str) -> dict[str, Any]:
+    content = coco(1, [annotation(1, 3, BOX)])
+    del content[kind][0][key]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "are not JSON"),
+        ([], "not in COCO's format"),
+        ({"images": [], "annotations": []}, "images, annotations, categories"),
+        ({**coco(1, []), "images": [1]}, r"images\[0\] is no object"),
+        (without("id", "images"), r"images\[0\] has id None"),
+        (without("file_name", "images"), r"images\[0\] has file_name None"),
+        (without("name", "categories"), r"categories\[0\] has name None"),
+        (without("bbox", "annotations"), r"annotations\[0\] has bbox None"),
+        (coco(1, [annotation(2, 3, BOX)]), "image_id 2, and no image has that id"),
+        (coco(1, [annotation(1, 4, BOX)]), "category_id 4, and no category has that id"),
+        (coco(1, [annotation(1, 3, [0, 0, -1, 5])]), "no negative side"),
+        (coco(1, [annotation(1, 3, [0, 0, float("nan"), 5])]), "has bbox"),
+        (coco(1, [annotation(1, 3, BOX, area=-1)]), "area -1"),
+        (coco(1, [annotation(1, 3, BOX)], [*CATEGORIES, CATEGORIES[0]]), "the id 3 twice"),
+        (coco(2, []), "no object on all 2 images"),
+        (coco(1, [annotation(1, 3, BOX, iscrowd=1)]), "no object"),
+    ],
+)
+def test_what_is_no_annotation_is_refused(tmp_path: Path, content: Any, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        load_dataset(tmp_path, write(tmp_path, content))
+
+
+def test_absent_files_are_counted_and_named(tmp_path: Path) -> None:
+    path = write(tmp_path, coco(3, [annotation(1, 3, BOX)]))
+    (tmp_path / "2.jpg").unlink()
+    with pytest.raises(InvalidArgumentError, match=r"1 of 3 annotated images are not .*2\.jpg"):
+        load_dataset(tmp_path, path)
+    with pytest.raises(InvalidArgumentError, match=r"no\.json cannot be read: No such file"):
+        load_dataset(tmp_path, tmp_path / "no.json")
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def result(**changed: object) -> dict[str, object]:
+    return {"image_id": 1, "category_id": 3, "bbox": BOX, "score": 0.5, **changed}
+
+
+def write_results(folder: Path, rows: object) -> Path:
+    path = folder / "results.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_results_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    truth = dataset(tmp_path, 2, [annotation(1, 3, BOX)])
+    rows = [result(), result(image_id=2, category_id=7, score=0.1), result(bbox=[0, 0, 1, 1 / 3])]
+    read = load_predictions(write_results(tmp_path, rows), truth)
+    assert (len(read), read.lowest_score) == (3, 0.1)
+    read.save(tmp_path / "saved.json")
+    saved = json.loads((tmp_path / "saved.json").read_text())
+    key = json.dumps
+    assert sorted(saved, key=key) == sorted(rows, key=key)
+
+
+def test_results_of_images_beyond_the_limit_are_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path, coco(2, [annotation(1, 3, BOX)]))
+    truth = load_dataset(tmp_path, path, limit=1)
+    read = load_predictions(write_results(tmp_path, [result(), result(image_id=2)]), truth)
+    assert list(read.by_image) == [1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({}, "a list of objects"),
+        ([result(image_id=9)], r"\[0\] has image_id 9"),
+        ([result(), result(category_id=4)], r"\[1\] has category_id 4"),
+        ([result(score="high")], "has score 'high'"),
+        ([result(bbox=[1, 2, 3])], "has bbox"),
+    ],
+)
+def test_what_is_no_result_is_refused(tmp_path: Path, rows: object, said: str) -> None:
+    truth = dataset(tmp_path, 1, [annotation(1, 3, BOX)])
+    with pytest.raises(InvalidArgumentError, match=said):
+        load_predictions(write_results(tmp_path, rows), truth)

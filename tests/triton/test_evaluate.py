@@ -1,0 +1,223 @@
+"""`endcap evaluate` with the shipped repository on a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageOps
+from running_server import FREE_PORTS
+from tolerances import SERVED_MAP_DIFFERENCE
+from typer.testing import CliRunner, Result
+
+from endcap.cli.app import app
+from endcap.server import ServerSettings, TritonServer
+
+ROOT = Path(__file__).resolve().parents[2]
+REPOSITORY = ROOT / "model_repository"
+NETWORK = REPOSITORY / "detector" / "1" / "model.onnx"
+SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+TRUTH = json.loads((ROOT / "tests" / "data" / "sample_objects.json").read_text(encoding="utf-8"))
+# Ids with gaps, and in another order than the labels of `detect`.
+CATEGORY_IDS = {"ring": 2, "Circle": 3, "square": 5, "cross": 8, "triangle": 13, "star": 90}
+
+
+@dataclass(frozen=True)
+class Data:
+    """Annotated images."""
+
+    images: Path
+    annotations: Path
+    count: int
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    """The samples as they are, and four of them upright at other sizes."""
+    folder = tmp_path_factory.mktemp("images")
+    files = [(path, 1.0) for path in SAMPLES] + [
+        (path, factor) for path, factor in zip(SAMPLES, (0.5, 0.7, 1.3, 1.6), strict=False)
+    ]
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for path, factor in files:
+        image = {"id": len(images) + 1, "file_name": f"{path.stem}_{factor}.jpg"}
+        images.append(image)
+        if factor == 1.0:
+            (folder / image["file_name"]).write_bytes(path.read_bytes())
+        else:
+            with Image.open(path) as picture:
+                resized = ImageOps.scale(ImageOps.exif_transpose(picture), factor)
+                resized.save(folder / image["file_name"], quality=95)
+        for thing in TRUTH[path.name]:
+            x1, y1, x2, y2 = (factor * side for side in thing["box"])
+            annotations.append(
+                {
+                    "id": len(annotations),
+                    "image_id": image["id"],
+                    "category_id": {k.lower(): v for k, v in CATEGORY_IDS.items()}[thing["label"]],
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "iscrowd": 0,
+                }
+            )
+    categories = [{"id": number, "name": name} for name, number in CATEGORY_IDS.items()]
+    content = {"images": images, "annotations": annotations, "categories": categories}
+    path = folder / "annotations.json"
+    path.write_text(json.dumps(content))
+    return Data(folder, path, len(images))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TritonServer]:
+    with TritonServer(REPOSITORY, ServerSettings(ports=FREE_PORTS)) as running:
+        yield running
+
+
+def evaluate(data: Data, *arguments: object) -> Result:
+    command = ["evaluate", data.images, data.annotations, *arguments]
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in command])
+
+
+def figures(result: Result) -> dict[str, Any]:
+    answer = json.loads(result.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+@pytest.fixture(scope="module")
+def repository_run(data: Data, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    """One evaluation of the repository, and the detections that it saved."""
+    saved = tmp_path_factory.mktemp("results") / "results.json"
+    options = ["--repository", REPOSITORY, "--reference", NETWORK, "--json"]
+    limits = ["--max-difference", SERVED_MAP_DIFFERENCE, "--min-map50", 0.8]
+    return evaluate(data, *options, *limits, "--save-predictions", saved), saved
+
+
+def test_serving_costs_no_accuracy(repository_run: tuple[Result, Path], data: Data) -> None:
+    result, _ = repository_run
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    found = figures(result)
+    assert found["images"] == data.count
+    assert found["objects"] == sum(each["objects"] for each in found["served"]["classes"])
+    assert abs(found["difference"]["map50"]) <= SERVED_MAP_DIFFERENCE
+    assert abs(found["difference"]["map50_95"]) <= SERVED_MAP_DIFFERENCE
+    names = {each["category_id"]: each["name"] for each in found["served"]["classes"]}
+    assert names == {number: name for name, number in CATEGORY_IDS.items()}
+    assert min(each["ap50"] for each in found["served"]["classes"]) > 0.5, "no class is mixed up"
+    assert (found["failures"], found["notes"], found["problems"]) == ([], [], [])
+
+
+def test_the_threshold_is_lowered_in_a_copy(repository_run: tuple[Result, Path]) -> None:
+    found = figures(repository_run[0])
+    assert 0.001 < found["lowest_score"] < 0.01
+    config = (REPOSITORY / "postprocess" / "config.pbtxt").read_text(encoding="utf-8")
+    assert '"0.4"' in config
+
+
+def shifted(saved: Path, target: Path, pixels: float) -> Path:
+    rows = json.loads(saved.read_text())
+    for row in rows:
+        row["bbox"][0] += pixels
+    target.write_text(json.dumps(rows))
+    return target
+
+
+def test_saved_detections_measure_as_they_did(
+    repository_run: tuple[Result, Path], data: Data, server: TritonServer
+) -> None:
+    first, saved = repository_run
+    result = evaluate(data, "--url", server.grpc_url, "--predictions", saved, "--json")
+    assert result.exit_code == 0
+    assert figures(result)["other"] == figures(first)["served"]
+
+
+def test_a_high_threshold_of_the_server_is_told(
+    repository_run: tuple[Result, Path], data: Data, server: TritonServer
+) -> None:
+    result = evaluate(data, "--url", server.http_url)
+    assert result.exit_code == 0, result.output
+    text = " ".join(result.stdout.split())
+    assert "no detection below a score of 0.4" in text
+    assert "set score_threshold to 0.001 in its endcap_postprocess model" in text
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    lines = result.stdout.splitlines()
+    (map50,) = [float(line.split()[1]) for line in lines if line.startswith("mAP50 ")]
+    assert map50 < figures(repository_run[0])["served"]["map50"]
+
+
+def test_at_equal_thresholds_the_reference_agrees_with_a_running_server(
+    data: Data, server: TritonServer
+) -> None:
+    options = ["--reference", NETWORK, "--score-threshold", 0.4, "--limit", 5]
+    result = evaluate(
+        data, "--url", server.grpc_url, *options, "--max-difference", SERVED_MAP_DIFFERENCE
+    )
+    assert result.exit_code == 0, result.output
+    assert "Images: 5 " in result.stdout
+
+
+def test_limits_that_are_broken_end_with_1(
+    repository_run: tuple[Result, Path], data: Data, server: TritonServer, tmp_path: Path
+) -> None:
+    wrong = shifted(repository_run[1], tmp_path / "shifted.json", 25.0)
+    options = [
+        "--predictions",
+        wrong,
+        "--max-difference",
+        SERVED_MAP_DIFFERENCE,
+        "--min-map50",
+        0.9999,
+    ]
+    result = evaluate(data, "--url", server.grpc_url, *options)
+    assert result.exit_code == 1
+    assert result.stderr.count("beyond --max-difference") == 2
+    assert result.stderr.count("below --min-map50") == 1
+
+
+def test_a_failed_image_is_listed_and_counts_as_empty(
+    data: Data, server: TritonServer, tmp_path: Path
+) -> None:
+    content = json.loads(data.annotations.read_text())
+    content["images"] = content["images"][:2]
+    content["annotations"] = [row for row in content["annotations"] if row["image_id"] <= 2]
+    for image in content["images"]:
+        (tmp_path / image["file_name"]).write_bytes((data.images / image["file_name"]).read_bytes())
+    bad = tmp_path / content["images"][0]["file_name"]
+    bad.write_bytes(b"not a picture")
+    (tmp_path / "annotations.json").write_text(json.dumps(content))
+    few = Data(tmp_path, tmp_path / "annotations.json", 2)
+    options = ["--url", server.grpc_url, "--reference", NETWORK, "--json"]
+    result = evaluate(few, *options, "--save-predictions", tmp_path / "saved.json")
+    assert result.exit_code == 1
+    assert result.stderr == "endcap: 1 of 2 images failed\n"
+    failures = figures(result)["failures"]
+    assert [(each["image"], each["by"], each["status"]) for each in failures] == [
+        (str(bad), "server", "corrupt_image"),
+        (str(bad), "reference", "corrupt_image"),
+    ]
+    assert "not a JPEG" in failures[0]["error"]
+    saved = json.loads((tmp_path / "saved.json").read_text())
+    assert {row["image_id"] for row in saved} == {2}
+
+
+def test_classes_that_do_not_match_are_one_sentence(
+    data: Data, server: TritonServer, tmp_path: Path
+) -> None:
+    content = json.loads(data.annotations.read_text())
+    content["categories"][0]["name"] = "doughnut"
+    annotations = tmp_path / "annotations.json"
+    annotations.write_text(json.dumps(content))
+    other = Data(data.images, annotations, data.count)
+    result = evaluate(other, "--url", server.grpc_url)
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "categories without a class: doughnut (2)" in result.stderr
+    assert "classes without a category: ring (5)" in result.stderr
+    options = ["--url", server.grpc_url, "--allow-unmatched", "--limit", 3, "--json"]
+    names = {each["name"] for each in figures(evaluate(other, *options))["served"]["classes"]}
+    assert names == {"Circle", "square", "cross", "triangle", "star"}
