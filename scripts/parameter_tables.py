@@ -5,9 +5,13 @@ python scripts/parameter_tables.py > docs/parameters.md
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import endcap
+
+PRESETS_SOURCE = Path(__file__).resolve().parents[1] / "csrc" / "preprocess" / "presets.cc"
 
 INTRODUCTION = """\
 # Parameters
@@ -35,14 +39,27 @@ def stage(title: str, rows: list[endcap.Parameter]) -> str:
     return f"## {title}\n\n" + table(["name", "meaning", "allowed", "default"], cells)
 
 
+def origins() -> dict[str, str]:
+    """Preset -> the pipeline that it follows: the comment at its function in presets.cc."""
+    source = PRESETS_SOURCE.read_text(encoding="utf-8")
+    found = re.findall(r"((?:^// .*\n)+)^PreprocessParams (\w+)\(\) {", source, re.MULTILINE)
+    return {name.lower(): " ".join(re.findall(r"// (.*)", text)) for text, name in found}
+
+
 def presets() -> str:
-    """Every preset with all its fields."""
+    """Every preset with its origin and all its fields."""
     names = endcap.presets()
     columns = [endcap.Preprocessor(name, threads=1).parameters for name in names]
     rows = ([f"`{field}`", *(c[field] for c in columns)] for field in columns[0])
-    return (
-        "## Presets\n\nA preset is the recipe of a whole training pipeline; `preset` names one, "
-        "and any field given beside it wins.\n\n" + table(["field", *names], rows)
+    origin = origins()
+    return "\n\n".join(
+        [
+            "## Presets",
+            "A preset is the recipe of a whole training pipeline; `preset` names one, "
+            "and any field given beside it wins.",
+            table(["preset", "follows"], ([f"`{name}`", origin[name]] for name in names)),
+            table(["field", *names], rows),
+        ]
     )
 
 

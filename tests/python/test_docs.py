@@ -1,22 +1,135 @@
-"""Pages that are made from the code say what the code does."""
+"""What the documentation says is so: its code runs, its commands exist, made pages are current."""
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+import typer
+from doc_pages import PAGES, ROOT, Block, blocks, run_python
+from example_network import write_network
 
 import endcap
+from endcap.cli.app import app
 
-ROOT = Path(__file__).resolve().parents[2]
+# Made by a script of scripts/, which says so in its first lines.
+MADE_PAGES = {
+    "parameters.md": "parameter_tables.py",
+    "heads.md": "heads_page.py",
+    "cli.md": "cli_page.py",
+}
+# Its Python needs a server: tests/triton/test_guide.py runs it.
+SERVER_PAGES = ("triton.md",)
+PYTHON_PAGES = [
+    page
+    for page in PAGES
+    if page.name not in SERVER_PAGES and any(b.language == "python" for b in blocks(page))
+]
+# A shell line that runs endcap, perhaps behind variables and from a folder.
+ENDCAP_LINE = re.compile(r"^\s*(?:\w+=\S+\s+)*(?:\S*/)?endcap\s+(?P<arguments>\S.*)$", re.MULTILINE)
+SHELL_BLOCKS = [
+    block
+    for page in PAGES
+    for block in blocks(page)
+    if block.language in ("sh", "") and ENDCAP_LINE.search(block.text)
+]
 
 
-def test_the_page_of_parameters_is_the_codes() -> None:
-    # It freezes every preset field by field, too: a changed default shows here.
-    script = ROOT / "scripts" / "parameter_tables.py"
-    made = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
-    assert made.stdout == (ROOT / "docs" / "parameters.md").read_text(encoding="utf-8"), (
-        "run: python scripts/parameter_tables.py > docs/parameters.md"
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unforced: None) -> dict[str, Any]:
+    """A folder with photo.jpg and model.onnx, and the names that README.md takes for granted."""
+    monkeypatch.chdir(tmp_path)
+    photo = jpegs.photo_jpeg(720, 1280)
+    Path("photo.jpg").write_bytes(photo)
+    write_network(Path("model.onnx"))
+    random = np.random.default_rng(1)
+    corners = random.uniform(0, 300, (20, 2))
+    return {
+        "jpeg": photo,
+        "head": random.uniform(0, 1, (1, 84, 8400)).astype(np.float32),
+        "boxes": np.hstack([corners, corners + 100]).astype(np.float32),
+        "scores": random.uniform(0, 1, 20).astype(np.float32),
+        "class_ids": random.integers(0, 3, 20),
+    }
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: page.name)
+def test_the_python_of_a_page_runs(page: Path, reader: dict[str, Any]) -> None:
+    python = [block for block in blocks(page) if block.language == "python"]
+    compared = sum([run_python(block, reader) for block in python])
+    assert compared > 0 or page.name == "README.md", "a page of docs/ promises no value"
+
+
+def test_there_are_pages_to_run() -> None:
+    assert {"README.md", "index.md", "concepts.md", "python.md"} <= {p.name for p in PYTHON_PAGES}
+
+
+def commands(block: Block) -> list[list[str]]:
+    """The endcap commands of a shell block, as lists of words."""
+    text = block.text.replace("\\\n", " ")
+    lines = [match["arguments"] for match in ENDCAP_LINE.finditer(text)]
+    return [to_words(line) for line in lines]
+
+
+def to_words(line: str) -> list[str]:
+    """The words that the program gets: without a comment, a pipe, or where output goes."""
+    words = shlex.split(line, comments=True)
+    ends = [words.index(word) for word in (">", "|", "&&") if word in words]
+    return words[: min(ends, default=None)]
+
+
+def parses(arguments: list[str]) -> None:
+    """Raises a usage error where the program does not take these arguments; runs nothing."""
+    program: Any = typer.main.get_command(app)
+    context = program.context_class(program, info_name="endcap")
+    name, *rest = arguments
+    if name == "--version":
+        assert any("--version" in p.opts for p in program.get_params(context))
+        return
+    program.commands[name].make_context(name, rest, parent=context)
+
+
+@pytest.mark.parametrize("block", SHELL_BLOCKS, ids=str)
+def test_commands_in_pages_exist_and_take_these_options(block: Block) -> None:
+    found = commands(block)
+    assert found
+    for arguments in found:
+        parses(arguments)
+
+
+def test_examples_of_every_command_exist_and_take_these_options() -> None:
+    program: Any = typer.main.get_command(app)
+    for name, command in program.commands.items():
+        examples = re.findall(r"`endcap ([^`]+)`", command.epilog or "")
+        assert examples, f"endcap {name} --help has no example"
+        for example in examples:
+            parses(to_words(example))
+
+
+def test_a_wrong_command_would_be_found() -> None:
+    text = "FOO=1 .venv/bin/endcap infer photo.jpg --jsn  # a comment\nendcap nosuch\n"
+    option, command = commands(Block(ROOT / "page.md", 1, "sh", "", text))
+    with pytest.raises(Exception, match="--jsn"):
+        parses(option)
+    with pytest.raises(KeyError, match="nosuch"):
+        parses(command)
+
+
+@pytest.mark.parametrize(("page", "script"), MADE_PAGES.items())
+def test_a_made_page_is_current(page: str, script: str) -> None:
+    # The page of parameters freezes every preset field by field, too.
+    command = [sys.executable, str(ROOT / "scripts" / script)]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs" / page).read_text(encoding="utf-8"), (
+        f"run: python scripts/{script} > docs/{page}"
     )
 
 
@@ -25,3 +138,15 @@ def test_every_parameter_is_explained() -> None:
         assert row.meaning, row.name
         assert row.allowed, row.name
         assert row.value, row.name
+
+
+def test_the_installation_page_lists_every_extra() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    extras = importlib.metadata.metadata("endcap").get_all("Provides-Extra")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == extras
+
+
+def test_files_that_the_readme_links_to_are_there() -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []

@@ -1,0 +1,135 @@
+"""docs/triton.md as a reader follows it: its files in a real server, its clients against it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from doc_pages import ROOT, Block, blocks, run_python
+from example_network import write_network
+from google.protobuf import text_format
+from running_server import RunningServer, get, run_server
+from tritonclient.grpc import model_config_pb2
+
+GUIDE = ROOT / "docs" / "triton.md"
+BLOCKS = blocks(GUIDE)
+CONFIGS = [block for block in BLOCKS if "config.pbtxt" in block.caption]
+CLIENTS = [b for b in BLOCKS if b.language == "python" and not b.caption.startswith("models/")]
+CURLS = {block.caption: block for block in BLOCKS if "curl " in block.text}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reader's folder: photo.jpg, and models/ with every file that the guide shows."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "photo.jpg").write_bytes(jpegs.photo_jpeg(720, 1280))
+    for block in BLOCKS:
+        if block.caption.startswith("models/"):
+            path = folder / block.caption
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+    for model in (folder / "models").iterdir():
+        (model / "1").mkdir(exist_ok=True)
+    write_network(folder / "models" / "detector" / "1" / "model.onnx")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def guide_server(reader: Path) -> Iterator[RunningServer]:
+    with run_server(reader / "models") as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed, "\n".join(running.log.lines())
+        yield running
+
+
+def at(server: RunningServer, block: Block) -> Block:
+    """The block with the server's own ports in place of the usual ones."""
+    text = block.text.replace("127.0.0.1:8001", server.grpc).replace("127.0.0.1:8000", server.http)
+    assert text != block.text, f"{block} names no server"
+    return Block(block.page, block.line, block.language, block.caption, text)
+
+
+@pytest.mark.parametrize("block", CONFIGS, ids=str)
+def test_a_config_is_one(block: Block) -> None:
+    config = text_format.Parse(block.text, model_config_pb2.ModelConfig())
+    assert config.max_batch_size == 16
+    assert config.backend or config.platform == "ensemble"
+
+
+def test_the_guide_shows_a_whole_repository(guide_server: RunningServer) -> None:
+    assert set(guide_server.index()) == {
+        "preprocess",
+        "detector",
+        "postprocess",
+        "postprocess_half",
+        "detect",
+        "classes",
+    }
+
+
+def test_the_python_clients(
+    guide_server: RunningServer, reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(reader)
+    names: dict[str, Any] = {}
+    compared = [run_python(at(guide_server, block), names) for block in CLIENTS]
+    assert len(compared) == 4
+    assert min(compared) > 0
+
+
+def run_shell(block: Block, server: RunningServer, folder: Path) -> None:
+    """Runs a block of curl in bash; a server on this machine is never behind a proxy."""
+    assert shutil.which("curl"), "this test runs curl: apt-get install curl"
+    script = "set -eu -o pipefail\n" + at(server, block).text
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "no_proxy": "*"}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode() + done.stdout.decode()
+
+
+def test_curl_with_the_file_as_the_body(guide_server: RunningServer, reader: Path) -> None:
+    run_shell(CURLS["a raw binary request"], guide_server, reader)
+    answer = (reader / "answer.bin").read_bytes()
+    description, end = json.JSONDecoder().raw_decode(answer.decode("latin-1"))
+    for output in description["outputs"]:
+        size = output["parameters"]["binary_data_size"]
+        if output["name"] == "detection_boxes":
+            boxes = np.frombuffer(answer[end : end + size], np.float32).reshape(output["shape"])
+            assert boxes[0, 0].tolist() == [200, 120, 600, 520]
+        end += size
+    assert end == len(answer)
+
+
+def test_curl_with_json_in_front(guide_server: RunningServer, reader: Path) -> None:
+    run_shell(CURLS["JSON in front, JSON as the answer"], guide_server, reader)
+    answer = json.loads((reader / "answer.json").read_text(encoding="utf-8"))
+    outputs = {output["name"]: output["data"] for output in answer["outputs"]}
+    assert outputs["num_detections"] == [1]
+    assert outputs["detection_scores"][:2] == [0.875, 0]
+
+
+def test_the_metrics_of_the_guide_are_the_servers(guide_server: RunningServer) -> None:
+    text = get(f"http://127.0.0.1:{guide_server.ports.metrics}/metrics").decode()
+    served = set(re.findall(r"^# TYPE (endcap_\w+)", text, re.MULTILINE))
+    told = set(re.findall(r"`(endcap_\w+_total)`", GUIDE.read_text(encoding="utf-8")))
+    assert told == served
+
+
+def test_the_command_that_prints_where_the_backends_lie() -> None:
+    (block,) = [b for b in BLOCKS if b.language == "sh" and b.text.startswith("python -c")]
+    environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
+    command = ["bash", "-c", block.text]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    folders = [Path(line) for line in done.stdout.split()]
+    assert [folder.name for folder in folders] == ["endcap_preprocess", "endcap_postprocess"]
+    assert all((folder / f"libtriton_{folder.name}.so").is_file() for folder in folders)
