@@ -1,0 +1,90 @@
+"""What the page's server answers: results and refusals, as JSON with an HTTP status."""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+from PIL import ExifTags, Image
+
+from endcap.client import ImageResult
+from endcap.draw import class_color
+from endcap.errors import Status
+
+_HTTP_STATUS = {
+    Status.OK.label: 200,
+    Status.CORRUPT_IMAGE.label: 422,
+    Status.IMAGE_LIMIT.label: 422,
+    Status.UNSUPPORTED.label: 422,
+    Status.INVALID_ARGUMENT.label: 422,
+    Status.OUT_OF_MEMORY.label: 503,
+    "unavailable": 503,
+    "cancelled": 503,
+    "timeout": 504,
+}
+_TRITON_FAILED = 502
+_TURNED_BY_90_DEGREES = frozenset({5, 6, 7, 8})  # Exif 2.32, orientation
+
+_dumps = functools.partial(json.dumps, allow_nan=False)
+
+
+def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
+    """Returns ImageResult.to_json with latency_ms, and for a good image its size and colours.
+
+    `width` and `height` are those of the upright picture, in pixels; they are left out where its
+    header cannot be read here. `colors` maps each class id that was found to "#rrggbb".
+    """
+    row = result.to_json()
+    row["latency_ms"] = result.latency_ms
+    if result.ok:
+        row["colors"] = {str(d.class_id): css_color(d.class_id) for d in result.detections}
+        size = upright_size(encoded)
+        if size is not None:
+            row["width"], row["height"] = size
+    return json_answer(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
+
+
+def refusal(
+    http_status: int,
+    sentence: str,
+    *,
+    status: Status = Status.INVALID_ARGUMENT,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """Returns the answer to a request that goes no further: {"status": ..., "error": ...}."""
+    return json_answer(
+        {"status": status.label, "error": sentence}, status=http_status, headers=headers
+    )
+
+
+def json_answer(
+    value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """Returns a value as JSON, which has no NaN."""
+    return web.json_response(value, status=status, headers=headers, dumps=_dumps)
+
+
+def css_color(class_id: int) -> str:
+    """Returns the colour of a class as "#rrggbb"."""
+    return "#{:02x}{:02x}{:02x}".format(*class_color(class_id))
+
+
+def upright_size(encoded: bytes) -> tuple[int, int] | None:
+    """Returns width and height after EXIF orientation, None where Pillow cannot read them.
+
+    Not thread-safe: it silences Pillow's warnings of EXIF data that are damaged.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Image.open(io.BytesIO(encoded)) as picture:
+                width, height = picture.size
+                orientation = picture.getexif().get(ExifTags.Base.Orientation)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return None
+    return (height, width) if orientation in _TURNED_BY_90_DEGREES else (width, height)

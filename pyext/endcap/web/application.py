@@ -1,0 +1,145 @@
+"""The page's HTTP interface: static files, samples, and images passed on to Triton."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from endcap.client import DetectionClient
+from endcap.errors import Status
+from endcap.web.answers import css_color, json_answer, refusal, result_answer
+from endcap.web.guard import add_security_headers, guard
+from endcap.web.samples import name_samples
+from endcap.web.static_files import StaticFile, read_static_files
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler
+
+MAX_BODY_BYTES = 64 << 20  # as the server's own default limit of an encoded image
+
+# Neither is among the types that a script of another site may send without being asked first.
+_CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
+_LONGEST_NAME = 255
+
+
+def make_application(
+    client: DetectionClient,
+    *,
+    host: str,
+    samples: Sequence[Path] = (),
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> web.Application:
+    """Returns the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
+
+    client: sends the images; it stays the caller's to close.
+    host: the address that the server will listen on, see `guard`.
+    samples: picture files that the page offers.
+    max_body_bytes: a larger image is answered 413.
+    """
+    application = web.Application(
+        middlewares=[guard(host), _refuse_in_a_sentence], client_max_size=max_body_bytes
+    )
+    application.on_response_prepare.append(add_security_headers)
+    handlers = _Handlers(client, samples, max_body_bytes)
+    application.router.add_post("/detect", handlers.detect)
+    application.router.add_get("/labels", handlers.labels)
+    application.router.add_get("/samples", handlers.list_samples)
+    application.router.add_get("/samples/{name}", handlers.sample)
+    application.router.add_get("/", handlers.static)
+    application.router.add_get(r"/{name:[^/]+\.[a-z]+}", handlers.static)
+    return application
+
+
+class _Handlers:
+    """One method for each route; all state is fixed at the start."""
+
+    def __init__(
+        self, client: DetectionClient, samples: Sequence[Path], max_body_bytes: int
+    ) -> None:
+        self._client = client
+        self._samples = name_samples(samples)
+        self._max_body_bytes = max_body_bytes
+        self._files: dict[str, StaticFile] = read_static_files()
+
+    async def detect(self, request: web.Request) -> web.Response:
+        """Body: an encoded image, passed on as it is. `?name=` is its name in the answer."""
+        given = request.headers.get("Content-Type", "none").partition(";")[0].strip().lower()
+        if given not in _CONTENT_TYPES:
+            return refusal(
+                415,
+                f"the content type is {given}; send the file with {' or '.join(_CONTENT_TYPES)}",
+            )
+        if (request.content_length or 0) > self._max_body_bytes:
+            return self._too_large()
+        try:
+            encoded = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            return self._too_large()
+        name = request.query.get("name", "image")[:_LONGEST_NAME]
+        (result,) = await asyncio.to_thread(self._client.detect, [encoded])
+        return result_answer(dataclasses.replace(result, image=name), encoded)
+
+    def _too_large(self) -> web.Response:
+        return refusal(
+            413,
+            f"the image has more than {self._max_body_bytes} bytes, the limit of this page; send a "
+            "smaller one",
+            status=Status.IMAGE_LIMIT,
+        )
+
+    async def labels(self, request: web.Request) -> web.Response:
+        """The model, where it is, its classes with their colours, and how large an image may be."""
+        labels = self._client.labels or []
+        return json_answer(
+            {
+                "model": self._client.model,
+                "server": str(self._client.address),
+                "max_bytes": self._max_body_bytes,
+                "labels": [
+                    {"class_id": class_id, "label": label, "color": css_color(class_id)}
+                    for class_id, label in enumerate(labels)
+                ],
+            }
+        )
+
+    async def list_samples(self, request: web.Request) -> web.Response:
+        """The names of the samples, in their order."""
+        return json_answer(list(self._samples))
+
+    async def sample(self, request: web.Request) -> web.Response:
+        """One sample, as it is on disk."""
+        path = self._samples.get(request.match_info["name"])
+        if path is None:
+            raise web.HTTPNotFound
+        try:
+            content = await asyncio.to_thread(path.read_bytes)
+        except OSError as error:
+            return refusal(404, f"the sample {path.name} cannot be read: {error.strerror}")
+        return web.Response(body=content, content_type="image/jpeg")
+
+    async def static(self, request: web.Request) -> web.Response:
+        """A file of the page."""
+        file = self._files.get(request.match_info.get("name", "index.html"))
+        if file is None:
+            raise web.HTTPNotFound
+        return web.Response(body=file.content, content_type=file.content_type, charset="utf-8")
+
+
+@web.middleware
+async def _refuse_in_a_sentence(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return refusal(
+            405,
+            f"{request.path} does not take {error.method}; use {allowed}",
+            headers={"Allow": allowed},
+        )
+    except web.HTTPNotFound:
+        return refusal(404, f"{request.path} is not here; the page is at /")

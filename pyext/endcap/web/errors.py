@@ -1,0 +1,9 @@
+"""The error of the page's server."""
+
+from __future__ import annotations
+
+from endcap.errors import EndcapError
+
+
+class PageError(EndcapError, RuntimeError):
+    """The page cannot be served; one sentence, with what to do."""

@@ -1,0 +1,113 @@
+"""Runs an aiohttp application in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import errno
+import socket
+import threading
+from types import TracebackType
+
+from aiohttp import web
+
+from endcap.web.errors import PageError
+
+_REQUESTS_END_WITHIN_S = 3.0
+_WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class PageServer:
+    """Serves an application as a context manager: listening inside the block, gone after it.
+
+    host, port: where to listen; port 0 picks a free one.
+
+    A signal's exception must reach the program and not a callback of an event loop, which would
+    swallow it; hence the loop has a thread of its own, and the caller waits beside it.
+    Raises PageError, in one sentence, when it cannot listen there.
+    """
+
+    def __init__(self, application: web.Application, *, host: str, port: int) -> None:
+        self._application = application
+        self._listener = _listen(host, port)
+        self.url = _url(host, self._listener.getsockname()[1])
+        self._thread = threading.Thread(target=self._run, name="endcap page", daemon=True)
+        self._started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._ended = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+
+    def __enter__(self) -> PageServer:
+        self._thread.start()
+        self._started.result()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def wait(self) -> None:
+        """Blocks until an exception is raised in this thread, as a signal handler does."""
+        self._ended.wait()
+        raise PageError(f"the server of the page {self.url} has ended by itself")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)
+        finally:
+            self._ended.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        runner = web.AppRunner(
+            self._application, access_log=None, shutdown_timeout=_REQUESTS_END_WITHIN_S
+        )
+        await runner.setup()
+        try:
+            await web.SockSite(runner, self._listener).start()
+            self._started.set_result(None)
+            await self._stop.wait()
+        finally:
+            await runner.cleanup()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise PageError(_why_not(host, port, error)) from error
+    return listener
+
+
+def _why_not(host: str, port: int, error: OSError | OverflowError) -> str:
+    reason = error.strerror if isinstance(error, OSError) else error
+    if isinstance(error, socket.gaierror) or getattr(error, "errno", 0) == errno.EADDRNOTAVAIL:
+        return (
+            f"host {host} is no address of this machine ({reason}); give 127.0.0.1, 0.0.0.0 or one "
+            "that it has"
+        )
+    return (
+        f"port {port} on {host} cannot be used for the page ({reason}); end the program that holds "
+        "it, or choose another port (0 picks a free one)"
+    )
+
+
+def _url(host: str, port: int) -> str:
+    shown = _WILDCARD_TO_LOOPBACK.get(host, host)
+    return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"

@@ -1,0 +1,14 @@
+// What a person can do something about; its message is a sentence for the page.
+
+export class Problem extends Error {
+  constructor(title, sentence = "") {
+    super(sentence);
+    this.title = title;
+  }
+}
+
+export function asSentence(text) {
+  const trimmed = text.trim();
+  const capital = trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
+  return /[.!?]$/.test(capital) ? capital : `${capital}.`;
+}

@@ -1,0 +1,397 @@
+"""The page's server over plain HTTP, against a real Triton server: answers, limits, strangers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.parse
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import bad_jpegs
+import jpegs
+import pytest
+from answering_model import CONFIG, MODEL
+from echo_model import write_model
+from pages import SAMPLE_FILES, result_of, run_client, serve_page
+
+import endcap.web
+from endcap.client import ClientError, DetectionClient
+from endcap.draw import class_color
+from endcap.errors import Status
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.web.answers import upright_size
+from endcap.web.application import MAX_BODY_BYTES
+
+TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
+JPEG = {"Content-Type": "image/jpeg"}
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[DetectionClient]:
+    with run_client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def url(client: DetectionClient) -> Iterator[str]:
+    with serve_page(client, samples=SAMPLE_FILES) as server:
+        yield server.url
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        assert self.headers["Content-Type"] == "application/json; charset=utf-8"
+        return json.loads(self.body)
+
+
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: bytes | Iterator[bytes] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.headers, answer.read())
+
+
+def detect(url: str, body: bytes | Iterator[bytes], **headers: str) -> Answer:
+    return ask(url, "POST", "/detect?name=photo.jpg", body, {**JPEG, **headers})
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def test_detect_answers_what_the_client_finds(url: str, client: DetectionClient) -> None:
+    answer = detect(url, TURNED.read_bytes())
+    expected = result_of(client, TURNED)
+    row = answer.json
+    assert answer.status == 200
+    assert row.pop("latency_ms") > 0
+    assert (row.pop("width"), row.pop("height")) == (600, 800), "upright"
+    colors = {str(d.class_id): class_color(d.class_id) for d in expected.detections}
+    assert row.pop("colors") == {k: "#{:02x}{:02x}{:02x}".format(*v) for k, v in colors.items()}
+    assert row == {**expected.to_json(), "image": "photo.jpg"}
+    assert len(row["detections"]) >= 3
+
+
+def test_many_at_once_do_not_mix(url: str, client: DetectionClient) -> None:
+    files = SAMPLE_FILES * 3
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda path: detect(url, path.read_bytes()), files))
+    expected = {path: result_of(client, path).to_json()["detections"] for path in SAMPLE_FILES}
+    assert [answer.json["detections"] for answer in answers] == [expected[path] for path in files]
+
+
+@pytest.mark.parametrize("bad", bad_jpegs.bad_files(), ids=str)
+def test_an_images_fault_is_422_with_its_class(url: str, bad: bad_jpegs.BadFile) -> None:
+    answer = detect(url, bad.data)
+    assert answer.status == 422
+    assert answer.json["status"] == bad.status.label
+    assert answer.json["error"]
+    assert answer.json["detections"] == []
+
+
+def test_a_server_that_hangs_is_504_and_one_that_is_gone_503(tmp_path: Path) -> None:
+    repository = write_model(tmp_path / "models", "detect", CONFIG, MODEL)
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    with (
+        TritonServer(repository, ServerSettings(ports=ports)) as triton,
+        DetectionClient(triton.grpc_url, timeout_s=0.5) as client,
+        serve_page(client) as page,
+    ):
+        assert detect(page.url, jpegs.photo_jpeg(8, 8)).status == 200
+        hanging = detect(page.url, b"S")
+        assert (hanging.status, hanging.json["status"]) == (504, "timeout")
+        triton.stop()
+        gone = detect(page.url, jpegs.photo_jpeg(8, 8))
+        assert (gone.status, gone.json["status"]) == (503, "unavailable")
+        assert gone.json["error"]
+
+
+def test_labels_come_with_their_colors(url: str, client: DetectionClient) -> None:
+    about = ask(url, "GET", "/labels").json
+    assert about["model"] == "detect"
+    assert about["server"] == str(client.address)
+    assert about["max_bytes"] == MAX_BODY_BYTES
+    assert client.labels
+    assert about["labels"] == [
+        {"class_id": i, "label": label, "color": "#{:02x}{:02x}{:02x}".format(*class_color(i))}
+        for i, label in enumerate(client.labels)
+    ]
+
+
+def test_samples_are_the_files(client: DetectionClient, tmp_path: Path) -> None:
+    odd = tmp_path / 'a "b" ä?#%.jpg'
+    odd.write_bytes(TURNED.read_bytes())
+    gone = tmp_path / "gone.jpg"
+    with serve_page(client, samples=[TURNED, TURNED, odd, gone]) as server:
+        names = ask(server.url, "GET", "/samples").json
+        assert names == [TURNED.name, f"{TURNED.stem}_2.jpg", odd.name, "gone.jpg"]
+        answers = [ask(server.url, "GET", f"/samples/{urllib.parse.quote(n)}") for n in names]
+    assert [answer.status for answer in answers] == [200, 200, 200, 404]
+    assert {answer.body for answer in answers[:3]} == {TURNED.read_bytes()}
+    assert answers[0].headers["Content-Type"] == "image/jpeg"
+    assert answers[3].json["error"] == (
+        "the sample gone.jpg cannot be read: No such file or directory"
+    )
+
+
+@pytest.mark.parametrize("path", ["/no.js", "/samples/no.jpg", "/samples/..%2fapp.js", "/..%2fx"])
+def test_nothing_else_is_served(url: str, path: str) -> None:
+    answer = ask(url, "GET", path)
+    assert answer.status == 404
+    assert "the page is at /" in answer.json["error"]
+
+
+def test_a_wrong_method_is_told_the_right_one(url: str) -> None:
+    answer = ask(url, "PUT", "/detect")
+    assert answer.status == 405
+    assert answer.headers["Allow"] == "POST"
+    assert answer.json["error"] == "/detect does not take PUT; use POST"
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_upright_size_follows_the_orientation(orientation: int) -> None:
+    turned = jpegs.encode(jpegs.photo(16, 32), orientation=orientation)
+    assert upright_size(turned) == ((32, 16) if orientation < 5 else (16, 32))
+
+
+@pytest.mark.parametrize("kind", bad_jpegs.harmless_exif())
+def test_odd_exif_data_do_not_hide_the_size(kind: str) -> None:
+    payload = bad_jpegs.harmless_exif()[kind]
+    assert upright_size(jpegs.with_exif(jpegs.photo_jpeg(16, 32), payload)) == (32, 16)
+
+
+# --- limits and strangers -------------------------------------------------------------------------
+
+
+def test_a_body_over_the_limit_is_413_before_it_is_read(url: str) -> None:
+    address = urllib.parse.urlsplit(url)
+    head = (
+        f"POST /detect HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: image/jpeg\r\n"
+        f"Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        connection.sendall(head.encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        row = json.loads(answer.read())
+    assert answer.status == 413
+    assert row["status"] == "image_limit"
+    assert f"more than {MAX_BODY_BYTES} bytes" in row["error"]
+
+
+def test_the_limit_is_exact_and_holds_for_a_body_of_unknown_length(
+    client: DetectionClient,
+) -> None:
+    content = jpegs.photo_jpeg(32, 32)
+    with serve_page(client, max_body_bytes=len(content)) as server:
+        assert detect(server.url, content).status == 200
+        assert detect(server.url, content + b"\0").status == 413
+        chunked = detect(server.url, iter([content, b"\0"]))
+        assert chunked.status == 413
+        assert "send a smaller one" in chunked.json["error"]
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_another_site_could_send_unasked_is_415(url: str, content_type: str) -> None:
+    answer = ask(url, "POST", "/detect", TURNED.read_bytes(), {"Content-Type": content_type})
+    assert answer.status == 415
+    assert "send the file with image/jpeg or application/octet-stream" in answer.json["error"]
+
+
+def test_a_body_without_a_content_type_is_415(url: str) -> None:
+    answer = ask(url, "POST", "/detect", b"")
+    assert answer.status == 415
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:1", "[::1]:8080"]
+)
+def test_names_of_this_machine_are_served(url: str, host: str) -> None:
+    assert ask(url, "GET", "/", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.org",
+        "127.0.0.1.example.org",
+        "localhost.example.org:80",
+        "10.0.0.1",
+        "",
+        "[::1",
+        "@",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/labels", "/samples", "/app.js", "/nothing"])
+def test_other_names_are_403(url: str, host: str, path: str) -> None:
+    answer = ask(url, "GET", path, headers={"Host": host})
+    assert answer.status == 403
+    assert "open the page at 127.0.0.1 or ::1 or localhost" in answer.json["error"]
+
+
+def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
+    client: DetectionClient,
+) -> None:
+    def status(server_url: str, host: str) -> int:
+        return ask(server_url, "GET", "/", headers={"Host": host}).status
+
+    with serve_page(client, host="Box.lan") as server:
+        assert status(server.url, "box.lan:8080") == 200
+        assert status(server.url, "192.0.2.7") == 403
+    with serve_page(client, host="0.0.0.0") as server:
+        assert status(server.url, "192.0.2.7:8080") == 200
+        assert status(server.url, "[2001:db8::7]") == 200
+        assert status(server.url, "box.lan") == 403
+
+
+@pytest.mark.parametrize("origin", ["http://example.org", "null", "http://[", "http://localhost"])
+def test_scripts_of_other_sites_are_403(url: str, origin: str) -> None:
+    answer = detect(url, TURNED.read_bytes(), Origin=origin)
+    assert answer.status == 403
+    assert "use this server's own page" in answer.json["error"]
+    own = url.rstrip("/")
+    assert detect(url, TURNED.read_bytes(), Origin=own).status == 200
+
+
+def test_every_answer_has_the_security_headers(url: str) -> None:
+    answers = [
+        ask(url, "GET", "/"),
+        ask(url, "GET", "/app.js"),
+        ask(url, "GET", "/nothing"),
+        ask(url, "OPTIONS", "/detect", headers={"Origin": url.rstrip("/")}),
+        ask(url, "GET", "/", headers={"Host": "example.org"}),
+        detect(url, b"no picture"),
+        detect(url, TURNED.read_bytes()),
+    ]
+    assert [each.status for each in answers] == [200, 200, 404, 405, 403, 422, 200]
+    for each in answers:
+        policy = each.headers["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "script-src 'self'", "connect-src 'self'"} <= set(policy)
+        assert "img-src 'self' blob: data:" in policy
+        assert each.headers["X-Content-Type-Options"] == "nosniff"
+        assert not [name for name in each.headers if name.lower().startswith("access-control")]
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+RUN = """
+import sys
+import typer
+import endcap.web
+from endcap.cli.failure import stopped_by_signals
+
+try:
+    with stopped_by_signals(exit_code=7):
+        endcap.web.run(sys.argv[1], port=0, ready=lambda url: print(url, flush=True))
+except typer.Exit as end:
+    sys.exit(end.exit_code)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-X", "dev", "-c", RUN, str(client.address)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONWARNINGS": "default"},
+    )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        with contextlib.ExitStack() as open_connections:
+            for path in ("", "/", "/labels"):  # a browser opens connections and keeps them
+                browser = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
+                open_connections.callback(browser.close)
+                browser.connect()
+                if path:
+                    browser.request("GET", path)
+                    assert browser.getresponse().read()
+            assert detect(url, TURNED.read_bytes()).status == 200
+            process.send_signal(number)
+            _, problems = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert problems == ""
+    assert process.returncode == 7
+    with pytest.raises(ConnectionRefusedError):
+        ask(url, "GET", "/")
+
+
+def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) -> None:
+    urls = []
+
+    def interrupt(url: str) -> None:
+        urls.append(url)
+        assert ask(url, "GET", "/").status == 200
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        endcap.web.run(str(client.address), port=0, ready=interrupt)
+    with pytest.raises(ConnectionRefusedError):
+        ask(urls[0], "GET", "/")
+
+
+def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(endcap.web.PageError) as caught:
+            endcap.web.run(str(client.address), port=port, ready=pytest.fail)
+    assert str(caught.value) == (
+        f"port {port} on 127.0.0.1 cannot be used for the page (Address already in use); end the "
+        "program that holds it, or choose another port (0 picks a free one)"
+    )
+    assert caught.value.status == Status.INTERNAL
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"port": 70000}, "port 70000 on 127.0.0.1 cannot be used"),
+        ({"port": 0, "host": "192.0.2.7"}, "host 192.0.2.7 is no address of this machine"),
+        ({"port": 0, "host": "no such host"}, "host no such host is no address"),
+    ],
+    ids=["port", "address", "name"],
+)
+def test_where_it_cannot_listen_is_one_sentence(
+    client: DetectionClient, options: dict[str, Any], part: str
+) -> None:
+    with pytest.raises(endcap.web.PageError, match=part):
+        endcap.web.run(str(client.address), **options, ready=pytest.fail)
+
+
+def test_without_a_triton_server_nothing_is_served() -> None:
+    with pytest.raises(ClientError, match=r"no Triton server answers at grpc://127\.0\.0\.1:9"):
+        endcap.web.run("127.0.0.1:9", port=0, ready=pytest.fail)
+
+
+def test_without_aiohttp_it_says_what_to_install(
+    client: DetectionClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("endcap.web.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    with pytest.raises(endcap.web.PageError, match=r"pip install endcap\[client\]"):
+        endcap.web.run(str(client.address), port=0, ready=pytest.fail)
