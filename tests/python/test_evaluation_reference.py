@@ -24,14 +24,14 @@ from tolerances import (
 )
 
 import endcap
-from endcap.errors import CorruptImageError, UnsupportedError
+from endcap.errors import CorruptImageError, InvalidArgumentError, UnsupportedError
 from endcap.evaluation import nms_numpy, numpy_heads, opencv_tensor, reference
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.nms_numpy import suppress
 from endcap.evaluation.opencv_tensor import place_image
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.evaluation.served_config import read_settings
+from endcap.evaluation.served_config import read_settings, with_preset
 
 SIZE = (320, 416)  # height, width
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
@@ -248,6 +248,27 @@ def edited(folder: Path, name: str, *parameters: str) -> Path:
 def test_the_shipped_repository_is_the_default_with_its_own_classes() -> None:
     read = read_settings(SHIPPED, "detect")
     assert read == ReferenceSettings(size=(640, 640), num_classes=6, score_threshold=0.4)
+
+
+def test_a_preset_changes_the_images_alone() -> None:
+    served = read_settings(SHIPPED, "detect")
+    changed = dataclasses.replace(served, letterbox=False, rgb=False, scale=1.0, upright=False)
+    assert with_preset(changed, "ultralytics") == served
+
+
+@pytest.mark.parametrize(
+    ("preset", "error", "message"),
+    [
+        ("torchvision", UnsupportedError, "fit is center_crop in preset torchvision"),
+        ("inception", UnsupportedError, "quantize is none in preset inception"),
+        ("nonsense", InvalidArgumentError, "nonsense"),
+    ],
+)
+def test_a_preset_that_cannot_be_imitated_is_named(
+    preset: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        with_preset(ReferenceSettings(), preset)
 
 
 def test_parameters_are_read_under_the_preset(tmp_path: Path) -> None:

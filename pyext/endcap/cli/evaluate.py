@@ -93,6 +93,16 @@ def evaluate(
             rich_help_panel=_REFERENCE,
         ),
     ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the reference's images: the recipe that the network was trained with. Else "
+            "the repository's, else ultralytics.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=_REFERENCE,
+        ),
+    ] = None,
     score_threshold: Annotated[
         float,
         typer.Option(
@@ -191,6 +201,7 @@ def evaluate(
         iou_threshold=iou_threshold,
         max_detections=max_detections,
         head=head,
+        preset=preset,
         reference_threads=reference_threads,
         categories_by=categories_by,
         allow_unmatched=allow_unmatched,

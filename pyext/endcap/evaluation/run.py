@@ -21,7 +21,7 @@ from endcap.evaluation.predictions import Predictions, load_predictions
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.served import predict_served
-from endcap.evaluation.served_config import POSTPROCESS_BACKEND, read_settings
+from endcap.evaluation.served_config import POSTPROCESS_BACKEND, read_settings, with_preset
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.override import repository_with
 
@@ -55,6 +55,7 @@ class EvaluationPlan:
     iou_threshold: float | None = None
     max_detections: int | None = None
     head: HeadName | None = None
+    preset: str | None = None
     reference_threads: int = 1
     categories_by: CategoriesBy | None = None
     allow_unmatched: bool = False
@@ -138,6 +139,8 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
         settings = dataclasses.replace(settings, max_detections=plan.max_detections)
     if plan.head is not None:
         settings = dataclasses.replace(settings, head=plan.head)
+    if plan.preset is not None:
+        settings = with_preset(settings, plan.preset)
     return Reference(plan.reference, settings, threads=plan.reference_threads)
 
 

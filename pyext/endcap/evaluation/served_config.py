@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,31 +40,13 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
     for a configuration that cannot be read.
     """
     steps = _steps(repository, model)
-    given = [
-        _parameters(steps, backend, model) for backend in (PREPROCESS_BACKEND, POSTPROCESS_BACKEND)
-    ]
-    before: Mapping[str, str] = endcap.Preprocessor(**given[0]).parameters
-    after: Mapping[str, str] = endcap.Postprocessor(**given[1]).parameters
-    for name, value in {**before, **after}.items():
-        allowed = _SUPPORTED.get(name)
-        if allowed is not None and value not in allowed:
-            raise UnsupportedError(
-                f"{name} is {value} in the steps of {model}, and the reference knows only "
-                f"{' and '.join(allowed)}; run your own pipeline and give its results with "
-                "--predictions"
-            )
+    place = f"in the steps of {model}"
+    after = endcap.Postprocessor(**_parameters(steps, POSTPROCESS_BACKEND, model)).parameters
+    _check_supported(after, place)
+    before = endcap.Preprocessor(**_parameters(steps, PREPROCESS_BACKEND, model)).parameters
     height, width = (int(side) for side in before["size"].split(","))
-    return ReferenceSettings(
+    settings = ReferenceSettings(
         size=(height, width),
-        letterbox=before["fit"] == "letterbox",
-        pad_value=int(before["pad_value"]),
-        pad_centered=before["pad_align"] == "center",
-        upscale=before["upscale"] == "true",
-        rgb=before["color"] == "rgb",
-        scale=float(before["scale"]),
-        mean=_channels(before["mean"]),
-        std=_channels(before["std"]),
-        upright=before["exif"] == "apply",
         head=HeadName(after["head"]),
         num_classes=int(after["num_classes"]),
         score_threshold=float(after["score_threshold"]),
@@ -73,6 +56,46 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
         multi_label=after["multi_label"] == "true",
         class_agnostic=after["class_agnostic"] == "true",
     )
+    return _with_images_as(settings, before, place)
+
+
+def with_preset(settings: ReferenceSettings, preset: str) -> ReferenceSettings:
+    """Returns settings that prepare images as a preset does, at the size that is set.
+
+    Raises InvalidArgumentError for a name that no preset has, and UnsupportedError for a preset
+    that the reference cannot imitate.
+    """
+    recipe = endcap.Preprocessor(preset, threads=1).parameters
+    return _with_images_as(settings, recipe, f"in preset {preset}")
+
+
+def _with_images_as(
+    settings: ReferenceSettings, parameters: Mapping[str, str], place: str
+) -> ReferenceSettings:
+    _check_supported(parameters, place)
+    return dataclasses.replace(
+        settings,
+        letterbox=parameters["fit"] == "letterbox",
+        pad_value=int(parameters["pad_value"]),
+        pad_centered=parameters["pad_align"] == "center",
+        upscale=parameters["upscale"] == "true",
+        rgb=parameters["color"] == "rgb",
+        scale=float(parameters["scale"]),
+        mean=_channels(parameters["mean"]),
+        std=_channels(parameters["std"]),
+        upright=parameters["exif"] == "apply",
+    )
+
+
+def _check_supported(parameters: Mapping[str, str], place: str) -> None:
+    for name, value in parameters.items():
+        allowed = _SUPPORTED.get(name)
+        if allowed is not None and value not in allowed:
+            raise UnsupportedError(
+                f"{name} is {value} {place}, and the reference knows only "
+                f"{' and '.join(allowed)}; run your own pipeline and give its results with "
+                "--predictions"
+            )
 
 
 def _steps(repository: Path, model: str) -> list[Any]:
