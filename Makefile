@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build/dev
+# What becomes a wheel, in an environment of its own for each Python.
+WHEEL := build/wheel/$(notdir $(PYTHON))
 JOBS ?= $(shell nproc)
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
@@ -12,16 +14,20 @@ WERROR ?= OFF
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp model_repository -type f \
              -not -name '*.pyc' 2>/dev/null) CMakeLists.txt pyproject.toml
 
-.PHONY: help build demo test test-cpp test-python test-triton lint format wheel clean
+.PHONY: help build demo test test-cpp test-python test-triton test-wheel lint format docs wheel \
+        sdist clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
 	@echo "make test         build and run every test: C++, Python, real server"
 	@echo "make build        build; afterwards .venv/bin/endcap works"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
-	@echo "make lint         formatters, ruff, mypy"
+	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
-	@echo "make wheel        a wheel in dist/"
+	@echo "make docs         the documentation in build/docs"
+	@echo "make wheel        a wheel in dist/ that runs anywhere, checked; PYTHON=python3.12 for another"
+	@echo "make sdist        the source archive in dist/"
+	@echo "make test-wheel   the wheel in an empty environment: the demo and the tests"
 	@echo "make clean        remove what was built"
 
 build: $(VENV)/.built
@@ -35,12 +41,12 @@ test-cpp: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
 test-python: build $(VENV)/.test
-	$(BIN)/python -m pytest tests/python
+	$(BIN)/python -m pytest tests/python tests/wheel
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest tests/triton
 
-lint: build $(VENV)/.test $(VENV)/.lint
+lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -51,15 +57,23 @@ format: $(VENV)/.lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-wheel: build
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BIN)):$$PATH" \
-	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+docs: build $(VENV)/.lint
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+
+wheel: $(WHEEL)/.tools
+	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL)
+
+sdist: $(WHEEL)/.tools
+	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
+
+test-wheel: wheel
+	$(PYTHON) scripts/test_wheel.py
 
 clean:
 	rm -rf build dist demo-output $(VENV)
 
 $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
-	PYTHON=$(PYTHON) scripts/system_packages.sh
+	PYTHON=$(PYTHON) scripts/system_packages.sh build
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/pip install --quiet --group build
@@ -76,8 +90,21 @@ $(VENV)/.built: $(VENV)/.deps $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test
+	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group lint
+	touch $@
+
+$(BUILD)/.tidied: $(VENV)/.built $(VENV)/.lint .clang-tidy
+	$(BIN)/python $(BIN)/run-clang-tidy.py -quiet -j $(JOBS) -clang-tidy-binary $(BIN)/clang-tidy \
+	  -p $(BUILD) '^$(CURDIR)/(csrc|backends)/'
+	touch $@
+
+$(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh
+	PYTHON=$(PYTHON) scripts/system_packages.sh build
+	test -x $(WHEEL)/venv/bin/python || $(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/pip install --quiet --upgrade 'pip>=25.1'
+	$(WHEEL)/venv/bin/pip install --quiet --group wheel
 	touch $@

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Makes sure that the compiler, the headers and the Python that the build needs are there. As root on
-# a system with apt-get it installs what is missing; otherwise it prints the command to type.
+# Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
+# compiler, headers, Python) or the tests (system_packages.sh test: a browser without a screen). As
+# root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
 
 python=${PYTHON:-python3}
+playwright=${PLAYWRIGHT:-.venv/bin/playwright}
 missing=()
 
 need() { # need PACKAGE COMMAND...: PACKAGE is missing when COMMAND fails
@@ -14,14 +16,35 @@ need() { # need PACKAGE COMMAND...: PACKAGE is missing when COMMAND fails
 
 has_header() { echo "#include <$1>" | g++ -E -x c++ - ; }
 
-if ! command -v "$python" >/dev/null; then
-  missing+=(python3 python3-dev python3-venv)
-else
+may_install() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; }
+
+apt() { apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"; }
+
+install_missing() {
+  [ ${#missing[@]} -eq 0 ] && return
+  if may_install; then
+    echo "endcap: installing ${missing[*]}"
+    apt update
+    DEBIAN_FRONTEND=noninteractive apt install -y --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "endcap: these system packages are missing: ${missing[*]}" >&2
+    echo "endcap: type: sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+}
+
+need_python() {
+  if ! "$python" --version >/dev/null 2>&1; then
+    local name=${python##*/}
+    missing+=("$name" "$name-dev" "$name-venv")
+    return
+  fi
   if ! "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))'; then
     echo "endcap: $("$python" --version) cannot run the Triton server's wheel (it needs numpy<2):" \
          "give Python 3.10, 3.11 or 3.12, for example PYTHON=python3.11 make demo" >&2
     exit 1
   fi
+  local version
   version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   need "python$version-venv" "$python" -c 'import ensurepip, venv'
   need "python$version-dev" "$python" -c \
@@ -32,20 +55,50 @@ else
 import ctypes
 p = os.path.join(s.get_config_var('LIBDIR') or '', n)
 ctypes.CDLL(p if os.path.exists(p) else n)"
-fi
-need g++ g++ --version
-need libjpeg-dev has_header jpeglib.h
-need nlohmann-json3-dev has_header nlohmann/json.hpp
-need libgtest-dev has_header gtest/gtest.h
+}
 
-[ ${#missing[@]} -eq 0 ] && exit 0
-command="apt-get install -y --no-install-recommends ${missing[*]}"
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-  echo "endcap: installing ${missing[*]}"
-  apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive $command -qq
-else
-  echo "endcap: these system packages are missing: ${missing[*]}" >&2
-  echo "endcap: type: sudo $command" >&2
-  exit 1
-fi
+for_the_build() {
+  need_python
+  need g++ g++ --version
+  need libjpeg-dev has_header jpeglib.h
+  need nlohmann-json3-dev has_header nlohmann/json.hpp
+  need libgtest-dev has_header gtest/gtest.h
+  install_missing
+}
+
+has_browser() {
+  local name
+  for name in chromium-headless-shell chromium chromium-browser google-chrome; do
+    command -v "$name" >/dev/null && return
+  done
+  # Playwright's own, of the version that it wants.
+  local folder
+  folder=$("$playwright" install --dry-run chromium-headless-shell 2>/dev/null \
+    | sed -n 's/^ *Install location: *//p' | grep headless_shell | head -n 1)
+  [ -n "$folder" ] && [ -e "$folder/INSTALLATION_COMPLETE" ]
+}
+
+for_the_tests() {
+  [ "${ENDCAP_NO_BROWSER:-}" = 1 ] && return
+  has_browser && return
+  may_install && apt update
+  # Debian has a package, Ubuntu has none: Playwright brings a browser there.
+  if apt-cache show chromium-headless-shell >/dev/null 2>&1; then
+    missing+=(chromium-headless-shell)
+    install_missing
+  elif may_install; then
+    echo "endcap: installing Playwright's chromium-headless-shell"
+    "$playwright" install --with-deps chromium-headless-shell >/dev/null
+  else
+    echo "endcap: the tests of the web page need a browser" >&2
+    echo "endcap: type: $playwright install --with-deps chromium-headless-shell" >&2
+    echo "endcap: or leave these tests out: ENDCAP_NO_BROWSER=1 make test" >&2
+    exit 1
+  fi
+}
+
+case ${1:-build} in
+  build) for_the_build ;;
+  test) for_the_tests ;;
+  *) echo "usage: system_packages.sh [build | test]" >&2; exit 2 ;;
+esac

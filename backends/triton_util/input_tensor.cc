@@ -125,6 +125,7 @@ std::vector<Bytes> InputTensor::Blobs() const {
                       std::to_string(count) + " items of one length");
   }
   std::vector<Bytes> blobs;
+  blobs.reserve(count);
   for (size_t i = 0; i < count; ++i) blobs.push_back(bytes_.subspan(i * length, length));
   return blobs;
 }

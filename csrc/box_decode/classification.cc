@@ -16,9 +16,11 @@ std::vector<float> Softmax(std::span<const float> logits) {
   if (!std::isfinite(highest))
     FailArgument("the greatest of the logits is ", highest, ", not finite");
   std::vector<double> powers;
+  powers.reserve(logits.size());
   for (const float logit : logits) powers.push_back(std::exp(static_cast<double>(logit) - highest));
   const double total = std::accumulate(powers.begin(), powers.end(), 0.0);
   std::vector<float> scores;
+  scores.reserve(powers.size());
   for (const double power : powers) scores.push_back(static_cast<float>(power / total));
   return scores;
 }

@@ -124,7 +124,7 @@ void ThreadPool::ParallelFor(int count, const std::function<void(int)>& body) {
     const int helpers = std::min(thread_count_ - 1, count - 1);
     try {
       for (int i = 0; i < helpers; ++i) state_->queue.push_back(job);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
       // Fewer helpers, or none: this thread does what they leave.
     }
   }

@@ -25,6 +25,7 @@ ParamField<Params> TopKField() {
 }
 
 // The parameter table, in the order in which people are shown it.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name cannot stand in parentheses
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
 const ParamTable<Params>& Table() {
   static const ParamTable<Params> table = {

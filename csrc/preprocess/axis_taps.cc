@@ -80,8 +80,10 @@ AxisTaps AntialiasTaps(const AxisRequest& request, ResizeArithmetic arithmetic) 
   std::vector<double> weights(static_cast<size_t>(taps));
   for (int i = 0; i < request.count; ++i) {
     const double center = (request.begin + i + 0.5) * scale;
+    // NOLINTBEGIN(bugprone-incorrect-roundings): Pillow's, which truncates towards zero
     const int begin = std::max(static_cast<int>(center - support + 0.5), 0);
     const int end = std::min(static_cast<int>(center + support + 0.5), request.source_size);
+    // NOLINTEND(bugprone-incorrect-roundings)
     double total = 0.0;
     for (int k = 0; k < end - begin; ++k) {
       const double distance = std::abs((k + begin - center + 0.5) * (1.0 / filter_scale));

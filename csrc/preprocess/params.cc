@@ -53,6 +53,7 @@ ParamField<Params> DtypeField() {
 }
 
 // The parameter table, in the order in which people are shown it.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name cannot stand in parentheses
 #define FIELD(expression) [](auto& p) -> auto& { return p.expression; }
 const ParamTable<Params>& Table() {
   static const ParamTable<Params> table = {

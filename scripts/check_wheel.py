@@ -1,0 +1,156 @@
+"""Checks that a wheel of endcap runs wherever its name promises, and holds what it should.
+
+python scripts/check_wheel.py dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
+
+Prints each problem in a sentence and exits with 1, or prints what was found and exits with 0. The
+list of files is compared with the source tree that this script lies in. Needs pyelftools.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from elf_facts import ElfFacts, read_elf  # beside this file
+
+ROOT = Path(__file__).resolve().parent.parent
+NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
+BACKENDS = ("endcap_preprocess", "endcap_postprocess")
+DECODERS = ("endcap", "endcap/backends/endcap_preprocess")  # folders of what needs libjpeg
+METADATA = (
+    "METADATA",
+    "RECORD",
+    "WHEEL",
+    "entry_points.txt",
+    "licenses/LICENSE",
+    "licenses/THIRD_PARTY_LICENSES.txt",
+)
+# What the notices must speak of, since it is inside the libraries.
+NOTICES = (
+    "libjpeg-turbo",
+    "Independent JPEG Group",
+    "pybind11",
+    "nlohmann/json",
+    "GCC RUNTIME LIBRARY EXCEPTION",
+)
+SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
+
+
+def check_tag(wheel: Path) -> Iterator[str]:
+    """The name promises glibc 2.35 or older on x86-64, for one version of CPython."""
+    tags = re.fullmatch(r"endcap-[\d.\w]+-(cp3\d+)-\1-(.+)\.whl", wheel.name)
+    if tags is None:
+        yield f"{wheel.name} is not named endcap-VERSION-cp3X-cp3X-PLATFORM.whl"
+        return
+    for platform in tags[2].split("."):
+        glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", platform)
+        if platform in ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"):
+            continue
+        if glibc is None or (int(glibc[1]), int(glibc[2])) > NEWEST_GLIBC:
+            yield (
+                f"the platform {platform} is not manylinux_{NEWEST_GLIBC[0]}_{NEWEST_GLIBC[1]} or "
+                "older; build on Debian 12 or Ubuntu 22.04"
+            )
+
+
+def expected_files(wheel: Path) -> set[str]:
+    """Every path that the wheel is to hold."""
+    distribution, version, python = wheel.name.split("-")[:3]
+    extension = f"endcap/_core.{python.replace('cp', 'cpython-')}-x86_64-linux-gnu.so"
+    return {
+        *_files_below(ROOT / "pyext" / "endcap", "endcap"),
+        *_files_below(ROOT / "model_repository", "endcap/model_repository"),
+        *(f"{distribution}-{version}.dist-info/{name}" for name in METADATA),
+        *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
+        *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
+        extension,
+    }
+
+
+def _files_below(folder: Path, place: str) -> Iterator[str]:
+    for path in folder.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"{place}/{path.relative_to(folder).as_posix()}"
+
+
+def check_files(wheel: Path, names: set[str]) -> Iterator[str]:
+    """Nothing is missing, and nothing got in."""
+    expected = expected_files(wheel)
+    for name in sorted(expected - names):
+        yield f"{name} is missing"
+    for name in sorted(names - expected):
+        yield f"{name} is in the wheel, but neither in the source tree nor expected"
+
+
+def check_notices(unpacked: Path) -> Iterator[str]:
+    """The licences of what is inside are there."""
+    for path in unpacked.glob("*.dist-info/licenses/THIRD_PARTY_LICENSES.txt"):
+        text = path.read_text(encoding="utf-8")
+        for name in NOTICES:
+            if name not in text:
+                yield f"THIRD_PARTY_LICENSES.txt says nothing of {name}"
+
+
+def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
+    """Needs the system and its neighbours only, is found beside itself, shows what it should."""
+    for name in facts.needed:
+        neighbour = name.startswith("libendcap_") and (path.parent / name).is_file()
+        if not neighbour and not SYSTEM_LIBRARY.fullmatch(name):
+            yield f"needs {name}, which is neither the system's nor beside it"
+    needs_neighbour = any(name.startswith("libendcap_") for name in facts.needed)
+    if facts.search_path != ["$ORIGIN"] and (facts.search_path or needs_neighbour):
+        yield f"looks for libraries in {facts.search_path}, and not in $ORIGIN alone"
+    if facts.newest_glibc > NEWEST_GLIBC:
+        yield f"needs glibc {facts.newest_glibc}, newer than {NEWEST_GLIBC}"
+    if facts.has_symbol_table:
+        yield "is not stripped"
+    if path.name.startswith("libtriton_"):
+        foreign = [name for name in facts.exported if not name.startswith("TRITONBACKEND_")]
+        if foreign or not facts.exported:
+            yield f"exports {foreign or 'nothing'}, and not just TRITONBACKEND_*"
+
+
+def check_paths(path: Path, folder: Path) -> Iterator[str]:
+    """No file tells where it was built."""
+    where = re.compile(rb"(?<![\w.-])" + re.escape(str(folder).encode()) + rb"(?![\w.-])")
+    if where.search(path.read_bytes()):
+        yield f"holds the path {folder} of the machine that built it"
+
+
+def check(wheel: Path) -> Iterator[str]:
+    """Every problem of a wheel, in a sentence."""
+    with tempfile.TemporaryDirectory(prefix="endcap-wheel-") as folder:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+            names = {name for name in archive.namelist() if not name.endswith("/")}
+        yield from check_tag(wheel)
+        yield from check_files(wheel, names)
+        yield from check_notices(Path(folder))
+        for name in sorted(names):
+            path = Path(folder, name)
+            problems = [*check_paths(path, ROOT)]
+            if ".so" in path.suffixes:
+                problems += check_library(path, read_elf(path))
+            yield from (f"{name} {problem}" for problem in problems)
+
+
+def main() -> int:
+    """Checks the wheel that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheel", type=Path)
+    wheel = parser.parse_args().wheel
+    problems = list(check(wheel))
+    for problem in problems:
+        print(f"{wheel.name}: {problem}", file=sys.stderr)
+    if not problems:
+        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB, every check passed")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
