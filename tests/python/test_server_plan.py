@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import socket
+import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -205,3 +208,16 @@ def test_a_stub_that_lacks_a_library_is_refused(tmp_path: Path) -> None:
     stub.chmod(0o755)
     with pytest.raises(ServerError, match=r"a\.so; libpython3.*apt-get install libpython3"):
         python_stub.check_stub_runs(stub, {})
+
+
+def test_a_virtual_environment_of_copies_has_its_python(tmp_path: Path) -> None:
+    venv.create(tmp_path, symlinks=False)
+    program = (
+        f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
+        "from endcap.server.python_stub import python_program_dir\n"
+        "print(python_program_dir())"
+    )
+    answer = subprocess.run(
+        [tmp_path / "bin" / "python", "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert answer.stdout.strip() == str(tmp_path / "bin"), answer.stderr

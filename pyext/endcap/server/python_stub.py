@@ -46,7 +46,9 @@ def python_program_dir() -> Path:
     """Returns the folder whose `python3` is the running Python, for the front of PATH."""
     folder = Path(sys.executable).parent
     program = folder / "python3"
-    if not program.exists() or program.resolve() != Path(sys.executable).resolve():
+    # Every python3 in a virtual environment's folder is its interpreter, be it a link or a copy.
+    in_environment = program.exists() and sys.prefix != sys.base_prefix
+    if not in_environment and program.resolve() != Path(sys.executable).resolve():
         raise ServerError(
             f"{folder} has no python3 that is {sys.executable}, which Python-backend models need; "
             "install endcap in a virtual environment"
