@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 BUILD := build/dev
 # What becomes a wheel, in an environment of its own for each Python.
 WHEEL := build/wheel/$(notdir $(PYTHON))
+SCENES := build/scenes
 JOBS ?= $(shell nproc)
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
@@ -14,14 +15,15 @@ WERROR ?= OFF
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp model_repository -type f \
              -not -name '*.pyc' 2>/dev/null) CMakeLists.txt pyproject.toml
 
-.PHONY: help build demo test test-cpp test-python test-triton test-wheel lint format docs wheel \
-        sdist clean
+.PHONY: help build demo test test-cpp test-python test-triton test-wheel evaluate lint format docs \
+        wheel sdist clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
 	@echo "make test         build and run every test: C++, Python, real server"
 	@echo "make build        build; afterwards .venv/bin/endcap works"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
+	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -45,6 +47,14 @@ test-python: build $(VENV)/.test
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest tests/triton
+
+# Scenes that no training has seen, drawn once; see training/README.md.
+evaluate: build $(SCENES)/annotations.json
+	$(BIN)/endcap evaluate $(SCENES) $(SCENES)/annotations.json --repository model_repository \
+	  --reference model_repository/detector/1/model.onnx --max-difference 0.002 --min-map50 0.90
+
+$(SCENES)/annotations.json: $(wildcard training/*.py) | $(VENV)/.test
+	$(BIN)/python -m training.make_dataset --count 400 --output $(SCENES)
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
