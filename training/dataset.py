@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,8 +17,12 @@ from .scenes import make_scene
 
 Boxes = npt.NDArray[np.float32]
 CANVAS_SIDE = 640
-# More objects than measured scenes hold: each picture of a short training teaches more.
-MAX_OBJECTS = 40
+# Every other scene holds more objects than measured ones, so that each picture teaches more; the
+# others leave room for large ones. All hold more things of no class.
+MANY_OBJECTS, FEW_OBJECTS = 40, 12
+MAX_DISTRACTORS = 10
+# Three scenes in four are quick to draw; the fourth shows what shrinking a large one does to it.
+SMALL_SCENE, LARGE_SCENE = (200, 900), (900, 4000)
 # A box cut by a crop stays a target while this share of it is left.
 MIN_LEFT = 0.5
 # Seeds of training scenes are [TRAINING_STREAM, seed, index]; no other program uses the stream.
@@ -25,13 +32,13 @@ TRAINING_STREAM = 1
 class SceneCache:
     """`count` letterboxed training scenes, uint8 [count, 640, 640, 3] in a memory-mapped file."""
 
-    def __init__(self, folder: Path, count: int, seed: int):
+    def __init__(self, folder: Path, count: int, seed: int, *, workers: int):
         self._stem = folder / f"scenes_{count}_seed{seed}"
         self._seed = seed
         self._count = count
         folder.mkdir(parents=True, exist_ok=True)
         if not self._stem.with_suffix(".npz").exists():
-            self._fill()
+            self._fill(workers)
         stored = np.load(self._stem.with_suffix(".npz"))
         self._images = self._open_images("r")
         self._boxes, self._class_ids = stored["boxes"], stored["class_ids"]
@@ -48,22 +55,21 @@ class SceneCache:
         shape = (self._count, CANVAS_SIDE, CANVAS_SIDE, 3)
         return np.memmap(self._stem.with_suffix(".raw"), np.uint8, mode, shape=shape)
 
-    def _fill(self) -> None:
-        images = self._open_images("w+")
+    def _fill(self, workers: int) -> None:
+        images, started = self._open_images("w+"), time.monotonic()
         boxes, class_ids = [], []
-        for index in range(self._count):
-            scene = make_scene(
-                [TRAINING_STREAM, self._seed, index],
-                long_side=(220, 900),
-                max_objects=MAX_OBJECTS,
-            )
-            images[index], (scale_x, scale_y, pad_x, pad_y) = letterbox(scene.image, CANVAS_SIDE)
-            scale = np.array([scale_x, scale_y, scale_x, scale_y], np.float32)
-            boxes.append(scene.boxes * scale + np.array([pad_x, pad_y, pad_x, pad_y], np.float32))
-            class_ids.append(scene.class_ids)
-            if (index + 1) % 100 == 0 or index + 1 == self._count:
-                print(f"\rscenes {index + 1}/{self._count}", end="", flush=True)
-        print()
+        seeds = [(self._seed, index) for index in range(self._count)]
+        # Spawned workers inherit no thread or lock of the training process.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            drawn = pool.map(_draw, seeds, chunksize=16)
+            for index, (image, scene_boxes, scene_ids) in enumerate(drawn):
+                images[index] = image
+                boxes.append(scene_boxes)
+                class_ids.append(scene_ids)
+                if (index + 1) % 100 == 0 or index + 1 == self._count:
+                    print(f"\rscenes {index + 1}/{self._count}", end="", flush=True)
+        print(f"\ndrew {self._count} scenes in {(time.monotonic() - started) / 60.0:.1f} min")
         images.flush()
         np.savez(
             self._stem.with_suffix(".npz"),
@@ -71,6 +77,22 @@ class SceneCache:
             class_ids=np.concatenate(class_ids),
             counts=np.array([len(item) for item in boxes]),
         )
+
+
+def _draw(seed: tuple[int, int]) -> tuple[npt.NDArray[np.uint8], Boxes, npt.NDArray[np.int64]]:
+    """One letterboxed training scene; `seed` is the training's seed and the scene's index."""
+    cv2.setNumThreads(1)
+    index = seed[1]
+    scene = make_scene(
+        [TRAINING_STREAM, *seed],
+        long_side=LARGE_SCENE if index % 4 == 0 else SMALL_SCENE,
+        max_objects=MANY_OBJECTS if index // 4 % 2 == 0 else FEW_OBJECTS,
+        max_distractors=MAX_DISTRACTORS,
+    )
+    image, (scale_x, scale_y, pad_x, pad_y) = letterbox(scene.image, CANVAS_SIDE)
+    scale = np.array([scale_x, scale_y, scale_x, scale_y], np.float32)
+    pad = np.array([pad_x, pad_y, pad_x, pad_y], np.float32)
+    return image, scene.boxes * scale + pad, scene.class_ids
 
 
 def vary(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from .photograph import JpegKind
 from .scenes import make_scene
 from .shapes import CLASS_NAMES
 
@@ -49,6 +50,7 @@ SAMPLES = (
     Sample("shapes_800x600_gray.jpg", 56, 600, 800, grayscale=True),
     Sample("shapes_600x800_exif6.jpg", 63, 800, 600, rotated=True),
     Sample("shapes_320x240.jpg", 71, 240, 320),
+    Sample("shapes_4000x3000.jpg", 85, 3000, 4000, quality=75),
 )
 
 
@@ -65,7 +67,7 @@ def main() -> None:
             [SAMPLE_STREAM, sample.seed],
             size=(sample.height, sample.width),
             grayscale=sample.grayscale,
-            quality=95,
+            kind=JpegKind(quality=95),
         )
         path = options.output / sample.name
         truth[sample.name] = [

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from .backgrounds import Plane, background
 from .painting import paint_distractor, paint_shape
+from .photograph import JpegKind, decode, photograph
 from .shapes import CLASS_NAMES, outline
 
 # Two objects may overlap by this share of the smaller box.
@@ -25,12 +26,16 @@ MAX_OVERLAP = 0.3
 MIN_INSIDE = 0.6
 # The smallest object, as a share of the picture's long side: 32 pixels of a 640-pixel input.
 MIN_DIAMETER = 0.05
+# Smallest and largest long side of measured scenes, in pixels.
+LONG_SIDE = (200, 4000)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """image: uint8 [H, W, 3] RGB; boxes: float32 [N, 4] xyxy in pixels; class_ids: int64 [N]."""
+    """A JPEG file, its image uint8 [H, W, 3] RGB, boxes float32 [N, 4] xyxy in pixels of the
+    image, and class_ids int64 [N]."""
 
+    jpeg: bytes
     image: npt.NDArray[np.uint8]
     boxes: npt.NDArray[np.float32]
     class_ids: npt.NDArray[np.int64]
@@ -40,10 +45,11 @@ def make_scene(
     seed: int | list[int],
     *,
     size: tuple[int, int] | None = None,
-    long_side: tuple[int, int] = (200, 2000),
+    long_side: tuple[int, int] = LONG_SIDE,
     max_objects: int = 12,
+    max_distractors: int = 3,
     grayscale: bool | None = None,
-    quality: int | None = None,
+    kind: JpegKind | None = None,
 ) -> Scene:
     """Draws the scene that belongs to a seed.
 
@@ -53,8 +59,9 @@ def make_scene(
         long_side: smallest and largest long side in pixels when `size` is None; the short side
             is never below 200 unless the long side's own lower bound is.
         max_objects: most objects to place; those that find no room are left out.
-        grayscale: whether all channels are equal; None means one scene in ten.
-        quality: the scene passes through a JPEG of this quality; None draws it from 35..95.
+        max_distractors: most curves, bars and blobs of no class to paint before the objects.
+        grayscale: whether the scene has no colour; None means one scene in ten.
+        kind: how the JPEG is written; None draws it at random.
 
     Returns:
         The scene with 0 to `max_objects` objects.
@@ -63,12 +70,11 @@ def make_scene(
     height, width = size if size is not None else _random_size(rng, long_side)
     gray = bool(rng.random() < 0.1) if grayscale is None else grayscale
     picture = background(rng, height, width)
-    for _ in range(int(rng.integers(0, 4))):
+    for _ in range(int(rng.integers(0, max_distractors + 1))):
         paint_distractor(rng, picture)
     boxes, class_ids = _place_objects(rng, picture, gray=gray, max_objects=max_objects)
-    jpeg_quality = int(rng.integers(35, 96)) if quality is None else quality
-    image = _photograph(rng, picture, gray=gray, quality=jpeg_quality)
-    return Scene(image, boxes, class_ids)
+    jpeg = photograph(rng, picture, gray=gray, kind=kind)
+    return Scene(jpeg, decode(jpeg), boxes, class_ids)
 
 
 def _random_size(rng: np.random.Generator, long_side: tuple[int, int]) -> tuple[int, int]:
@@ -120,26 +126,6 @@ def _area(box: npt.NDArray[np.float64]) -> float:
 def _overlap(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> float:
     shared = np.concatenate([np.maximum(first[:2], second[:2]), np.minimum(first[2:], second[2:])])
     return _area(shared) / min(_area(first), _area(second))
-
-
-def _photograph(
-    rng: np.random.Generator, picture: Plane, *, gray: bool, quality: int
-) -> npt.NDArray[np.uint8]:
-    """What a camera makes of it: exposure, focus, noise and JPEG."""
-    exposed = np.power(picture, np.float32(rng.uniform(0.75, 1.35)))
-    if rng.random() < 0.35:
-        sigma = rng.uniform(0.3, 1.2) * max(1.0, max(picture.shape) / 640)
-        exposed = cv2.GaussianBlur(exposed, (0, 0), sigma)
-    if gray:
-        exposed = np.repeat(cv2.cvtColor(exposed, cv2.COLOR_RGB2GRAY)[..., None], 3, axis=2)
-    noise = rng.standard_normal(exposed.shape[:2], dtype=np.float32)[..., None]
-    exposed = exposed * 255.0 + noise * np.float32(rng.uniform(0.0, 9.0))
-    pixels = np.clip(exposed + 0.5, 0.0, 255.0).astype(np.uint8)
-    written, encoded = cv2.imencode(".jpg", pixels[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
-    if not written:
-        raise RuntimeError(f"A JPEG of quality {quality} could not be written; allowed: 0 to 100.")
-    decoded = cv2.imdecode(encoded, cv2.IMREAD_COLOR)
-    return np.ascontiguousarray(decoded[..., ::-1]).astype(np.uint8, copy=False)
 
 
 def draw_boxes(

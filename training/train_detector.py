@@ -48,7 +48,7 @@ class Phase:
     batch: int
 
 
-PHASES = (Phase(0.0, 320, 8), Phase(0.85, 640, 4))
+PHASES = (Phase(0.0, 320, 8), Phase(0.75, 640, 4))
 
 
 def main() -> None:
@@ -59,7 +59,8 @@ def main() -> None:
     torch.manual_seed(options.seed)
     torch.use_deterministic_algorithms(True)
     with tempfile.TemporaryDirectory(prefix="endcap-scenes-") as scratch:
-        scenes = SceneCache(options.cache or Path(scratch), options.scenes, options.seed)
+        folder = options.cache or Path(scratch)
+        scenes = SceneCache(folder, options.scenes, options.seed, workers=options.workers)
         detector = train(scenes, options)
     if options.checkpoint:
         torch.save(detector.state_dict(), options.checkpoint)
@@ -76,7 +77,8 @@ def _parse_options() -> argparse.Namespace:
     length.add_argument("--minutes", type=float, help="training time after drawing the scenes")
     parser.add_argument("--scenes", type=int, default=3000, help="training scenes to draw")
     parser.add_argument("--seed", type=int, default=0, help="seed of scenes and training")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads that train")
+    parser.add_argument("--workers", type=int, default=2, help="processes that draw scenes")
     parser.add_argument("--cache", type=Path, help="folder that keeps the drawn scenes for reuse")
     parser.add_argument("--start", type=Path, help="checkpoint to go on from")
     parser.add_argument("--checkpoint", type=Path, help="where to save the PyTorch weights")
