@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,23 @@ def run(
         timeout=120,
         check=False,
     )
+
+
+def pasted(beginning: str, *arguments: object, **options: Any) -> str:
+    """Runs `endcap doctor`; returns the command that begins so, which stands in one line."""
+    done = run(*arguments, **options)
+    (command,) = re.findall(f"`({beginning} [^`\\n]*)`", done.stdout)
+    return str(command)
+
+
+def in_own_mounts(script: str) -> list[str]:
+    """The start of a command that runs in a mount namespace in which `script` ran before."""
+    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    begin = [*namespace, "sh", "-ec", f'{script}\nexec "$@"', "sh"]
+    tried = subprocess.run([*begin, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"file systems cannot be mounted here: {tried.stderr.strip()}")
+    return begin
 
 
 def link_tree(source: Path, target: Path) -> None:

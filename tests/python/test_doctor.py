@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
-from doctor_world import EXIT_CODES, World, doctor, run
+from doctor_world import EXIT_CODES, World, doctor, in_own_mounts, run
 
 from endcap.cli.demo import find_repository
 from endcap.doctor import CHECKS, Check, Finding, Subject, examine
@@ -45,6 +47,16 @@ def test_the_report_is_grouped_and_fits_80_columns() -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize("columns", [40, 60])
+def test_only_commands_are_wider_than_a_narrow_terminal(tmp_path: Path, columns: int) -> None:
+    absent = tmp_path / "a_name_that_is_longer_than_a_line" / "nowhere"
+    done = run("--repository", absent, environment={"COLUMNS": str(columns)})
+    lines = done.stdout.splitlines()
+    wide = [line for line in lines if len(line) > columns]
+    assert all(re.search("`[^`]+`", line) for line in wide), wide
+    assert str(absent) in "".join(line.strip() for line in lines), "folded, and nothing lost"
+
+
 def test_a_problem_is_followed_by_its_remedy(tmp_path: Path) -> None:
     done = run("--repository", tmp_path / "nowhere", environment={"COLUMNS": "80"})
     assert done.returncode == 2
@@ -73,13 +85,30 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on() -> None:
     assert len(tracebacks) == 1
 
 
-def test_a_check_breaks_in_earnest_when_a_program_is_missing(tmp_path: Path) -> None:
-    # Without any folder on PATH there is no ldd.
-    answer = doctor("--verbose", environment={"PATH": str(tmp_path)})
-    answer.expect("backends", "error", "the check 'backends' itself failed", "ldd")
-    answer.expect("backends", "error", "`endcap doctor --verbose`")
+def test_a_check_breaks_in_earnest(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (metadata,) = world.site.glob("endcap-*.dist-info")
+    (metadata / "direct_url.json").write_text("{")
+    answer = world.doctor("--verbose")
+    answer.expect("endcap", "error", "the check 'endcap' itself failed: JSONDecodeError")
+    answer.expect("endcap", "error", "`endcap doctor --verbose`")
     assert "Traceback" in answer.stderr
-    assert answer.findings["numpy"]["severity"] == "ok"
+    assert answer.errors == {"endcap"}
+
+
+def test_an_empty_path_hides_no_system_program(tmp_path: Path) -> None:
+    answer = doctor(environment={"PATH": str(tmp_path)})
+    for name in ("core", "backends", "server_libraries"):
+        assert answer.findings[name]["severity"] == "ok", answer.findings[name]
+
+
+def test_without_ldd_libraries_are_not_looked_at() -> None:
+    ldd = shutil.which("ldd")
+    answer = doctor(before=in_own_mounts(f"mount --bind /dev/null {ldd}"))
+    for name in ("core", "backends", "server_libraries"):
+        assert answer.findings[name]["severity"] == "note"
+        assert answer.findings[name]["found"] == "not looked at: ldd is not installed"
+    assert answer.errors == set()
 
 
 def test_problems_have_fields_for_all_names_in_their_remedies() -> None:

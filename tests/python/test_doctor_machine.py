@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from doctor_world import Answer, World, doctor
+from doctor_world import Answer, World, doctor, in_own_mounts, pasted
 from echo_model import write_model
 
 from endcap.doctor import Severity, Subject, gpu, machine
@@ -30,16 +30,6 @@ max_batch_size: 16
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 1024, 1024 ] } ]
 instance_group [ { count: 8 kind: KIND_CPU } ]
 """
-
-
-def in_own_mounts(script: str) -> list[str]:
-    """The start of a command that runs in a mount namespace in which `script` ran before."""
-    namespace = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
-    begin = [*namespace, "sh", "-ec", f'{script}\nexec "$@"', "sh"]
-    tried = subprocess.run([*begin, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        pytest.skip(f"file systems cannot be mounted here: {tried.stderr.strip()}")
-    return begin
 
 
 def subject(repository: Path, **options: object) -> Subject:
@@ -139,6 +129,21 @@ def test_leftovers_of_a_killed_launcher(tmp_path: Path, abandoned: tuple[Path, P
     assert finding.severity is Severity.OK
 
 
+def test_what_removes_leftovers_can_be_pasted(tmp_path: Path) -> None:
+    temporary = (
+        tmp_path / "my files, with a very long name that fills a line of the report by itself"
+    )
+    kept = tmp_path / "my"
+    scratch = temporary / "endcap-0"
+    scratch.mkdir(parents=True)
+    kept.mkdir()
+    claim(scratch).close()
+    command = pasted("rm -r", environment={"TMPDIR": str(temporary), "COLUMNS": "60"})
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
+    assert list(temporary.iterdir()) == []
+    assert kept.is_dir()
+
+
 # --- processor, memory, ports, files --------------------------------------------------------------
 
 
@@ -148,7 +153,10 @@ def test_leftovers_of_a_killed_launcher(tmp_path: Path, abandoned: tuple[Path, P
         ({"cpu.max": "150000 100000", "memory.max": "1073741824"}, "0::/", 1.5, 2**30),
         ({"cpu.max": "max 100000", "memory.max": "max"}, "0::/", None, None),
         ({"a/cpu.max": "50000 100000", "cpu.max": "max 100000"}, "0::/a/b", 0.5, None),
+        ({"a/cpu.max": "400000 100000", "cpu.max": "50000 100000"}, "0::/a", 0.5, None),
+        ({"a/cpu.max": "50000 100000", "cpu.max": "400000 100000"}, "0::/a", 0.5, None),
         ({"a/memory.max": "4096", "memory.max": "8192"}, "0::/a", None, 4096),
+        ({"a/memory.max": "8192", "memory.max": "4096"}, "0::/a", None, 4096),
         (
             {"cpu,cpuacct/cpu.cfs_quota_us": "200000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
             "4:cpu,cpuacct:/",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
-from doctor_world import World, doctor
-from echo_model import TENSORS, write_echo_model, write_model
+from doctor_world import World, doctor, pasted
+from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.doctor.repository import needed_backend
+from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
 from endcap.server.repository import read_repository
+
+FREE = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
 
 ENSEMBLE = """
 platform: "ensemble"
@@ -68,6 +72,71 @@ def test_what_a_repository_lacks(tmp_path: Path) -> None:
     )
     answer.expect("ensembles", "error", "ensemble calls absent", f"put the model into {tmp_path}")
     assert answer.errors == {"model_backends", "model_versions", "ensembles"}
+
+
+def test_what_makes_version_folders_can_be_pasted(tmp_path: Path) -> None:
+    repository = tmp_path / "the $HOME of all models that this machine serves to its many users"
+    for name in ("echo", "its echo"):
+        write_model(repository, name, ENSEMBLE + TENSORS)
+        (repository / name / "1").rmdir()
+    command = pasted("mkdir", "--repository", repository, environment={"COLUMNS": "70"})
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
+    answer = doctor("--repository", repository)
+    assert answer.findings["model_versions"]["severity"] == "ok"
+    assert [path.name for path in tmp_path.iterdir()] == [repository.name]
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ('backend: "python"' + TENSORS + "parameters { key: ", "Expected string"),
+        ('backend: "python" colour: 3' + TENSORS, 'has no field named "colour"'),
+        ('name: "other" backend: "python"' + TENSORS, "names the model other, its folder echo"),
+    ],
+    ids=["broken_off", "field", "name"],
+)
+def test_a_configuration_that_triton_refuses(tmp_path: Path, config: str, reason: str) -> None:
+    repository = write_model(tmp_path / "my models", "echo", config, ECHO)
+    with pytest.raises(ServerError, match="Poll failed"), TritonServer(repository, FREE):
+        pass
+    answer = doctor("--repository", repository)
+    file = repository / "echo" / "config.pbtxt"
+    answer.expect("model_configs", "error", str(file), reason, f"correct '{file}'")
+    assert answer.errors == {"model_configs"}
+
+
+@pytest.mark.parametrize("config", [None, "max_batch_size: 4"])
+def test_a_model_that_tells_no_backend(tmp_path: Path, config: str | None) -> None:
+    write_model(tmp_path, "preprocess", config or "")
+    file = tmp_path / "preprocess" / "config.pbtxt"
+    if config is None:
+        file.unlink()
+    with pytest.raises(ServerError, match="backend"), TritonServer(tmp_path, FREE):
+        pass
+    answer = doctor("--repository", tmp_path)
+    answer.expect("model_configs", "error", "preprocess tells no backend", 'backend: "')
+    answer.expect("model_configs", "error", str(file))
+    assert answer.errors == {"model_configs"}
+
+
+def test_configurations_that_triton_takes(tmp_path: Path) -> None:
+    write_model(tmp_path, "a.endcap_preprocess", "")
+    write_model(tmp_path, "latin", "", ECHO)
+    config = '# größer\nparameters { key: "a" value { string_value: "größer" } }'
+    (tmp_path / "latin" / "config.pbtxt").write_bytes(config.encode("latin-1"))
+    write_model(tmp_path, "file", "", ECHO)
+    (tmp_path / "file" / "config.pbtxt").unlink()
+    with TritonServer(tmp_path, FREE) as server:
+        assert {model.state for model in server.models()} == {"READY"}
+    assert doctor("--repository", tmp_path).errors == set()
+
+
+def test_configurations_without_the_library_that_reads_them(tmp_path: Path) -> None:
+    world = World(tmp_path / "world", without=["triton*"])
+    repository = write_model(tmp_path / "models", "echo", 'backend: "python" colour: 3', ECHO)
+    found = world.doctor("--repository", repository).findings["model_configs"]
+    assert found["severity"] == "note"
+    assert found["found"] == "not read: Triton's gRPC client is not installed"
 
 
 def test_a_backend_that_the_model_brings_will_do(tmp_path: Path) -> None:

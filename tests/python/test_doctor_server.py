@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,20 @@ from doctor_world import World, copied_server, doctor, replace_needed, wheel_ser
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.cli.demo import find_repository
+from endcap.doctor import Severity, Subject
+from endcap.doctor import server as server_check
 from endcap.server import locate
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
 
 NO_PYTHON_MODEL = 'backend: "endcap_preprocess" max_batch_size: 4'
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.fixture
@@ -56,6 +67,38 @@ def test_a_server_that_is_none(tmp_path: Path) -> None:
     answer.expect(
         "server", "error", f"--tritonserver {tmp_path} is not a program", "--tritonserver PATH"
     )
+
+
+def test_a_program_that_is_no_tritonserver(tmp_path: Path) -> None:
+    answer = doctor("--tritonserver", "/bin/ls")
+    answer.expect(
+        "server",
+        "error",
+        "ls is not tritonserver: its --help does not name --model-repository",
+        "--tritonserver PATH",
+    )
+    no_program = tmp_path / "tritonserver"
+    no_program.write_bytes(b"\0 half a download")
+    no_program.chmod(0o755)
+    answer = doctor("--tritonserver", no_program)
+    answer.expect("server", "error", f"{no_program} is not tritonserver: Exec format error")
+
+
+def test_a_program_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "tritonserver"
+    program.write_text("#!/bin/sh\nsleep 50 & echo $! >$0.pid; wait; echo --model-repository\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(server_check, "HELP_WITHIN_S", 1.0)
+    subject = Subject(find_repository=find_repository, tritonserver=program)
+    finding = server_check.check_server(subject)
+    assert finding.severity is Severity.ERROR
+    assert finding.problem == f"{program} is not tritonserver: it says nothing to --help for 1 s"
+    deadline = time.monotonic() + 10  # the kernel ends it in its own time
+    while (lives := is_alive(int((tmp_path / "tritonserver.pid").read_text()))) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.01)
+    assert not lives
 
 
 def test_the_server_of_a_copied_wheel_is_whole(tmp_path: Path) -> None:
@@ -191,6 +234,18 @@ def test_a_model_py_that_is_no_python(tmp_path: Path) -> None:
     answer.expect("model_imports", "error", "echo/1/model.py line 1: ", "correct ")
 
 
+def test_names_that_would_not_reach_a_stub(tmp_path: Path) -> None:
+    repository = write_model(tmp_path / "my models", "my echo", 'backend: "python"' + TENSORS, ECHO)
+    answer = doctor("--repository", repository)
+    answer.expect("python_paths", "error", "model 'my echo' has a name", "rename the folder")
+    assert answer.errors == {"python_paths"}
+    answer = doctor(environment={"TMPDIR": str(repository)})
+    answer.expect(
+        "python_paths", "error", f"temporary folder {repository} ", "`export TMPDIR=/tmp`"
+    )
+    assert answer.errors == {"python_paths"}
+
+
 # --- the server in earnest ------------------------------------------------------------------------
 
 
@@ -203,12 +258,19 @@ def test_start_answers_a_sample(tmp_path: Path) -> None:
     assert " 0 detections" not in found
 
 
+def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
+    world = World(tmp_path / "my environment")
+    answer = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
+    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
+    assert answer.errors == set()
+
+
 def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
     code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
-    repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, code)
+    repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
     answer = doctor("--start", "--repository", repository)
     answer.expect(
-        "start", "error", "model 'echo'", "no such camera", f"endcap serve {repository} --verbose"
+        "start", "error", "model 'echo'", "no such camera", f"endcap serve '{repository}' --verbose"
     )
     assert answer.errors == {"start"}
 

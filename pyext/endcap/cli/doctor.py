@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-import textwrap
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -43,6 +43,8 @@ _STYLES = {
 }
 _MARK = 9  # columns of the severity and of the title
 _TITLE = 19
+_NARROW = 60  # columns; below that what was found has a line of its own
+_WORD = re.compile(r"(?:`[^`]*`|[^\s`])+|`")
 
 
 def doctor(
@@ -115,11 +117,14 @@ def _print_report(findings: Iterator[Finding]) -> list[Finding]:
 def _lines(finding: Finding, width: int) -> Iterator[Text]:
     """Yields mark, title and what was found; below it what is wrong and what to do."""
     mark = f"{finding.severity.value:>{_MARK}}  "
-    first, *more = _wrapped(finding.found, width, _MARK + 2 + _TITLE)
-    yield Text.assemble(
-        (mark, _STYLES[finding.severity]), f"{finding.title:<{_TITLE}}{first.lstrip()}"
-    )
-    yield from map(Text, more)
+    style = _STYLES[finding.severity]
+    if width < _NARROW:
+        yield Text.assemble((mark, style), finding.title)
+        yield from map(Text, _wrapped(finding.found, width, _MARK + 2))
+    else:
+        first, *more = _wrapped(finding.found, width, _MARK + 2 + _TITLE)
+        yield Text.assemble((mark, style), f"{finding.title:<{_TITLE}}{first.lstrip()}")
+        yield from map(Text, more)
     if finding.problem is not None:
         yield from map(Text, _wrapped(finding.problem, width, _MARK + 2))
     if finding.remedy is not None:
@@ -128,15 +133,20 @@ def _lines(finding: Finding, width: int) -> Iterator[Text]:
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    """Returns the lines of a text; commands are broken between words only."""
-    margin = " " * indent
-    return textwrap.wrap(
-        printable(text),
-        max(width, indent + 20),
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_on_hyphens=False,
-    ) or [""]
+    """Returns the lines of a text; a command in backticks stays in one, however long it is."""
+    room = max(width - indent, 1)
+    lines = [""]
+    for word in _WORD.findall(printable(text)):
+        for piece in [word] if "`" in word else _folded(word, room):
+            if lines[-1] and len(lines[-1]) + 1 + len(piece) > room:
+                lines.append("")
+            lines[-1] += f" {piece}" if lines[-1] else piece
+    return [" " * indent + line for line in lines]
+
+
+def _folded(word: str, room: int) -> list[str]:
+    """Cuts what is too long for a line, such as a path, behind slashes where it has any."""
+    return re.findall(f".{{1,{room}}}(?:(?<=/)|$)|.{{1,{room}}}", word)
 
 
 def _summary(findings: Sequence[Finding]) -> str:

@@ -161,5 +161,5 @@ def _import_tritonclient(protocol: str) -> ModuleType:
     except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
         raise ClientError(
             f"the {protocol} client of Triton is not installed ({error}); "
-            "run `pip install endcap[client]`"
+            "run `pip install 'endcap[client]'`"
         ) from error

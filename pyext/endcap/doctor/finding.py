@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from pathlib import Path
 
 
 class Severity(str, Enum):
@@ -96,16 +98,17 @@ class Topic:
         sentence: str,
         *,
         at_most: Severity = Severity.ERROR,
-        **fields: str,
+        **fields: str | Path | Sequence[Path],
     ) -> Finding:
         """One of `problems`; `at_most` lowers its severity where nothing depends on it.
 
         sentence: what is wrong here, without its end mark.
-        fields: the names in braces of the remedy.
+        fields: the names in braces of the remedy; paths are quoted as a shell needs it.
         """
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
-        return self._finding(severity, found, sentence, problem.remedy.format_map(fields))
+        remedy = problem.remedy.format_map({name: _written(each) for name, each in fields.items()})
+        return self._finding(severity, found, sentence, remedy)
 
     def _finding(
         self, severity: Severity, found: str, problem: str | None = None, remedy: str | None = None
@@ -119,6 +122,12 @@ class Topic:
             problem=problem,
             remedy=remedy,
         )
+
+
+def _written(field: str | Path | Sequence[Path]) -> str:
+    if isinstance(field, str):
+        return field
+    return shlex.join(map(str, [field] if isinstance(field, Path) else field))
 
 
 def reason_of(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,13 @@ from pathlib import Path
 _RESOLVED = re.compile(r"^\s*(\S+) => (/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _ABSENT = re.compile(r"^\s*(\S+) => not found$", re.MULTILINE)
 _OLD = re.compile(r"version `([^']+)' not found")
+
+NO_LDD = "ldd is not installed"
+
+
+def find_ldd() -> str | None:
+    """Returns the program `ldd`, also where PATH lacks the system's folders; None without one."""
+    return shutil.which("ldd", path=f"{os.environ.get('PATH', '')}:/usr/bin:/bin")
 
 
 def linked_libraries(
@@ -22,8 +30,11 @@ def linked_libraries(
     system lacks (such as GLIBC_2.38), and for `path` itself where it is no program or library.
     environment: that of the process that would load it; None is ours. Raises OSError without `ldd`.
     """
+    program = find_ldd()
+    if program is None:
+        raise FileNotFoundError(NO_LDD)
     listing = subprocess.run(
-        ["ldd", str(path)],
+        [program, str(path)],
         env={**(os.environ if environment is None else environment), "LC_ALL": "C"},
         capture_output=True,
         text=True,

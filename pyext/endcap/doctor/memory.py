@@ -86,15 +86,13 @@ def check_shared_memory(subject: Subject) -> Finding:
     """Whether the tensors of Python models have room."""
     folder = subject.shared_memory
     if not folder.is_dir():
-        return SHARED_MEMORY.problem(
-            "absent", "none", f"{folder} is not a folder", path=str(folder)
-        )
+        return SHARED_MEMORY.problem("absent", "none", f"{folder} is not a folder", path=folder)
     try:
         with tempfile.TemporaryFile(dir=folder, prefix="endcap_doctor_"):
             pass
     except OSError as error:
         sentence = f"{folder} cannot be written: {error.strerror}"
-        return SHARED_MEMORY.problem("read_only", "unusable", sentence, path=str(folder))
+        return SHARED_MEMORY.problem("read_only", "unusable", sentence, path=folder)
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize
     found = f"{_mib(space.f_blocks * space.f_frsize)}, {_mib(free)} free"
@@ -108,7 +106,7 @@ def check_shared_memory(subject: Subject) -> Finding:
             f"{_mib(max(needed, _ENOUGH_SHARED_BYTES))}, and those of this repository fill "
             f"{_mib(needed)} at their largest batch",
             at_most=Severity.WARNING if in_python else Severity.NOTE,
-            path=str(folder),
+            path=folder,
         )
     return SHARED_MEMORY.fine(f"{found}; the models fill {_mib(needed)} at their largest batch")
 
@@ -126,7 +124,7 @@ def check_leftovers(subject: Subject) -> Finding:
             "found",
             f"{len(files)} files and folders, {_mib(held)}",
             f"a killed launcher left {', '.join(map(str, files))}",
-            files=" ".join(map(str, files)),
+            files=files,
         )
     return LEFTOVERS.fine("none")
 

@@ -54,7 +54,7 @@ def check_imports(subject: Subject) -> Finding:
                 tree = ast.parse(file.read_bytes())
             except SyntaxError as error:
                 return IMPORTS.problem(
-                    "syntax", "unknown", f"{file} line {error.lineno}: {error.msg}", file=str(file)
+                    "syntax", "unknown", f"{file} line {error.lineno}: {error.msg}", file=file
                 )
             for module in _imported(tree.body):
                 if not _is_there(module, [file.parent, model.path]):

@@ -11,7 +11,7 @@ from pathlib import Path
 import endcap
 from endcap import _core
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
-from endcap.doctor.libraries import linked_libraries, missing_libraries
+from endcap.doctor.libraries import NO_LDD, find_ldd, linked_libraries, missing_libraries
 from endcap.doctor.subject import Subject
 from endcap.server.backend_directory import find_our_backends
 from endcap.server.errors import ServerError
@@ -94,6 +94,8 @@ def check_installation(subject: Subject) -> Finding:
 
 def check_core(subject: Subject) -> Finding:
     """The compiled module and its libjpeg."""
+    if find_ldd() is None:
+        return CORE.not_looked_at(NO_LDD)
     module = Path(str(_core.__file__))
     libjpegs = {
         name: file for name, file in linked_libraries(module).items() if "jpeg" in name and file
@@ -138,6 +140,8 @@ def check_backends(subject: Subject) -> Finding:
         folders = find_our_backends()
     except ServerError as error:
         return BACKENDS.problem("absent", "incomplete", reason_of(error))
+    if find_ldd() is None:
+        return BACKENDS.not_looked_at(NO_LDD)
     for name, folder in folders.items():
         library = folder / f"libtriton_{name}.so"
         missing = missing_libraries(library)

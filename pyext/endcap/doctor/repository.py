@@ -119,7 +119,7 @@ def check_versions(subject: Subject) -> Finding:
             "none",
             "incomplete",
             f"{_listed(without)} without a version folder, with which Triton does not start",
-            folders=" ".join(str(path / "1") for path in without),
+            folders=[path / "1" for path in without],
         )
     return VERSIONS.fine("every model has one") if subject.models else _no_models(VERSIONS)
 
@@ -164,7 +164,7 @@ def check_steps(subject: Subject) -> Finding:
             "step_missing",
             ", ".join(ensembles),
             f"models are missing: {', '.join(lacking)}",
-            repository=str(folder),
+            repository=folder,
         )
     return STEPS.fine(", ".join(ensembles) or "none")
 
@@ -177,7 +177,14 @@ def needed_backend(model: ModelFolder) -> str:
     if _STEP.search(model.config):
         return ""
     files = {path.name for version in _versions(model) for path in version.iterdir()}
-    return next((backend for file, backend in _BACKEND_OF_FILE.items() if file in files), "")
+    of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
+    return of_file[0] if of_file else model.path.name.partition(".")[2]
+
+
+def tells_no_backend(model: ModelFolder) -> bool:
+    """Whether Triton would not find out what to run a model with."""
+    is_told = _PLATFORM.search(model.config) or _STEP.search(model.config)
+    return not is_told and not needed_backend(model)
 
 
 def _versions(model: ModelFolder) -> list[Path]:

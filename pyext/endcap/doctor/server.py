@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
+import os
+import signal
+import subprocess
+import tempfile
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
-from endcap.doctor.libraries import missing_libraries
+from endcap.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.doctor.subject import Subject
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 
+HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
 _WHEEL = "nvidia-pytriton"
 
 SERVER = Topic(
@@ -25,6 +31,12 @@ SERVER = Topic(
             severity=Severity.ERROR,
             remedy="`pip install 'endcap[server]'` (Python 3.10 to 3.12), or name the server that "
             "you have: `--tritonserver PATH`",
+        ),
+        "another": Problem(
+            when="The program found is another than tritonserver, by what it says to `--help`.",
+            severity=Severity.ERROR,
+            remedy="name the tritonserver file, or the folder that holds bin/tritonserver: "
+            "`--tritonserver PATH`",
         ),
     },
 )
@@ -51,6 +63,10 @@ def check_server(subject: Subject) -> Finding:
     if isinstance(subject.located, ServerError):
         return SERVER.problem("absent", "none", reason_of(subject.located))
     server = subject.located
+    objection = _objection(server)
+    if objection is not None:
+        sentence = f"{server.executable} is not tritonserver: {objection}"
+        return SERVER.problem("another", str(server.executable), sentence)
     return SERVER.fine(f"{_version(server)} ({server.origin}: {server.executable})")
 
 
@@ -58,6 +74,8 @@ def check_libraries(subject: Subject) -> Finding:
     """What the server is linked to."""
     if subject.installation is None:
         return LIBRARIES.not_looked_at("there is no server")
+    if find_ldd() is None:
+        return LIBRARIES.not_looked_at(NO_LDD)
     try:
         with subject.environment() as environment:
             missing = missing_libraries(subject.installation.executable, environment)
@@ -71,6 +89,37 @@ def check_libraries(subject: Subject) -> Finding:
             "not find",
         )
     return LIBRARIES.fine("all found")
+
+
+def _objection(server: ServerInstallation) -> str | None:
+    """Why this is no tritonserver, None where it is one or a library keeps it from running."""
+    folders = filter(None, [server.library_dir, os.environ.get("LD_LIBRARY_PATH")])
+    environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))}
+    with tempfile.TemporaryFile() as output:  # a pipe would also wait for what the program started
+        try:
+            process = subprocess.Popen(
+                [str(server.executable), "--help"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return error.strerror
+        try:
+            process.wait(HELP_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return f"it says nothing to --help for {HELP_WITHIN_S:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        said = output.read()
+    if b"--model-repository" in said or b"while loading shared libraries" in said:
+        return None
+    return "its --help does not name --model-repository"
 
 
 def _version(server: ServerInstallation) -> str:

@@ -50,7 +50,7 @@ def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
     try:
         server.start()
     except EndcapError as error:
-        return START.problem("failed", "not ready", str(error), repository=str(repository))
+        return START.problem("failed", "not ready", str(error), repository=repository)
     try:
         ready = f"ready after {time.perf_counter() - begin:.1f} s"
         if _ENSEMBLE not in {model.path.name for model in models}:
@@ -62,9 +62,7 @@ def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
 
 def _ask(server: TritonServer, repository: Path, sample: Path, ready: str) -> Finding:
     def no_answer(sentence: str) -> Finding:
-        return START.problem(
-            "no_answer", ready, sentence, repository=str(repository), sample=str(sample)
-        )
+        return START.problem("no_answer", ready, sentence, repository=repository, sample=sample)
 
     try:
         with DetectionClient(server.grpc_url, model=_ENSEMBLE, concurrency=1) as client:

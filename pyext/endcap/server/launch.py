@@ -134,7 +134,12 @@ class TritonServer:
         self._process = ServerProcess(plan.command, plan.environment)
         shown = copy is sys.stderr.buffer
         echo = sys.stderr.buffer if self.settings.echo_problems and not shown else None
-        self._log = LogPump(self._process.output, copy=copy, echo=echo)
+        self._log = LogPump(
+            self._process.output,
+            copy=copy,
+            echo=echo,
+            renamed=(os.fsencode(plan.repository), os.fsencode(self.repository)),
+        )
 
     def _open_log_file(self) -> IO[bytes] | None:
         if self.settings.log_file is None:

@@ -50,7 +50,7 @@ def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInsta
         return _describe(in_wheel, "wheel")
     raise ServerError(
         f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, or in a wheel; "
-        "install one with `pip install endcap[server]`, or name one with --tritonserver PATH"
+        "install one with `pip install 'endcap[server]'`, or name one with --tritonserver PATH"
     )
 
 

@@ -22,10 +22,19 @@ class LogPump:
     """Copies a server's output from its pipe to where it is wanted, in a thread of its own."""
 
     def __init__(
-        self, source: IO[bytes], *, copy: IO[bytes] | None = None, echo: IO[bytes] | None = None
+        self,
+        source: IO[bytes],
+        *,
+        copy: IO[bytes] | None = None,
+        echo: IO[bytes] | None = None,
+        renamed: tuple[bytes, bytes] | None = None,
     ) -> None:
-        """copy gets every line; echo gets warnings and errors after `echo_from_now_on`."""
+        """copy gets every line; echo gets warnings and errors after `echo_from_now_on`.
+
+        renamed: a path as the server prints it, and what all get to read in its place.
+        """
         self._source = source
+        self._renamed = renamed
         self._copy = copy
         self._echo = echo
         self._echo_on = False
@@ -47,7 +56,8 @@ class LogPump:
 
     def _run(self) -> None:
         with self._source:
-            for raw in self._source:
+            for printed in self._source:
+                raw = printed.replace(*self._renamed) if self._renamed else printed
                 line = raw.decode("utf-8", errors="replace").rstrip("\n")
                 self._lines.append(line)
                 if self._copy is not None:

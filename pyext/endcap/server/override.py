@@ -75,11 +75,12 @@ def read_model_config(model: Path) -> Any:
     text_format, model_config = _protobuf()
     path = model / CONFIG_NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        # Comments may be in any encoding; in a text, such an escape does not fit the definition.
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
         return text_format.Parse(text, model_config.ModelConfig())
     except OSError as error:
         raise ServerError(f"{path} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, text_format.ParseError) as error:
+    except (UnicodeError, text_format.ParseError) as error:
         reason = str(error).strip().rstrip(".")
         raise ServerError(
             f"{path} is no model configuration that Triton knows: {reason}"

@@ -13,6 +13,7 @@ from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.repository import ModelFolder, read_repository
 from endcap.server.settings import ServerSettings
+from endcap.server.shell_words import check_model_names, check_scratch, link_repository
 
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
@@ -26,6 +27,7 @@ class LaunchPlan:
     command: list[str]
     environment: dict[str, str]
     ports: ServerPorts
+    repository: Path  # where the server sees the models: a link to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
 
 
@@ -34,7 +36,9 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
 
     Raises ServerError for whatever would keep the server from serving.
     """
+    check_scratch(scratch)
     models = read_repository(repository)
+    check_model_names(models)
     installation = locate_server(settings.tritonserver)
     ports = resolve_ports(settings.host, settings.ports)
     backends = scratch / "backends"
@@ -42,10 +46,11 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     compose_backend_directory(backends, installation)
     environment = server_environment(installation, scratch)
     _check_python_models(models, installation, environment)
+    link = link_repository(repository, scratch)
     region_prefix = shared_memory_prefix(scratch)
     command = [
         str(installation.executable),
-        f"--model-repository={repository}",
+        f"--model-repository={link}",
         f"--backend-directory={backends}",
         f"--backend-config=python,shm-region-prefix-name={region_prefix}",
         *_optional_folders(installation),
@@ -59,6 +64,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         command=command,
         environment=environment,
         ports=ports,
+        repository=link,
         shared_memory_prefix=region_prefix,
     )
 

@@ -40,7 +40,7 @@ def run(
     except ImportError as error:
         raise PageError(
             f"the page needs aiohttp, which is not installed ({error}); "
-            "run `pip install endcap[client]`"
+            "run `pip install 'endcap[client]'`"
         ) from error
     with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
         application = make_application(client, host=host, samples=samples)

@@ -1,0 +1,46 @@
+"""Paths for Triton's Python backend, which starts its stubs through a shell and quotes nothing.
+
+A space in the path of a `model.py` keeps such a model from ever getting ready, and `$()` runs a
+command. So the server is given a link to the repository, below a folder that needs no quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from endcap.server.errors import ServerError
+from endcap.server.repository import ModelFolder
+
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
+
+
+def check_scratch(scratch: Path) -> None:
+    """Raises ServerError where a shell would take the path of the launch's own folder apart."""
+    if not _NEEDS_NO_QUOTES.fullmatch(str(scratch)):
+        raise ServerError(
+            f"the temporary folder {scratch.parent} has a name that Triton's Python backend cannot "
+            "pass on (letters, digits and ._+- are fine); set TMPDIR to another, such as /tmp"
+        )
+
+
+def check_model_names(models: Iterable[ModelFolder]) -> None:
+    """Raises ServerError for a Python model whose own folder's name is none that can be passed on.
+
+    Triton knows a model by the name of its folder, so that a link does not help.
+    """
+    for model in models:
+        in_python = model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))
+        if in_python and not _NEEDS_NO_QUOTES.fullmatch(model.path.name):
+            raise ServerError(
+                f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
+                "on; rename its folder so that it has only letters, digits and ._+-"
+            )
+
+
+def link_repository(repository: Path, scratch: Path) -> Path:
+    """Makes a link to the repository in `scratch`, and returns it."""
+    link = scratch / "repository"
+    link.symlink_to(repository.resolve(), target_is_directory=True)
+    return link
