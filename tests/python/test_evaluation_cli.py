@@ -45,7 +45,9 @@ def test_help_fits_80_columns_and_has_examples() -> None:
         (["--url", "x", "--repository", "y"], "--url and --repository exclude each other"),
         (["--reference", "x", "--predictions", "y"], "--reference and --predictions exclude"),
         (["--max-difference", "0.1"], "give --reference or --predictions"),
-        (["--save-predictions", "no/such/file.json"], "its folder is not there"),
+        (["--save-predictions", "no/such/file.json"], "cannot be written: No such file"),
+        (["--save-predictions", "."], "file . cannot be written: it is a folder"),
+        (["--save-predictions", "/proc/x.json"], "file /proc/x.json cannot be written: "),
         (["--reference", "no.onnx"], "no.onnx is no file"),
         (["--predictions", "no.json"], "no.json cannot be read"),
         (["--repository", "no"], "is not a folder"),
@@ -63,6 +65,25 @@ def test_what_cannot_be_done_is_one_sentence(
     assert result.stderr.count("\n") == 1
     assert said in result.stderr
     assert "Traceback" in evaluate(*data, *options, "--verbose").stderr
+
+
+def test_what_is_read_is_not_written_over(data: tuple[Path, Path]) -> None:
+    _, annotations = data
+    before = annotations.read_bytes()
+    result = evaluate(*data, "--save-predictions", annotations)
+    assert result.exit_code == 2
+    assert "give --save-predictions another file" in result.stderr
+    assert annotations.read_bytes() == before
+
+
+def test_an_older_file_is_left_alone_where_nothing_is_measured(data: tuple[Path, Path]) -> None:
+    folder, _ = data
+    saved = folder / "saved.json"
+    saved.write_text("old")
+    before = sorted(folder.iterdir())
+    assert evaluate(*data, "--url", "127.0.0.1:9", "--save-predictions", saved).exit_code == 2
+    assert saved.read_text() == "old"
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize("package", ["pycocotools", "cv2", "onnxruntime"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from endcap.evaluation.dataset import load_dataset
 from endcap.evaluation.predictions import load_predictions
 
 BOX = [10.0, 20.0, 30.0, 40.0]
+HUGE = 10**400  # a number in JSON that is none in float64
 
 
 def test_images_categories_and_objects_are_read(tmp_path: Path) -> None:
@@ -67,6 +69,12 @@ def without(key: str, kind: str) -> dict[str, Any]:
         (coco(1, [annotation(1, 3, [0, 0, -1, 5])]), "no negative side"),
         (coco(1, [annotation(1, 3, [0, 0, float("nan"), 5])]), "has bbox"),
         (coco(1, [annotation(1, 3, BOX, area=-1)]), "area -1"),
+        (coco(1, [annotation(1, 3, [0, 0, HUGE, 5])]), r"has bbox \[0, 0, 10+\.\.\.0+, 5\]"),
+        (coco(1, [annotation(1, 3, BOX, area=HUGE)]), "has area 10"),
+        (coco(1, [annotation(True, 3, BOX)]), "image_id True; a whole number"),
+        (coco(1, [annotation(1, 3, BOX)], [{"id": 2**63, "name": "cat"}]), r"\[0\] has id 9223"),
+        (coco(1, [annotation(1, 3, BOX)], [{"id": 3.5, "name": "cat"}]), r"\[0\] has id 3\.5"),
+        ("[" * 100_000, "are nested too deep"),
         (coco(1, [annotation(1, 3, BOX)], [*CATEGORIES, CATEGORIES[0]]), "the id 3 twice"),
         (coco(2, []), "no object on all 2 images"),
         (coco(1, [annotation(1, 3, BOX, iscrowd=1)]), "no object"),
@@ -75,6 +83,48 @@ def without(key: str, kind: str) -> dict[str, Any]:
 def test_what_is_no_annotation_is_refused(tmp_path: Path, content: Any, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         load_dataset(tmp_path, write(tmp_path, content))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_no_obstacle(tmp_path: Path, encoding: str) -> None:
+    text = json.dumps(coco(1, [annotation(1, 3, BOX)]))
+    path = write(tmp_path, coco(1, []))
+    path.write_text(text, encoding=encoding)
+    assert len(load_dataset(tmp_path, path).annotations) == 1
+
+
+def test_whole_floats_are_ids(tmp_path: Path) -> None:
+    content = coco(1, [annotation(1, 3, BOX)], [{"id": 3.0, "name": "cat"}])
+    content["images"][0]["id"] = 1.0
+    content["annotations"][0].update(image_id=1.0, category_id=3.0)
+    read = load_dataset(tmp_path, write(tmp_path, content))
+    ids = [read.images[0].id, *read.categories, read.annotations[0].image_id]
+    assert [(each, type(each)) for each in ids] == [(1, int), (3, int), (1, int)]
+    rows = [result(image_id=1.0, category_id=3.0)]
+    found = load_predictions(write_results(tmp_path, rows), read).to_coco()
+    assert json.dumps(found) == json.dumps([result()])
+
+
+@pytest.mark.parametrize("name", ["/etc/hostname", ".", "..", "a/..", "../1.jpg", "a/../../1.jpg"])
+def test_what_is_no_file_in_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    content = coco(1, [annotation(1, 3, BOX)])
+    path = write(tmp_path, content)
+    content["images"][0]["file_name"] = name
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidArgumentError, match=r"images\[0\] has file_name .* no file in"):
+        load_dataset(tmp_path, path)
+
+
+def test_folders_and_links_inside_the_folder_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "a").symlink_to(tmp_path / "elsewhere")
+    content = coco(2, [annotation(1, 3, BOX)])
+    content["images"][0]["file_name"] = "a/1.jpg"
+    content["images"][1]["file_name"] = "a/../..2.jpg"
+    path = write(folder, content)
+    assert load_dataset(folder, path).images[1].path == folder / "a" / ".." / "..2.jpg"
 
 
 def test_absent_files_are_counted_and_named(tmp_path: Path) -> None:
@@ -104,8 +154,9 @@ def test_results_come_back_as_they_were_saved(tmp_path: Path) -> None:
     rows = [result(), result(image_id=2, category_id=7, score=0.1), result(bbox=[0, 0, 1, 1 / 3])]
     read = load_predictions(write_results(tmp_path, rows), truth)
     assert (len(read), read.lowest_score) == (3, 0.1)
-    read.save(tmp_path / "saved.json")
-    saved = json.loads((tmp_path / "saved.json").read_text())
+    written = io.StringIO()
+    read.write(written)
+    saved = json.loads(written.getvalue())
     key = json.dumps
     assert sorted(saved, key=key) == sorted(rows, key=key)
 
@@ -123,7 +174,13 @@ def test_results_of_images_beyond_the_limit_are_passed_over(tmp_path: Path) -> N
         ({}, "a list of objects"),
         ([result(image_id=9)], r"\[0\] has image_id 9"),
         ([result(), result(category_id=4)], r"\[1\] has category_id 4"),
+        ([result(image_id=[1])], r"has image_id \[1\]; a whole number"),
+        ([result(image_id=True)], "has image_id True; a whole number"),
+        ([result(category_id={})], r"has category_id \{\}; a whole number"),
         ([result(score="high")], "has score 'high'"),
+        ([result(score=True)], "has score True"),
+        ([result(score=HUGE)], "has score 10"),
+        ([result(bbox=[1, 2, HUGE, 3])], "has bbox"),
         ([result(bbox=[1, 2, 3])], "has bbox"),
     ],
 )

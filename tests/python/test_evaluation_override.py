@@ -63,6 +63,17 @@ def test_texts_survive_as_they_are(tmp_path: Path) -> None:
     assert (read["x"], read["y"]) == ('"ß" # {', 'a"b')
 
 
+def test_a_comment_may_be_in_any_encoding(tmp_path: Path) -> None:
+    write(tmp_path, "a", "")
+    config = tmp_path / "a" / "config.pbtxt"
+    config.write_bytes(POST.replace("a comment", "größer").encode("latin-1"))
+    with repository_with(tmp_path, backend="endcap_postprocess", parameters={"x": "1"}) as copy:
+        assert parameters(copy / "a")["x"] == "1"
+    config.write_bytes('backend: "endcap_postprocess" name: "größer"'.encode("latin-1"))
+    with pytest.raises(ServerError, match="is no model configuration"):
+        read_model_config(tmp_path / "a")
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from endcap.cli.failure import INTERRUPTED, SOME_IMAGE_FAILED, one_sentence, say, stopped_by_signals
+from endcap.cli.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    one_sentence,
+    say,
+    sentence_of,
+    stopped_by_signals,
+)
 from endcap.cli.infer import ProtocolName
+from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import count
+from endcap.cli.whole_file import whole_text_file
 from endcap.evaluation.categories import CategoriesBy
+from endcap.evaluation.predictions import Predictions
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.report import as_table
 from endcap.evaluation.run import EvaluationPlan, run
@@ -28,8 +41,8 @@ EXAMPLES = """
 
 - `endcap evaluate images annotations.json --url 127.0.0.1:8001 --predictions own.json`
 
-**Exit code**: 0 when all went well, 1 when an image failed or a limit is broken, 2 when nothing
-could be measured.
+**Exit code**: 0 when all went well, 1 when an image failed, a limit is broken or the detections
+could not be saved, 2 when nothing could be measured.
 """
 
 _DEFAULTS = ReferenceSettings()
@@ -207,10 +220,17 @@ def evaluate(
         allow_unmatched=allow_unmatched,
         max_difference=max_difference,
         min_map50=min_map50,
-        save_predictions=save_predictions,
     )
+    unsaved: list[str] = []
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        evaluation = run(plan, progress=progress_bar)
+        if save_predictions is not None:
+            read = [each for each in (annotations, predictions, reference) if each is not None]
+            refuse_to_overwrite(
+                read, [save_predictions], advice="give --save-predictions another file"
+            )
+        with _saving(save_predictions, unsaved) as save:
+            evaluation = run(plan, progress=progress_bar, on_served=save)
+    evaluation = dataclasses.replace(evaluation, problems=(*evaluation.problems, *unsaved))
     if json_output:
         print(json.dumps(evaluation.to_json(), indent=1, allow_nan=False))
     else:
@@ -222,3 +242,26 @@ def evaluate(
         say(f"endcap: {problem}")
     if not evaluation.ok:
         raise typer.Exit(SOME_IMAGE_FAILED)
+
+
+@contextlib.contextmanager
+def _saving(path: Path | None, problems: list[str]) -> Iterator[Callable[[Predictions], None]]:
+    """Opens the file at once, and gives what writes and closes it; no path, nothing is written.
+
+    What keeps it from being written then is added to `problems`: the figures are still worth their
+    time.
+    """
+    if path is None:
+        yield lambda _: None
+        return
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(whole_text_file(path))
+
+        def save(served: Predictions) -> None:
+            try:
+                with opened.pop_all():
+                    served.write(file)
+            except OSError as error:
+                problems.append(f"--save-predictions holds nothing: {sentence_of(error)}")
+
+        yield save

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -17,6 +20,10 @@ SOME_IMAGE_FAILED = 1
 CANNOT_RUN = 2
 INTERNAL_ERROR = 3
 INTERRUPTED = 130  # 128 and the number of SIGINT, as shells count
+READER_GONE = 141  # likewise SIGPIPE
+
+# `timeout` and terminals send one signal to a program and once more to its group.
+_ONE_REQUEST_S = 0.5
 
 
 class StopRequested(BaseException):
@@ -37,7 +44,7 @@ def one_sentence(*, verbose: bool) -> Iterator[None]:
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        say(f"endcap: {_sentence(error)}")
+        say(f"endcap: {sentence_of(error)}")
         raise typer.Exit(CANNOT_RUN) from error
     except Exception as error:
         advice = "report it"
@@ -50,7 +57,8 @@ def one_sentence(*, verbose: bool) -> Iterator[None]:
         raise typer.Exit(INTERNAL_ERROR) from error
 
 
-def _sentence(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """Returns an error's message; the system's own with the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -60,25 +68,42 @@ def _sentence(error: Exception) -> str:
 def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
     """Leaves the block at the first SIGINT, SIGTERM or SIGHUP, and the program with `exit_code`.
 
-    What the block has opened is closed in peace: further signals are ignored while that goes on.
+    What the block has opened is closed in peace. A second signal cuts that short: it ends waiting,
+    and then the program without regard to threads that still wait. A third ends it where it is.
     """
     signals = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
         signals.append(signal.SIGHUP)
 
+    requests: list[float] = []
+
     def request_stop(number: int, frame: FrameType | None) -> None:
-        for each in signals:
-            signal.signal(each, signal.SIG_IGN)
+        now = time.monotonic()
+        if requests and now - requests[-1] < _ONE_REQUEST_S:
+            return
+        requests.append(now)
+        if len(requests) > 2:
+            os._exit(exit_code)
         raise StopRequested
 
     previous = {number: signal.signal(number, request_stop) for number in signals}
     try:
         yield
     except StopRequested:
+        if len(requests) > 1:
+            _end_now(exit_code)
         raise typer.Exit(exit_code) from None
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _end_now(exit_code: int) -> NoReturn:
+    """Ends the program without waiting for its threads, what it has printed written out."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, typer.Exit):
+            stream.flush()
+    os._exit(exit_code)
 
 
 def say(sentence: str) -> None:

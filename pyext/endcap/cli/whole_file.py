@@ -7,9 +7,12 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TextIO
+from typing import IO, TYPE_CHECKING, TextIO
 
 from endcap.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 @contextlib.contextmanager
@@ -18,17 +21,17 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
     When it does not, a file that was there before is untouched. What is no regular file, a pipe or
     a device, is written to directly. Raises InvalidArgumentError, before the block, when the file
-    cannot be made.
+    cannot be made, and OSError with its name when something cannot be written.
     """
-    target = Path(os.path.realpath(path))  # a link stays one
-    if target.is_dir():
+    if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
-    is_special = target.exists() and not target.is_file()
-    partial = target if is_special else target.with_name(f".{target.name}.{os.getpid()}.partial")
+    is_special = path.exists() and not path.is_file()
+    target = Path(os.path.realpath(path))  # a link stays one
+    partial = path if is_special else target.with_name(f".{target.name}.{os.getpid()}.partial")
     if target.is_file() and not os.access(target, os.W_OK):
         raise InvalidArgumentError(f"file {path} cannot be written: it is read-only")
     try:
-        stream = partial.open("wb")
+        stream = io.BufferedWriter(_NamedFile(partial, path))
     except OSError as error:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
@@ -39,6 +42,20 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     finally:
         if not is_special:
             partial.unlink(missing_ok=True)
+
+
+class _NamedFile(io.FileIO):
+    """A file to write whose errors name it as its user does."""
+
+    def __init__(self, path: Path, shown: Path) -> None:
+        super().__init__(path, "wb")
+        self._shown = str(shown)
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._shown) from error
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ from enum import Enum
 import numpy as np
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.predictions import Floats, ImagePredictions, Integers
+from endcap.evaluation.arrays import Floats, Integers
+from endcap.evaluation.predictions import ImagePredictions
 
 _NAMED_AT_MOST = 8
 _ADVICE = (

@@ -26,7 +26,8 @@ class Evaluation:
     """All that an evaluation found.
 
     served: the server's accuracy; other: that of the reference or of a user's predictions, or None.
-    lowest_score: of all served detections. problems: limits that were broken, as sentences.
+    lowest_score: of all served detections. problems: limits that were broken and what
+    could not be saved, as sentences.
     """
 
     served: Accuracy

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap.errors import InvalidArgumentError
+from endcap.evaluation.arrays import Floats, Integers
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def read_head(
@@ -18,8 +17,13 @@ def read_head(
     """Returns boxes xyxy [N, 4] in pixels of the tensor, scores [N], class ids [N], best first.
 
     head: [4 + C, A] or [A, 5 + C], without the batch dimension; boxes as centre and size.
+
+    Raises InvalidArgumentError for a NaN, and for a candidate whose box or score is infinite.
     """
-    boxes, scores = _boxes_and_scores(head, settings)
+    with np.errstate(over="ignore", invalid="ignore"):  # told in a sentence
+        boxes, scores = _boxes_and_scores(head, settings)
+    if np.isnan(head).any() or np.isnan(scores).any():  # infinity times 0 is NaN as well
+        raise InvalidArgumentError("the network's head has a value for this image that is NaN")
     if settings.multi_label:
         anchors, class_ids = np.nonzero(scores > settings.score_threshold)
     else:
@@ -29,7 +33,12 @@ def read_head(
     kept = scores[anchors, class_ids]
     order = np.lexsort((class_ids, anchors, -kept))[: settings.max_candidates]
     centre, half = boxes[anchors[order], :2], boxes[anchors[order], 2:] / 2
-    corners = np.concatenate([centre - half, centre + half], axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners = np.concatenate([centre - half, centre + half], axis=1)
+    if not (np.isfinite(corners).all() and np.isfinite(kept[order]).all()):
+        raise InvalidArgumentError(
+            "the network's head has a candidate for this image whose box or score is not finite"
+        )
     return corners.astype(np.float64), kept[order], class_ids[order].astype(np.int64)
 
 

@@ -7,16 +7,20 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from endcap.errors import InvalidArgumentError
-from endcap.evaluation.dataset import Dataset, read_bbox
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from endcap.evaluation.arrays import Floats, Integers
+from endcap.evaluation.dataset import Dataset
+from endcap.evaluation.json_fields import (
+    read_bbox,
+    read_integer,
+    read_json,
+    read_number,
+    rows_of,
+)
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,9 @@ class Predictions:
             )
         ]
 
-    def save(self, path: Path) -> None:
-        """Writes COCO's file of results; OSError where that cannot be."""
-        path.write_text(json.dumps(self.to_coco()), encoding="utf-8")
+    def write(self, stream: TextIO) -> None:
+        """Writes COCO's file of results."""
+        stream.write(json.dumps(self.to_coco(), allow_nan=False))
 
 
 def load_predictions(path: Path, dataset: Dataset) -> Predictions:
@@ -83,32 +87,26 @@ def load_predictions(path: Path, dataset: Dataset) -> Predictions:
     when the file is something else, or names an image or a category that the annotations lack.
     """
     source = f"predictions {path}"
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgumentError(f"{source} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise InvalidArgumentError(f"{source} are not JSON: {error}") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    rows = read_json(path, source)
+    if not isinstance(rows, list):
         raise InvalidArgumentError(
             f"{source} are not COCO's results: a list of objects with image_id, category_id, bbox "
             "and score is expected"
         )
     image_ids = {image.id for image in dataset.images}
     grouped: dict[int, list[tuple[tuple[float, ...], float, int]]] = defaultdict(list)
-    for position, row in enumerate(rows):
-        where = f"{source}[{position}]"
-        image_id, category_id, score = (row.get(k) for k in ("image_id", "category_id", "score"))
+    for where, row in rows_of(rows, source):
+        image_id = read_integer(row, "image_id", where)
+        category_id = read_integer(row, "category_id", where)
         if image_id not in image_ids and image_id not in dataset.other_image_ids:
-            raise InvalidArgumentError(f"{where} has image_id {image_id!r}; no image has that id")
+            raise InvalidArgumentError(f"{where} has image_id {image_id}; no image has that id")
         if category_id not in dataset.categories:
             raise InvalidArgumentError(
-                f"{where} has category_id {category_id!r}; no category has that id"
+                f"{where} has category_id {category_id}; no category has that id"
             )
-        if not isinstance(score, (int, float)) or not np.isfinite(score):
-            raise InvalidArgumentError(f"{where} has score {score!r}; a number is expected")
+        found = read_bbox(row, where), read_number(row, "score", where), category_id
         if image_id in image_ids:
-            grouped[image_id].append((read_bbox(row, where), float(score), category_id))
+            grouped[image_id].append(found)
     return Predictions({image_id: _as_arrays(each) for image_id, each in grouped.items()})
 
 

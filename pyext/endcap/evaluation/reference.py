@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.errors import CorruptImageError
+from endcap.errors import EndcapError
+from endcap.evaluation.arrays import Floats, Integers
 from endcap.evaluation.categories import ClassMap
 from endcap.evaluation.dataset import Dataset
 from endcap.evaluation.errors import EvaluationError, import_package
 from endcap.evaluation.nms_numpy import suppress
 from endcap.evaluation.numpy_heads import count_classes, read_head
 from endcap.evaluation.opencv_tensor import place_image
-from endcap.evaluation.predictions import Failure, Floats, ImagePredictions, Integers, Predictions
+from endcap.evaluation.predictions import Failure, ImagePredictions, Predictions
 from endcap.evaluation.reference_settings import ReferenceSettings
 
 _TENSOR_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_ONLY_FATAL = 4  # of the severities of ONNX Runtime
 
 
 class Reference:
@@ -35,7 +37,7 @@ class Reference:
     """
 
     def __init__(self, model: Path, settings: ReferenceSettings, *, threads: int = 1) -> None:
-        self.settings = settings
+        self.settings, self._model = settings, model
         import_package("cv2")  # now, not at the first image
         self._session = _open(model, threads)
         (tensor, *others) = self._session.get_inputs()
@@ -52,7 +54,8 @@ class Reference:
     def detect(self, encoded: bytes) -> tuple[Floats, Floats, Integers]:
         """Returns boxes xyxy [N, 4] in pixels of the picture, scores [N], class ids [N].
 
-        Raises CorruptImageError when OpenCV cannot decode the image.
+        Raises CorruptImageError when OpenCV cannot decode the image, InvalidArgumentError when the
+        head has values that are no finite numbers, and EvaluationError when the network fails.
         """
         placed = place_image(encoded, self.size, self.settings)
         boxes, scores, class_ids = read_head(self._run(placed.tensor), self.settings)
@@ -66,7 +69,15 @@ class Reference:
         return placed.to_source(boxes[kept]), scores[kept], class_ids[kept]
 
     def _run(self, tensor: NDArray[Any]) -> NDArray[np.float32]:
-        (head,) = self._session.run([self._output], {self._input: tensor.astype(self._dtype)})
+        inputs = {self._input: tensor.astype(self._dtype)}
+        try:
+            (head,) = self._session.run([self._output], inputs)
+        except Exception as error:  # ONNX Runtime's errors have no common type
+            height, width = self.size
+            raise EvaluationError(
+                f"{self._model} cannot be run on an image of {height}x{width} (height x width): "
+                f"{_one_line(error)}"
+            ) from error
         return np.asarray(head[0], np.float32)
 
 
@@ -79,11 +90,13 @@ def predict_reference(
     for image in dataset.images:
         name = str(image.path)
         try:
-            by_image[image.id] = classes.predictions(*reference.detect(image.path.read_bytes()))
+            found = reference.detect(image.path.read_bytes())
         except OSError as error:
             failures.append(Failure(name, "reference", "unreadable", str(error.strerror)))
-        except CorruptImageError as error:
+        except EndcapError as error:
             failures.append(Failure(name, "reference", error.status.label, str(error)))
+        else:
+            by_image[image.id] = classes.predictions(*found)
         on_image()
     return Predictions(by_image, tuple(failures))
 
@@ -94,11 +107,11 @@ def _open(model: Path, threads: int) -> Any:
         raise EvaluationError(f"reference {model} is no file; give the network as an ONNX file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
+    options.log_severity_level = _ONLY_FATAL  # its errors come as exceptions too
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's errors have no common type
-        reason = " ".join(str(error).split())
-        raise EvaluationError(f"reference {model} cannot be loaded: {reason}") from error
+        raise EvaluationError(f"reference {model} cannot be loaded: {_one_line(error)}") from error
 
 
 def _head_output(model: Path, outputs: list[Any]) -> str:
@@ -112,10 +125,15 @@ def _head_output(model: Path, outputs: list[Any]) -> str:
 
 def _size(model: Path, shape: list[Any], wanted: tuple[int, int] | None) -> tuple[int, int]:
     """The tensor's height and width; `shape` has texts where the network takes any size."""
-    batch, _, *sides = shape
+    batch, channels, *sides = shape
     if isinstance(batch, int) and batch != 1:
         raise EvaluationError(
             f"{model} takes {batch} images at once; export it for 1 or any number"
+        )
+    if isinstance(channels, int) and channels != 3:
+        count = "1 channel" if channels == 1 else f"{channels} channels"
+        raise EvaluationError(
+            f"{model} takes images of {count} (its input is {shape}); [1, 3, H, W] is expected"
         )
     fixed = [side if isinstance(side, int) and side > 0 else None for side in sides]
     if wanted is not None and any(f not in (None, w) for f, w in zip(fixed, wanted, strict=True)):
@@ -125,6 +143,10 @@ def _size(model: Path, shape: list[Any], wanted: tuple[int, int] | None) -> tupl
         )
     height, width = wanted or (fixed[0] or 640, fixed[1] or 640)
     return height, width
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _described(tensors: list[Any]) -> str:

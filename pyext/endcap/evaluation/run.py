@@ -61,11 +61,15 @@ class EvaluationPlan:
     allow_unmatched: bool = False
     max_difference: float | None = None
     min_map50: float | None = None
-    save_predictions: Path | None = None
 
 
-def run(plan: EvaluationPlan, *, progress: ShowProgress) -> Evaluation:
-    """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can."""
+def run(
+    plan: EvaluationPlan, *, progress: ShowProgress, on_served: Callable[[Predictions], None]
+) -> Evaluation:
+    """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can.
+
+    on_served: takes the server's detections as soon as all are there.
+    """
     _check(plan)
     import_package("pycocotools.coco")
     dataset = load_dataset(plan.images, plan.annotations, limit=plan.limit)
@@ -90,8 +94,7 @@ def run(plan: EvaluationPlan, *, progress: ShowProgress) -> Evaluation:
         )
         with progress("served", len(dataset.images)) as advance:
             served = predict_served(client, dataset, classes, on_image=advance)
-    if plan.save_predictions is not None:
-        served.save(plan.save_predictions)
+    on_served(served)
     if reference is not None:
         with progress("reference", len(dataset.images)) as advance:
             other = predict_reference(reference, dataset, classes, on_image=advance)
@@ -119,10 +122,6 @@ def _check(plan: EvaluationPlan) -> None:
     if plan.max_difference is not None and plan.reference is None and plan.predictions is None:
         raise InvalidArgumentError(
             "--max-difference takes something to compare with: give --reference or --predictions"
-        )
-    if plan.save_predictions is not None and not plan.save_predictions.absolute().parent.is_dir():
-        raise InvalidArgumentError(
-            f"--save-predictions {plan.save_predictions}: its folder is not there; make it first"
         )
 
 

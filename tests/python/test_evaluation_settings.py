@@ -1,0 +1,102 @@
+"""What the reference takes from a repository or a preset, and what it cannot do."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.evaluation.reference_settings import ReferenceSettings
+from endcap.evaluation.served_config import read_settings, with_preset
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+
+
+def edited(folder: Path, name: str, *parameters: str) -> Path:
+    """The shipped configurations, with more parameters in one model."""
+    for model in ("detect", "preprocess", "detector", "postprocess"):
+        (folder / model).mkdir(parents=True)
+        text = (SHIPPED / model / "config.pbtxt").read_text(encoding="utf-8")
+        if model == name:
+            for each in parameters:
+                key, value = each.split("=")
+                text += f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+        (folder / model / "config.pbtxt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_the_shipped_repository_is_the_default_with_its_own_classes() -> None:
+    read = read_settings(SHIPPED, "detect")
+    assert read == ReferenceSettings(size=(640, 640), num_classes=6, score_threshold=0.4)
+
+
+def test_a_preset_changes_the_images_alone() -> None:
+    served = read_settings(SHIPPED, "detect")
+    changed = dataclasses.replace(served, letterbox=False, rgb=False, scale=1.0, upright=False)
+    assert with_preset(changed, "ultralytics") == served
+
+
+@pytest.mark.parametrize(
+    ("preset", "error", "message"),
+    [
+        ("torchvision", UnsupportedError, "fit is center_crop in preset torchvision"),
+        ("inception", UnsupportedError, "quantize is none in preset inception"),
+        ("nonsense", InvalidArgumentError, "nonsense"),
+    ],
+)
+def test_a_preset_that_cannot_be_imitated_is_named(
+    preset: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        with_preset(ReferenceSettings(), preset)
+
+
+def test_parameters_are_read_under_the_preset(tmp_path: Path) -> None:
+    changes = ("size=320,416", "fit=stretch", "color=bgr", "mean=0.5", "exif=ignore", "upscale=0")
+    read = read_settings(edited(tmp_path, "preprocess", *changes), "detect")
+    assert read == dataclasses.replace(
+        read_settings(SHIPPED, "detect"),
+        size=(320, 416),
+        letterbox=False,
+        rgb=False,
+        mean=(0.5, 0.5, 0.5),
+        upright=False,
+        upscale=False,
+    )
+    assert read_settings(edited(tmp_path / "b", "preprocess", "threads=2"), "detect").upscale
+
+
+def test_postprocess_parameters_are_read(tmp_path: Path) -> None:
+    changes = ("iou_threshold=0.5", "max_detections=50", "multi_label=true", "class_agnostic=1")
+    changes += ("max_candidates=100", "score_threshold=0.25")
+    read = read_settings(edited(tmp_path, "postprocess", *changes), "detect")
+    assert (read.iou_threshold, read.max_detections) == (0.5, 50)
+    assert (read.multi_label, read.class_agnostic) == (True, True)
+    assert (read.max_candidates, read.score_threshold) == (100, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "said"),
+    [
+        ("preprocess", "preset=torchvision", "fit is center_crop"),
+        ("preprocess", "preset=rtdetr", "antialias is true"),
+        ("preprocess", "interpolation=nearest", "knows only bilinear; .*--predictions"),
+        ("postprocess", "head=end2end", "head is end2end .* only yolov8 and yolov5"),
+        ("postprocess", "activation=sigmoid", "activation is sigmoid"),
+    ],
+)
+def test_what_the_reference_cannot_do_is_named(
+    tmp_path: Path, model: str, change: str, said: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=said):
+        read_settings(edited(tmp_path, model, change), "detect")
+
+
+def test_an_ensemble_of_other_steps_is_refused(tmp_path: Path) -> None:
+    repository = edited(tmp_path, "")
+    config = repository / "preprocess" / "config.pbtxt"
+    config.write_text('backend: "python"')
+    with pytest.raises(UnsupportedError, match="has 0 steps in backend endcap_preprocess"):
+        read_settings(repository, "detect")
