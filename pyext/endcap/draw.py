@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from PIL import Image, ImageDraw, ImageFont, ImageOps
+from PIL import Image, ImageDraw, ImageFont
 
 from endcap._label_places import Corner, place_labels
+from endcap._upright import upright
 from endcap.client.results import Detection
 
 Color = tuple[int, int, int]
@@ -63,7 +64,7 @@ def draw_detections(
     drawn last, on top; its label chooses its place first. A label that would hide others is left
     out: its box still shows the class by its colour.
     """
-    picture = ImageOps.exif_transpose(image).convert("RGB")
+    picture = upright(image).convert("RGB")
     scale = _scale(picture.size, bool(detections), within)
     if scale != 1:
         width, height = (max(1, round(side * scale)) for side in picture.size)

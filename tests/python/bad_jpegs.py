@@ -12,6 +12,15 @@ from PIL import Image
 
 import endcap
 
+# Pillow finds this orientation, and cannot write the block anew: the picture's width is a text.
+UNWRITABLE_EXIF = b"Exif\0\0II*\0\x08\0\0\0" + struct.pack(
+    "<HHHIHHHHI4sI",
+    2,
+    *(jpegs.ORIENTATION_TAG, jpegs.SHORT_TYPE, 1, 6, 0),
+    *(0x0100, 2, 4, b"me!\0"),
+    0,
+)
+
 
 class BadFile(NamedTuple):
     name: str

@@ -17,8 +17,8 @@ from endcap.server import ServerPorts, ServerSettings, TritonServer
 PROTOCOLS = ["grpc", "http"]
 
 
-def endcap(*arguments: object) -> Result:
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in arguments])
+def endcap(*arguments: object, columns: int = 80) -> Result:
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [str(each) for each in arguments])
 
 
 @contextlib.contextmanager

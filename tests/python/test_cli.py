@@ -27,6 +27,60 @@ def pictures(tmp_path: Path) -> Path:
     return write_pictures(tmp_path / "pictures")
 
 
+# --- what is read is not written over -------------------------------------------------------------
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_report_never_replaces_what_is_read(pictures: Path, tmp_path: Path) -> None:
+    photo, link, labels = pictures / "b.jpg", tmp_path / "link", tmp_path / "labels.txt"
+    link.symlink_to(photo)
+    labels.write_text("ring\n")
+    before = contents(pictures)
+    for output, read in ((photo, photo), (link, photo), (labels, labels)):
+        result = endcap("infer", pictures, "--labels", labels, "--json", "--output", output)
+        assert_one_sentence(
+            result,
+            f"{output} would be written over {read}, which is to be read: "
+            "give --output another file",
+        )
+    assert contents(pictures) == before
+    assert labels.read_text() == "ring\n"
+
+
+def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> None:
+    (pictures / "b_detections.jpg").write_bytes((pictures / "a.JPEG").read_bytes())
+    before = contents(pictures)
+    drawn = pictures / "b_detections.jpg"
+    (tmp_path / "link").symlink_to(pictures)
+    for folder in (pictures, tmp_path / "link"):
+        assert_one_sentence(
+            endcap("infer", pictures, "--draw", folder),
+            f"{folder / drawn.name} would be written over {drawn}, which is to be read: "
+            "give another folder for the pictures",
+        )
+    assert contents(pictures) == before
+
+
+@pytest.mark.parametrize("name", ["contact_sheet.jpg", "latency.json", "server.log"])
+@pytest.mark.parametrize("option", [[], ["--web"]], ids=["pictures", "web"])
+def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: list[str]) -> None:
+    target = pictures / name
+    (pictures / "b.jpg").rename(target)
+    before = contents(pictures)
+    (pictures / "linked.jpg").symlink_to(target)
+    arguments = ["--images", pictures, "--output", pictures, "--url", "127.0.0.1:9", *option]
+    result = endcap("demo", *arguments)
+    if option and name != "server.log":  # the page writes none of these
+        assert_one_sentence(result, "no Triton server answers")
+    else:
+        assert_one_sentence(result, f"{target} would be written over", "another folder")
+    (pictures / "linked.jpg").unlink()
+    assert contents(pictures) == before
+
+
 # --- help and usage -------------------------------------------------------------------------------
 
 
@@ -163,6 +217,15 @@ def test_files_folders_and_patterns_are_expanded(pictures: Path) -> None:
         b, a, b, pictures / "notes.txt",
     ]  # fmt: skip
     assert expand_images([f"{pictures.parent}/**/*.jp*g"]) == [b]
+
+
+def test_a_pipe_or_a_device_is_no_image(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    for path in (tmp_path / "pipe.jpg", Path("/dev/zero")):
+        result = endcap("infer", path, "--url", "127.0.0.1:9")
+        assert_one_sentence(result, f"image {path} is a pipe or a device: give a file")
+    with pytest.raises(InvalidArgumentError, match="holds no JPEG file"):
+        expand_images([str(tmp_path)])
 
 
 def test_folders_in_a_folder_are_searched_on_demand(pictures: Path) -> None:

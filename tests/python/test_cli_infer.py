@@ -7,10 +7,13 @@ command line does with each kind of answer can be told.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import bad_jpegs
+import jpegs
 import pytest
 from cli_runs import PROTOCOLS, answering_server, assert_one_sentence, endcap, write_pictures
 from PIL import Image
@@ -86,6 +89,24 @@ def test_a_failing_image_does_not_concern_the_others(
     )
 
 
+def test_a_pipe_or_a_device_is_unreadable_to_the_client(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with DetectionClient(urls["grpc"]) as client:
+        pipe, device, folder, photo = client.detect(
+            [tmp_path / "pipe.jpg", "/dev/zero", pictures, pictures / "b.jpg"]
+        )
+    assert [each.status for each in (pipe, device, folder)] == ["unreadable"] * 3
+    assert (
+        pipe.error
+        == device.error
+        == ("cannot be read: it is a pipe or a device, which may never end")
+    )
+    assert folder.error == "cannot be read: Is a directory"
+    assert photo.ok
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_answer_is_a_timeout(urls: dict[str, str], pictures: Path, protocol: str) -> None:
     (pictures / "s.jpg").write_bytes(b"S")
@@ -114,6 +135,16 @@ def test_the_table_shows_labels_scores_and_boxes(urls: dict[str, str], pictures:
         assert part in result.stdout
     assert "corrupt_image" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+def test_a_detection_is_one_line_however_narrow_the_terminal(
+    urls: dict[str, str], pictures: Path
+) -> None:
+    arguments = ["infer", pictures / "b.jpg", "--url", urls["grpc"]]
+    wide, narrow = (endcap(*arguments, columns=columns).stdout for columns in (200, 24))
+    assert narrow.splitlines()[-2:] == wide.splitlines()[-2:]
+    assert narrow.splitlines()[0] == wide.splitlines()[0]
+    assert wide.splitlines()[-1].split()[-1] == "30.0"
 
 
 def test_labels_of_a_file_replace_the_servers(
@@ -159,6 +190,30 @@ def test_pictures_of_equal_names_do_not_replace_each_other(pictures: Path, tmp_p
     names = ["b_3_detections.jpg", "b_2_detections.jpg", "b_detections.jpg"]
     assert [path.name for path in folder.written] == names
     assert sorted(path.name for path in (tmp_path / "drawn").iterdir()) == sorted(names)
+
+
+def test_a_damaged_exif_block_is_no_reason_not_to_draw(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    plain = (pictures / "b.jpg").read_bytes()
+    (pictures / "damaged.jpg").write_bytes(jpegs.with_exif(plain, bad_jpegs.UNWRITABLE_EXIF))
+    cut = jpegs.exif_segment(6)[:20]
+    (pictures / "cut.jpg").write_bytes(jpegs.with_exif(plain, cut))
+    drawn = tmp_path / "drawn"
+    result = endcap("infer", pictures, "--url", urls["grpc"], "--draw", drawn, "--coco")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == f"4 pictures in {drawn}/\n", "no warning of Pillow"
+    sizes = {
+        Path(each["file_name"]).name: (each["width"], each["height"])
+        for each in json.loads(result.stdout)["images"]
+    }
+    assert (sizes["damaged.jpg"], sizes["cut.jpg"]) == ((480, 640), (640, 480))
+    with Image.open(drawn / "damaged_detections.jpg") as picture:
+        assert picture.size == (480, 640)
+    arguments = ["--images", pictures, "--repeat", "0", "--output", tmp_path / "demo"]
+    shown = endcap("demo", "--url", urls["grpc"], *arguments)
+    assert (shown.exit_code, shown.stderr) == (0, ""), shown.output
+    assert (tmp_path / "demo" / "contact_sheet.jpg").is_file()
 
 
 def test_a_picture_that_cannot_be_drawn_does_not_concern_the_others(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,8 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_runs import answering_server
+from answering_model import CONFIG, MODEL
+from cli_runs import PROTOCOLS, answering_server
+from echo_model import write_model
 from PIL import Image
+
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 DEADLINE_S = 60.0
 
@@ -82,3 +87,72 @@ def test_the_report_goes_to_its_file(url: str, pictures: Path, tmp_path: Path) -
     assert {line.split(",")[0] for line in file.read_text().splitlines()[1:]} == {
         str(pictures / "a.jpg"), str(pictures / "b.jpg")
     }  # fmt: skip
+
+
+# --- a server that hangs --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TritonServer]:
+    repository = write_model(tmp_path / "models", "detect", CONFIG, MODEL)
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    with TritonServer(repository, ServerSettings(ports=ports, stop_timeout_s=5)) as server:
+        yield server
+        os.killpg(server_group(server), signal.SIGCONT)
+
+
+def server_group(server: TritonServer) -> int:
+    assert server.pid is not None
+    return server.pid
+
+
+def infer_until_the_server_hangs(
+    server: TritonServer, url: str, pictures: Path, report: Path
+) -> subprocess.Popen[str]:
+    """Starts endcap infer, and stops the server once two images are answered."""
+    drawn = report.with_suffix(".drawn")
+    command = [sys.executable, "-m", "endcap", "infer", pictures, "--url", url, "--json"]
+    options = ["--timeout", "3600", "--concurrency", "2", "--output", report, "--draw", drawn]
+    process = subprocess.Popen(
+        [*map(str, command), *map(str, options)], stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + DEADLINE_S
+    while len(list(drawn.glob("[ab]_detections.jpg"))) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the second image was never drawn"
+        time.sleep(0.02)
+    os.killpg(server_group(server), signal.SIGSTOP)
+    return process
+
+
+def test_what_is_in_flight_over_grpc_is_given_up(
+    server: TritonServer, pictures: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    process = infer_until_the_server_hangs(server, server.grpc_url, pictures, report)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert err.splitlines()[1:] == ["endcap: interrupted when 2 of 22 images were answered"]
+    assert len(json.loads(report.read_text())) == 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_second_signal_ends_it_with_its_report_written(
+    server: TritonServer, pictures: Path, tmp_path: Path, protocol: str
+) -> None:
+    report = tmp_path / "report.json"
+    url = {"grpc": server.grpc_url, "http": server.http_url}[protocol]
+    process = infer_until_the_server_hangs(server, url, pictures, report)
+    signals = 0
+    while process.poll() is None and signals < 5:
+        process.send_signal((signal.SIGTERM, signal.SIGINT)[signals % 2])
+        signals += 1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(DEADLINE_S if signals == 2 else 5)
+    _, err = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 130
+    assert signals <= 2
+    assert "Traceback" not in err
+    assert len(json.loads(report.read_text())) == 2
+    assert not list(tmp_path.glob(".*.partial"))

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -93,3 +94,33 @@ def test_serve_can_be_stopped_while_it_starts(echo_repository: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+def test_a_second_signal_kills_a_server_that_does_not_end(echo_repository: Path) -> None:
+    process = start_serve(echo_repository)
+    read_until_ready(process)
+    server_id = server_of(process)
+    os.killpg(server_id, signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)  # it gives the server time to end
+    process.send_signal(signal.SIGINT)
+    _, problems = process.communicate(timeout=20)  # less than it would wait by itself
+    assert (process.returncode, problems) == (0, "")
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{server_id}").exists():  # until init has noticed
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_one_request_that_comes_as_two_signals_ends_the_server_in_peace(
+    echo_repository: Path, tmp_path: Path
+) -> None:
+    log_file = tmp_path / "server.log"
+    process = start_serve(echo_repository, "--log-file", log_file)
+    read_until_ready(process)
+    for number in (signal.SIGTERM, signal.SIGINT):  # `timeout` sends to program and group
+        process.send_signal(number)
+    _, problems = process.communicate(timeout=60)
+    assert (process.returncode, problems) == (0, "")
+    assert "successfully unloaded 'echo'" in log_file.read_text()

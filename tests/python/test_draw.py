@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import itertools
 
+import bad_jpegs
+import jpegs
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+import endcap
+from endcap._upright import open_picture
 from endcap.client import Detection
 from endcap.draw import class_color, draw_detections
 
@@ -84,6 +88,13 @@ def test_exif_orientation_is_applied_before_boxes_are_drawn() -> None:
     assert picture.size == (300, 400)
     assert picture.getexif().get(0x0112) is None
     assert colored(picture, 0)[355, [10, 290]].all()
+
+
+def test_a_damaged_exif_block_is_drawn_upright_as_the_core_sees_it() -> None:
+    data = jpegs.with_exif(jpegs.photo_jpeg(300, 400), bad_jpegs.UNWRITABLE_EXIF)
+    with open_picture(io.BytesIO(data)) as image:
+        picture = draw_detections(image, [], within=(300, 400))
+    assert np.array_equal(np.asarray(picture), endcap.decode(data))
 
 
 def test_the_given_image_is_not_changed_and_any_mode_is_taken() -> None:

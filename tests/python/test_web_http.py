@@ -28,7 +28,6 @@ from endcap.client import ClientError, DetectionClient
 from endcap.draw import class_color
 from endcap.errors import Status
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.answers import upright_size
 from endcap.web.application import MAX_BODY_BYTES
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
@@ -168,16 +167,10 @@ def test_a_wrong_method_is_told_the_right_one(url: str) -> None:
     assert answer.json["error"] == "/detect does not take PUT; use POST"
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_upright_size_follows_the_orientation(orientation: int) -> None:
-    turned = jpegs.encode(jpegs.photo(16, 32), orientation=orientation)
-    assert upright_size(turned) == ((32, 16) if orientation < 5 else (16, 32))
-
-
-@pytest.mark.parametrize("kind", bad_jpegs.harmless_exif())
-def test_odd_exif_data_do_not_hide_the_size(kind: str) -> None:
-    payload = bad_jpegs.harmless_exif()[kind]
-    assert upright_size(jpegs.with_exif(jpegs.photo_jpeg(16, 32), payload)) == (32, 16)
+def test_an_orientation_outside_of_exif_does_not_swap_the_size(url: str) -> None:
+    xmp = b'http://ns.adobe.com/xap/1.0/\0<rdf:Description tiff:Orientation="6"/>'
+    row = detect(url, jpegs.insert_segment(jpegs.photo_jpeg(16, 32), jpegs.APP1, xmp)).json
+    assert (row["width"], row["height"]) == (32, 16)
 
 
 # --- limits and strangers -------------------------------------------------------------------------
@@ -340,6 +333,35 @@ def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signa
         ask(url, "GET", "/")
 
 
+def test_run_ends_while_triton_hangs(tmp_path: Path) -> None:
+    repository = write_model(tmp_path / "models", "detect", CONFIG, MODEL)
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    with TritonServer(repository, ServerSettings(ports=ports, stop_timeout_s=5)) as triton:
+        assert triton.pid is not None
+        process = subprocess.Popen(
+            [sys.executable, "-X", "dev", "-c", RUN, triton.grpc_url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            os.killpg(triton.pid, signal.SIGSTOP)
+            browser = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
+            with contextlib.closing(browser):
+                browser.request("POST", "/detect", jpegs.photo_jpeg(8, 8), JPEG)
+                assert ask(url, "GET", "/labels").status == 200, "the image before it is under way"
+                process.send_signal(signal.SIGINT)
+                # Half of the time that a request may take.
+                _, problems = process.communicate(timeout=15)
+        finally:
+            os.killpg(triton.pid, signal.SIGCONT)
+            process.kill()
+            process.communicate()
+    assert (process.returncode, problems) == (7, "")
+
+
 def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) -> None:
     urls = []
 
@@ -393,5 +415,5 @@ def test_without_aiohttp_it_says_what_to_install(
     for name in [name for name in sys.modules if name.startswith("endcap.web.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(endcap.web.PageError, match=r"pip install endcap\[client\]"):
+    with pytest.raises(endcap.web.PageError, match=r"pip install 'endcap\[client\]'"):
         endcap.web.run(str(client.address), port=0, ready=pytest.fail)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
-import io
-import sys
 from typing import Annotated
 
 import typer
 
 from endcap.cli import demo, doctor, evaluate, infer, serve
+from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
     name="endcap",
@@ -47,7 +46,5 @@ def _options(
 
 def main() -> None:
     """Entry point of the console script."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files may not fit the terminal's coding
-            stream.reconfigure(errors="backslashreplace")
-    app()
+    with standard_streams():
+        app()

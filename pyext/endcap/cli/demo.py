@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 import endcap
-from endcap.cli.demo_sheet import write_sheets
+from endcap.cli.demo_sheet import sheet_paths, write_sheets
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -22,8 +22,9 @@ from endcap.cli.failure import (
     stopped_by_signals,
 )
 from endcap.cli.images import expand_images
+from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.latency import Latency, as_tables, measure
-from endcap.cli.pictures import PictureFolder, make_folder
+from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
 from endcap.cli.whole_file import whole_text_file
@@ -48,6 +49,9 @@ not run, 130 when it was interrupted.
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.
 SAMPLES = Path("detect") / "samples"
+
+_LOG_NAME = "server.log"
+_TIMES_NAME = "latency.json"
 
 
 def demo(
@@ -90,6 +94,8 @@ def demo(
         stopped_by_signals(exit_code=0 if web else INTERRUPTED),
     ):
         paths = expand_images([str(images or find_repository() / SAMPLES)])
+        targets = [output / _LOG_NAME] if web else _targets(output, paths)
+        refuse_to_overwrite(paths, targets, advice="give --output another folder")
         make_folder(output)
         with contextlib.ExitStack() as resources:
             server_url = url or resources.enter_context(_started_server(output, console))
@@ -100,7 +106,7 @@ def demo(
         _write(results, latency, client.labels, output, console)
     problem = _problem(results, latency)
     if problem is not None:
-        log = "" if url else f"; the server's log is {output / 'server.log'}"
+        log = "" if url else f"; the server's log is {output / _LOG_NAME}"
         say(f"endcap: {problem}{log}")
         raise typer.Exit(SOME_IMAGE_FAILED)
 
@@ -118,11 +124,16 @@ def find_repository() -> Path:
     )
 
 
+def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
+    sheets, pictures = sheet_paths(output, len(paths)), picture_paths(output, paths)
+    return [output / _LOG_NAME, output / _TIMES_NAME, *sheets, *pictures.values()]
+
+
 @contextlib.contextmanager
 def _started_server(output: Path, console: Console) -> Iterator[str]:
     repository = find_repository()
     settings = ServerSettings(
-        ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / "server.log"
+        ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / _LOG_NAME
     )
     console.print(f"Starting a Triton server on {repository} ...", markup=False)
     with TritonServer(repository, settings) as server:
@@ -148,7 +159,7 @@ def _ask(
     )
     with progress_bar("images", len(paths)) as advance:
         results = client.detect(paths, on_result=lambda _: advance())
-    console.print(as_table([_short_name(each) for each in results], latency=True))
+    console.print(as_table([_short_name(each) for each in results], latency=True), crop=False)
     console.print(f"\n{summary(results)}", markup=False)
     good = [path for path, result in zip(paths, results, strict=True) if result.ok]
     return results, measure(client, good, repeat) if good and repeat else None
@@ -164,7 +175,7 @@ def _write(
     if latency is not None:
         console.print()
         console.print(as_tables(latency))
-        with whole_text_file(output / "latency.json") as file:
+        with whole_text_file(output / _TIMES_NAME) as file:
             file.write(json.dumps(latency.to_json(), indent=2) + "\n")
     pictures = PictureFolder(output, [Path(result.image) for result in results])
     with progress_bar("pictures", len(results)) as advance:
@@ -177,7 +188,7 @@ def _write(
     named = sheets[0].name if len(sheets) == 1 else f"{sheets[0].name} to {sheets[-1].name}"
     console.print(
         f"{count(len(pictures.written), 'picture')}, {named}"
-        f"{', latency.json' if latency else ''} in {output}/.",
+        f"{f', {_TIMES_NAME}' if latency else ''} in {output}/.",
         markup=False,
     )
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
 
+from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.failure import printable
-from endcap.cli.images import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.latency import Latency
 from endcap.cli.pictures import save_jpeg
 from endcap.cli.report import count, summary
 from endcap.client import ImageResult
-from endcap.contact_sheet import Card, contact_sheets
+from endcap.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.draw import draw_detections
 
 _QUALITY = 76
@@ -27,14 +28,20 @@ def write_sheets(
     labels: Sequence[str] | None,
     folder: Path,
 ) -> list[Path]:
-    """Writes contact_sheet.jpg, and contact_sheet_2.jpg and so on for many images; returns them."""
+    """Writes the contact sheets to `sheet_paths`; returns these."""
     cards = [_card(result, latency, labels) for result in results]
-    written: list[Path] = []
-    for sheet in contact_sheets(cards, title=f"endcap: {summary(results)}", note=_note(latency)):
-        number = f"_{len(written) + 1}" if written else ""
-        written.append(folder / f"contact_sheet{number}.jpg")
-        save_jpeg(sheet, written[-1], quality=_QUALITY)
-    return written
+    sheets = contact_sheets(cards, title=f"endcap: {summary(results)}", note=_note(latency))
+    paths = sheet_paths(folder, len(results))
+    for path, sheet in zip(paths, sheets, strict=True):
+        save_jpeg(sheet, path, quality=_QUALITY)
+    return paths
+
+
+def sheet_paths(folder: Path, images: int) -> list[Path]:
+    """Returns contact_sheet.jpg, and contact_sheet_2.jpg and so on where there are many images."""
+    sheets = math.ceil(images / PICTURES_PER_SHEET)
+    numbers = ["", *(f"_{number}" for number in range(2, sheets + 1))]
+    return [folder / f"contact_sheet{number}.jpg" for number in numbers]
 
 
 def _card(result: ImageResult, latency: Latency | None, labels: Sequence[str] | None) -> Card:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap.cli.images import upright_size
+from endcap._upright import upright_size
 from endcap.client import Detection, ImageResult
 
 CSV_COLUMNS = ("image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2")

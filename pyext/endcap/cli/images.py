@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import glob
 import os
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
-
-from PIL import ExifTags, Image
 
 from endcap.errors import InvalidArgumentError
 
 JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
-# Pillow's ways to say that it cannot read a file as a picture.
-NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
-_TURNED_SIDEWAYS = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
 
 
 def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
@@ -36,8 +29,10 @@ def _expand(argument: str, recursive: bool) -> list[Path]:
     path = Path(argument)
     if path.is_dir():
         return _jpegs_in(path, recursive)
-    if path.exists():
+    if path.is_file():
         return [path]
+    if path.exists():
+        raise InvalidArgumentError(f"image {argument} is a pipe or a device: give a file")
     found = sorted(p for p in map(Path, glob.glob(argument, recursive=True)) if p.is_file())
     if not found:
         raise InvalidArgumentError(f"image {argument} is not there, and as a pattern fits no file")
@@ -64,43 +59,6 @@ def _jpegs_in(folder: Path, recursive: bool) -> list[Path]:
 
 def _raise(error: OSError) -> NoReturn:
     raise error
-
-
-@contextlib.contextmanager
-def open_picture(path: Path) -> Iterator[Image.Image]:
-    """Opens a file with Pillow, without its warning of sizes that the server took.
-
-    Raises one of NOT_A_PICTURE, for pictures of more than 179 million pixels, too.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        image = Image.open(path)
-    with image:
-        yield image
-
-
-def upright_size(path: Path) -> tuple[int, int] | None:
-    """Returns width and height in pixels after EXIF orientation, None where no header tells them.
-
-    Reads the header only, whatever size it tells.
-    """
-    try:
-        with _any_size(), Image.open(path) as image:
-            width, height = image.size
-            orientation = image.getexif().get(ExifTags.Base.Orientation)
-    except NOT_A_PICTURE:
-        return None
-    return (height, width) if orientation in _TURNED_SIDEWAYS else (width, height)
-
-
-@contextlib.contextmanager
-def _any_size() -> Iterator[None]:
-    limit = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = None
-    try:
-        yield
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
 
 
 def read_labels(path: Path) -> list[str]:

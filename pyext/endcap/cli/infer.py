@@ -22,6 +22,7 @@ from endcap.cli.failure import (
     stopped_by_signals,
 )
 from endcap.cli.images import expand_images, read_labels
+from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.pictures import PictureFolder
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
@@ -40,7 +41,8 @@ EXAMPLES = """
 - `endcap infer archive/ --recursive --csv --output detections.csv`
 
 **Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
-it was interrupted; what was answered until then is reported.
+it was interrupted; what was answered until then is reported. 141 when the reader of what it prints
+went before the end.
 """
 
 _SERVER = "Server"
@@ -151,22 +153,26 @@ def infer(
     with (
         one_sentence(verbose=verbose),
         stopped_by_signals(exit_code=INTERRUPTED),
-        _destination(output) as destination,
+        contextlib.ExitStack() as until_reported,  # a client that waits holds no report up
     ):
         paths = expand_images(images, recursive=recursive)
+        _keep_inputs(paths, labels, output)
         names = read_labels(labels) if labels else None
-        pictures = PictureFolder(draw, paths) if draw else None
-        with DetectionClient(
-            url,
-            protocol=protocol.value if protocol else None,
-            model=model,
-            timeout_s=timeout,
-            concurrency=concurrency,
-            labels=names,
-        ) as client:
+        with _destination(output) as destination:
+            pictures = PictureFolder(draw, paths) if draw else None
+            client = until_reported.enter_context(
+                DetectionClient(
+                    url,
+                    protocol=protocol.value if protocol else None,
+                    model=model,
+                    timeout_s=timeout,
+                    concurrency=concurrency,
+                    labels=names,
+                )
+            )
             results = _detect(client, paths, pictures)
             _print(results, form, client.labels, destination)
-    _end(results, len(paths), pictures, draw)
+        _end(results, len(paths), pictures, draw)
 
 
 def _form(**wanted: bool) -> Form:
@@ -174,6 +180,12 @@ def _form(**wanted: bool) -> Form:
     if len(chosen) > 1:
         raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
     return Form(chosen[0]) if chosen else Form.table
+
+
+def _keep_inputs(paths: Sequence[Path], labels: Path | None, output: Path | None) -> None:
+    if output is not None:
+        inputs = [*paths, labels] if labels else paths
+        refuse_to_overwrite(inputs, [output], advice="give --output another file")
 
 
 @contextlib.contextmanager
@@ -211,7 +223,7 @@ def _print(
 ) -> None:
     if form is Form.table:
         console = Console(file=stream, highlight=False)
-        console.print(as_table(results))
+        console.print(as_table(results), crop=False)
         if len(results) > 1:
             console.print(f"\n{summary(results)}", markup=False)
         return

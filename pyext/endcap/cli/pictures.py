@@ -7,7 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap.cli.images import NOT_A_PICTURE, open_picture
+from endcap._upright import NOT_A_PICTURE, open_picture
+from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.whole_file import whole_file
 from endcap.client import ImageResult
 from endcap.draw import draw_detections
@@ -22,7 +23,8 @@ class PictureFolder:
 
     The names are <stem>_detections.jpg, with a number where two images have the same stem. They
     follow from the list of images alone, whichever is answered first. One image named twice gets
-    one picture. Makes the folder; raises InvalidArgumentError where it cannot.
+    one picture. Makes the folder; raises InvalidArgumentError where it cannot, or where a picture
+    would be written over an image.
 
     Attributes:
         written: the pictures, in the order of the calls of `add`.
@@ -30,9 +32,14 @@ class PictureFolder:
     """
 
     def __init__(self, folder: Path, images: Iterable[Path]) -> None:
-        self._targets = _targets(folder, images)
+        self._targets = picture_paths(folder, images)
         self.written: list[Path] = []
         self.failures: list[str] = []
+        refuse_to_overwrite(
+            map(Path, self._targets),
+            self._targets.values(),
+            advice="give another folder for the pictures",
+        )
         make_folder(folder)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
@@ -64,7 +71,8 @@ def make_folder(folder: Path) -> None:
         raise InvalidArgumentError(f"folder {folder} cannot be made: {error.strerror}") from error
 
 
-def _targets(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
+def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
+    """Returns by image the file that PictureFolder writes."""
     targets: dict[str, Path] = {}
     taken: set[str] = set()
     for image in map(str, images):

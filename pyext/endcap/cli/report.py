@@ -26,12 +26,11 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     lines: list[Text | Padding] = []
     if found:
         titles = "".join(f"{side:>8}" for side in ("x1", "y1", "x2", "y2"))
-        lines.append(Text(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
+        lines.append(_one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
         if result.detections:
-            rows = "\n".join(_row(each, width) for each in result.detections)
-            lines.append(_indented(Text(rows)))
+            lines += (_one_line(_row(each, width)) for each in result.detections)
         elif result.ok:
             lines.append(_indented(Text("nothing found", style="dim")))
         else:
@@ -78,11 +77,17 @@ def _heading(result: ImageResult, latency: bool) -> Text:
 
 def _row(detection: Detection, width: int) -> str:
     sides = "".join(f"{side:8.1f}" for side in detection.box)
-    return f"{printable(_name(detection)):<{width}}  {detection.score:.3f}{sides}"
+    name = printable(_name(detection))
+    return f"{'':{_INDENT}}{name:<{width}}  {detection.score:.3f}{sides}"
 
 
 def _name(detection: Detection) -> str:
     return detection.label if detection.label is not None else f"class {detection.class_id}"
+
+
+def _one_line(text: str, *, style: str = "") -> Text:
+    """A line that is longer than the terminal is wide stays one, as far as endcap is concerned."""
+    return Text(text, style=style, no_wrap=True, overflow="ignore")
 
 
 def _indented(line: Text) -> Padding:

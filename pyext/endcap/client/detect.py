@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import threading
 import time
@@ -78,6 +79,8 @@ class DetectionClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is not None:
+            self._shared.close()  # cancels what is in flight over gRPC: nobody waits for it
         self.close()
 
     def close(self) -> None:
@@ -143,9 +146,12 @@ class DetectionClient:
 
 
 def _read(image: Image) -> bytes:
-    if isinstance(image, (str, os.PathLike)):
-        return Path(image).read_bytes()
-    return bytes(image)
+    if not isinstance(image, (str, os.PathLike)):
+        return bytes(image)
+    path = Path(image)
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise OSError(errno.EINVAL, "it is a pipe or a device, which may never end", str(path))
+    return path.read_bytes()
 
 
 def _name(image: Image, position: int) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import io
 import json
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
-from PIL import ExifTags, Image
 
+from endcap._upright import upright_size
 from endcap.client import ImageResult
 from endcap.draw import class_color
 from endcap.errors import Status
@@ -28,7 +27,6 @@ _HTTP_STATUS = {
     "timeout": 504,
 }
 _TRITON_FAILED = 502
-_TURNED_BY_90_DEGREES = frozenset({5, 6, 7, 8})  # Exif 2.32, orientation
 
 _dumps = functools.partial(json.dumps, allow_nan=False)
 
@@ -43,7 +41,7 @@ def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
     row["latency_ms"] = result.latency_ms
     if result.ok:
         row["colors"] = {str(d.class_id): css_color(d.class_id) for d in result.detections}
-        size = upright_size(encoded)
+        size = upright_size(io.BytesIO(encoded))
         if size is not None:
             row["width"], row["height"] = size
     return json_answer(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
@@ -72,19 +70,3 @@ def json_answer(
 def css_color(class_id: int) -> str:
     """Returns the colour of a class as "#rrggbb"."""
     return "#{:02x}{:02x}{:02x}".format(*class_color(class_id))
-
-
-def upright_size(encoded: bytes) -> tuple[int, int] | None:
-    """Returns width and height after EXIF orientation, None where Pillow cannot read them.
-
-    Not thread-safe: it silences Pillow's warnings of EXIF data that are damaged.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(io.BytesIO(encoded)) as picture:
-                width, height = picture.size
-                orientation = picture.getexif().get(ExifTags.Base.Orientation)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
-        return None
-    return (height, width) if orientation in _TURNED_BY_90_DEGREES else (width, height)

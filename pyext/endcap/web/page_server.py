@@ -15,6 +15,9 @@ from aiohttp import web
 from endcap.web.errors import PageError
 
 _REQUESTS_END_WITHIN_S = 3.0
+# It would wait for threads of its executor, which wait for Triton.
+_LOOP_ENDS_WITHIN_S = 0.5
+_LOOK_FOR_SIGNALS_EVERY_S = 0.2
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -52,11 +55,13 @@ class PageServer:
         if self._loop is not None and self._stop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        self._thread.join(_REQUESTS_END_WITHIN_S + _LOOP_ENDS_WITHIN_S)
 
     def wait(self) -> None:
         """Blocks until an exception is raised in this thread, as a signal handler does."""
-        self._ended.wait()
+        # The kernel may give a signal to another thread that is being made: that wakes nobody.
+        while not self._ended.wait(_LOOK_FOR_SIGNALS_EVERY_S):
+            pass
         raise PageError(f"the server of the page {self.url} has ended by itself")
 
     def _run(self) -> None:

@@ -1,0 +1,101 @@
+"""Pictures as the core sees them: turned by the orientation in their EXIF block, by nothing else.
+
+Pillow's own ways read an orientation from XMP, too, and write the EXIF block anew, which fails on a
+damaged one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from PIL import ExifTags, Image
+
+# Pillow's ways to say that it cannot read a file as a picture.
+NOT_A_PICTURE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
+
+_EXIF_PREFIX = b"Exif\0\0"
+_BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
+_SHORT = 3
+_TURNS = {  # Exif 2.3, section 4.6.4: what makes a picture of each orientation upright
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+_FIRST_THAT_SWAPS_SIDES = 5
+_ORIENTATION_STANDS_IN = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe.xmp")
+
+
+@contextlib.contextmanager
+def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+    """Opens a picture with Pillow, without its warnings of sizes and of damaged EXIF blocks.
+
+    Raises one of NOT_A_PICTURE, for pictures of more than 179 million pixels, too. Not thread-safe:
+    filters of warnings are the process's.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        image = Image.open(file)
+    with image:
+        yield image
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """Returns an upright copy that says nothing of an orientation."""
+    turn = _TURNS.get(_orientation(image))
+    turned = image.copy() if turn is None else image.transpose(turn)
+    for name in _ORIENTATION_STANDS_IN:
+        turned.info.pop(name, None)
+    return turned
+
+
+def upright_size(file: Path | IO[bytes]) -> tuple[int, int] | None:
+    """Returns width and height of the upright picture in pixels, None where no header tells them.
+
+    Reads the header only, whatever size it tells. Not thread-safe, as `open_picture`.
+    """
+    try:
+        with _any_size(), open_picture(file) as image:
+            width, height = image.size
+            swaps = _orientation(image) >= _FIRST_THAT_SWAPS_SIDES
+    except NOT_A_PICTURE:
+        return None
+    return (height, width) if swaps else (width, height)
+
+
+@contextlib.contextmanager
+def _any_size() -> Iterator[None]:
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = None
+    try:
+        yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def _orientation(image: Image.Image) -> int:
+    """Returns 1 to 8, and 1 where there is none or a damaged one, by the rules of the core."""
+    block = image.info.get("exif", b"").removeprefix(_EXIF_PREFIX)
+    order = _BYTE_ORDERS.get(block[:4])
+    if order is None:
+        return 1
+    try:
+        (directory,) = struct.unpack_from(f"{order}I", block, 4)
+        (entries,) = struct.unpack_from(f"{order}H", block, directory)
+        for entry in range(entries):
+            tag, kind, count, value = struct.unpack_from(
+                f"{order}HHIH2x", block, directory + 2 + 12 * entry
+            )
+            if tag == ExifTags.Base.Orientation:
+                return value if (kind, count) == (_SHORT, 1) and 1 <= value <= 8 else 1
+    except struct.error:
+        return 1  # the block ends before the orientation
+    return 1

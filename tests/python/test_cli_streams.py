@@ -1,0 +1,85 @@
+"""Standard output that is closed, full, or read to no end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_runs import answering_server, write_pictures
+
+SHELL = ["bash", "-o", "pipefail", "-c"]
+PROGRAM = [sys.executable, "-m", "endcap"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with answering_server(tmp_path_factory.mktemp("models")) as urls:
+        yield urls["grpc"]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+def in_shell(redirected: str, *arguments: object) -> tuple[int, str, str]:
+    """Runs endcap with the arguments, and `redirected` of the shell behind them."""
+    run = subprocess.run(
+        [*SHELL, f'"$@" {redirected}', "bash", *PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "80"},
+    )
+    return run.returncode, run.stdout, run.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["doctor"], ["infer", "x.jpg"]], ids=str)
+def test_closed_standard_output_is_one_sentence(arguments: list[str]) -> None:
+    assert in_shell(">&-", *arguments) == (
+        2, "", "endcap: standard output is closed: give it a file, or /dev/null\n"
+    )  # fmt: skip
+
+
+def test_closed_standard_error_leaves_the_report_alone(url: str, pictures: Path) -> None:
+    code, out, _ = in_shell("2>&-", "infer", pictures / "b.jpg", "--url", url, "--csv")
+    assert code == 0
+    assert len(out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["table", "json"])
+def test_what_cannot_be_written_is_named(url: str, pictures: Path, option: list[str]) -> None:
+    arguments = ["infer", pictures, "--url", url, *option]
+    printed = in_shell("> /dev/full", *arguments)
+    assert printed == (2, "", "endcap: standard output: No space left on device\n")
+    code, _, err = in_shell("", *arguments, "--output", "/dev/full")
+    assert (code, err) == (2, "endcap: /dev/full: No space left on device\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]], ids=str)
+def test_what_cannot_be_written_outside_of_a_command_is_named(arguments: list[str]) -> None:
+    printed = in_shell("> /dev/full", *arguments)
+    assert printed == (2, "", "endcap: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("option", [[], ["--json"]], ids=["table", "json"])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(
+    url: str, pictures: Path, option: list[str]
+) -> None:
+    arguments = ["infer", pictures, "--url", url, *option]
+    assert in_shell("| true", *arguments) == (141, "", "")
+    code, out, err = in_shell("| cat", *arguments)
+    assert (code, err) == (0, "")
+    assert out
+
+
+def test_standard_output_that_is_a_pipe_can_be_named(url: str, pictures: Path) -> None:
+    arguments = ["infer", pictures / "b.jpg", "--url", url, "--csv"]
+    printed = in_shell("| cat", *arguments)
+    named = in_shell("| cat", *arguments, "--output", "/dev/stdout")
+    assert named == printed
+    assert named[0] == 0, named
