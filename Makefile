@@ -27,7 +27,7 @@ help:
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
-	@echo "make wheel        a wheel in dist/ that runs anywhere, checked; PYTHON=python3.12 for another"
+	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
 	@echo "make sdist        the source archive in dist/"
 	@echo "make test-wheel   the wheel in an empty environment: the demo and the tests"
 	@echo "make clean        remove what was built"

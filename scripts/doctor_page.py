@@ -82,7 +82,7 @@ SYMPTOMS = [
         "`pip install 'numpy<2'`",
     ),
     (
-        "`corrupt_image: image 0 is not a JPEG`",
+        "`corrupt_image: the data is not a JPEG`",
         "What was sent is not the content of a JPEG file: a PNG, base64 text, or pixels.",
         "send the bytes of the file as they are",
     ),
@@ -100,7 +100,19 @@ SYMPTOMS = [
         "network",
     ),
     (
-        "Warnings about pinned memory and NVML at the start",
+        "`Got invalid dimensions for input`, and `Expected: 1`, when several images come at once",
+        "The network was exported for a batch of 1.",
+        "export it with a free batch dimension, or `max_batch_size: 1` in the network's "
+        "`config.pbtxt` and in the ensemble's",
+    ),
+    (
+        "`inconsistent shape`, or `unexpected shape`, of `head`",
+        "`num_classes` or `head` in the `config.pbtxt` of postprocess does not describe this "
+        "network, or `dims` of the network are not its own.",
+        "a YOLOv8 head is [4 + `num_classes`, anchors]; see [heads](heads.md)",
+    ),
+    (
+        "Lines about pinned memory, NVML, `CudaDriverHelper` and streams at the start",
         "The server looks for a GPU and finds none.",
         "nothing: they are harmless",
     ),

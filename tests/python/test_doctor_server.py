@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -277,8 +278,33 @@ def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
 
 def test_start_asks_only_an_ensemble_that_it_knows(tmp_path: Path) -> None:
     answer = doctor("--start", "--repository", write_echo_model(tmp_path))
-    assert answer.findings["start"]["found"].endswith("no model 'detect' to ask")
+    assert answer.findings["start"]["found"].endswith(
+        "not asked: no model 'detect', and no only ensemble"
+    )
     assert answer.findings["start"]["severity"] == "ok"
+
+
+def test_start_asks_the_only_ensemble_whatever_its_name(tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(find_repository(), repository)
+    (repository / "detect").rename(repository / "find_shapes")
+    config = repository / "find_shapes" / "config.pbtxt"
+    config.write_text(config.read_text().replace('name: "detect"', 'name: "find_shapes"', 1))
+    answer = doctor("--start", "--repository", repository)
+    assert "detections in shapes_" in answer.findings["start"]["found"]
+
+
+def test_start_tells_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(find_repository(), repository)
+    config = repository / "postprocess" / "config.pbtxt"
+    text = config.read_text()
+    for before, after in (("dims: [ 10, 8400 ]", "dims: [ 84, 8400 ]"), ('"6"', '"80"')):
+        assert before in text
+        text = text.replace(before, after)
+    config.write_text(text)
+    answer = doctor("--start", "--repository", repository)
+    answer.expect("start", "error", "tensor head: inconsistent shape", "[-1,84,8400]")
 
 
 def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def demo(
             show_default=False,
         ),
     ] = None,
+    model: Annotated[str, typer.Option(help="Name of the ensemble, with --url.")] = "detect",
     web: Annotated[
         bool, typer.Option("--web", help="Serve a page to try pictures and the camera on, instead.")
     ] = False,
@@ -100,8 +101,8 @@ def demo(
         with contextlib.ExitStack() as resources:
             server_url = url or resources.enter_context(_started_server(output, console))
             if web:
-                _serve_page(server_url, port, paths, console)
-            with DetectionClient(server_url, concurrency=1) as client:
+                _serve_page(server_url, model, port, paths, console)
+            with DetectionClient(server_url, model=model, concurrency=1) as client:
                 results, latency = _ask(client, paths, repeat, console)
         _write(results, latency, client.labels, output, console)
     problem = _problem(results, latency)
@@ -140,14 +141,16 @@ def _started_server(output: Path, console: Console) -> Iterator[str]:
         yield server.grpc_url
 
 
-def _serve_page(server_url: str, port: int, samples: Sequence[Path], console: Console) -> None:
+def _serve_page(
+    server_url: str, model: str, port: int, samples: Sequence[Path], console: Console
+) -> None:
     """Returns never: a signal ends it."""
     from endcap import web  # needs aiohttp, which nothing else here does
 
     def announce(url: str) -> None:
         console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")
 
-    web.run(server_url, port=port, samples=samples, ready=announce)
+    web.run(server_url, port=port, samples=samples, model=model, ready=announce)
 
 
 def _ask(

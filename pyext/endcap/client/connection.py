@@ -82,7 +82,7 @@ class Connection:
         if tensors is None:
             raise ClientError(
                 f"the server at {self._address} has no model '{model}' that is ready; "
-                "name one that it serves with --model"
+                "name one that it serves (`model=` in Python, --model of a command)"
             )
         inputs, outputs = tensors
         if inputs != {"encoded"} or not outputs >= set(OUTPUTS):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
@@ -11,15 +12,17 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.server.repository import ModelFolder
 
 _ENSEMBLE = "detect"
+_IS_ENSEMBLE = re.compile(r'\bplatform\s*:\s*"ensemble"')
 
 START = Topic(
     name="start",
     group=Group.START,
     title="real start",
     meaning="With `--start`: the server starts on the repository, on free ports, and the ensemble "
-    "`detect`, where there is one, answers a sample picture.",
+    "`detect`, or else the only ensemble that there is, answers a sample picture.",
     problems={
         "failed": Problem(
             when="The server does not get ready.",
@@ -31,7 +34,7 @@ START = Topic(
             when="The server is ready, but the picture is not answered.",
             severity=Severity.ERROR,
             remedy="all that the server prints: `endcap serve {repository} --verbose`, and in a "
-            "second shell `endcap infer {sample}`",
+            "second shell `endcap infer {sample} --model {model}`",
         ),
     },
 )
@@ -53,19 +56,29 @@ def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
         return START.problem("failed", "not ready", str(error), repository=repository)
     try:
         ready = f"ready after {time.perf_counter() - begin:.1f} s"
-        if _ENSEMBLE not in {model.path.name for model in models}:
-            return START.fine(f"{ready}; no model '{_ENSEMBLE}' to ask")
-        return _ask(server, repository, find_sample(), ready)
+        ensemble = _ensemble(models)
+        if ensemble is None:
+            return START.fine(f"{ready}; not asked: no model '{_ENSEMBLE}', and no only ensemble")
+        return _ask(server, ensemble, repository, find_sample(), ready)
     finally:
         server.stop()
 
 
-def _ask(server: TritonServer, repository: Path, sample: Path, ready: str) -> Finding:
+def _ensemble(models: Sequence[ModelFolder]) -> str | None:
+    names = [model.path.name for model in models if _IS_ENSEMBLE.search(model.config)]
+    return _ENSEMBLE if _ENSEMBLE in names else names[0] if len(names) == 1 else None
+
+
+def _ask(
+    server: TritonServer, ensemble: str, repository: Path, sample: Path, ready: str
+) -> Finding:
     def no_answer(sentence: str) -> Finding:
-        return START.problem("no_answer", ready, sentence, repository=repository, sample=sample)
+        return START.problem(
+            "no_answer", ready, sentence, repository=repository, sample=sample, model=ensemble
+        )
 
     try:
-        with DetectionClient(server.grpc_url, model=_ENSEMBLE, concurrency=1) as client:
+        with DetectionClient(server.grpc_url, model=ensemble, concurrency=1) as client:
             (result,) = client.detect([sample])
     except EndcapError as error:
         return no_answer(str(error))

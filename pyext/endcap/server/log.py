@@ -104,7 +104,7 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
             parse_error = ""
         elif message.startswith("failed to start"):
             closing.append(_one_line(message))
-        elif message.startswith("Invalid argument: ensemble"):
+        elif message.startswith(("Invalid argument: ensemble", "Invalid argument: in ensemble")):
             ensembles.append(_one_line(message))
     return loads + polls or ensembles or closing or signals
 
