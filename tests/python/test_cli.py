@@ -41,10 +41,10 @@ def test_a_report_never_replaces_what_is_read(pictures: Path, tmp_path: Path) ->
     before = contents(pictures)
     for output, read in ((photo, photo), (link, photo), (labels, labels)):
         result = endcap("infer", pictures, "--labels", labels, "--json", "--output", output)
+        by = f" by {output}" if output == link else ""
         assert_one_sentence(
             result,
-            f"{output} would be written over {read}, which is to be read: "
-            "give --output another file",
+            f"{read}, which is to be read, would be overwritten{by}: give --output another file",
         )
     assert contents(pictures) == before
     assert labels.read_text() == "ring\n"
@@ -56,9 +56,10 @@ def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> 
     drawn = pictures / "b_detections.jpg"
     (tmp_path / "link").symlink_to(pictures)
     for folder in (pictures, tmp_path / "link"):
+        by = f" by {folder / drawn.name}" if folder != pictures else ""
         assert_one_sentence(
             endcap("infer", pictures, "--draw", folder),
-            f"{folder / drawn.name} would be written over {drawn}, which is to be read: "
+            f"{drawn}, which is to be read, would be overwritten{by}: "
             "give another folder for the pictures",
         )
     assert contents(pictures) == before
@@ -76,7 +77,7 @@ def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: l
     if option and name != "server.log":  # the page writes none of these
         assert_one_sentence(result, "no Triton server answers")
     else:
-        assert_one_sentence(result, f"{target} would be written over", "another folder")
+        assert_one_sentence(result, "which is to be read, would be overwritten", "another folder")
     (pictures / "linked.jpg").unlink()
     assert contents(pictures) == before
 

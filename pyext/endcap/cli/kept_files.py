@@ -24,8 +24,9 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
     for path in inputs:
         target = existing.get(_file_id(path))
         if target is not None:
+            by = "" if path == target else f" by {target}"
             raise InvalidArgumentError(
-                f"{target} would be written over {path}, which is to be read: {advice}"
+                f"{path}, which is to be read, would be overwritten{by}: {advice}"
             )
 
 
