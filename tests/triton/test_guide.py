@@ -125,11 +125,25 @@ def test_the_metrics_of_the_guide_are_the_servers(guide_server: RunningServer) -
     assert told == served
 
 
-def test_the_command_that_prints_where_the_backends_lie() -> None:
-    (block,) = [b for b in BLOCKS if b.language == "sh" and b.text.startswith("python -c")]
+def run_command(beginning: str, folder: Path) -> str:
+    """Runs the shell block that begins so, in a folder; returns what it prints."""
+    (block,) = [b for b in BLOCKS if b.language == "sh" and b.text.startswith(beginning)]
     environment = {"PATH": f"{sysconfig.get_path('scripts')}:/usr/bin:/bin"}
     command = ["bash", "-c", block.text]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    folders = [Path(line) for line in done.stdout.split()]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_command_that_prints_a_networks_tensors(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").symlink_to(find_repository() / "detector" / "1" / "model.onnx")
+    printed = run_command('python -c "import onnxruntime', tmp_path)
+    assert "'images', 'tensor(float)'" in printed
+    assert "10, 8400]" in printed
+
+
+def test_the_command_that_prints_where_the_backends_lie(tmp_path: Path) -> None:
+    printed = run_command('python -c "from endcap.server', tmp_path)
+    folders = [Path(line) for line in printed.split()]
     assert [folder.name for folder in folders] == ["endcap_preprocess", "endcap_postprocess"]
     assert all((folder / f"libtriton_{folder.name}.so").is_file() for folder in folders)
