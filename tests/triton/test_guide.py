@@ -136,7 +136,7 @@ def run_command(beginning: str, folder: Path) -> str:
 
 
 def test_the_command_that_prints_a_networks_tensors(tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").symlink_to(find_repository() / "detector" / "1" / "model.onnx")
+    (tmp_path / "model.onnx").symlink_to(ROOT / "model_repository/detector/1/model.onnx")
     printed = run_command('python -c "import onnxruntime', tmp_path)
     assert "'images', 'tensor(float)'" in printed
     assert "10, 8400]" in printed
