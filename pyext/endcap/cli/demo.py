@@ -24,6 +24,7 @@ from endcap.cli.failure import (
 from endcap.cli.images import expand_images
 from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.latency import Latency, as_tables, measure
+from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
@@ -79,7 +80,7 @@ def demo(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of that page; 0 picks a free one.")
     ] = 8080,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Start a Triton server, send it JPEGs, and draw what it finds.
 

@@ -18,6 +18,7 @@ from rich.text import Text
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.failure import INTERRUPTED, one_sentence, printable, stopped_by_signals
 from endcap.cli.images import expand_images
+from endcap.cli.options import Verbose
 from endcap.cli.report import count
 from endcap.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
 from endcap.doctor.start import START, check_start
@@ -65,7 +66,7 @@ def doctor(
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Say what endcap finds on this machine, what is missing, and what to type.
 

@@ -20,8 +20,8 @@ from endcap.cli.failure import (
     sentence_of,
     stopped_by_signals,
 )
-from endcap.cli.infer import ProtocolName
 from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import count
 from endcap.cli.whole_file import whole_text_file
@@ -46,7 +46,6 @@ could not be saved, 2 when nothing could be measured.
 """
 
 _DEFAULTS = ReferenceSettings()
-_SERVER = "Server"
 _REFERENCE = "Comparison"
 
 
@@ -62,7 +61,7 @@ def evaluate(
         typer.Option(
             help="HOST:PORT of a server that runs, measured as it is. Default: 127.0.0.1.",
             show_default=False,
-            rich_help_panel=_SERVER,
+            rich_help_panel=SERVER_PANEL,
         ),
     ] = None,
     repository: Annotated[
@@ -71,24 +70,13 @@ def evaluate(
             help="Instead: starts a server on a copy of this model repository, with "
             "--score-threshold in its endcap_postprocess models.",
             show_default=False,
-            rich_help_panel=_SERVER,
+            rich_help_panel=SERVER_PANEL,
         ),
     ] = None,
-    protocol: Annotated[
-        ProtocolName | None,
-        typer.Option(
-            help="Else the URL's, else grpc.", show_default=False, rich_help_panel=_SERVER
-        ),
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help="Name of the ensemble.", rich_help_panel=_SERVER)
-    ] = "detect",
-    timeout: Annotated[
-        float, typer.Option(help="Seconds for each request.", rich_help_panel=_SERVER)
-    ] = 30.0,
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=_SERVER)
-    ] = 4,
+    protocol: Protocol = None,
+    model: Model = "detect",
+    timeout: Timeout = 30.0,
+    concurrency: Concurrency = 4,
     reference: Annotated[
         Path | None,
         typer.Option(
@@ -190,7 +178,7 @@ def evaluate(
         typer.Option(help="File for what the server found, as COCO results.", show_default=False),
     ] = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Measure the accuracy of a served model, and what serving did to it.
 

@@ -23,6 +23,7 @@ from endcap.cli.failure import (
 )
 from endcap.cli.images import expand_images, read_labels
 from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.cli.pictures import PictureFolder
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
@@ -45,15 +46,7 @@ it was interrupted; what was answered until then is reported. 141 when the reade
 went before the end.
 """
 
-_SERVER = "Server"
 _OUTPUT = "Output"
-
-
-class ProtocolName(str, Enum):
-    """What `--protocol` takes."""
-
-    grpc = "grpc"
-    http = "http"
 
 
 class Form(str, Enum):
@@ -76,24 +69,13 @@ def infer(
         str,
         typer.Option(
             help="HOST:PORT; the port may be left out, grpc:// or http:// put before.",
-            rich_help_panel=_SERVER,
+            rich_help_panel=SERVER_PANEL,
         ),
     ] = "127.0.0.1",
-    protocol: Annotated[
-        ProtocolName | None,
-        typer.Option(
-            help="Else the URL's, else grpc.", show_default=False, rich_help_panel=_SERVER
-        ),
-    ] = None,
-    model: Annotated[
-        str, typer.Option(help="Name of the ensemble.", rich_help_panel=_SERVER)
-    ] = "detect",
-    timeout: Annotated[
-        float, typer.Option(help="Seconds for each request.", rich_help_panel=_SERVER)
-    ] = 30.0,
-    concurrency: Annotated[
-        int, typer.Option(min=1, help="Requests in flight at once.", rich_help_panel=_SERVER)
-    ] = 4,
+    protocol: Protocol = None,
+    model: Model = "detect",
+    timeout: Timeout = 30.0,
+    concurrency: Concurrency = 4,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=_OUTPUT)
     ] = False,
@@ -133,7 +115,7 @@ def infer(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show tracebacks.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Detect objects in images with a running server.
 
