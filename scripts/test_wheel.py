@@ -42,6 +42,7 @@ TESTS = (
     "python/test_doctor.py",
     "python/test_server_launch.py",
     "python/test_web_http.py",
+    "python/test_web_run.py",
     "triton/test_library_in_model_folder.py",
     "triton/test_shipped_repository.py",
     "triton/test_preprocess.py",

@@ -147,3 +147,13 @@ def rows_of(result: ImageResult) -> list[list[str]]:
         ]
         for each in result.detections
     ]
+
+
+def choose(opened: Visit, name: str, content: bytes, mime_type: str = "image/jpeg") -> None:
+    file = {"name": name, "mimeType": mime_type, "buffer": content}
+    opened.page.set_input_files("#file", file)
+
+
+def choose_and_wait(opened: Visit, path: Path) -> None:
+    opened.page.set_input_files("#file", path)
+    opened.wait_for_result()

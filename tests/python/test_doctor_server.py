@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 from doctor_world import World, copied_server, doctor, replace_needed, wheel_server
-from echo_model import ECHO, TENSORS, write_echo_model, write_model
+from echo_model import ECHO, TENSORS, write_model
 
 from endcap.cli.demo import find_repository
 from endcap.doctor import Severity, Subject
@@ -245,66 +244,6 @@ def test_names_that_would_not_reach_a_stub(tmp_path: Path) -> None:
         "python_paths", "error", f"temporary folder {repository} ", "`export TMPDIR=/tmp`"
     )
     assert answer.errors == {"python_paths"}
-
-
-# --- the server in earnest ------------------------------------------------------------------------
-
-
-def test_start_answers_a_sample(tmp_path: Path) -> None:
-    answer = doctor("--start", "--repository", find_repository())
-    found = answer.findings["start"]["found"]
-    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
-    assert found.startswith("ready after ")
-    assert "detections in shapes_" in found
-    assert " 0 detections" not in found
-
-
-def test_start_in_an_environment_with_spaces_in_its_path(tmp_path: Path) -> None:
-    world = World(tmp_path / "my environment")
-    answer = world.doctor("--start", "--tritonserver", copied_server(tmp_path / "my server"))
-    assert answer.findings["start"]["severity"] == "ok", answer.findings["start"]
-    assert answer.errors == set()
-
-
-def test_start_says_why_a_server_does_not_start(tmp_path: Path) -> None:
-    code = ECHO + "\n    def initialize(self, args):\n        raise OSError('no such camera')\n"
-    repository = write_model(tmp_path / "my models", "echo", 'backend: "python"' + TENSORS, code)
-    answer = doctor("--start", "--repository", repository)
-    answer.expect(
-        "start", "error", "model 'echo'", "no such camera", f"endcap serve '{repository}' --verbose"
-    )
-    assert answer.errors == {"start"}
-
-
-def test_start_asks_only_an_ensemble_that_it_knows(tmp_path: Path) -> None:
-    answer = doctor("--start", "--repository", write_echo_model(tmp_path))
-    assert answer.findings["start"]["found"].endswith(
-        "not asked: no model 'detect', and no only ensemble"
-    )
-    assert answer.findings["start"]["severity"] == "ok"
-
-
-def test_start_asks_the_only_ensemble_whatever_its_name(tmp_path: Path) -> None:
-    repository = tmp_path / "models"
-    shutil.copytree(find_repository(), repository)
-    (repository / "detect").rename(repository / "find_shapes")
-    config = repository / "find_shapes" / "config.pbtxt"
-    config.write_text(config.read_text().replace('name: "detect"', 'name: "find_shapes"', 1))
-    answer = doctor("--start", "--repository", repository)
-    assert "detections in shapes_" in answer.findings["start"]["found"]
-
-
-def test_start_tells_an_ensemble_whose_steps_do_not_fit(tmp_path: Path) -> None:
-    repository = tmp_path / "models"
-    shutil.copytree(find_repository(), repository)
-    config = repository / "postprocess" / "config.pbtxt"
-    text = config.read_text()
-    for before, after in (("dims: [ 10, 8400 ]", "dims: [ 84, 8400 ]"), ('"6"', '"80"')):
-        assert before in text
-        text = text.replace(before, after)
-    config.write_text(text)
-    answer = doctor("--start", "--repository", repository)
-    answer.expect("start", "error", "tensor head: inconsistent shape", "[-1,84,8400]")
 
 
 def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 import urllib.parse
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import bad_jpegs
 import jpegs
 import pytest
 from answering_model import CONFIG, MODEL
 from echo_model import write_model
+from page_calls import ask, detect
 from pages import SAMPLE_FILES, result_of, run_client, serve_page
 
-import endcap.web
-from endcap.client import ClientError, DetectionClient
+from endcap.client import DetectionClient
 from endcap.draw import class_color
-from endcap.errors import Status
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.web.application import MAX_BODY_BYTES
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
-JPEG = {"Content-Type": "image/jpeg"}
 
 
 @pytest.fixture(scope="module")
@@ -44,35 +36,6 @@ def client() -> Iterator[DetectionClient]:
 def url(client: DetectionClient) -> Iterator[str]:
     with serve_page(client, samples=SAMPLE_FILES) as server:
         yield server.url
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        assert self.headers["Content-Type"] == "application/json; charset=utf-8"
-        return json.loads(self.body)
-
-
-def ask(
-    url: str,
-    method: str,
-    path: str,
-    body: bytes | Iterator[bytes] | None = None,
-    headers: dict[str, str] | None = None,
-) -> Answer:
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
-    with contextlib.closing(connection):
-        connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read())
-
-
-def detect(url: str, body: bytes | Iterator[bytes], **headers: str) -> Answer:
-    return ask(url, "POST", "/detect?name=photo.jpg", body, {**JPEG, **headers})
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -283,137 +246,3 @@ def test_every_answer_has_the_security_headers(url: str) -> None:
         assert "img-src 'self' blob: data:" in policy
         assert each.headers["X-Content-Type-Options"] == "nosniff"
         assert not [name for name in each.headers if name.lower().startswith("access-control")]
-
-
-# --- run ------------------------------------------------------------------------------------------
-
-RUN = """
-import sys
-import typer
-import endcap.web
-from endcap.cli.failure import stopped_by_signals
-
-try:
-    with stopped_by_signals(exit_code=7):
-        endcap.web.run(sys.argv[1], port=0, ready=lambda url: print(url, flush=True))
-except typer.Exit as end:
-    sys.exit(end.exit_code)
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
-def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", RUN, str(client.address)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-    )
-    try:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        with contextlib.ExitStack() as open_connections:
-            for path in ("", "/", "/labels"):  # a browser opens connections and keeps them
-                browser = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
-                open_connections.callback(browser.close)
-                browser.connect()
-                if path:
-                    browser.request("GET", path)
-                    assert browser.getresponse().read()
-            assert detect(url, TURNED.read_bytes()).status == 200
-            process.send_signal(number)
-            _, problems = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.communicate()
-    assert problems == ""
-    assert process.returncode == 7
-    with pytest.raises(ConnectionRefusedError):
-        ask(url, "GET", "/")
-
-
-def test_run_ends_while_triton_hangs(tmp_path: Path) -> None:
-    repository = write_model(tmp_path / "models", "detect", CONFIG, MODEL)
-    ports = ServerPorts(http=0, grpc=0, metrics=0)
-    with TritonServer(repository, ServerSettings(ports=ports, stop_timeout_s=5)) as triton:
-        assert triton.pid is not None
-        process = subprocess.Popen(
-            [sys.executable, "-X", "dev", "-c", RUN, triton.grpc_url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            os.killpg(triton.pid, signal.SIGSTOP)
-            browser = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
-            with contextlib.closing(browser):
-                browser.request("POST", "/detect", jpegs.photo_jpeg(8, 8), JPEG)
-                assert ask(url, "GET", "/labels").status == 200, "the image before it is under way"
-                process.send_signal(signal.SIGINT)
-                # Half of the time that a request may take.
-                _, problems = process.communicate(timeout=15)
-        finally:
-            os.killpg(triton.pid, signal.SIGCONT)
-            process.kill()
-            process.communicate()
-    assert (process.returncode, problems) == (7, "")
-
-
-def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) -> None:
-    urls = []
-
-    def interrupt(url: str) -> None:
-        urls.append(url)
-        assert ask(url, "GET", "/").status == 200
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        endcap.web.run(str(client.address), port=0, ready=interrupt)
-    with pytest.raises(ConnectionRefusedError):
-        ask(urls[0], "GET", "/")
-
-
-def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(endcap.web.PageError) as caught:
-            endcap.web.run(str(client.address), port=port, ready=pytest.fail)
-    assert str(caught.value) == (
-        f"port {port} on 127.0.0.1 cannot be used for the page (Address already in use); end the "
-        "program that holds it, or choose another port (0 picks a free one)"
-    )
-    assert caught.value.status == Status.INTERNAL
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"port": 70000}, "port 70000 on 127.0.0.1 cannot be used"),
-        ({"port": 0, "host": "192.0.2.7"}, "host 192.0.2.7 is no address of this machine"),
-        ({"port": 0, "host": "no such host"}, "host no such host is no address"),
-    ],
-    ids=["port", "address", "name"],
-)
-def test_where_it_cannot_listen_is_one_sentence(
-    client: DetectionClient, options: dict[str, Any], part: str
-) -> None:
-    with pytest.raises(endcap.web.PageError, match=part):
-        endcap.web.run(str(client.address), **options, ready=pytest.fail)
-
-
-def test_without_a_triton_server_nothing_is_served() -> None:
-    with pytest.raises(ClientError, match=r"no Triton server answers at grpc://127\.0\.0\.1:9"):
-        endcap.web.run("127.0.0.1:9", port=0, ready=pytest.fail)
-
-
-def test_without_aiohttp_it_says_what_to_install(
-    client: DetectionClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in [name for name in sys.modules if name.startswith("endcap.web.")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(endcap.web.PageError, match=r"pip install 'endcap\[client\]'"):
-        endcap.web.run(str(client.address), port=0, ready=pytest.fail)

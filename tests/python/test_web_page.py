@@ -5,65 +5,29 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import jpegs
 import pytest
-from browser import run_browser
 from pages import (
     SAMPLE_FILES,
     Visit,
+    choose,
+    choose_and_wait,
     result_of,
     rows_of,
-    run_client,
     serve_page,
-    sides_drawn,
     visit,
 )
 from PIL import Image
 from playwright.sync_api import Browser, Route, expect
 
-from endcap.client import DetectionClient, ImageResult
-from endcap.draw import class_color
+from endcap.client import DetectionClient
+
+pytest_plugins = ["page_fixtures"]
 
 WIDE = next(path for path in SAMPLE_FILES if "1920x1080" in path.name)
 TURNED = next(path for path in SAMPLE_FILES if "exif6" in path.name)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with run_browser() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def client(browser: Browser) -> Iterator[DetectionClient]:
-    with run_client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def url(client: DetectionClient) -> Iterator[str]:
-    with serve_page(client, samples=SAMPLE_FILES) as server:
-        yield server.url
-
-
-@pytest.fixture
-def opened(browser: Browser, url: str) -> Iterator[Visit]:
-    with visit(browser, url, viewport={"width": 1280, "height": 800}) as opened:
-        yield opened
-
-
-def choose(opened: Visit, name: str, content: bytes, mime_type: str = "image/jpeg") -> None:
-    file = {"name": name, "mimeType": mime_type, "buffer": content}
-    opened.page.set_input_files("#file", file)
-
-
-def choose_and_wait(opened: Visit, path: Path) -> None:
-    opened.page.set_input_files("#file", path)
-    opened.wait_for_result()
 
 
 # --- loading --------------------------------------------------------------------------------------
@@ -179,153 +143,6 @@ def test_a_new_picture_ends_the_request_of_the_last(opened: Visit, client: Detec
     assert failed.value.failure == "net::ERR_ABORTED"
     assert opened.rows() == rows_of(result_of(client, TURNED))
     assert opened.page.get_attribute("#stage", "data-busy") is None
-
-
-# --- what is shown --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pixel_ratio", [1, 2])
-@pytest.mark.parametrize("path", [WIDE, TURNED], ids=lambda path: path.stem)
-def test_boxes_are_sharp_and_where_they_belong(
-    browser: Browser, url: str, client: DetectionClient, path: Path, pixel_ratio: int
-) -> None:
-    result = result_of(client, path)
-    with Image.open(path) as picture:
-        upright_width = picture.height if path == TURNED else picture.width
-    view = {"width": 1280, "height": 800}
-    with visit(browser, url, viewport=view, device_scale_factor=pixel_ratio) as opened:
-        choose_and_wait(opened, path)
-        pixels = opened.drawn_pixels()
-        scale = pixels.shape[1] / upright_width
-        drawn = sides_drawn(pixels, result.detections, scale=scale, line=2 * pixel_ratio)
-        assert all(drawn), drawn
-
-
-def drawn(opened: Visit, result: ImageResult) -> list[bool]:
-    """Which boxes of the wide sample are on the canvas, at one pixel per CSS pixel."""
-    pixels = opened.drawn_pixels()
-    return sides_drawn(pixels, result.detections, scale=pixels.shape[1] / 1920, line=2)
-
-
-def test_the_slider_filters_table_boxes_and_json(
-    browser: Browser, url: str, client: DetectionClient
-) -> None:
-    with visit(browser, url, permissions=["clipboard-read", "clipboard-write"]) as opened:
-        choose_and_wait(opened, WIDE)
-        result = result_of(client, WIDE)
-        page = opened.page
-        assert all(drawn(opened, result))
-        scores = [each.score for each in result.detections]
-        least = int(100 * (scores[0] + scores[-1]) / 2) / 100
-        kept = [each for each in result.detections if each.score >= least]
-        assert 0 < len(kept) < len(scores)
-        page.fill("#threshold", str(least))
-        assert opened.rows() == rows_of(result)[: len(kept)]
-        assert page.inner_text("#summary") == f"{len(kept)} of {len(scores)} objects shown"
-        assert page.inner_text("#threshold-value") == f"{least:.2f}"
-        assert drawn(opened, result) == [each in kept for each in result.detections]
-        assert len(opened.sent) == 1, "the server is not asked again"
-
-        page.click("#copy")
-        expect(page.locator("#done")).to_have_text("Copied")
-        copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
-        expected = {**result.to_json(), "image": WIDE.name}
-        assert copied == {**expected, "detections": expected["detections"][: len(kept)]}
-
-        page.hover("h1")  # or a row would come to lie under the pointer
-        page.fill("#threshold", "0")
-        assert all(drawn(opened, result))
-
-
-def test_a_row_and_its_box_are_highlighted_together(opened: Visit, client: DetectionClient) -> None:
-    choose_and_wait(opened, WIDE)
-    result = result_of(client, WIDE)
-    page = opened.page
-    second_alone = [index == 1 for index in range(len(result.detections))]
-    assert all(drawn(opened, result))
-    page.hover("#rows tr:nth-child(2)")
-    assert drawn(opened, result) == second_alone, "the others are faded"
-    page.hover("h1")
-    assert all(drawn(opened, result))
-
-    page.focus("#rows tr:nth-child(1)")
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.sectionRowIndex") == 1
-    assert drawn(opened, result) == second_alone
-
-    x1, y1, x2, y2 = map(int, opened.rows()[0][2].split(", "))
-    bounds = page.locator("#canvas").bounding_box()
-    assert bounds is not None
-    scale = bounds["width"] / 1920
-    page.mouse.move(bounds["x"] + scale * (x1 + x2) / 2, bounds["y"] + scale * (y1 + y2) / 2)
-    assert page.locator("#rows tr.marked").count() == 1
-    assert "marked" in (page.locator("#rows tr").first.get_attribute("class") or "")
-
-
-@pytest.mark.parametrize("path", [WIDE, TURNED], ids=lambda path: path.stem)
-def test_the_saved_picture_has_its_full_size_and_the_boxes(
-    opened: Visit, client: DetectionClient, path: Path
-) -> None:
-    choose_and_wait(opened, path)
-    with opened.page.expect_download() as download:
-        opened.page.click("#save")
-    assert download.value.suggested_filename == f"{path.stem}_detections.jpg"
-    best = result_of(client, path).detections[0]
-    with Image.open(path) as source, Image.open(download.value.path()) as saved:
-        size = source.size[::-1] if path == TURNED else source.size
-        assert (saved.format, saved.size) == ("JPEG", size)
-        left, middle = round(best.box[0]), round((best.box[1] + best.box[3]) / 2)
-        pixel = saved.getpixel((left + 1, middle))
-    assert isinstance(pixel, tuple)
-    # JPEG halves the resolution of colour; the line is a few pixels wide.
-    distances = [abs(a - b) for a, b in zip(pixel, class_color(best.class_id), strict=True)]
-    assert max(distances) < 70
-
-
-PLACES = """async () => {
-    const { placeLabel } = await import("./labels.js");
-    let state = 1;
-    const random = (below) => (state = (state * 48271) % 2147483647) % below;
-    const failures = [];
-    for (let round = 0; round < 5000; round += 1) {
-        const bounds = { width: 60 + random(400), height: 40 + random(300) };
-        const size = { width: 5 + random(55), height: 5 + random(20) };
-        const [x1, y1] = [random(bounds.width), random(bounds.height)];
-        const [x2, y2] = [x1 + 1 + random(bounds.width - x1), y1 + 1 + random(bounds.height - y1)];
-        const place = placeLabel([x1, y1, x2, y2], size, bounds, []);
-        const inside = place.x >= 0 && place.y >= 0 && place.x + size.width <= bounds.width
-            && place.y + size.height <= bounds.height;
-        if (!inside) failures.push([bounds, size, [x1, y1, x2, y2], place]);
-    }
-    const first = placeLabel([50, 50, 90, 90], { width: 30, height: 10 },
-        { width: 200, height: 200 }, []);
-    const second = placeLabel([50, 50, 90, 90], { width: 30, height: 10 },
-        { width: 200, height: 200 }, [first]);
-    return { failures, first, second };
-}"""
-
-
-def test_labels_stay_inside_and_give_way_to_each_other(opened: Visit) -> None:
-    answer = opened.page.evaluate(PLACES)
-    assert answer["failures"] == []
-    size = {"width": 30, "height": 10}
-    assert answer["first"] == {"x": 50, "y": 40, **size}
-    assert answer["second"] == {"x": 50, "y": 90, **size}
-
-
-def test_a_name_of_a_class_is_text(browser: Browser, client: DetectionClient) -> None:
-    hostile = '<img src="x" onerror="document.title = 1">' + "long " * 30
-    names = DetectionClient(str(client.address), labels=[hostile] * 6)
-    view = {"width": 360, "height": 740}
-    with (
-        names,
-        serve_page(names) as server,
-        visit(browser, server.url, viewport=view) as opened,
-    ):
-        choose_and_wait(opened, WIDE)
-        assert opened.rows()[0][0] == hostile
-        assert opened.page.title() == "endcap"
-        assert opened.page.evaluate("document.documentElement.scrollWidth") == 360
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
