@@ -61,6 +61,7 @@ for_the_build() {
   need_python
   need g++ g++ --version
   need libjpeg-dev has_header jpeglib.h
+  need libhwy-dev has_header hwy/highway.h
   need nlohmann-json3-dev has_header nlohmann/json.hpp
   need libgtest-dev has_header gtest/gtest.h
   install_missing

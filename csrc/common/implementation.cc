@@ -7,6 +7,7 @@
 
 #include "common/fail.h"
 #include "common/path_select.h"
+#include "common/simd_target.h"
 
 namespace endcap {
 namespace {
@@ -14,13 +15,25 @@ namespace {
 constexpr int kAuto = -1;
 constexpr int kUnknown = -2;
 
-// Best path last: SelectPath takes the last available one of a stage.
-constexpr std::array kTable = {
-    Implementation{Stage::kDecode, Path::kScalar, "decode_scalar", true, "", false},
-    Implementation{Stage::kPreprocess, Path::kScalar, "preprocess_scalar", true, "", false},
-    Implementation{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar", true, "", false},
-    Implementation{Stage::kNms, Path::kScalar, "nms_scalar", true, "", false},
+struct Entry {
+  Stage stage;
+  Path path;
+  std::string_view name;
 };
+
+// What this build has. Best path last: SelectPath takes the last available one of a stage.
+constexpr std::array kTable = {
+    Entry{Stage::kDecode, Path::kScalar, "decode_scalar"},
+    Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
+    Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},
+    Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
+};
+
+// Why this machine cannot take a path; empty when it can.
+std::string_view ReasonAgainst(Path path) {
+  if (path == Path::kSimd && SimdTarget().empty()) return "this CPU has no SSE4.2 with AES";
+  return "";
+}
 
 std::array<std::atomic<int>, kStageCount> last_path{kAuto, kAuto, kAuto, kAuto};
 
@@ -56,10 +69,12 @@ std::string_view PathName(Path path) noexcept {
 }
 
 std::vector<Implementation> Implementations() {
-  std::vector<Implementation> list(kTable.begin(), kTable.end());
-  for (Implementation& entry : list) {
-    entry.ran_last =
-        last_path[static_cast<size_t>(entry.stage)].load() == static_cast<int>(entry.path);
+  std::vector<Implementation> list;
+  for (const Entry& entry : kTable) {
+    const std::string_view reason = ReasonAgainst(entry.path);
+    const int last = last_path[static_cast<size_t>(entry.stage)].load();
+    list.push_back({entry.stage, entry.path, entry.name, reason.empty(), reason,
+                    last == static_cast<int>(entry.path)});
   }
   return list;
 }
@@ -79,9 +94,9 @@ Path SelectPath(Stage stage) {
                  "': give scalar, simd, cuda or auto");
   }
   std::optional<Path> chosen;
-  for (const Implementation& entry : kTable) {
+  for (const Entry& entry : kTable) {
     const bool wanted = forced == kAuto || forced == static_cast<int>(entry.path);
-    if (entry.stage == stage && entry.available && wanted) chosen = entry.path;
+    if (entry.stage == stage && wanted && ReasonAgainst(entry.path).empty()) chosen = entry.path;
   }
   if (!chosen) {
     // Only a path that was forced can be missing: every stage has the scalar one.

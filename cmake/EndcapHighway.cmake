@@ -1,0 +1,28 @@
+# endcap::highway is Highway's headers. Its shared library is not linked: it would bring the C++
+# runtime with it, and all that is needed of it is the choice of the target, which
+# common/simd_target.cc makes.
+
+find_path(ENDCAP_HIGHWAY_INCLUDE_DIR hwy/highway.h)
+if(NOT ENDCAP_HIGHWAY_INCLUDE_DIR)
+  message(FATAL_ERROR "Highway's headers were not found: install libhwy-dev, or give "
+                      "-DENDCAP_HIGHWAY_INCLUDE_DIR=FOLDER")
+endif()
+set(_endcap_highway_version "")
+foreach(part MAJOR MINOR PATCH)
+  file(STRINGS "${ENDCAP_HIGHWAY_INCLUDE_DIR}/hwy/highway.h" _line REGEX "^#define HWY_${part} ")
+  string(REGEX MATCH "[0-9]+" _number "${_line}")
+  list(APPEND _endcap_highway_version "${_number}")
+endforeach()
+list(JOIN _endcap_highway_version "." _endcap_highway_version)
+if(_endcap_highway_version VERSION_LESS 1.0.3)
+  message(FATAL_ERROR "Highway ${_endcap_highway_version} is too old: 1.0.3 or later is needed")
+endif()
+
+add_library(endcap_highway INTERFACE)
+add_library(endcap::highway ALIAS endcap_highway)
+target_include_directories(endcap_highway SYSTEM INTERFACE "${ENDCAP_HIGHWAY_INCLUDE_DIR}")
+# Left out are SSSE3 (CPUs have had SSE4 for 15 years) and AVX3_DL (its instructions are not used).
+# The fallback for CPUs without any target has to compile, but is never run (the `simd` paths are then
+# not available); HWY_BROKEN_EMU128=0 makes it the one that can do all operations.
+target_compile_definitions(endcap_highway INTERFACE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)" HWY_BROKEN_EMU128=0)

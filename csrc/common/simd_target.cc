@@ -1,0 +1,112 @@
+#include "common/simd_target.h"
+
+#include <hwy/highway.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+
+#include "common/fail.h"
+
+namespace endcap {
+namespace {
+
+struct Target {
+  int64_t bit;
+  std::string_view name;
+};
+
+constexpr std::array kTargets = {Target{HWY_AVX3, "avx3"}, Target{HWY_AVX2, "avx2"},
+                                 Target{HWY_SSE4, "sse4"}};
+
+// What each target of Highway allows the compiler to use; its ops/set_macros-inl.h lists it.
+int64_t ProbeCpu() {
+  int64_t found = 0;
+#if HWY_ARCH_X86
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul") &&
+      __builtin_cpu_supports("aes")) {
+    found |= HWY_SSE4;
+  }
+  if (found != 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
+      __builtin_cpu_supports("f16c")) {
+    found |= HWY_AVX2;
+  }
+  if ((found & HWY_AVX2) != 0 && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd")) {
+    found |= HWY_AVX3;
+  }
+#endif
+  return found & HWY_TARGETS;
+}
+
+int64_t CpuTargets() {
+  static const int64_t targets = ProbeCpu();
+  return targets;
+}
+
+// The bit of `name`; 0 for "" and for what this CPU does not have.
+int64_t BitOf(std::string_view name) {
+  for (const Target& target : kTargets) {
+    if (target.name == name) return target.bit & CpuTargets();
+  }
+  return 0;
+}
+
+std::atomic<int64_t>& Forced() {
+  static std::atomic<int64_t> bit{[] {
+    const char* value = std::getenv("ENDCAP_SIMD_TARGET");
+    return value == nullptr ? int64_t{0} : BitOf(value);
+  }()};
+  return bit;
+}
+
+int64_t ChosenTargets() {
+  const int64_t forced = Forced().load();
+  return forced == 0 ? CpuTargets() : forced;
+}
+
+}  // namespace
+
+std::vector<std::string_view> SimdTargets() {
+  std::vector<std::string_view> names;
+  for (const Target& target : kTargets) {
+    if ((CpuTargets() & target.bit) != 0) names.push_back(target.name);
+  }
+  return names;
+}
+
+std::string_view SimdTarget() {
+  for (const Target& target : kTargets) {
+    if ((ChosenTargets() & target.bit) != 0) return target.name;
+  }
+  return "";
+}
+
+void ForceSimdTarget(std::string_view name) {
+  const int64_t bit = BitOf(name);
+  if (bit == 0 && !name.empty()) {
+    std::string known;
+    for (const std::string_view target : SimdTargets()) known.append(" ").append(target);
+    FailArgument("SIMD target '", name, "' is not one of this machine's:", known);
+  }
+  Forced().store(bit);
+  hwy::GetChosenTarget().Update(ChosenTargets());
+}
+
+}  // namespace endcap
+
+// The two functions of Highway's library that HWY_DYNAMIC_DISPATCH calls, so that the library need
+// not be carried along.
+namespace hwy {
+
+int64_t SupportedTargets() { return endcap::ChosenTargets(); }
+
+ChosenTarget& GetChosenTarget() {
+  static ChosenTarget chosen;
+  return chosen;
+}
+
+}  // namespace hwy
