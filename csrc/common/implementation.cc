@@ -25,6 +25,7 @@ struct Entry {
 constexpr std::array kTable = {
     Entry{Stage::kDecode, Path::kScalar, "decode_scalar"},
     Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
+    Entry{Stage::kPreprocess, Path::kSimd, "preprocess_simd"},
     Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},
     Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
 };

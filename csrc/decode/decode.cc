@@ -13,7 +13,8 @@ class BufferSink : public BandSink {
   void Begin(const BandFormat& format) override {
     buffer_.format = format;
     row_bytes_ = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
-    buffer_.pixels.resize(row_bytes_ * static_cast<size_t>(format.height));
+    const size_t slack = format.channels == 4 ? kRowSlackBytes : 0;
+    buffer_.pixels.resize(row_bytes_ * static_cast<size_t>(format.height) + slack);
   }
   void Consume(const RowBand& band) override {
     for (int i = 0; i < band.row_count; ++i) {

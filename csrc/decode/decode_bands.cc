@@ -25,6 +25,7 @@ bool IsFourColor(JpegColor color) { return color == JpegColor::kCmyk || color ==
 
 J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
   if (IsFourColor(header.color)) return JCS_CMYK;
+  if (channels == 4) return JCS_EXT_RGBX;
   return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
 }
 
@@ -58,7 +59,7 @@ class BandReader {
       : session_(session),
         format_(format),
         four_color_(IsFourColor(header.color)),
-        band_(RowBytes(format.channels) * kBandRows),
+        band_(RowBytes(format.channels) * kBandRows + kRowSlackBytes),
         cmyk_(four_color_ ? RowBytes(4) * kBandRows : 0) {}
 
   RowBand Read(int first_row) {

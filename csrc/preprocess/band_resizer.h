@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "endcap/row_band.h"
@@ -20,16 +21,20 @@ class BandResizer : public BandSink {
 
   void Begin(const BandFormat& format) override {
     format_ = format;
-    columns_ = MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
-                                      placement_.visible_w, false});
+    columns_ =
+        Filter::Prepare(MakeAxisTaps(params_, {format.width, placement_.resized_w,
+                                               placement_.crop_x, placement_.visible_w, false}));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
                                    placement_.visible_h, true});
     samples_ = placement_.visible_w * format.channels;
     for (int y = 0; y < rows_.size(); ++y) {
       ring_rows_ = std::max(ring_rows_, rows_.Last(y) - rows_.First(y) + 1);
     }
-    ring_.resize(static_cast<size_t>(ring_rows_) * static_cast<size_t>(samples_));
-    out_row_.resize(static_cast<size_t>(samples_));
+    copies_ = std::is_same_v<typename Filter::Output, uint8_t> &&
+              format.width == placement_.resized_w && format.height == placement_.resized_h;
+    ring_stride_ = static_cast<size_t>(samples_) + kRowSlackBytes / sizeof(Intermediate);
+    if (!copies_) ring_.resize(static_cast<size_t>(ring_rows_) * ring_stride_);
+    out_row_.resize(static_cast<size_t>(samples_) + kRowSlackBytes / sizeof(Output));
     tap_rows_.resize(static_cast<size_t>(rows_.taps));
   }
 
@@ -37,8 +42,12 @@ class BandResizer : public BandSink {
     for (int i = 0; i < band.row_count && next_output_ < rows_.size(); ++i) {
       const int row = band.first_row + i;
       if (row < rows_.First(next_output_)) continue;
-      Filter::Horizontal(band.data + band.row_stride_bytes * i, columns_, format_.channels,
-                         RingRow(row));
+      const uint8_t* pixels = band.data + band.row_stride_bytes * i;
+      if (copies_) {
+        CopyRow(pixels);
+        continue;
+      }
+      Filter::Horizontal(pixels, columns_, format_.channels, RingRow(row));
       while (next_output_ < rows_.size() && rows_.Last(next_output_) <= row) EmitOutputRow();
     }
   }
@@ -46,9 +55,26 @@ class BandResizer : public BandSink {
   // All rows: so that damage in a part that is cropped away is found as well.
   int EndRow() const override { return format_.height; }
 
+  int NextRow(int row) const override {
+    int output = next_output_;
+    while (output < rows_.size() && rows_.Last(output) < row) ++output;
+    return output < rows_.size() ? std::max(row, rows_.First(output)) : format_.height;
+  }
+
  private:
-  typename Filter::Intermediate* RingRow(int row) {
-    return ring_.data() + static_cast<size_t>(row % ring_rows_) * static_cast<size_t>(samples_);
+  using Intermediate = typename Filter::Intermediate;
+  using Output = typename Filter::Output;
+
+  Intermediate* RingRow(int row) {
+    return ring_.data() + static_cast<size_t>(row % ring_rows_) * ring_stride_;
+  }
+
+  // An image that has its size already: 8-bit filters would give each pixel back.
+  void CopyRow(const uint8_t* pixels) {
+    if constexpr (std::is_same_v<Output, uint8_t>) {
+      writer_.WriteRow(next_output_, pixels + ptrdiff_t{placement_.crop_x} * format_.channels);
+      ++next_output_;
+    }
   }
 
   void EmitOutputRow() {
@@ -65,14 +91,16 @@ class BandResizer : public BandSink {
   const Placement& placement_;
   RowWriter& writer_;
   BandFormat format_;
-  AxisTaps columns_;
+  typename Filter::Columns columns_;
   AxisTaps rows_;
+  bool copies_ = false;
   int samples_ = 0;
   int ring_rows_ = 1;
+  size_t ring_stride_ = 0;
   int next_output_ = 0;
-  std::vector<typename Filter::Intermediate> ring_;
-  std::vector<typename Filter::Output> out_row_;
-  std::vector<const typename Filter::Intermediate*> tap_rows_;
+  std::vector<Intermediate> ring_;
+  std::vector<Output> out_row_;
+  std::vector<const Intermediate*> tap_rows_;
 };
 
 }  // namespace endcap

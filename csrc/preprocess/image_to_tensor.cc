@@ -8,22 +8,37 @@
 #include "preprocess/pixel_source.h"
 #include "preprocess/placement.h"
 #include "preprocess/row_filter.h"
+#include "preprocess/row_filter_simd.h"
 #include "preprocess/row_writer.h"
 
 namespace endcap {
 namespace {
 
+template <typename Opencv8, typename Pillow8, typename Float>
 std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Placement& placement,
                                       RowWriter& writer) {
   switch (ArithmeticOf(params)) {
     case ResizeArithmetic::kOpencv8:
-      return std::make_unique<BandResizer<Opencv8Scalar>>(params, placement, writer);
+      return std::make_unique<BandResizer<Opencv8>>(params, placement, writer);
     case ResizeArithmetic::kPillow8:
-      return std::make_unique<BandResizer<Pillow8Scalar>>(params, placement, writer);
+      return std::make_unique<BandResizer<Pillow8>>(params, placement, writer);
     case ResizeArithmetic::kFloat:
       break;
   }
-  return std::make_unique<BandResizer<FloatScalar>>(params, placement, writer);
+  return std::make_unique<BandResizer<Float>>(params, placement, writer);
+}
+
+std::unique_ptr<BandSink> MakeResizer(Path path, const PreprocessParams& params,
+                                      const Placement& placement, RowWriter& writer) {
+  if (path == Path::kSimd) {
+    return MakeResizer<Opencv8Simd, Pillow8Simd, FloatSimd>(params, placement, writer);
+  }
+  return MakeResizer<Opencv8Scalar, Pillow8Scalar, FloatScalar>(params, placement, writer);
+}
+
+// Vector code wants pixels of four bytes.
+int RowChannels(Path path, const PreprocessParams& params) {
+  return path == Path::kSimd && params.color != Color::kGray ? 4 : params.channels();
 }
 
 // Streams a file into the resizer; one that has to be turned is decoded whole first, because its
@@ -44,7 +59,7 @@ int64_t FileToBands(const ImageView& image, const ImageHeader& header, const Dec
 
 int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
                       const PreprocessOutput& output) {
-  SelectPath(Stage::kPreprocess);
+  const Path path = SelectPath(Stage::kPreprocess);
   const bool encoded = image.format == PixelFormat::kEncoded;
   ImageHeader header;
   if (encoded) {
@@ -59,15 +74,15 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   const int image_h = header.oriented_height();
 
   const Placement placement = Place(params, image_w, image_h);
-  const auto writer = MakeRowWriter(params, placement, output.image);
-  const auto resizer = MakeResizer(params, placement, *writer);
+  const int channels = RowChannels(path, params);
+  const auto writer = MakeRowWriter(params, placement, output.image, channels);
+  const auto resizer = MakeResizer(path, params, placement, *writer);
   int64_t decode_ns = 0;
   if (encoded) {
-    const DecodeOptions options{params.channels(),
-                                DecodeScale(params, placement, image_w, image_h)};
+    const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h)};
     decode_ns = FileToBands(image, header, options, header.orientation, *resizer);
   } else {
-    PixelsToBands(image, params.channels(), *resizer);
+    PixelsToBands(image, channels, *resizer);
   }
   writer->WritePadding();
 

@@ -61,10 +61,11 @@ void PixelsToBands(const ImageView& image, int channels, BandSink& sink) {
     return;
   }
   const size_t row_bytes = static_cast<size_t>(image.width) * static_cast<size_t>(channels);
-  std::vector<uint8_t> band(row_bytes * kBandRows);
+  std::vector<uint8_t> band(row_bytes * kBandRows + kRowSlackBytes);
   for (int first = 0; first < image.height; first += kBandRows) {
     const int rows = std::min(kBandRows, image.height - first);
     for (int i = 0; i < rows; ++i) {
+      if (sink.NextRow(first + i) != first + i) continue;
       ConvertRow(image.format, plane.data + plane.row_stride_bytes * (first + i), image.width,
                  channels, band.data() + row_bytes * static_cast<size_t>(i));
     }

@@ -10,8 +10,9 @@ namespace endcap {
 // for a format or device that this build cannot read, kImageLimit past `limits`.
 void CheckPixels(const ImageView& image, const DecodeLimits& limits);
 
-// Hands the rows of an image that is already decoded to `sink`, as RGB (channels = 3) or gray (1).
-// Gray to RGB repeats the value; color to gray is BT.601 luma.
+// Hands the rows of an image that is already decoded to `sink`, as RGB (channels = 3), RGB and a
+// byte that means nothing (4) or gray (1). Gray to RGB repeats the value; color to gray is BT.601
+// luma.
 void PixelsToBands(const ImageView& image, int channels, BandSink& sink);
 
 }  // namespace endcap

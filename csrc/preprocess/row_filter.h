@@ -9,10 +9,16 @@ namespace endcap {
 // The inner loops of a resize in one arithmetic. Rows are interleaved. `Intermediate` is what lies
 // between the horizontal and the vertical pass, `Output` what comes out.
 //
+//   Prepare:    the columns' taps in the form in which Horizontal wants them
 //   Horizontal: source row -> columns.size() * channels intermediates
 //   Vertical:   `rows`, one intermediate row for each tap of `output` -> `samples` outputs
 
-struct Opencv8Scalar {
+struct ScalarColumns {
+  using Columns = AxisTaps;
+  static Columns Prepare(AxisTaps columns) { return columns; }
+};
+
+struct Opencv8Scalar : ScalarColumns {
   using Intermediate = int32_t;
   using Output = uint8_t;
   static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
@@ -21,7 +27,7 @@ struct Opencv8Scalar {
                        int samples, Output* out);
 };
 
-struct Pillow8Scalar {
+struct Pillow8Scalar : ScalarColumns {
   using Intermediate = uint8_t;
   using Output = uint8_t;
   static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
@@ -30,7 +36,7 @@ struct Pillow8Scalar {
                        int samples, Output* out);
 };
 
-struct FloatScalar {
+struct FloatScalar : ScalarColumns {
   using Intermediate = float;
   using Output = float;
   static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,

@@ -1,103 +1,32 @@
 #include "preprocess/row_writer.h"
 
-#include <algorithm>
-#include <array>
-#include <vector>
-
 #include "common/fail.h"
-#include "preprocess/normalize.h"
+#include "preprocess/row_writer_simd.h"
+#include "preprocess/typed_row_writer.h"
 
 namespace endcap {
 namespace {
 
 template <typename T>
-class TypedRowWriter final : public RowWriter {
- public:
-  TypedRowWriter(const PreprocessParams& params, const Placement& placement,
-                 const TensorView& tensor)
-      : params_(params),
-        place_(placement),
-        data_(static_cast<T*>(tensor.data)),
-        channels_(params.channels()) {
-    const bool planar = params.layout == Layout::kNchw;
-    const ptrdiff_t plane = ptrdiff_t{params.height} * params.width;
-    step_x_ = planar ? 1 : channels_;
-    step_y_ = step_x_ * params.width;
-    step_channel_ = planar ? plane : 1;
-    for (int c = 0; c < channels_; ++c) {
-      const auto i = static_cast<size_t>(c);
-      normalize_[i] = {params.ResolvedScale(), params.mean[i], params.std[i]};
-      for (int pixel = 0; pixel < 256; ++pixel) {
-        table_[i][static_cast<size_t>(pixel)] = StoreAs<T>(normalize_[i].Exact(pixel));
-      }
-    }
-  }
-
-  void WriteRow(int y, const uint8_t* row) override {
-    ForEachChannel(y, row, [this](size_t c, uint8_t pixel) { return table_[c][pixel]; });
-  }
-  void WriteRow(int y, const float* row) override {
-    ForEachChannel(
-        y, row, [this](size_t c, float pixel) { return StoreAs<T>(normalize_[c].Single(pixel)); });
-  }
-
-  void WritePadding() override {
-    const int right = place_.out_x + place_.visible_w;
-    const int bottom = place_.out_y + place_.visible_h;
-    Fill(0, place_.out_y, 0, params_.width);
-    Fill(bottom, params_.height, 0, params_.width);
-    Fill(place_.out_y, bottom, 0, place_.out_x);
-    Fill(place_.out_y, bottom, right, params_.width);
-  }
-
- private:
-  template <typename Pixel, typename Convert>
-  void ForEachChannel(int y, const Pixel* row, Convert convert) {
-    T* start = data_ + step_y_ * (place_.out_y + y) + step_x_ * place_.out_x;
-    for (int c = 0; c < channels_; ++c) {
-      const int source_channel = params_.color == Color::kBgr ? 2 - c : c;
-      const Pixel* from = row + source_channel;
-      T* to = start + step_channel_ * c;
-      for (int x = 0; x < place_.visible_w; ++x, from += channels_, to += step_x_) {
-        *to = convert(static_cast<size_t>(c), *from);
-      }
-    }
-  }
-
-  void Fill(int y_begin, int y_end, int x_begin, int x_end) {
-    for (int c = 0; c < channels_; ++c) {
-      const T value = table_[static_cast<size_t>(c)][static_cast<size_t>(params_.pad_value)];
-      for (int y = y_begin; y < y_end; ++y) {
-        T* to = data_ + step_y_ * y + step_channel_ * c + step_x_ * x_begin;
-        for (int x = x_begin; x < x_end; ++x, to += step_x_) *to = value;
-      }
-    }
-  }
-
-  const PreprocessParams& params_;
-  const Placement& place_;
-  T* data_;
-  int channels_;
-  ptrdiff_t step_x_ = 0;
-  ptrdiff_t step_y_ = 0;
-  ptrdiff_t step_channel_ = 0;
-  std::array<ChannelNormalize, 3> normalize_;
-  std::array<std::array<T, 256>, 3> table_;
-};
+std::unique_ptr<RowWriter> Make(const PreprocessParams& params, const Placement& placement,
+                                const TensorView& tensor, int row_channels) {
+  if (row_channels == 4) return MakeSimdRowWriter<T>(params, placement, tensor);
+  return std::make_unique<TypedRowWriter<T>>(params, placement, tensor, row_channels);
+}
 
 }  // namespace
 
 std::unique_ptr<RowWriter> MakeRowWriter(const PreprocessParams& params, const Placement& placement,
-                                         const TensorView& tensor) {
+                                         const TensorView& tensor, int row_channels) {
   switch (params.dtype) {
     case DType::kFloat32:
-      return std::make_unique<TypedRowWriter<float>>(params, placement, tensor);
+      return Make<float>(params, placement, tensor, row_channels);
     case DType::kFloat16:
-      return std::make_unique<TypedRowWriter<Half>>(params, placement, tensor);
+      return Make<Half>(params, placement, tensor, row_channels);
     case DType::kUint8:
-      return std::make_unique<TypedRowWriter<uint8_t>>(params, placement, tensor);
+      return Make<uint8_t>(params, placement, tensor, row_channels);
     case DType::kInt8:
-      return std::make_unique<TypedRowWriter<int8_t>>(params, placement, tensor);
+      return Make<int8_t>(params, placement, tensor, row_channels);
     case DType::kInt32:
       break;
   }

@@ -46,7 +46,9 @@ struct ImageHeader {
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
 
 struct DecodeOptions {
-  int channels = 3;           // 3: RGB; 1: gray (the file's luma, as libjpeg-turbo gives it)
+  // 3: RGB; 4: RGB and a byte that means nothing; 1: gray (the file's luma, as libjpeg-turbo gives
+  // it).
+  int channels = 3;
   int scale_denominator = 1;  // 1, 2, 4 or 8: decode at this fraction by DCT scaling
 };
 
@@ -62,7 +64,7 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
 // A whole image in memory: interleaved, rows dense.
 struct PixelBuffer {
   BandFormat format;
-  std::vector<uint8_t> pixels;  // height * width * channels
+  std::vector<uint8_t> pixels;  // height * width * channels; with four channels kRowSlackBytes more
 };
 
 // Decodes a whole image and turns it as `orientation` (1 to 8) asks. Adds the nanoseconds spent in

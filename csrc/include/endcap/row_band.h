@@ -5,6 +5,10 @@
 
 namespace endcap {
 
+// Vector code reads past the end of a row: so many bytes after the last row of a band of four
+// channels must be readable. Their values do not matter.
+inline constexpr int kRowSlackBytes = 128;
+
 // Consecutive rows of an image, interleaved, 8 bits a channel. Valid during one Consume call.
 struct RowBand {
   const uint8_t* data = nullptr;
@@ -17,11 +21,11 @@ struct RowBand {
 struct BandFormat {
   int width = 0;     // pixels
   int height = 0;    // pixels
-  int channels = 0;  // 3: R, G, B; 1: gray
+  int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and a byte that means nothing
 };
 
-// The hand-over between decode and preprocess: rows arrive top to bottom, each exactly once, so a
-// full-size image need not exist in memory.
+// The hand-over between decode and preprocess: rows arrive top to bottom, each at most once and all
+// that NextRow asks for, so a full-size image need not exist in memory.
 class BandSink {
  public:
   virtual ~BandSink() = default;
@@ -30,6 +34,9 @@ class BandSink {
   // Rows from this one on are not needed; the source may stop early when it has passed it. A source
   // that stops early does not see damage further down in the file.
   virtual int EndRow() const = 0;
+  // The first row from `row` on that is needed, as things stand now; at most the height. A source
+  // may leave out the rows before it: it still reads them, but need not make pixels of them.
+  virtual int NextRow(int row) const { return row; }
 };
 
 }  // namespace endcap

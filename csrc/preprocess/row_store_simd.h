@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "preprocess/normalize.h"
+
+namespace endcap {
+
+// y = pixel * scale + offset in float32 with the error of one rounding: scale and offset stand as
+// sums of a coarse part, with which product and sum are exact for pixels 0 to 255, and the rest.
+struct SplitNormalize {
+  float coarse_scale = 0.0F;
+  float fine_scale = 0.0F;
+  float coarse_offset = 0.0F;
+  float fine_offset = 0.0F;
+
+  float Apply(float pixel) const {
+    return (pixel * coarse_scale + coarse_offset) + (pixel * fine_scale + fine_offset);
+  }
+};
+
+// Takes a normalisation apart. Returns false where that does not give ChannelNormalize::Exact as
+// float32, bit for bit, for all of the 256 pixels.
+bool Split(const ChannelNormalize& normalize, SplitNormalize& split);
+
+// One row of four-channel pixels into a tensor: where each channel's numbers go, and how they come
+// about. Channels are in the order of the tensor.
+template <typename T>
+struct RowStore {
+  std::array<T*, 3> to;  // first element of each channel
+  bool interleaved;      // to[0] holds the three channels of a pixel side by side
+  bool swap_red_blue;    // tensor channel 0 is the row's blue
+};
+
+// 8-bit pixels by the three splits, or, where a null pointer is given, by the steps of `exact` in
+// float64. T: float or Half.
+template <typename T>
+void StoreBytesAs(const uint8_t* row, int width, const SplitNormalize* split,
+                  const std::array<ChannelNormalize, 3>& exact, const RowStore<T>& store);
+
+// float32 pixels by ChannelNormalize::Single. T: float or Half.
+template <typename T>
+void StoreFloatsAs(const float* row, int width, const std::array<ChannelNormalize, 3>& normalize,
+                   const RowStore<T>& store);
+
+// 8-bit pixels as they are.
+void StoreBytes(const uint8_t* row, int width, const RowStore<uint8_t>& store);
+
+}  // namespace endcap

@@ -1,0 +1,86 @@
+#include "preprocess/row_writer_simd.h"
+
+#include <array>
+#include <type_traits>
+
+#include "preprocess/row_store_simd.h"
+#include "preprocess/typed_row_writer.h"
+
+namespace endcap {
+namespace {
+
+constexpr int kRowChannels = 4;
+
+template <typename T>
+class SimdRowWriter final : public TypedRowWriter<T> {
+  using Base = TypedRowWriter<T>;
+  static constexpr bool kFloating = std::is_same_v<T, float> || std::is_same_v<T, Half>;
+
+ public:
+  SimdRowWriter(const PreprocessParams& params, const Placement& placement,
+                const TensorView& tensor)
+      : Base(params, placement, tensor, kRowChannels) {
+    for (size_t c = 0; c < 3; ++c) {
+      splits_ = Split(this->normalize_[c], split_[c]) && splits_;
+      for (size_t pixel = 0; pixel < 256; ++pixel) {
+        if constexpr (!kFloating) {
+          identity_ =
+              identity_ && static_cast<int>(this->table_[c][pixel]) == static_cast<int>(pixel);
+        }
+      }
+    }
+  }
+
+  void WriteRow(int y, const uint8_t* row) override {
+    if constexpr (kFloating) {
+      StoreBytesAs(row, this->place_.visible_w, splits_ ? split_.data() : nullptr, this->normalize_,
+                   Store(y));
+    } else if constexpr (std::is_same_v<T, uint8_t>) {
+      if (identity_) {
+        StoreBytes(row, this->place_.visible_w, Store(y));
+      } else {
+        Base::WriteRow(y, row);
+      }
+    } else {
+      Base::WriteRow(y, row);
+    }
+  }
+
+  void WriteRow(int y, const float* row) override {
+    if constexpr (kFloating) {
+      StoreFloatsAs(row, this->place_.visible_w, this->normalize_, Store(y));
+    } else {
+      Base::WriteRow(y, row);
+    }
+  }
+
+ private:
+  RowStore<T> Store(int y) const {
+    return {{this->RowStart(y, 0), this->RowStart(y, 1), this->RowStart(y, 2)},
+            this->params_.layout == Layout::kNhwc,
+            this->params_.color == Color::kBgr};
+  }
+
+  std::array<SplitNormalize, 3> split_;
+  bool splits_ = true;
+  bool identity_ = true;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<RowWriter> MakeSimdRowWriter(const PreprocessParams& params,
+                                             const Placement& placement, const TensorView& tensor) {
+  return std::make_unique<SimdRowWriter<T>>(params, placement, tensor);
+}
+
+template std::unique_ptr<RowWriter> MakeSimdRowWriter<float>(const PreprocessParams&,
+                                                             const Placement&, const TensorView&);
+template std::unique_ptr<RowWriter> MakeSimdRowWriter<Half>(const PreprocessParams&,
+                                                            const Placement&, const TensorView&);
+template std::unique_ptr<RowWriter> MakeSimdRowWriter<uint8_t>(const PreprocessParams&,
+                                                               const Placement&, const TensorView&);
+template std::unique_ptr<RowWriter> MakeSimdRowWriter<int8_t>(const PreprocessParams&,
+                                                              const Placement&, const TensorView&);
+
+}  // namespace endcap
