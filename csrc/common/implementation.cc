@@ -24,6 +24,7 @@ struct Entry {
 // What this build has. Best path last: SelectPath takes the last available one of a stage.
 constexpr std::array kTable = {
     Entry{Stage::kDecode, Path::kScalar, "decode_scalar"},
+    Entry{Stage::kDecode, Path::kSimd, "decode_simd"},
     Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
     Entry{Stage::kPreprocess, Path::kSimd, "preprocess_simd"},
     Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},

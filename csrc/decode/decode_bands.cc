@@ -1,12 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "common/fail.h"
 #include "common/path_select.h"
 #include "common/pixel_arithmetic.h"
 #include "decode/libjpeg_session.h"
+#include "decode/plane_bands.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -105,17 +107,21 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink) {
-  SelectPath(Stage::kDecode);
+  const Path path = SelectPath(Stage::kDecode);
   auto start = Clock::now();
   const BandFormat format = DecodedFormat(header, options);
   LibjpegSession session(image.planes[0].data, image.size_bytes);
   session.ReadHeader();
   CheckUnchanged(session.info(), header);
-  session.Start(OutputColor(header, options.channels), options.scale_denominator);
-  BandReader reader(session, header, format);
+  session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
+  std::optional<ChromaUpsampling> upsampling;
+  if (path == Path::kSimd && options.channels != 1) upsampling = UpsamplingOf(session.info());
+  session.Start(upsampling.has_value());
   int64_t decode_ns = NanosecondsSince(start);
 
   sink.Begin(format);
+  if (upsampling) return decode_ns + PlanesToBands(session, *upsampling, format, sink);
+  BandReader reader(session, header, format);
   const int end_row = std::min(sink.EndRow(), format.height);
   for (int row = 0; row < end_row; row += kBandRows) {
     start = Clock::now();

@@ -64,10 +64,15 @@ void LibjpegSession::ReadHeader() {
   Guarded([](jpeg_decompress_struct* info) { jpeg_read_header(info, TRUE); });
 }
 
-void LibjpegSession::Start(J_COLOR_SPACE color, int scale_denominator) {
+void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
   info_.out_color_space = color;
   info_.scale_num = 1;
   info_.scale_denom = static_cast<unsigned>(scale_denominator);
+  Guarded([](jpeg_decompress_struct* info) { jpeg_calc_output_dimensions(info); });
+}
+
+void LibjpegSession::Start(bool raw) {
+  info_.raw_data_out = raw ? TRUE : FALSE;
   Guarded([](jpeg_decompress_struct* info) { jpeg_start_decompress(info); });
   ThrowIfDataLost();
   if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end) {
@@ -83,6 +88,15 @@ int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {
   ThrowIfDataLost();
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no row");
   return static_cast<int>(count);
+}
+
+void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
+  JDIMENSION count = 0;
+  Guarded([&count, planes, rows](jpeg_decompress_struct* info) {
+    count = jpeg_read_raw_data(info, planes, static_cast<JDIMENSION>(rows));
+  });
+  ThrowIfDataLost();
+  if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no samples");
 }
 
 void LibjpegSession::OnError(j_common_ptr info) {

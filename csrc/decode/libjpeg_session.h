@@ -10,6 +10,24 @@
 
 namespace endcap {
 
+// Samples of a block's side that the inverse DCT gives, for one component and for the one with the
+// fewest. The fields' names depend on the version of the interface.
+#if JPEG_LIB_VERSION >= 70
+inline int ScaledBlockSize(const jpeg_component_info& component) {
+  return component.DCT_h_scaled_size;
+}
+inline int MinScaledBlockSize(const jpeg_decompress_struct& info) {
+  return info.min_DCT_h_scaled_size;
+}
+#else
+inline int ScaledBlockSize(const jpeg_component_info& component) {
+  return component.DCT_scaled_size;
+}
+inline int MinScaledBlockSize(const jpeg_decompress_struct& info) {
+  return info.min_DCT_scaled_size;
+}
+#endif
+
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
 // kCorruptImage; so do its warnings that stand for lost image data, which it would conceal by
 // making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass.
@@ -23,10 +41,14 @@ class LibjpegSession {
   const jpeg_decompress_struct& info() const noexcept { return info_; }
 
   void ReadHeader();
-  // Sets output color space and DCT scale, then starts. A multi-scan file is read whole here.
-  void Start(J_COLOR_SPACE color, int scale_denominator);
+  // Sets output color space and DCT scale; afterwards the sizes in info() are settled.
+  void SetOutput(J_COLOR_SPACE color, int scale_denominator);
+  // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
+  void Start(bool raw);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
+  // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.
+  void ReadPlanes(JSAMPIMAGE planes, int rows);
 
  private:
   struct ErrorManager {

@@ -11,7 +11,7 @@
 // After foreach_target.h, each target's own.
 #include <hwy/highway.h>
 
-#include "preprocess/madd-inl.h"
+#include "common/madd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap {
@@ -38,14 +38,44 @@ HWY_INLINE hn::Vec<Shorts> SameWeights(int32_t pair) {
   return hn::BitCast(Shorts(), hn::Set(Words(), pair));
 }
 
-void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const int32_t* weights,
+// Two blocks of 128 bits where vectors are that long, else the first alone.
+using WideBytes = hn::CappedTag<uint8_t, 32>;
+using WideShorts = hn::RebindToSigned<hn::RepartitionToWide<WideBytes>>;
+using WideWords = hn::RepartitionToWide<WideShorts>;
+constexpr int kBlocks = static_cast<int>(hn::MaxLanes(WideBytes()) / 16);
+
+template <typename T>
+HWY_INLINE hn::Vec<WideBytes> LoadBlocks(const T* first, const T* second) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(first);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const auto* more = reinterpret_cast<const uint8_t*>(second);
+  return hn::Combine(WideBytes(), hn::LoadU(Bytes(), more), hn::LoadU(Bytes(), bytes));
+#else
+  static_cast<void>(second);
+  return hn::LoadU(Bytes(), bytes);
+#endif
+}
+
+// `weights`: 8 numbers a column, its pair of weights four times.
+void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const int16_t* weights,
                     int count, int16_t* out) {
-  const auto filter = [=](int x) HWY_ATTR {
-    const auto pair = PixelPairs<0>(hn::LoadU(Bytes(), source + offset_bytes[x]));
-    return hn::ShiftRight<4>(MulAddPairs(Words(), pair, SameWeights(weights[x])));
+  const WideShorts d16;
+  const WideWords d32;
+  constexpr uint8_t zero = 0x80;
+  // The 16-bit pairs (this pixel, the next) of the four channels.
+  alignas(16) static constexpr uint8_t kOrder[16] = {0, zero, 4, zero, 1, zero, 5, zero,
+                                                     2, zero, 6, zero, 3, zero, 7, zero};
+  const auto order = hn::LoadDup128(WideBytes(), kOrder);
+  const auto filter = [&](int a, int b) HWY_ATTR {
+    const auto pixels = LoadBlocks(source + offset_bytes[a], source + offset_bytes[b]);
+    const auto pairs = hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, order));
+    const auto weight = LoadBlocks(weights + ptrdiff_t{8} * a, weights + ptrdiff_t{8} * b);
+    return hn::ShiftRight<4>(MulAddPairs(d32, pairs, hn::BitCast(d16, weight)));
   };
-  for (int x = 0; x < count; x += 2) {
-    hn::StoreU(hn::ReorderDemote2To(Shorts(), filter(x), filter(x + 1)), Shorts(), out + 4 * x);
+  // Packing puts the blocks of the second beside those of the first.
+  for (int x = 0; x < count; x += 2 * kBlocks) {
+    hn::StoreU(hn::ReorderDemote2To(d16, filter(x, x + 2), filter(x + 1, x + 3)), d16,
+               out + ptrdiff_t{4} * x);
   }
 }
 
@@ -177,11 +207,12 @@ PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
   PackedColumns packed;
   for (int x = 0; x < columns.size(); ++x) {
     const size_t entry = columns.Offset(x);
+    const int32_t pair = Pair(columns.fixed_weight[entry], columns.fixed_weight[entry + 1]);
     packed.offset_bytes.push_back(4 * columns.index[entry]);
-    packed.packed.push_back(Pair(columns.fixed_weight[entry], columns.fixed_weight[entry + 1]));
+    packed.packed.insert(packed.packed.end(), 4, pair);
   }
-  packed.offset_bytes.push_back(0);  // columns are taken two at a time
-  packed.packed.push_back(0);
+  packed.offset_bytes.resize(packed.offset_bytes.size() + 3);  // columns are taken four at a time
+  packed.packed.resize(packed.packed.size() + 3 * 4);
   packed.taps = std::move(columns);
   return packed;
 }
@@ -191,7 +222,8 @@ void Opencv8Simd::Horizontal(const uint8_t* source, const Columns& columns, int 
   const AxisTaps& taps = columns.taps;
   if (channels == 4) {
     HWY_DYNAMIC_DISPATCH(Opencv8Columns)
-    (source, columns.offset_bytes.data(), columns.packed.data(), taps.size(), out);
+    (source, columns.offset_bytes.data(), reinterpret_cast<const int16_t*>(columns.packed.data()),
+     taps.size(), out);
     return;
   }
   for (int x = 0; x < taps.size(); ++x) {

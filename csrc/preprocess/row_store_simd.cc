@@ -48,21 +48,29 @@ HWY_INLINE void StoreThree(Numbers a, Numbers b, Numbers c, Half* to) {
 }
 
 // Whole vectors over [0, width); the last one reaches back over what is written already, so that
-// nothing beyond the row is touched. make(x, numbers) fills the three channels from x on.
+// nothing beyond the row is touched. make(x, r, g, b) gives the three channels from x on.
 template <typename T, class Make>
 HWY_INLINE void StoreRow(int width, const RowStore<T>& store, const Make& make) {
   const int lanes = static_cast<int>(hn::Lanes(Floats()));
+  T* const to_r = store.to[0];
+  T* const to_g = store.to[1];
+  T* const to_b = store.to[2];
+  Numbers r, g, b;
+  if (store.interleaved) {
+    T* const to = store.blue_first ? to_b : to_r;
+    for (int x = 0; x < width; x += lanes) {
+      if (x + lanes > width) x = width - lanes;
+      make(x, r, g, b);
+      StoreThree(store.blue_first ? b : r, g, store.blue_first ? r : b, to + ptrdiff_t{3} * x);
+    }
+    return;
+  }
   for (int x = 0; x < width; x += lanes) {
     if (x + lanes > width) x = width - lanes;
-    Numbers a, b, c;
-    make(x, a, b, c);
-    if (store.interleaved) {
-      StoreThree(a, b, c, store.to[0] + ptrdiff_t{3} * x);
-    } else {
-      StoreVector(a, store.to[0] + x);
-      StoreVector(b, store.to[1] + x);
-      StoreVector(c, store.to[2] + x);
-    }
+    make(x, r, g, b);
+    StoreVector(r, to_r + x);
+    StoreVector(g, to_g + x);
+    StoreVector(b, to_b + x);
   }
 }
 
@@ -73,13 +81,13 @@ HWY_INLINE void StoreNarrowRow(const Pixel* row, int width, const RowStore<T>& s
   constexpr size_t kLanes = hn::MaxLanes(Floats());
   Pixel pixels[4 * kLanes] = {};
   std::memcpy(pixels, row, sizeof(Pixel) * 4 * static_cast<size_t>(width));
-  T numbers[3 * kLanes];
+  T numbers[5 * kLanes];  // interleaved ones may begin at the third channel's place
   RowStore<T> wide = store;
   wide.to = {numbers, numbers + kLanes, numbers + 2 * kLanes};
   write(pixels, static_cast<int>(hn::Lanes(Floats())), wide);
   const size_t bytes = sizeof(T) * static_cast<size_t>(width);
   if (store.interleaved) {
-    std::memcpy(store.to[0], numbers, 3 * bytes);
+    std::memcpy(store.to[store.blue_first ? 2 : 0], wide.to[store.blue_first ? 2 : 0], 3 * bytes);
   } else {
     for (size_t c = 0; c < 3; ++c) std::memcpy(store.to[c], wide.to[c], bytes);
   }
@@ -93,15 +101,28 @@ HWY_INLINE hn::Vec<Words> Channel(hn::Vec<hn::RebindToUnsigned<Floats>> pixels) 
   return hn::BitCast(Words(), hn::And(hn::ShiftRight<kShift>(pixels), hn::Set(d32, 0xFFU)));
 }
 
-HWY_INLINE Numbers ApplySplit(const SplitNormalize& split, hn::Vec<Words> pixel) {
-  const Floats d;
-  const auto p = hn::ConvertTo(d, pixel);
-  const auto coarse =
-      hn::Add(hn::Mul(p, hn::Set(d, split.coarse_scale)), hn::Set(d, split.coarse_offset));
-  const auto fine =
-      hn::Add(hn::Mul(p, hn::Set(d, split.fine_scale)), hn::Set(d, split.fine_offset));
-  return hn::Add(coarse, fine);
-}
+// Numbers of a split, spread over vectors once for a row. Without an offset two additions go.
+template <bool kOffset>
+struct SplitStep {
+  explicit SplitStep(const SplitNormalize& split)
+      : coarse_scale(hn::Set(Floats(), split.coarse_scale)),
+        fine_scale(hn::Set(Floats(), split.fine_scale)),
+        coarse_offset(hn::Set(Floats(), split.coarse_offset)),
+        fine_offset(hn::Set(Floats(), split.fine_offset)) {}
+
+  HWY_INLINE Numbers operator()(hn::Vec<Words> pixel) const {
+    const auto p = hn::ConvertTo(Floats(), pixel);
+    auto coarse = hn::Mul(p, coarse_scale);
+    auto fine = hn::Mul(p, fine_scale);
+    if constexpr (kOffset) {
+      coarse = hn::Add(coarse, coarse_offset);
+      fine = hn::Add(fine, fine_offset);
+    }
+    return hn::Add(coarse, fine);
+  }
+
+  Numbers coarse_scale, fine_scale, coarse_offset, fine_offset;
+};
 
 HWY_INLINE Numbers ApplyExact(const ChannelNormalize& exact, hn::Vec<Words> pixel) {
   const hn::RepartitionToWide<Floats> d64;
@@ -116,20 +137,17 @@ HWY_INLINE Numbers ApplyExact(const ChannelNormalize& exact, hn::Vec<Words> pixe
                      step(hn::LowerHalf(half_words, pixel)));
 }
 
-// apply(c, pixel): tensor channel c.
-template <typename T, class Apply>
-HWY_INLINE void StorePixels(const uint8_t* row, int width, const RowStore<T>& store,
-                            const Apply& apply) {
+template <typename T, class R, class G, class B>
+HWY_INLINE void StorePixels(const uint8_t* row, int width, const RowStore<T>& store, const R& r,
+                            const G& g, const B& b) {
   const hn::RebindToUnsigned<Floats> d32;
   const auto write = [&](const uint8_t* from, int count, const RowStore<T>& to) HWY_ATTR {
     const auto* pixels = reinterpret_cast<const uint32_t*>(from);
-    StoreRow(count, to, [&](int x, Numbers& a, Numbers& b, Numbers& c) HWY_ATTR {
+    StoreRow(count, to, [=](int x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
       const auto four = hn::LoadU(d32, pixels + x);
-      const auto red = Channel<0>(four);
-      const auto blue = Channel<16>(four);
-      a = apply(0, store.swap_red_blue ? blue : red);
-      b = apply(1, Channel<8>(four));
-      c = apply(2, store.swap_red_blue ? red : blue);
+      red = r(Channel<0>(four));
+      green = g(Channel<8>(four));
+      blue = b(Channel<16>(four));
     });
   };
   if (width < static_cast<int>(hn::Lanes(Floats()))) {
@@ -142,20 +160,26 @@ HWY_INLINE void StorePixels(const uint8_t* row, int width, const RowStore<T>& st
 template <typename T>
 void StoreSplitRow(const uint8_t* row, int width, const SplitNormalize* split,
                    const RowStore<T>& store) {
-  const SplitNormalize a = split[0];
-  const SplitNormalize b = split[1];
-  const SplitNormalize c = split[2];
-  StorePixels(row, width, store, [&](int channel, hn::Vec<Words> pixel) HWY_ATTR {
-    return ApplySplit(channel == 0 ? a : channel == 1 ? b : c, pixel);
-  });
+  bool offset = false;
+  for (int c = 0; c < 3; ++c) {
+    offset = offset || split[c].coarse_offset != 0.0F || split[c].fine_offset != 0.0F;
+  }
+  if (offset) {
+    using Step = SplitStep<true>;
+    StorePixels(row, width, store, Step(split[0]), Step(split[1]), Step(split[2]));
+  } else {
+    using Step = SplitStep<false>;
+    StorePixels(row, width, store, Step(split[0]), Step(split[1]), Step(split[2]));
+  }
 }
 
 template <typename T>
 void StoreExactRow(const uint8_t* row, int width, const ChannelNormalize* exact,
                    const RowStore<T>& store) {
-  StorePixels(row, width, store, [&](int channel, hn::Vec<Words> pixel) HWY_ATTR {
-    return ApplyExact(exact[channel], pixel);
-  });
+  const auto step = [exact](int c) {
+    return [exact, c](hn::Vec<Words> pixel) HWY_ATTR { return ApplyExact(exact[c], pixel); };
+  };
+  StorePixels(row, width, store, step(0), step(1), step(2));
 }
 
 template <typename T>
@@ -169,12 +193,12 @@ void StoreFloatRow(const float* row, int width, const ChannelNormalize* normaliz
     return hn::Div(centred, hn::Set(d, static_cast<float>(n.std)));
   };
   const auto write = [&](const float* from, int count, const RowStore<T>& to) HWY_ATTR {
-    StoreRow(count, to, [&](int x, Numbers& a, Numbers& b, Numbers& c) HWY_ATTR {
-      Numbers red, green, blue, unused;
-      hn::LoadInterleaved4(d, from + ptrdiff_t{4} * x, red, green, blue, unused);
-      a = single(0, store.swap_red_blue ? blue : red);
-      b = single(1, green);
-      c = single(2, store.swap_red_blue ? red : blue);
+    StoreRow(count, to, [&](int x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
+      Numbers r, g, b, unused;
+      hn::LoadInterleaved4(d, from + ptrdiff_t{4} * x, r, g, b, unused);
+      red = single(0, r);
+      green = single(1, g);
+      blue = single(2, b);
     });
   };
   if (width < static_cast<int>(hn::Lanes(d))) {
@@ -191,22 +215,18 @@ void StoreByteRow(const uint8_t* row, int width, const RowStore<uint8_t>& store)
   for (; x + lanes <= width; x += lanes) {
     hn::Vec<decltype(d)> red, green, blue, unused;
     hn::LoadInterleaved4(d, row + ptrdiff_t{4} * x, red, green, blue, unused);
-    const auto first = store.swap_red_blue ? blue : red;
-    const auto third = store.swap_red_blue ? red : blue;
     if (store.interleaved) {
-      hn::StoreInterleaved3(first, green, third, d, store.to[0] + ptrdiff_t{3} * x);
+      hn::StoreInterleaved3(store.blue_first ? blue : red, green, store.blue_first ? red : blue, d,
+                            store.to[store.blue_first ? 2 : 0] + ptrdiff_t{3} * x);
     } else {
-      hn::StoreU(first, d, store.to[0] + x);
+      hn::StoreU(red, d, store.to[0] + x);
       hn::StoreU(green, d, store.to[1] + x);
-      hn::StoreU(third, d, store.to[2] + x);
+      hn::StoreU(blue, d, store.to[2] + x);
     }
   }
   const ptrdiff_t step = store.interleaved ? 3 : 1;
   for (; x < width; ++x) {
-    for (size_t c = 0; c < 3; ++c) {
-      const size_t from = store.swap_red_blue ? 2 - c : c;
-      store.to[c][step * x] = row[4 * static_cast<size_t>(x) + from];
-    }
+    for (size_t c = 0; c < 3; ++c) store.to[c][step * x] = row[4 * static_cast<size_t>(x) + c];
   }
 }
 

@@ -24,13 +24,13 @@ struct SplitNormalize {
 // float32, bit for bit, for all of the 256 pixels.
 bool Split(const ChannelNormalize& normalize, SplitNormalize& split);
 
-// One row of four-channel pixels into a tensor: where each channel's numbers go, and how they come
-// about. Channels are in the order of the tensor.
+// Where one row of four-channel pixels goes. All arrays of three are in the order of the row: red,
+// green, blue.
 template <typename T>
 struct RowStore {
   std::array<T*, 3> to;  // first element of each channel
-  bool interleaved;      // to[0] holds the three channels of a pixel side by side
-  bool swap_red_blue;    // tensor channel 0 is the row's blue
+  bool interleaved;      // the three numbers of a pixel lie side by side
+  bool blue_first;       // in the tensor
 };
 
 // 8-bit pixels by the three splits, or, where a null pointer is given, by the steps of `exact` in

@@ -21,7 +21,10 @@ class SimdRowWriter final : public TypedRowWriter<T> {
                 const TensorView& tensor)
       : Base(params, placement, tensor, kRowChannels) {
     for (size_t c = 0; c < 3; ++c) {
-      splits_ = Split(this->normalize_[c], split_[c]) && splits_;
+      // Arrays here are in the order of a row, red first, those of the base in the tensor's.
+      const auto from = static_cast<size_t>(this->SourceChannel(static_cast<int>(c)));
+      exact_[from] = this->normalize_[c];
+      splits_ = Split(exact_[from], split_[from]) && splits_;
       for (size_t pixel = 0; pixel < 256; ++pixel) {
         if constexpr (!kFloating) {
           identity_ =
@@ -33,7 +36,7 @@ class SimdRowWriter final : public TypedRowWriter<T> {
 
   void WriteRow(int y, const uint8_t* row) override {
     if constexpr (kFloating) {
-      StoreBytesAs(row, this->place_.visible_w, splits_ ? split_.data() : nullptr, this->normalize_,
+      StoreBytesAs(row, this->place_.visible_w, splits_ ? split_.data() : nullptr, exact_,
                    Store(y));
     } else if constexpr (std::is_same_v<T, uint8_t>) {
       if (identity_) {
@@ -48,7 +51,7 @@ class SimdRowWriter final : public TypedRowWriter<T> {
 
   void WriteRow(int y, const float* row) override {
     if constexpr (kFloating) {
-      StoreFloatsAs(row, this->place_.visible_w, this->normalize_, Store(y));
+      StoreFloatsAs(row, this->place_.visible_w, exact_, Store(y));
     } else {
       Base::WriteRow(y, row);
     }
@@ -56,11 +59,13 @@ class SimdRowWriter final : public TypedRowWriter<T> {
 
  private:
   RowStore<T> Store(int y) const {
-    return {{this->RowStart(y, 0), this->RowStart(y, 1), this->RowStart(y, 2)},
+    const auto start = [&](int c) { return this->RowStart(y, this->SourceChannel(c)); };
+    return {{start(0), start(1), start(2)},
             this->params_.layout == Layout::kNhwc,
             this->params_.color == Color::kBgr};
   }
 
+  std::array<ChannelNormalize, 3> exact_;
   std::array<SplitNormalize, 3> split_;
   bool splits_ = true;
   bool identity_ = true;

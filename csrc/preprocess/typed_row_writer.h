@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "preprocess/normalize.h"
 #include "preprocess/row_writer.h"
@@ -77,17 +77,22 @@ class TypedRowWriter : public RowWriter {
   }
 
   void Fill(int y_begin, int y_end, int x_begin, int x_end) {
-    for (int c = 0; c < channels_; ++c) {
-      const T value = table_[static_cast<size_t>(c)][static_cast<size_t>(params_.pad_value)];
-      for (int y = y_begin; y < y_end; ++y) {
-        T* to = data_ + step_y_ * y + step_channel_ * c + step_x_ * x_begin;
-        if (step_x_ == 1) {
-          std::fill_n(to, x_end - x_begin, value);
-          continue;
-        }
-        for (int x = x_begin; x < x_end; ++x, to += step_x_) *to = value;
+    if (y_begin >= y_end || x_begin >= x_end) return;
+    const int runs = step_x_ == 1 ? channels_ : 1;
+    for (int c = 0; c < runs; ++c) {
+      T* first = data_ + step_y_ * y_begin + step_channel_ * c + step_x_ * x_begin;
+      const auto count = static_cast<size_t>(step_x_ * (x_end - x_begin));
+      for (size_t i = 0; i < count; ++i)
+        first[i] =
+            Padding(step_x_ == 1 ? static_cast<size_t>(c) : i % static_cast<size_t>(channels_));
+      for (int y = 1; y < y_end - y_begin; ++y) {
+        std::memcpy(first + step_y_ * y, first, count * sizeof(T));
       }
     }
+  }
+
+  T Padding(size_t channel) const {
+    return table_[channel][static_cast<size_t>(params_.pad_value)];
   }
 
   T* data_;

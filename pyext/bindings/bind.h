@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 // One function per file bind_*.cc.
+void BindArrays(pybind11::module_& module);
 void BindErrors(pybind11::module_& module);
 void BindImplementations(pybind11::module_& module);
 void BindDecode(pybind11::module_& module);

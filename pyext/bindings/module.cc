@@ -10,6 +10,7 @@ PYBIND11_MODULE(_core, module) {
   // has no way out.
   pybind11::dtype::of<float>();
   BindErrors(module);
+  BindArrays(module);
   BindImplementations(module);
   BindDecode(module);
   BindPreprocess(module);

@@ -7,17 +7,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from endcap import _core
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return an array for results.
+    """Return an array for results, uninitialised.
+
+    Its memory comes from a small pool and goes back there, so that a loop whose results come and go
+    does not fetch new memory from the system each time.
 
     Raises:
         OutOfMemoryError: there is no room for it.
     """
     try:
-        return np.empty(shape, dtype)
+        return _core.empty(dtype, list(shape))
     except (MemoryError, ValueError) as error:
         raise OutOfMemoryError(
             f"a result of shape {list(shape)} and dtype {dtype} does not fit into memory"

@@ -99,3 +99,26 @@ def test_numpy_scalars_are_parameters() -> None:
     assert parameters["scale"] == "0.5"
     assert parameters["mean"] == "0.1,0.2,0.3"
     assert parameters["dtype"] == "float16"
+
+
+def test_results_are_aligned_for_vectors() -> None:
+    for count in (1, 2, 3):
+        images = endcap.preprocess([jpegs.photo_jpeg(8, 8)] * count, size=(7, 5)).images
+        assert images.ctypes.data % 64 == 0
+        assert images.flags.writeable
+        assert images.flags.c_contiguous
+
+
+def test_memory_is_taken_again_when_nobody_holds_it_and_not_before() -> None:
+    preprocessor = endcap.Preprocessor(size=(123, 321))
+    image = jpegs.photo_jpeg(16, 16)
+    held = preprocessor(image).images
+    expected = held.copy()
+    view = held[0, 1]
+    first = held.ctypes.data
+    del held
+    others = [preprocessor(np.zeros((16, 16, 3), np.uint8)).images for _ in range(6)]
+    assert first not in [other.ctypes.data for other in others]
+    np.testing.assert_array_equal(view, expected[0, 1])
+    del view
+    assert preprocessor(image).images.ctypes.data == first

@@ -56,8 +56,13 @@ struct DecodeOptions {
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
 
 // Decodes with libjpeg-turbo's default pixels and hands the rows, as stored in the file, to `sink`.
-// `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in decoding,
-// without the sink's. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+// `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in the
+// decoder, without the sink's. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+//
+// Paths: decode_scalar takes the library's own rows. decode_simd takes its planes, and does chroma
+// upsampling and color conversion itself, with the same result, for the rows that the sink needs;
+// for colors and samplings that it does not know (CMYK, RGB, gray, 4:1:1) it takes the rows as
+// well.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink);
 

@@ -1,9 +1,9 @@
 // Included once for each target of Highway; see hwy/foreach_target.h.
-#if defined(ENDCAP_PREPROCESS_MADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ENDCAP_PREPROCESS_MADD_INL_H_
-#undef ENDCAP_PREPROCESS_MADD_INL_H_
+#if defined(ENDCAP_COMMON_MADD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENDCAP_COMMON_MADD_INL_H_
+#undef ENDCAP_COMMON_MADD_INL_H_
 #else
-#define ENDCAP_PREPROCESS_MADD_INL_H_
+#define ENDCAP_COMMON_MADD_INL_H_
 #endif
 
 #include <hwy/highway.h>

@@ -1,0 +1,123 @@
+#include "decode/plane_bands.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "decode/plane_ring.h"
+#include "decode/ycc_rows_simd.h"
+
+namespace endcap {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Samples of a component in each direction, of max_samp_factor at full size.
+struct Sampling {
+  int h;
+  int v;
+  bool operator==(const Sampling&) const = default;
+};
+
+Sampling SamplingOf(const jpeg_decompress_struct& info, int component) {
+  const jpeg_component_info& c = info.comp_info[component];
+  return {c.h_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info),
+          c.v_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info)};
+}
+
+bool HasRowContext(ChromaUpsampling upsampling) {
+  return upsampling == ChromaUpsampling::kRows || upsampling == ChromaUpsampling::kColumnsAndRows;
+}
+
+// Makes rows of full-size chroma samples.
+class ChromaRows {
+ public:
+  ChromaRows(const jpeg_decompress_struct& info, int component, ChromaUpsampling upsampling)
+      : plane_(info, info.comp_info[component]),
+        upsampling_(upsampling),
+        sums_(static_cast<size_t>(plane_.width()) + 2 + 2 * kRowSlackBytes),
+        full_(2 * static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
+
+  PlaneRing& plane() noexcept { return plane_; }
+
+  // Valid until the next call.
+  const uint8_t* Row(int y) {
+    const int own = HasRowContext(upsampling_) ? y / 2 : y;
+    const int neighbour = y % 2 == 0 ? own - 1 : own + 1;
+    int16_t* sums = sums_.data() + 1;
+    switch (upsampling_) {
+      case ChromaUpsampling::kNone:
+        return plane_.Row(own);
+      case ChromaUpsampling::kColumns:
+        CopyRow(plane_.Row(own), plane_.width(), sums);
+        DoubleColumns(sums, plane_.width(), false, full_.data());
+        break;
+      case ChromaUpsampling::kRows:
+        // The library's roundings above and below differ.
+        BlendRowsToBytes(plane_.Row(own), plane_.Row(neighbour), plane_.width(), y % 2 == 0 ? 1 : 2,
+                         full_.data());
+        break;
+      case ChromaUpsampling::kColumnsAndRows:
+        BlendRows(plane_.Row(own), plane_.Row(neighbour), plane_.width(), sums);
+        DoubleColumns(sums, plane_.width(), true, full_.data());
+        break;
+    }
+    return full_.data();
+  }
+
+ private:
+  PlaneRing plane_;
+  ChromaUpsampling upsampling_;
+  std::vector<int16_t> sums_;
+  std::vector<uint8_t> full_;
+};
+
+}  // namespace
+
+std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info) {
+  if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return std::nullopt;
+  const Sampling full{info.max_h_samp_factor, info.max_v_samp_factor};
+  const Sampling chroma = SamplingOf(info, 1);
+  if (SamplingOf(info, 0) != full || SamplingOf(info, 2) != chroma) return std::nullopt;
+  if (chroma == full) return ChromaUpsampling::kNone;
+  const bool columns = chroma.h * 2 == full.h;
+  const bool rows = chroma.v * 2 == full.v;
+  if ((!columns && chroma.h != full.h) || (!rows && chroma.v != full.v)) return std::nullopt;
+  // Where the library takes the nearest sample instead of its filter.
+  if (MinScaledBlockSize(info) == 1) return std::nullopt;
+  if (columns && info.comp_info[1].downsampled_width <= 2) return std::nullopt;
+  if (columns) return rows ? ChromaUpsampling::kColumnsAndRows : ChromaUpsampling::kColumns;
+  return ChromaUpsampling::kRows;
+}
+
+int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
+                      const BandFormat& format, BandSink& sink) {
+  const jpeg_decompress_struct& info = session.info();
+  PlaneRing luma(info, info.comp_info[0]);
+  ChromaRows cb(info, 1, upsampling);
+  ChromaRows cr(info, 2, upsampling);
+  const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
+  std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
+
+  int64_t decode_ns = 0;
+  const int mcu_rows = info.max_v_samp_factor * MinScaledBlockSize(info);
+  const int end_row = std::min(sink.EndRow(), format.height);
+  for (int mcu = 0, row = 0; mcu * mcu_rows < end_row; ++mcu) {
+    const auto start = Clock::now();
+    std::array<JSAMPARRAY, 3> slots = {luma.Slot(mcu), cb.plane().Slot(mcu), cr.plane().Slot(mcu)};
+    session.ReadPlanes(slots.data(), mcu_rows);
+    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    // The last row may need chroma of the next MCU row.
+    int end = std::min((mcu + 1) * mcu_rows, end_row);
+    if (HasRowContext(upsampling) && end < format.height) --end;
+    for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
+      YccToRgb(luma.Row(row), cb.Row(row), cr.Row(row), format.width, format.channels,
+               pixels.data());
+      sink.Consume({pixels.data(), static_cast<ptrdiff_t>(row_bytes), row, 1});
+    }
+  }
+  return decode_ns;
+}
+
+}  // namespace endcap

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "decode/libjpeg_session.h"
+#include "endcap/row_band.h"
+
+namespace endcap {
+
+// The last two rows of MCUs of one component, as the decoder gives them.
+class PlaneRing {
+ public:
+  PlaneRing(const jpeg_decompress_struct& info, const jpeg_component_info& component)
+      : mcu_rows_(component.v_samp_factor * ScaledBlockSize(component)),
+        width_(static_cast<int>(component.downsampled_width)),
+        height_(static_cast<int>(component.downsampled_height)) {
+    const int mcu_width = info.max_h_samp_factor * MinScaledBlockSize(info);
+    const int mcus = (static_cast<int>(info.output_width) + mcu_width - 1) / mcu_width;
+    stride_ = static_cast<size_t>(mcus * component.h_samp_factor * ScaledBlockSize(component)) +
+              kRowSlackBytes;
+    samples_.resize(stride_ * 2 * static_cast<size_t>(mcu_rows_));
+    rows_.resize(static_cast<size_t>(mcu_rows_));
+  }
+
+  int width() const noexcept { return width_; }
+  int height() const noexcept { return height_; }
+
+  // Where the decoder is to put the rows of MCU row `index`.
+  JSAMPROW* Slot(int index) {
+    for (int i = 0; i < mcu_rows_; ++i) {
+      rows_[static_cast<size_t>(i)] = At(index * mcu_rows_ + i);
+    }
+    return rows_.data();
+  }
+
+  // Row `row` of the component, which must be of the last two MCU rows; beyond the border the
+  // border's.
+  const uint8_t* Row(int row) { return At(row < 0 ? 0 : (row >= height_ ? height_ - 1 : row)); }
+
+ private:
+  uint8_t* At(int row) {
+    return samples_.data() + stride_ * static_cast<size_t>(row % (2 * mcu_rows_));
+  }
+
+  int mcu_rows_;
+  int width_;
+  int height_;
+  size_t stride_ = 0;
+  std::vector<uint8_t> samples_;
+  std::vector<JSAMPROW> rows_;
+};
+
+}  // namespace endcap
