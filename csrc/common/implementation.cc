@@ -7,8 +7,6 @@
 
 #include "common/fail.h"
 #include "common/path_select.h"
-#include "common/simd_target.h"
-
 namespace endcap {
 namespace {
 

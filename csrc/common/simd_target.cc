@@ -1,12 +1,12 @@
-#include "common/simd_target.h"
-
 #include <hwy/highway.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <string>
 
 #include "common/fail.h"
+#include "endcap/implementation.h"
 
 namespace endcap {
 namespace {

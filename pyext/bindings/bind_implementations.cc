@@ -23,4 +23,12 @@ void BindImplementations(py::module_& module) {
   module.def(
       "force_implementation", [](const std::string& path) { endcap::ForceImplementation(path); },
       py::arg("path"));
+  module.def("simd_targets", [] {
+    const auto names = endcap::SimdTargets();
+    return std::vector<std::string>(names.begin(), names.end());
+  });
+  module.def("simd_target", [] { return std::string(endcap::SimdTarget()); });
+  module.def(
+      "force_simd_target", [](const std::string& name) { endcap::ForceSimdTarget(name); },
+      py::arg("name"));
 }

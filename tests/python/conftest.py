@@ -26,6 +26,8 @@ settings.load_profile("endcap")
 def unforced() -> Iterator[None]:
     """Ends any forced implementation after the test."""
     import endcap
+    from endcap import _core
 
     yield
     endcap.force_implementation("auto")
+    _core.force_simd_target("")
