@@ -30,48 +30,52 @@ bool HasRowContext(ChromaUpsampling upsampling) {
   return upsampling == ChromaUpsampling::kRows || upsampling == ChromaUpsampling::kColumnsAndRows;
 }
 
-// Makes rows of full-size chroma samples.
+// Rows of one chroma component, as the color conversion takes them.
 class ChromaRows {
  public:
   ChromaRows(const jpeg_decompress_struct& info, int component, ChromaUpsampling upsampling)
       : plane_(info, info.comp_info[component]),
-        upsampling_(upsampling),
-        sums_(static_cast<size_t>(plane_.width()) + 2 + 2 * kRowSlackBytes),
-        full_(2 * static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
+        has_row_context_(HasRowContext(upsampling)),
+        sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
+        samples_(static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
 
   PlaneRing& plane() noexcept { return plane_; }
 
-  // Valid until the next call.
-  const uint8_t* Row(int y) {
-    const int own = HasRowContext(upsampling_) ? y / 2 : y;
-    const int neighbour = y % 2 == 0 ? own - 1 : own + 1;
+  // For image row y, samples of full height; valid until the next call.
+  const uint8_t* Samples(int y) {
+    if (!has_row_context_) return plane_.Row(y);
+    // The library's roundings above and below differ.
+    BlendRowsToBytes(plane_.Row(y / 2), plane_.Row(Neighbour(y)), plane_.width(),
+                     y % 2 == 0 ? 1 : 2, samples_.data());
+    return samples_.data();
+  }
+
+  // The same as sums for DoubleYccToRgb.
+  const int16_t* Sums(int y) {
     int16_t* sums = sums_.data() + 1;
-    switch (upsampling_) {
-      case ChromaUpsampling::kNone:
-        return plane_.Row(own);
-      case ChromaUpsampling::kColumns:
-        CopyRow(plane_.Row(own), plane_.width(), sums);
-        DoubleColumns(sums, plane_.width(), false, full_.data());
-        break;
-      case ChromaUpsampling::kRows:
-        // The library's roundings above and below differ.
-        BlendRowsToBytes(plane_.Row(own), plane_.Row(neighbour), plane_.width(), y % 2 == 0 ? 1 : 2,
-                         full_.data());
-        break;
-      case ChromaUpsampling::kColumnsAndRows:
-        BlendRows(plane_.Row(own), plane_.Row(neighbour), plane_.width(), sums);
-        DoubleColumns(sums, plane_.width(), true, full_.data());
-        break;
+    if (has_row_context_) {
+      BlendRows(plane_.Row(y / 2), plane_.Row(Neighbour(y)), plane_.width(), sums);
+    } else {
+      CopyRow(plane_.Row(y), plane_.width(), sums);
     }
-    return full_.data();
+    sums[-1] = sums[0];
+    sums[plane_.width()] = sums[plane_.width() - 1];
+    return sums;
   }
 
  private:
+  static int Neighbour(int y) { return y % 2 == 0 ? y / 2 - 1 : y / 2 + 1; }
+
   PlaneRing plane_;
-  ChromaUpsampling upsampling_;
+  bool has_row_context_;
   std::vector<int16_t> sums_;
-  std::vector<uint8_t> full_;
+  std::vector<uint8_t> samples_;
 };
+
+bool HasColumnContext(ChromaUpsampling upsampling) {
+  return upsampling == ChromaUpsampling::kColumns ||
+         upsampling == ChromaUpsampling::kColumnsAndRows;
+}
 
 }  // namespace
 
@@ -112,8 +116,13 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
     int end = std::min((mcu + 1) * mcu_rows, end_row);
     if (HasRowContext(upsampling) && end < format.height) --end;
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
-      YccToRgb(luma.Row(row), cb.Row(row), cr.Row(row), format.width, format.channels,
-               pixels.data());
+      if (HasColumnContext(upsampling)) {
+        DoubleYccToRgb(luma.Row(row), cb.Sums(row), cr.Sums(row), format.width,
+                       HasRowContext(upsampling), format.channels, pixels.data());
+      } else {
+        YccToRgb(luma.Row(row), cb.Samples(row), cr.Samples(row), format.width, format.channels,
+                 pixels.data());
+      }
       sink.Consume({pixels.data(), static_cast<ptrdiff_t>(row_bytes), row, 1});
     }
   }

@@ -32,30 +32,6 @@ void CopyRowImpl(const uint8_t* row, int width, int16_t* sums) {
   for (int x = 0; x < width; x += Step()) hn::StoreU(Widen(row + x), Shorts(), sums + x);
 }
 
-template <int kShift>
-HWY_INLINE void DoubleColumnsBy(const int16_t* sums, int width, int16_t even_bias, int16_t odd_bias,
-                                uint8_t* out) {
-  const Shorts d;
-  const Bytes d8;
-  const auto bias_even = hn::Set(d, even_bias);
-  const auto bias_odd = hn::Set(d, odd_bias);
-  for (int x = 0; x < width; x += Step()) {
-    const auto own = Triple(hn::LoadU(d, sums + x));
-    const auto even = hn::Add(hn::Add(own, hn::LoadU(d, sums + x - 1)), bias_even);
-    const auto odd = hn::Add(hn::Add(own, hn::LoadU(d, sums + x + 1)), bias_odd);
-    hn::StoreInterleaved2(hn::DemoteTo(d8, hn::ShiftRight<kShift>(even)),
-                          hn::DemoteTo(d8, hn::ShiftRight<kShift>(odd)), d8, out + 2 * x);
-  }
-}
-
-void DoubleColumnsImpl(const int16_t* sums, int width, bool blended, uint8_t* out) {
-  if (blended) {
-    DoubleColumnsBy<4>(sums, width, 8, 7, out);
-  } else {
-    DoubleColumnsBy<2>(sums, width, 1, 2, out);
-  }
-}
-
 void BlendRowsToBytesImpl(const uint8_t* near, const uint8_t* far, int width, int bias,
                           uint8_t* out) {
   const Shorts d;
@@ -67,18 +43,13 @@ void BlendRowsToBytesImpl(const uint8_t* near, const uint8_t* far, int width, in
   }
 }
 
-// round(v * factor / 65536) for |v| <= 128 and 16-bit factors.
-HWY_INLINE Row16 Scaled(Row16 v, int16_t factor) {
-  const auto twice = hn::MulHigh(hn::Add(v, v), hn::Set(Shorts(), factor));
-  return hn::ShiftRight<1>(hn::Add(twice, hn::Set(Shorts(), int16_t{1})));
-}
-
-// R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.772 Cb in 16-bit fixed point; whole
-// parts of the factors are added apart, so that the rest fits 16 bits.
-constexpr int16_t kRedCr = 26345;     // 0.402 * 65536
-constexpr int16_t kBlueCb = -14942;   // (1.772 - 2) * 65536
-constexpr int16_t kGreenCb = -22554;  // -0.34414 * 65536
-constexpr int16_t kGreenCr = 18734;   // (1 - 0.71414) * 65536
+// R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.772 Cb. The library rounds products
+// with factors of 16 fractional bits; whole parts are added apart here, so that the rest fits
+// 16-bit numbers. Red and blue round alike with 15 bits, for all of the 256 values.
+constexpr int16_t kRedCr = 13173;     // 0.402 * 2^15
+constexpr int16_t kBlueCb = -7471;    // (1.772 - 2) * 2^15
+constexpr int16_t kGreenCb = -22554;  // -0.34414 * 2^16
+constexpr int16_t kGreenCr = 18734;   // (1 - 0.71414) * 2^16
 
 HWY_INLINE Row16 GreenPart(Row16 cb, Row16 cr) {
   const Shorts d;
@@ -95,37 +66,84 @@ HWY_INLINE Row16 GreenPart(Row16 cb, Row16 cr) {
                               scaled(hn::InterleaveUpper(d, cb, cr)));
 }
 
-template <bool kFour>
-HWY_INLINE void YccToRgbBy(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width,
-                           uint8_t* out) {
+struct Rgb16 {
+  Row16 r, g, b;
+};
+
+// Chroma without its offset of 128. The results may be outside 0 to 255.
+HWY_INLINE Rgb16 Convert(Row16 y, Row16 cb, Row16 cr) {
   const Shorts d;
-  const Bytes d8;
-  const auto zero_chroma = hn::Set(d, int16_t{128});
-  for (int x = 0; x < width; x += Step()) {
-    const auto luma = Widen(y + x);
-    const auto blue_chroma = hn::Sub(Widen(cb + x), zero_chroma);
-    const auto red_chroma = hn::Sub(Widen(cr + x), zero_chroma);
-    const auto red = hn::Add(luma, hn::Add(red_chroma, Scaled(red_chroma, kRedCr)));
-    const auto green = hn::Add(hn::Sub(luma, red_chroma), GreenPart(blue_chroma, red_chroma));
-    const auto blue =
-        hn::Add(hn::Add(luma, hn::Add(blue_chroma, blue_chroma)), Scaled(blue_chroma, kBlueCb));
-    const auto r = hn::DemoteTo(d8, red);
-    const auto g = hn::DemoteTo(d8, green);
-    const auto b = hn::DemoteTo(d8, blue);
-    if constexpr (kFour) {
-      hn::StoreInterleaved4(r, g, b, b, d8, out + 4 * x);
-    } else {
-      hn::StoreInterleaved3(r, g, b, d8, out + 3 * x);
-    }
+  const auto red = hn::Add(cr, hn::MulFixedPoint15(cr, hn::Set(d, kRedCr)));
+  const auto blue = hn::Add(hn::Add(cb, cb), hn::MulFixedPoint15(cb, hn::Set(d, kBlueCb)));
+  return {hn::Add(y, red), hn::Add(hn::Sub(y, cr), GreenPart(cb, cr)), hn::Add(y, blue)};
+}
+
+template <class D8>
+HWY_INLINE void StorePixels(hn::Vec<D8> r, hn::Vec<D8> g, hn::Vec<D8> b, D8 d8, int x, int channels,
+                            uint8_t* out) {
+  if (channels == 4) {
+    hn::StoreInterleaved4(r, g, b, b, d8, out + ptrdiff_t{4} * x);
+  } else {
+    hn::StoreInterleaved3(r, g, b, d8, out + ptrdiff_t{3} * x);
   }
 }
 
 void YccToRgbImpl(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, int channels,
                   uint8_t* out) {
-  if (channels == 4) {
-    YccToRgbBy<true>(y, cb, cr, width, out);
+  const Bytes d8;
+  const auto middle = hn::Set(Shorts(), int16_t{128});
+  for (int x = 0; x < width; x += Step()) {
+    const Rgb16 rgb =
+        Convert(Widen(y + x), hn::Sub(Widen(cb + x), middle), hn::Sub(Widen(cr + x), middle));
+    StorePixels(hn::DemoteTo(d8, rgb.r), hn::DemoteTo(d8, rgb.g), hn::DemoteTo(d8, rgb.b), d8, x,
+                channels, out);
+  }
+}
+
+// Two pixels for each sum, the even ones and the odd ones apart: as 16-bit numbers they are the low
+// and the high bytes of the row.
+template <int kShift>
+HWY_INLINE void DoubleYccToRgbBy(const uint8_t* y, const int16_t* cb, const int16_t* cr, int width,
+                                 int16_t even_bias, int16_t odd_bias, int channels, uint8_t* out) {
+  const Shorts d;
+  const hn::RebindToUnsigned<Shorts> du;
+  const hn::Repartition<uint8_t, Shorts> d8;
+  constexpr int kMiddle = 128 << kShift;
+  const auto bias_even = hn::Set(d, static_cast<int16_t>(even_bias - kMiddle));
+  const auto bias_odd = hn::Set(d, static_cast<int16_t>(odd_bias - kMiddle));
+  const auto even_of = [&](const int16_t* sums) HWY_ATTR {
+    const auto sum = hn::Add(Triple(hn::LoadU(d, sums)), hn::LoadU(d, sums - 1));
+    return hn::ShiftRight<kShift>(hn::Add(sum, bias_even));
+  };
+  const auto odd_of = [&](const int16_t* sums) HWY_ATTR {
+    const auto sum = hn::Add(Triple(hn::LoadU(d, sums)), hn::LoadU(d, sums + 1));
+    return hn::ShiftRight<kShift>(hn::Add(sum, bias_odd));
+  };
+  const auto low_byte = hn::Set(du, uint16_t{255});
+  const auto join = [&](Row16 even, Row16 odd) HWY_ATTR {
+    const auto top = hn::Set(d, int16_t{255});
+    const auto low = hn::BitCast(du, hn::Min(hn::Max(even, hn::Zero(d)), top));
+    const auto high = hn::BitCast(du, hn::Min(hn::Max(odd, hn::Zero(d)), top));
+    return hn::BitCast(d8, hn::Or(low, hn::ShiftLeft<8>(high)));
+  };
+  for (int x = 0; 2 * x < width; x += Step()) {
+    const auto luma = hn::BitCast(du, hn::LoadU(d8, y + 2 * x));
+    const Rgb16 even =
+        Convert(hn::BitCast(d, hn::And(luma, low_byte)), even_of(cb + x), even_of(cr + x));
+    const Rgb16 odd =
+        Convert(hn::BitCast(d, hn::ShiftRight<8>(luma)), odd_of(cb + x), odd_of(cr + x));
+    StorePixels(join(even.r, odd.r), join(even.g, odd.g), join(even.b, odd.b), d8, 2 * x, channels,
+                out);
+  }
+}
+
+void DoubleYccToRgbImpl(const uint8_t* y, const int16_t* cb, const int16_t* cr, int width,
+                        bool blended, int channels, uint8_t* out) {
+  // The library's roundings: 8 and 7 of 16, 1 and 2 of 4.
+  if (blended) {
+    DoubleYccToRgbBy<4>(y, cb, cr, width, 8, 7, channels, out);
   } else {
-    YccToRgbBy<false>(y, cb, cr, width, out);
+    DoubleYccToRgbBy<2>(y, cb, cr, width, 1, 2, channels, out);
   }
 }
 
@@ -139,9 +157,9 @@ namespace {
 
 HWY_EXPORT(BlendRowsImpl);
 HWY_EXPORT(CopyRowImpl);
-HWY_EXPORT(DoubleColumnsImpl);
 HWY_EXPORT(BlendRowsToBytesImpl);
 HWY_EXPORT(YccToRgbImpl);
+HWY_EXPORT(DoubleYccToRgbImpl);
 
 }  // namespace
 
@@ -153,13 +171,6 @@ void CopyRow(const uint8_t* row, int width, int16_t* sums) {
   HWY_DYNAMIC_DISPATCH(CopyRowImpl)(row, width, sums);
 }
 
-void DoubleColumns(int16_t* sums, int width, bool blended, uint8_t* out) {
-  // At the borders the filter's neighbour is the border itself.
-  sums[-1] = sums[0];
-  sums[width] = sums[width - 1];
-  HWY_DYNAMIC_DISPATCH(DoubleColumnsImpl)(sums, width, blended, out);
-}
-
 void BlendRowsToBytes(const uint8_t* near, const uint8_t* far, int width, int bias, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(BlendRowsToBytesImpl)(near, far, width, bias, out);
 }
@@ -167,6 +178,11 @@ void BlendRowsToBytes(const uint8_t* near, const uint8_t* far, int width, int bi
 void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, int channels,
               uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(YccToRgbImpl)(y, cb, cr, width, channels, out);
+}
+
+void DoubleYccToRgb(const uint8_t* y, const int16_t* cb, const int16_t* cr, int width, bool blended,
+                    int channels, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(DoubleYccToRgbImpl)(y, cb, cr, width, blended, channels, out);
 }
 
 }  // namespace endcap

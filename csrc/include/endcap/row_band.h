@@ -7,7 +7,7 @@ namespace endcap {
 
 // Vector code reads past the end of a row: so many bytes after the last row of a band of four
 // channels must be readable. Their values do not matter.
-inline constexpr int kRowSlackBytes = 128;
+inline constexpr int kRowSlackBytes = 256;
 
 // Consecutive rows of an image, interleaved, 8 bits a channel. Valid during one Consume call.
 struct RowBand {
