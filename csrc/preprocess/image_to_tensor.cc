@@ -18,6 +18,8 @@ std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Plac
   switch (ArithmeticOf(params)) {
     case ResizeArithmetic::kOpencv8:
       return std::make_unique<BandResizer<Opencv8Scalar>>(params, placement, writer);
+    case ResizeArithmetic::kOpencvFloat8:
+      return std::make_unique<BandResizer<OpencvFloat8Scalar>>(params, placement, writer);
     case ResizeArithmetic::kPillow8:
       return std::make_unique<BandResizer<Pillow8Scalar>>(params, placement, writer);
     case ResizeArithmetic::kFloat:

@@ -107,8 +107,8 @@ TEST(Params, RefusalsNameTheParameter) {
                        [&, n = name, t = text] { ParsePreprocessParams({{n, t}}); }))
         << name << " = " << text;
   }
-  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "bicubic",
-                     [] { ParsePreprocessParams({{"interpolation", "bicubic"}}); }));
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "jpeg_decoder",
+                     [] { ParsePreprocessParams({{"jpeg_decoder", "hybrid"}}); }));
 }
 
 TEST(Outputs, FollowTheParameters) {

@@ -10,10 +10,15 @@ OPENCV_RESIZE_STEPS = 1
 # difference is the exception that OPENCV_RESIZE_STEPS allows for, not the rule.
 OPENCV_RESIZE_EXACT_SHARE = 0.999
 
-# Float bilinear resize against the float64 definition, in 8-bit steps of the source (0 to 255).
+# Float resize (bilinear, bicubic, area) against the float64 definition, in 8-bit steps of the source (0 to 255).
 # Positions are float32 as in PyTorch: at 1000 pixels half an ulp is 3e-5 of a pixel, which between
 # neighbours that differ by 255 makes 0.008 along each axis; sums of float32 products add 1e-4.
 FLOAT_RESIZE_STEPS = 0.02
+
+# Float area resize against the float64 definition, in 8-bit steps: OpenCV leaves out a source pixel
+# of which less than 1/1000 is covered; with the least width of a target pixel, one source pixel,
+# that moves 0.001 of the weight, along each axis, between neighbours that differ by 255 at most.
+AREA_COVER_STEPS = 0.51
 
 # Normalised float32 from float pixels, relative: three float32 operations, half an ulp each (6e-8).
 FLOAT_NORMALISE_RTOL = 3e-7
