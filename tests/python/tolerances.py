@@ -15,6 +15,10 @@ OPENCV_RESIZE_EXACT_SHARE = 0.999
 PRESET_STEPS = 1
 PRESET_EXACT_SHARE = 0.999
 
+# Antialiased 8-bit bilinear by Pillow 13 where it takes the rows before the columns: 8-bit rounding
+# between the passes happens to other sums, and averages out but for the last step.
+PILLOW_ROWS_FIRST_STEPS = 1
+
 # CMYK files against OpenCV's reading of them, in 8-bit steps after resizing. Pillow's conversion,
 # which is used, rounds ink * black / 255; OpenCV shifts by 8 instead of dividing by 255 and
 # truncates, which makes up to 2; the rounding of the resize may add one.
