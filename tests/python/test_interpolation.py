@@ -174,3 +174,17 @@ def test_a_crop_is_a_part_of_the_whole(interpolation: str, antialias: bool) -> N
     whole = resized(pixels, 60, 85, interpolation, **fields)
     cut = resized(pixels, 40, 50, interpolation, fit="center_crop", resize_shorter=60, **fields)
     np.testing.assert_array_equal(cut, whole[10:50, 18:68])
+
+
+@pytest.mark.parametrize("interpolation", ["bicubic", "area"])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("size", [(60, 85), (300, 90), (333, 400)], ids=str)
+def test_a_file_gives_what_its_pixels_give(
+    size: tuple[int, int], interpolation: str, antialias: bool
+) -> None:
+    # A file arrives in bands of rows, pixels in one piece.
+    data = jpegs.photo_jpeg(241, 317)
+    fields = {"fit": "stretch", "interpolation": interpolation, "antialias": antialias}
+    from_file = endcap.preprocess(data, size=size, **fields).images
+    from_pixels = endcap.preprocess(endcap.decode(data), size=size, **fields).images
+    np.testing.assert_array_equal(from_file, from_pixels)
