@@ -163,7 +163,19 @@ def test_unquantized_area_is_its_definition(
     pixels = jpegs.photo(*source, seed=7)
     actual = resized(pixels, *target, "area", quantize="none")
     expected = shrink_area(pixels, *target)
-    assert np.abs(actual - expected).max() <= tolerances.AREA_COVER_STEPS
+    assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
+
+
+@pytest.mark.parametrize("side", [1000, 999, 700])
+def test_area_of_nearly_the_same_size(side: int) -> None:
+    pixels = jpegs.photo(1001, 1001, channels=1, seed=7)
+    exact = resized(pixels, side, side, "area", dtype="uint8")
+    np.testing.assert_array_equal(exact, opencv(pixels, side, side, "area"))
+    actual = resized(pixels, side, side, "area", quantize="none")
+    expected = opencv(pixels.astype(np.float32), side, side, "area")
+    assert np.abs(actual - expected).max() <= tolerances.FLOAT_RESIZE_STEPS
+    definition = shrink_area(pixels, side, side)
+    assert np.abs(actual - definition).max() <= tolerances.AREA_COVER_STEPS
 
 
 @pytest.mark.parametrize("interpolation", ["bicubic", "area"])

@@ -73,7 +73,7 @@ def cover_weights(source: int, target: int) -> Doubles:
     scale = source / target
     weights = np.zeros((target, source))
     for i in range(target):
-        for j in range(source):
+        for j in range(math.floor(i * scale), min(math.ceil((i + 1) * scale) + 1, source)):
             weights[i, j] = max(0.0, min((i + 1) * scale, j + 1) - max(i * scale, j))
     weights /= weights.sum(axis=1, keepdims=True)
     return weights
