@@ -9,9 +9,11 @@ namespace endcap {
 
 // The arithmetic of a resize.
 enum class ResizeArithmetic {
-  kOpencv8,  // 8-bit, two taps, 11-bit weights: OpenCV's INTER_LINEAR
-  kPillow8,  // 8-bit, any taps, 22-bit weights, 8 bits between the passes: Pillow's resize
-  kFloat     // float32 throughout
+  kOpencv8,       // 8-bit, two taps, 11-bit weights: OpenCV's INTER_LINEAR
+  kOpencvFloat8,  // 8-bit, float32 weights and float32 between the passes, rounded once at the end:
+                  // OpenCV's INTER_CUBIC and INTER_AREA
+  kPillow8,       // 8-bit, any taps, 22-bit weights, 8 bits between the passes: Pillow's resize
+  kFloat          // float32 throughout
 };
 
 ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept;
@@ -22,8 +24,13 @@ ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept;
 struct AxisTaps {
   int taps = 0;
   std::vector<int> index;
-  std::vector<int32_t> fixed_weight;  // kOpencv8 and kPillow8
-  std::vector<float> float_weight;    // kFloat
+  // One of the two holds the weights. kOpencv8 and kPillow8 are fixed, kFloat is float;
+  // kOpencvFloat8 is float but where OpenCV enlarges INTER_AREA as INTER_LINEAR, with two taps and
+  // 11-bit weights.
+  std::vector<int32_t> fixed_weight;
+  std::vector<float> float_weight;
+  // kOpencvFloat8, rows: what the sum over the taps is multiplied by before it is rounded.
+  float sum_scale = 1.0F;
 
   int size() const noexcept { return static_cast<int>(index.size()) / taps; }
   int First(int output) const noexcept { return index[Offset(output)]; }
@@ -34,13 +41,16 @@ struct AxisTaps {
 };
 
 // One axis of a resize from source_size to resized_size samples; outputs [begin, begin + count) of
-// it. `rows` is true for the vertical axis, whose border OpenCV treats in another way.
+// it. `rows` is true for the vertical axis, whose border OpenCV treats in another way. The sizes of
+// the other axis are there because OpenCV picks its method by both.
 struct AxisRequest {
   int source_size = 0;
   int resized_size = 0;
   int begin = 0;
   int count = 0;
   bool rows = false;
+  int other_source_size = 0;
+  int other_resized_size = 0;
 };
 
 // Half-pixel centres: output i lies at (i + 0.5) * source_size / resized_size - 0.5.

@@ -21,11 +21,11 @@ class BandResizer : public BandSink {
 
   void Begin(const BandFormat& format) override {
     format_ = format;
-    columns_ =
-        Filter::Prepare(MakeAxisTaps(params_, {format.width, placement_.resized_w,
-                                               placement_.crop_x, placement_.visible_w, false}));
+    columns_ = Filter::Prepare(
+        MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
+                               placement_.visible_w, false, format.height, placement_.resized_h}));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
-                                   placement_.visible_h, true});
+                                   placement_.visible_h, true, format.width, placement_.resized_w});
     samples_ = placement_.visible_w * format.channels;
     for (int y = 0; y < rows_.size(); ++y) {
       ring_rows_ = std::max(ring_rows_, rows_.Last(y) - rows_.First(y) + 1);

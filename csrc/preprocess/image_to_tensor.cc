@@ -14,12 +14,14 @@
 namespace endcap {
 namespace {
 
-template <typename Opencv8, typename Pillow8, typename Float>
+template <typename Opencv8, typename OpencvFloat8, typename Pillow8, typename Float>
 std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Placement& placement,
                                       RowWriter& writer) {
   switch (ArithmeticOf(params)) {
     case ResizeArithmetic::kOpencv8:
       return std::make_unique<BandResizer<Opencv8>>(params, placement, writer);
+    case ResizeArithmetic::kOpencvFloat8:
+      return std::make_unique<BandResizer<OpencvFloat8>>(params, placement, writer);
     case ResizeArithmetic::kPillow8:
       return std::make_unique<BandResizer<Pillow8>>(params, placement, writer);
     case ResizeArithmetic::kFloat:
@@ -31,9 +33,11 @@ std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Plac
 std::unique_ptr<BandSink> MakeResizer(Path path, const PreprocessParams& params,
                                       const Placement& placement, RowWriter& writer) {
   if (path == Path::kSimd) {
-    return MakeResizer<Opencv8Simd, Pillow8Simd, FloatSimd>(params, placement, writer);
+    return MakeResizer<Opencv8Simd, OpencvFloat8Simd, Pillow8Simd, FloatSimd>(params, placement,
+                                                                              writer);
   }
-  return MakeResizer<Opencv8Scalar, Pillow8Scalar, FloatScalar>(params, placement, writer);
+  return MakeResizer<Opencv8Scalar, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
+      params, placement, writer);
 }
 
 // Vector code wants pixels of four bytes.

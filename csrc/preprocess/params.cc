@@ -64,9 +64,9 @@ const ParamTable<Params>& Table() {
             EnumField<Params>("fit", kFits, FIELD(fit))),
       Means("length of the short side before the crop, in pixels; center_crop only",
             IntegerField<Params>("resize_shorter", 1, kMaxOutputSide, FIELD(resize_shorter))),
-      Means("the filter, with half-pixel centres; bicubic and area are not in this version",
+      Means("the filter, with half-pixel centres; area takes the mean of what a pixel covers",
             EnumField<Params>("interpolation", kInterpolations, FIELD(interpolation))),
-      Means("the filter widens when shrinking, as Pillow's does",
+      Means("the filter widens when shrinking, as Pillow's does; area is Pillow's box then",
             BoolField<Params>("antialias", FIELD(antialias))),
       Means("uint8: resized pixels are rounded to 8 bits, in the arithmetic of OpenCV, or of "
             "Pillow with antialias; none: float throughout",

@@ -9,11 +9,12 @@ namespace {
 constexpr std::array<std::string_view, 6> kNames = {"ultralytics", "torchvision", "inception",
                                                     "vgg",         "rtdetr",      "ssd"};
 
-// ultralytics: LetterBox(auto=False) and /255. All are the table's defaults.
+// ultralytics: LetterBox(auto=False) on what OpenCV reads, and /255. All are the table's defaults.
+// EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from OpenCV's.
 PreprocessParams Ultralytics() { return {}; }
 
 // torchvision's ImageClassification: Resize(256), CenterCrop(224) on Pillow images, ImageNet
-// statistics. Pillow does not turn images by EXIF.
+// statistics. EXIF is ignored and CMYK converted as by Pillow's open and convert("RGB").
 PreprocessParams Torchvision() {
   PreprocessParams params;
   params.height = params.width = 224;
@@ -26,7 +27,9 @@ PreprocessParams Torchvision() {
   return params;
 }
 
-// TensorFlow's Inception input: tf.image.resize to 299x299 in float, then x / 127.5 - 1.
+// TensorFlow 2: tf.image.resize to 299x299 (bilinear, float, no antialias, no crop), then
+// x / 127.5 - 1. The file as by tf.io.decode_jpeg with dct_method INTEGER_ACCURATE; its default is
+// a faster and less exact decoding. EXIF is ignored, as there. CMYK is Pillow's, a step from there.
 PreprocessParams Inception() {
   PreprocessParams params;
   params.height = params.width = 299;
@@ -39,7 +42,9 @@ PreprocessParams Inception() {
   return params;
 }
 
-// VGG as Caffe trained it: BGR, mean pixel taken away, no scale; OpenCV's resize and crop.
+// VGG as trained with Caffe: the short side to 256 and the middle 224x224, by OpenCV; BGR, mean
+// pixel taken away, no scale. EXIF is applied, as by OpenCV. CMYK is Pillow's, up to 3 steps from
+// OpenCV's.
 PreprocessParams Vgg() {
   PreprocessParams params;
   params.height = params.width = 224;
@@ -51,7 +56,10 @@ PreprocessParams Vgg() {
   return params;
 }
 
-// RT-DETR: Resize([640, 640]) on Pillow images, then /255.
+// RT-DETR's own PyTorch code: torchvision's Resize([640, 640]) on Pillow images, then /255;
+// transformers' RTDetrImageProcessor does the same. EXIF is ignored and CMYK converted as by
+// Pillow. RT-DETR of ultralytics stretches what OpenCV reads: antialias false and exif apply with
+// this.
 PreprocessParams Rtdetr() {
   PreprocessParams params;
   params.fit = Fit::kStretch;
@@ -60,7 +68,8 @@ PreprocessParams Rtdetr() {
   return params;
 }
 
-// torchvision's ssd300_vgg16: normalised by the mean pixel, bilinear in float to 300x300.
+// torchvision's ssd300_vgg16: normalised by the mean pixel, bilinear in float to 300x300. EXIF is
+// ignored and CMYK converted as by Pillow.
 PreprocessParams Ssd() {
   PreprocessParams params;
   params.height = params.width = 300;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "common/host_device.h"
@@ -21,6 +22,13 @@ ENDCAP_HOST_DEVICE inline uint8_t OpencvVertical(int32_t a, int32_t b, int32_t w
                                                  int32_t weight_b) {
   const int32_t sum = ((weight_a * (a >> 4)) >> 16) + ((weight_b * (b >> 4)) >> 16);
   return static_cast<uint8_t>((sum + 2) >> 2);
+}
+
+// OpenCV's 8-bit INTER_CUBIC and INTER_AREA: float32 sums, rounded once, half to even. Source:
+// experiment with OpenCV 4.10 on x86-64, whose cubic weights are float32 there.
+ENDCAP_HOST_DEVICE inline uint8_t OpencvRound(float sum) {
+  const float value = nearbyintf(sum);
+  return static_cast<uint8_t>(value < 0.0F ? 0.0F : (value > 255.0F ? 255.0F : value));
 }
 
 // Pillow's 8-bit resize: 22-bit weights, rounded to 8 bits after each pass. Source: Pillow's

@@ -27,6 +27,17 @@ struct Opencv8Scalar : ScalarColumns {
                        int samples, Output* out);
 };
 
+// Axes with fixed_weight, both or none, are summed as Opencv8Scalar does; the intermediates are
+// whole numbers below 2^24 then, exact in float.
+struct OpencvFloat8Scalar : ScalarColumns {
+  using Intermediate = float;
+  using Output = uint8_t;
+  static void Horizontal(const uint8_t* source, const AxisTaps& columns, int channels,
+                         Intermediate* out);
+  static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                       int samples, Output* out);
+};
+
 struct Pillow8Scalar : ScalarColumns {
   using Intermediate = uint8_t;
   using Output = uint8_t;

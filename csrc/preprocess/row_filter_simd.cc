@@ -177,6 +177,20 @@ void FloatRows(const float* const* rows, const float* weight, int taps, int samp
   }
 }
 
+void FloatRowsToBytes(const float* const* rows, const float* weight, int taps, float sum_scale,
+                      int samples, uint8_t* out) {
+  const hn::ScalableTag<float> df;
+  const hn::Rebind<uint8_t, decltype(df)> d8;
+  const auto scale = hn::Set(df, sum_scale);
+  for (int i = 0; i < samples; i += static_cast<int>(hn::Lanes(df))) {
+    auto sum = hn::Zero(df);
+    for (int k = 0; k < taps; ++k) {
+      sum = hn::Add(sum, hn::Mul(hn::LoadU(df, rows[k] + i), hn::Set(df, weight[k])));
+    }
+    hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(hn::Mul(sum, scale))), d8, out + i);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace endcap
 HWY_AFTER_NAMESPACE();
@@ -191,6 +205,7 @@ HWY_EXPORT(Pillow8Columns);
 HWY_EXPORT(Pillow8Rows);
 HWY_EXPORT(FloatColumns);
 HWY_EXPORT(FloatRows);
+HWY_EXPORT(FloatRowsToBytes);
 
 int32_t Pair(int32_t first, int32_t second) {
   return static_cast<int32_t>(static_cast<uint32_t>(first & 0xFFFF) | static_cast<uint32_t>(second)
@@ -291,6 +306,26 @@ void Pillow8Simd::Vertical(const Intermediate* const* rows, const AxisTaps& axis
   }
   HWY_DYNAMIC_DISPATCH(Pillow8Rows)
   (paired.data(), packed.data(), static_cast<int>(pairs), samples, out);
+}
+
+// Whole ratios of two and pictures that grow have fixed weights; they take the scalar loops.
+void OpencvFloat8Simd::Horizontal(const uint8_t* source, const Columns& columns, int channels,
+                                  Intermediate* out) {
+  if (columns.fixed_weight.empty()) {
+    FloatSimd::Horizontal(source, columns, channels, out);
+  } else {
+    OpencvFloat8Scalar::Horizontal(source, columns, channels, out);
+  }
+}
+
+void OpencvFloat8Simd::Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                                int samples, Output* out) {
+  if (axis.fixed_weight.empty()) {
+    HWY_DYNAMIC_DISPATCH(FloatRowsToBytes)
+    (rows, axis.float_weight.data() + axis.Offset(output), axis.taps, axis.sum_scale, samples, out);
+  } else {
+    OpencvFloat8Scalar::Vertical(rows, axis, output, samples, out);
+  }
 }
 
 void FloatSimd::Horizontal(const uint8_t* source, const Columns& columns, int channels,

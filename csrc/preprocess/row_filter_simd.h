@@ -43,6 +43,17 @@ struct Pillow8Simd {
                        int samples, Output* out);
 };
 
+struct OpencvFloat8Simd {
+  using Columns = AxisTaps;
+  using Intermediate = float;
+  using Output = uint8_t;
+  static Columns Prepare(AxisTaps columns) { return columns; }
+  static void Horizontal(const uint8_t* source, const Columns& columns, int channels,
+                         Intermediate* out);
+  static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
+                       int samples, Output* out);
+};
+
 struct FloatSimd {
   using Columns = AxisTaps;
   using Intermediate = float;

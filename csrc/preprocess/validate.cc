@@ -9,15 +9,9 @@ namespace endcap {
 namespace {
 
 void CheckResize(const PreprocessParams& params) {
-  const bool later = params.interpolation == Interpolation::kBicubic ||
-                     params.interpolation == Interpolation::kArea;
-  if (later) {
-    Fail(ErrorCode::kUnsupported,
-         "interpolation bicubic and area are not in this version: give nearest or bilinear");
-  }
   if (params.antialias && params.interpolation == Interpolation::kNearest) {
     FailArgument("antialias is true with interpolation nearest: it needs a filter that can widen, ",
-                 "give bilinear");
+                 "give bilinear, bicubic or area");
   }
   if (params.fit == Fit::kCenterCrop &&
       std::max(params.height, params.width) > params.resize_shorter) {

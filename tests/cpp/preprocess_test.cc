@@ -107,8 +107,8 @@ TEST(Params, RefusalsNameTheParameter) {
                        [&, n = name, t = text] { ParsePreprocessParams({{n, t}}); }))
         << name << " = " << text;
   }
-  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "bicubic",
-                     [] { ParsePreprocessParams({{"interpolation", "bicubic"}}); }));
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "jpeg_decoder",
+                     [] { ParsePreprocessParams({{"jpeg_decoder", "hybrid"}}); }));
 }
 
 TEST(Outputs, FollowTheParameters) {
@@ -177,6 +177,43 @@ TEST(Preprocess, BilinearHalvesByAveraging) {
       const int sum = pixels[from] + pixels[from + 3] + pixels[from + 90] + pixels[from + 93];
       ASSERT_EQ(rounded.image(0)[y * 15 + x], static_cast<float>((sum + 2) / 4));
       ASSERT_NEAR(exact.image(0)[y * 15 + x], sum / 4.0, 1e-4);  // float32 sums of four products
+    }
+  }
+}
+
+TEST(Preprocess, AreaTakesTheMeanOfWholeBlocks) {
+  const Bytes pixels = MakePixels(21, 30, 3);
+  const ParameterList list = {
+      {"size", "7,10"}, {"fit", "stretch"}, {"scale", "1"}, {"interpolation", "area"}};
+  const Tensors result = Preprocess(list, {Rgb(pixels, 30, 21)});
+  for (size_t y = 0; y < 7; ++y) {
+    for (size_t x = 0; x < 10; ++x) {
+      int sum = 0;
+      for (size_t i = 0; i < 9; ++i) sum += pixels[((3 * y + i / 3) * 30 + 3 * x + i % 3) * 3];
+      ASSERT_EQ(result.image(0)[y * 10 + x], std::nearbyint(sum / 9.0));
+    }
+  }
+}
+
+TEST(Preprocess, EveryFilterLeavesAFlatPictureFlat) {
+  const Bytes flat(20 * 31 * 3, 201);
+  for (const std::string filter : {"nearest", "bilinear", "bicubic", "area"}) {
+    for (const std::string antialias : {"false", "true"}) {
+      if (filter == "nearest" && antialias == "true") continue;
+      for (const std::string quantize : {"uint8", "none"}) {
+        for (const std::string size : {"7,9", "10,31", "33,12", "50,64"}) {
+          const ParameterList list = {{"size", size},         {"fit", "stretch"},
+                                      {"scale", "1"},         {"interpolation", filter},
+                                      {"quantize", quantize}, {"antialias", antialias}};
+          const Tensors result = Preprocess(list, {Rgb(flat, 31, 20)});
+          const size_t count = result.images.size() / sizeof(float);
+          for (size_t i = 0; i < count; ++i) {
+            // Exact in 8 bits; in float, weights that sum to 1 but for their roundings.
+            ASSERT_NEAR(result.image(0)[i], 201.0F, quantize == "none" ? 1e-3F : 0.0F)
+                << filter << " antialias " << antialias << " size " << size;
+          }
+        }
+      }
     }
   }
 }

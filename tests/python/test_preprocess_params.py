@@ -172,10 +172,10 @@ def test_impossible_parameters_are_refused_with_the_name(fields: dict[str, Any])
         assert caught.type is endcap.InvalidArgumentError
 
 
-@pytest.mark.parametrize("interpolation", ["bicubic", "area"])
-def test_what_this_version_lacks_is_named_unsupported(interpolation: str) -> None:
-    with pytest.raises(endcap.UnsupportedError, match=interpolation):
-        endcap.Preprocessor(interpolation=interpolation)
+@pytest.mark.parametrize("decoder", ["hybrid", "nvjpeg"])
+def test_what_this_build_lacks_is_named_unsupported(decoder: str) -> None:
+    with pytest.raises(endcap.UnsupportedError, match="jpeg_decoder"):
+        endcap.Preprocessor(jpeg_decoder=decoder, decode="fast")
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])

@@ -1,79 +1,86 @@
-"""Each preset's pixels against its recipe, done with the library that the recipe is made of."""
+"""Each preset, file to tensor, against its recipe done with the library that it is made of."""
 
 from __future__ import annotations
 
-import cv2
+from functools import cache
+from pathlib import Path
+
 import jpegs
 import numpy as np
-import numpy.typing as npt
 import pytest
-from PIL import Image
-from tolerances import FLOAT_RESIZE_STEPS
+from preset_recipes import RECIPES, read_pillow
+from preset_steps import assert_same_pixels, preset_tensor, steps_between
+from tolerances import CMYK_OPENCV_STEPS, NORMALISED_STEPS
 
 import endcap
-from reference.resize import resize_linear
+from endcap.cli.demo import SAMPLES, find_repository
 
-# Landscape, portrait, square, and smaller than every target.
-SIZES = [(400, 600), (640, 480), (333, 333), (90, 120)]
-Floats = npt.NDArray[np.float64]
-
-
-def run(preset: str, data: bytes) -> npt.NDArray[np.float32]:
-    """The preset's tensor as [H, W, C]."""
-    images = endcap.Preprocessor(preset)(data).images[0]
-    return images if preset == "inception" else images.transpose(1, 2, 0)
+# Landscape, portrait, odd, square, smaller than every target, and sides of one pixel.
+SIZES = [(400, 600), (640, 480), (333, 517), (333, 333), (90, 121), (1, 60), (60, 1), (1, 1)]
+SAMPLE_FILES = sorted((find_repository() / SAMPLES).glob("*.jpg"))
+READ_BY_OPENCV = ["ultralytics", "vgg"]
+READ_BY_PILLOW = ["torchvision", "inception", "rtdetr", "ssd"]
 
 
-def rtdetr(pixels: npt.NDArray[np.uint8]) -> Floats:
-    # Columns first, then rows: Pillow itself orders its two passes by the shapes.
-    wide = np.asarray(Image.fromarray(pixels).resize((640, pixels.shape[0]), Image.BILINEAR))
-    resized = Image.fromarray(wide).resize((640, 640), Image.BILINEAR)
-    return np.asarray(resized).astype(np.float64) / 255
+def assert_follows(preset: str, data: bytes) -> None:
+    read, recipe = RECIPES[preset]
+    assert_same_pixels(preset, preset_tensor(preset, data), recipe(read(data)))
 
 
-def vgg(pixels: npt.NDArray[np.uint8]) -> Floats:
-    height, width = pixels.shape[:2]
-    short = min(height, width)
-    height, width = 256 * height // short, 256 * width // short
-    resized = cv2.resize(pixels, (width, height), interpolation=cv2.INTER_LINEAR)
-    top, left = round((height - 224) / 2), round((width - 224) / 2)
-    crop = resized[top : top + 224, left : left + 224, ::-1].astype(np.float64)
-    return crop - np.array([103.939, 116.779, 123.68])
+@cache
+def cmyk_jpeg() -> bytes:
+    colors = jpegs.photo(200, 300, seed=5)
+    return jpegs.encode(np.dstack([colors, jpegs.photo(200, 300, channels=1, seed=6)]))
 
 
-def ssd(pixels: npt.NDArray[np.uint8]) -> Floats:
-    mean = np.array([0.48235, 0.45882, 0.40784])
-    return resize_linear(pixels, 300, 300) - mean * 255
-
-
-def inception(pixels: npt.NDArray[np.uint8]) -> Floats:
-    return resize_linear(pixels, 299, 299) / 127.5 - 1
+def test_every_preset_has_a_recipe_and_there_are_samples() -> None:
+    assert SAMPLE_FILES
+    assert set(RECIPES) == set(endcap.presets()) == {*READ_BY_OPENCV, *READ_BY_PILLOW}
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-@pytest.mark.parametrize(
-    ("recipe", "steps"),
-    [
-        (rtdetr, 0.0),
-        (vgg, 0.0),
-        (ssd, FLOAT_RESIZE_STEPS),
-        (inception, FLOAT_RESIZE_STEPS / 127.5),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_a_preset_is_its_recipe(recipe: object, steps: float, size: tuple[int, int]) -> None:
-    assert callable(recipe)
-    data = jpegs.photo_jpeg(*size, seed=7)
-    expected = recipe(endcap.decode(data))
-    actual = run(recipe.__name__, data)
-    assert actual.shape == expected.shape
-    ulps = np.spacing(np.abs(expected).astype(np.float32) + np.float32(1e-3))
-    assert (np.abs(actual - expected) <= steps + ulps).all()
+@pytest.mark.parametrize("preset", RECIPES)
+def test_a_preset_is_its_recipe(preset: str, size: tuple[int, int]) -> None:
+    assert_follows(preset, jpegs.photo_jpeg(*size, seed=7))
 
 
-@pytest.mark.parametrize("preset", ["torchvision", "inception", "rtdetr", "ssd"])
+@pytest.mark.parametrize("sample", SAMPLE_FILES, ids=lambda f: f.stem)
+@pytest.mark.parametrize("preset", RECIPES)
+def test_the_sample_pictures(preset: str, sample: Path) -> None:
+    assert_follows(preset, sample.read_bytes())
+
+
+@pytest.mark.parametrize("preset", RECIPES)
+def test_a_gray_file(preset: str) -> None:
+    assert_follows(preset, jpegs.encode(jpegs.photo(211, 300, channels=1, seed=8)))
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("preset", RECIPES)
+def test_exif_is_taken_as_the_library_takes_it(preset: str, orientation: int) -> None:
+    assert_follows(preset, jpegs.encode(jpegs.photo(120, 201, seed=9), orientation=orientation))
+
+
+@pytest.mark.parametrize("preset", READ_BY_PILLOW)
 def test_presets_of_libraries_that_ignore_exif(preset: str) -> None:
     plain = jpegs.photo_jpeg(120, 200)
     turned = jpegs.with_exif(plain, jpegs.exif_segment(6))
-    np.testing.assert_array_equal(run(preset, turned), run(preset, plain))
-    assert not np.array_equal(run("vgg", turned), run("vgg", plain))
+    np.testing.assert_array_equal(preset_tensor(preset, turned), preset_tensor(preset, plain))
+
+
+@pytest.mark.parametrize("preset", RECIPES)
+def test_cmyk_is_taken_as_pillow_takes_it(preset: str) -> None:
+    rgb = read_pillow(cmyk_jpeg())
+    pixels = rgb[..., ::-1] if preset in READ_BY_OPENCV else rgb
+    recipe = RECIPES[preset][1]
+    assert_same_pixels(
+        preset, preset_tensor(preset, cmyk_jpeg()), recipe(np.ascontiguousarray(pixels))
+    )
+
+
+@pytest.mark.parametrize("preset", READ_BY_OPENCV)
+def test_cmyk_is_near_what_opencv_makes_of_it(preset: str) -> None:
+    read, recipe = RECIPES[preset]
+    expected = recipe(read(cmyk_jpeg()))
+    steps = steps_between(preset, preset_tensor(preset, cmyk_jpeg()), expected)
+    assert steps.max() <= CMYK_OPENCV_STEPS + NORMALISED_STEPS

@@ -10,10 +10,30 @@ OPENCV_RESIZE_STEPS = 1
 # difference is the exception that OPENCV_RESIZE_STEPS allows for, not the rule.
 OPENCV_RESIZE_EXACT_SHARE = 0.999
 
-# Float bilinear resize against the float64 definition, in 8-bit steps of the source (0 to 255).
+# A preset against its library, in 8-bit steps and as the share of values that are equal: the same
+# arithmetic, so that a difference is the exception that OPENCV_RESIZE_STEPS speaks of.
+PRESET_STEPS = 1
+PRESET_EXACT_SHARE = 0.999
+
+# Antialiased 8-bit bilinear by Pillow 13 where it takes the rows before the columns: 8-bit rounding
+# between the passes happens to other sums, and averages out but for the last step.
+PILLOW_ROWS_FIRST_STEPS = 1
+
+# CMYK files against OpenCV's reading of them, in 8-bit steps after resizing. Pillow's conversion,
+# which is used, rounds ink * black / 255; OpenCV shifts by 8 instead of dividing by 255 and
+# truncates, which makes up to 2; the rounding of the resize may add one.
+CMYK_OPENCV_STEPS = 3
+
+# Float resize (bilinear, bicubic, area) against the float64 definition and against the float
+# resizes of OpenCV, Pillow and PyTorch, in 8-bit steps of the source (0 to 255).
 # Positions are float32 as in PyTorch: at 1000 pixels half an ulp is 3e-5 of a pixel, which between
 # neighbours that differ by 255 makes 0.008 along each axis; sums of float32 products add 1e-4.
 FLOAT_RESIZE_STEPS = 0.02
+
+# Float area resize against the float64 definition where the sides shrink by a few thousandths, in
+# 8-bit steps: OpenCV leaves out a source pixel of which no more than 1/1000 is covered, which may
+# happen at both ends of both axes and takes up to 0.255 away each time.
+AREA_COVER_STEPS = 1.02
 
 # Normalised float32 from float pixels, relative: three float32 operations, half an ulp each (6e-8).
 FLOAT_NORMALISE_RTOL = 3e-7

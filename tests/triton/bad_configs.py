@@ -27,7 +27,7 @@ BAD_PREPROCESS = {
     "not_a_number": ({"parameters": {"max_bytes": "many"}}, ["max_bytes", "many"]),
     "unknown_enum": ({"parameters": {"fit": "squeeze"}}, ["fit", "squeeze", "letterbox"]),
     "unknown_preset": ({"parameters": {"preset": "yolo99"}}, ["yolo99", "ultralytics"]),
-    "not_in_this_build": ({"parameters": {"interpolation": "area"}}, ["interpolation", "area"]),
+    "not_in_this_build": ({"parameters": {"jpeg_decoder": "hybrid"}}, ["jpeg_decoder", "CUDA"]),
     "nvjpeg_and_exact": ({"parameters": {"jpeg_decoder": "nvjpeg"}}, ["jpeg_decoder"]),
     "negative_threads": ({"parameters": {"threads": -1}}, ["threads", "-1"]),
     "empty_threads": ({"parameters": {"threads": ""}}, ["threads"]),
