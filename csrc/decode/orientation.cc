@@ -8,14 +8,6 @@
 namespace endcap {
 namespace {
 
-// Where pixel (0, 0) of the upright image stands in the stored one, and the steps to its right and
-// lower neighbour. Source: Exif 2.3, orientation tag.
-struct Walk {
-  bool swap_axes;
-  bool from_right;
-  bool from_bottom;
-};
-
 constexpr std::array<Walk, 8> kWalks = {{
     {false, false, false},  // 1 upright
     {false, true, false},   // 2 mirrored left to right
@@ -53,11 +45,15 @@ void CopyTurned(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_down, 
 
 }  // namespace
 
-PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation) {
+Walk WalkOf(int orientation) {
   if (orientation < 1 || orientation > 8) {
     FailArgument("orientation is ", orientation, ": give 1 to 8");
   }
-  const Walk walk = kWalks[static_cast<size_t>(orientation - 1)];
+  return kWalks[static_cast<size_t>(orientation - 1)];
+}
+
+PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation) {
+  const Walk walk = WalkOf(orientation);
   const ptrdiff_t channels = image.format.channels;
   const ptrdiff_t row_stride = image.format.width * channels;
   const ptrdiff_t step_x = walk.from_right ? -channels : channels;

@@ -98,4 +98,52 @@ AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request
   return NearestTaps(request, weights);
 }
 
+AxisTaps MirrorTaps(const AxisTaps& axis, int source_size) {
+  AxisTaps mirrored = axis;
+  for (int i = 0; i < axis.size(); ++i) {
+    const auto begin = static_cast<ptrdiff_t>(axis.Offset(i));
+    const auto end = static_cast<ptrdiff_t>(axis.Offset(i + 1));
+    std::reverse(mirrored.index.begin() + begin, mirrored.index.begin() + end);
+    if (!axis.fixed_weight.empty()) {
+      std::reverse(mirrored.fixed_weight.begin() + begin, mirrored.fixed_weight.begin() + end);
+    }
+    if (!axis.float_weight.empty()) {
+      std::reverse(mirrored.float_weight.begin() + begin, mirrored.float_weight.begin() + end);
+    }
+  }
+  for (int& index : mirrored.index) index = source_size - 1 - index;
+  return mirrored;
+}
+
+AxisTaps ReverseOutputs(const AxisTaps& axis) {
+  AxisTaps reversed = axis;
+  const auto taps = static_cast<size_t>(axis.taps);
+  for (int i = 0; i < axis.size(); ++i) {
+    const size_t from = axis.Offset(i);
+    const size_t to = axis.Offset(axis.size() - 1 - i);
+    std::copy_n(axis.index.begin() + static_cast<ptrdiff_t>(from), taps,
+                reversed.index.begin() + static_cast<ptrdiff_t>(to));
+    if (!axis.fixed_weight.empty()) {
+      std::copy_n(axis.fixed_weight.begin() + static_cast<ptrdiff_t>(from), taps,
+                  reversed.fixed_weight.begin() + static_cast<ptrdiff_t>(to));
+    }
+    if (!axis.float_weight.empty()) {
+      std::copy_n(axis.float_weight.begin() + static_cast<ptrdiff_t>(from), taps,
+                  reversed.float_weight.begin() + static_cast<ptrdiff_t>(to));
+    }
+  }
+  return reversed;
+}
+
+int RingRows(const AxisTaps& axis) noexcept {
+  int rows = 1;
+  for (int i = 0; i < axis.size(); ++i) rows = std::max(rows, axis.Last(i) - axis.First(i) + 1);
+  return rows;
+}
+
+int NextNeeded(const AxisTaps& axis, int next, int sample, int none) noexcept {
+  while (next < axis.size() && axis.Last(next) < sample) ++next;
+  return next < axis.size() ? std::max(sample, axis.First(next)) : none;
+}
+
 }  // namespace endcap

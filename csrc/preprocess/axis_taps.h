@@ -56,4 +56,18 @@ struct AxisRequest {
 // Half-pixel centres: output i lies at (i + 0.5) * source_size / resized_size - 0.5.
 AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request);
 
+// The same outputs of an axis that is stored the other way round. The order of an output's taps
+// turns as well, so float sums would round in another order.
+AxisTaps MirrorTaps(const AxisTaps& axis, int source_size);
+
+// The outputs from the last to the first.
+AxisTaps ReverseOutputs(const AxisTaps& axis);
+
+// How many source samples must be kept, so that every output finds all of its own.
+int RingRows(const AxisTaps& axis) noexcept;
+
+// The first source sample from `sample` on that output `next` or one after it needs; `none` where
+// no such sample is left.
+int NextNeeded(const AxisTaps& axis, int next, int sample, int none) noexcept;
+
 }  // namespace endcap

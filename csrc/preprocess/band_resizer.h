@@ -1,9 +1,10 @@
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "endcap/decode.h"
 #include "endcap/row_band.h"
 #include "preprocess/axis_taps.h"
 #include "preprocess/placement.h"
@@ -16,21 +17,24 @@ namespace endcap {
 template <typename Filter>
 class BandResizer : public BandSink {
  public:
-  BandResizer(const PreprocessParams& params, const Placement& placement, RowWriter& writer)
-      : params_(params), placement_(placement), writer_(writer) {}
+  // walk: how the file's rows lie in the upright image; its axes are not swapped.
+  BandResizer(const PreprocessParams& params, const Placement& placement, const Walk& walk,
+              RowWriter& writer)
+      : params_(params), placement_(placement), walk_(walk), writer_(writer) {}
 
   void Begin(const BandFormat& format) override {
     format_ = format;
-    columns_ = Filter::Prepare(
+    AxisTaps columns =
         MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
-                               placement_.visible_w, false, format.height, placement_.resized_h}));
+                               placement_.visible_w, false, format.height, placement_.resized_h});
+    if (walk_.from_right) columns = MirrorTaps(columns, format.width);
+    columns_ = Filter::Prepare(std::move(columns));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
                                    placement_.visible_h, true, format.width, placement_.resized_w});
+    if (walk_.from_bottom) rows_ = ReverseOutputs(MirrorTaps(rows_, format.height));
+    ring_rows_ = RingRows(rows_);
     samples_ = placement_.visible_w * format.channels;
-    for (int y = 0; y < rows_.size(); ++y) {
-      ring_rows_ = std::max(ring_rows_, rows_.Last(y) - rows_.First(y) + 1);
-    }
-    copies_ = std::is_same_v<typename Filter::Output, uint8_t> &&
+    copies_ = std::is_same_v<Output, uint8_t> && !walk_.from_right && !walk_.from_bottom &&
               format.width == placement_.resized_w && format.height == placement_.resized_h;
     ring_stride_ = static_cast<size_t>(samples_) + kRowSlackBytes / sizeof(Intermediate);
     if (!copies_) ring_.resize(static_cast<size_t>(ring_rows_) * ring_stride_);
@@ -56,9 +60,7 @@ class BandResizer : public BandSink {
   int EndRow() const override { return format_.height; }
 
   int NextRow(int row) const override {
-    int output = next_output_;
-    while (output < rows_.size() && rows_.Last(output) < row) ++output;
-    return output < rows_.size() ? std::max(row, rows_.First(output)) : format_.height;
+    return NextNeeded(rows_, next_output_, row, format_.height);
   }
 
  private:
@@ -83,12 +85,14 @@ class BandResizer : public BandSink {
           RingRow(rows_.index[rows_.Offset(next_output_) + static_cast<size_t>(k)]);
     }
     Filter::Vertical(tap_rows_.data(), rows_, next_output_, samples_, out_row_.data());
-    writer_.WriteRow(next_output_, out_row_.data());
+    writer_.WriteRow(walk_.from_bottom ? rows_.size() - 1 - next_output_ : next_output_,
+                     out_row_.data());
     ++next_output_;
   }
 
   const PreprocessParams& params_;
   const Placement& placement_;
+  const Walk walk_;
   RowWriter& writer_;
   BandFormat format_;
   typename Filter::Columns columns_;

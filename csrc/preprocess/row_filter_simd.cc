@@ -94,6 +94,38 @@ void Opencv8Rows(const int16_t* upper, const int16_t* lower, int32_t weight_uppe
   }
 }
 
+void Opencv8TurnedColumns(const uint8_t* a, const uint8_t* b, int32_t weights, int samples,
+                          int16_t* out) {
+  const hn::ScalableTag<int16_t> d16;
+  const hn::Rebind<uint8_t, decltype(d16)> d8;
+  const hn::RepartitionToWide<decltype(d16)> d32;
+  const auto weight = hn::BitCast(d16, hn::Set(d32, weights));
+  for (int i = 0; i < samples; i += static_cast<int>(hn::Lanes(d16))) {
+    const auto first = hn::PromoteTo(d16, hn::LoadU(d8, a + i));
+    const auto second = hn::PromoteTo(d16, hn::LoadU(d8, b + i));
+    const auto lower = MulAddPairs(d32, hn::InterleaveLower(d16, first, second), weight);
+    const auto upper = MulAddPairs(d32, hn::InterleaveUpper(d16, first, second), weight);
+    hn::StoreU(hn::ReorderDemote2To(d16, hn::ShiftRight<4>(lower), hn::ShiftRight<4>(upper)), d16,
+               out + i);
+  }
+}
+
+// `weights`: 8 numbers an output, the first's four times and the second's four times.
+void Opencv8TurnedRows(const int16_t* row, const int32_t* offset, const int16_t* weights, int count,
+                       uint8_t* out) {
+  const Shorts d16;
+  const hn::Half<Shorts> half;
+  const hn::Simd<uint8_t, 4, 0> pixel;
+  const auto two = hn::Set(half, int16_t{2});
+  for (int y = 0; y < count; ++y) {
+    const auto product =
+        hn::MulHigh(hn::LoadU(d16, row + offset[y]), hn::LoadU(d16, weights + ptrdiff_t{8} * y));
+    const auto sum = hn::Add(hn::LowerHalf(half, product), hn::UpperHalf(half, product));
+    const auto rounded = hn::ShiftRight<2>(hn::Add(sum, two));
+    hn::StoreU(hn::DemoteTo(pixel, rounded), pixel, out + ptrdiff_t{4} * y);
+  }
+}
+
 // Weights of 22 bits are taken apart into a high and a low part of 15 bits, so that 16-bit products
 // do; the sums are put together again without loss.
 void Pillow8Columns(const uint8_t* source, const int32_t* offset_bytes, const int32_t* group_count,
@@ -201,6 +233,8 @@ namespace {
 
 HWY_EXPORT(Opencv8Columns);
 HWY_EXPORT(Opencv8Rows);
+HWY_EXPORT(Opencv8TurnedColumns);
+HWY_EXPORT(Opencv8TurnedRows);
 HWY_EXPORT(Pillow8Columns);
 HWY_EXPORT(Pillow8Rows);
 HWY_EXPORT(FloatColumns);
@@ -218,11 +252,16 @@ int32_t High(int32_t weight) { return weight >> kLowBits; }
 
 }  // namespace
 
+// At the border both taps are the border's pixel, and one of them has weight 0: whichever it is,
+// the pixel's weight is the sum, and what lies beside it does not matter.
 PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
   PackedColumns packed;
   for (int x = 0; x < columns.size(); ++x) {
     const size_t entry = columns.Offset(x);
-    const int32_t pair = Pair(columns.fixed_weight[entry], columns.fixed_weight[entry + 1]);
+    const bool border = columns.index[entry] == columns.index[entry + 1];
+    const int32_t first = columns.fixed_weight[entry];
+    const int32_t second = columns.fixed_weight[entry + 1];
+    const int32_t pair = border ? Pair(first + second, 0) : Pair(first, second);
     packed.offset_bytes.push_back(4 * columns.index[entry]);
     packed.packed.insert(packed.packed.end(), 4, pair);
   }
@@ -254,6 +293,39 @@ void Opencv8Simd::Vertical(const Intermediate* const* rows, const AxisTaps& axis
   const size_t entry = axis.Offset(output);
   HWY_DYNAMIC_DISPATCH(Opencv8Rows)
   (rows[0], rows[1], axis.fixed_weight[entry], axis.fixed_weight[entry + 1], samples, out);
+}
+
+// Beyond the border the border's pixel is repeated: there both taps count, each with a rounding of
+// its own.
+PackedColumns Opencv8Simd::PrepareTurned(const AxisTaps& rows, int width) {
+  PackedColumns packed;
+  for (int y = 0; y < rows.size(); ++y) {
+    const size_t entry = rows.Offset(y);
+    const int first = rows.index[entry];
+    const bool before = first == rows.index[entry + 1] && first != width - 1;
+    packed.offset_bytes.push_back(4 * (before ? first - 1 : first));
+    for (size_t k = 0; k < 2; ++k) {
+      const int32_t weight = rows.fixed_weight[entry + k];
+      packed.packed.insert(packed.packed.end(), 2, Pair(weight, weight));
+    }
+  }
+  packed.taps = rows;
+  return packed;
+}
+
+void Opencv8Simd::TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                                int width, TurnedIntermediate* out) {
+  const size_t entry = columns.Offset(output);
+  const int32_t pair = Pair(columns.fixed_weight[entry], columns.fixed_weight[entry + 1]);
+  HWY_DYNAMIC_DISPATCH(Opencv8TurnedColumns)(rows[0], rows[1], pair, 4 * width, out);
+  std::copy_n(out, 4, out - 4);
+  std::copy_n(out + ptrdiff_t{4} * (width - 1), 4, out + ptrdiff_t{4} * width);
+}
+
+void Opencv8Simd::TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Opencv8TurnedRows)
+  (row, rows.offset_bytes.data(), reinterpret_cast<const int16_t*>(rows.packed.data()),
+   rows.taps.size(), out);
 }
 
 PackedColumns Pillow8Simd::Prepare(AxisTaps columns) {

@@ -21,6 +21,12 @@ struct PackedColumns {
   std::vector<int32_t> packed;
 };
 
+// Filters that know an image whose axes are swapped have besides:
+//
+//   PrepareTurned: upright rows' taps, which run along rows of the file of `width` pixels
+//   TurnedColumns: `columns`, one row of the file for each tap of `output` -> one row of `width`
+//                  intermediates; writes the pixel before the first and the one after the last too
+//   TurnedRows:    that row -> an upright column
 struct Opencv8Simd {
   using Columns = PackedColumns;
   using Intermediate = int16_t;  // what the scalar loop keeps, without the 4 bits dropped next
@@ -30,6 +36,12 @@ struct Opencv8Simd {
                          Intermediate* out);
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out);
+
+  using TurnedIntermediate = int16_t;
+  static Columns PrepareTurned(const AxisTaps& rows, int width);
+  static void TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                            int width, TurnedIntermediate* out);
+  static void TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out);
 };
 
 struct Pillow8Simd {
@@ -41,6 +53,17 @@ struct Pillow8Simd {
                          Intermediate* out);
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out);
+
+  // The intermediates are pixels, so both passes are those of an upright image.
+  using TurnedIntermediate = uint8_t;
+  static Columns PrepareTurned(const AxisTaps& rows, int /*width*/) { return Prepare(rows); }
+  static void TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                            int width, TurnedIntermediate* out) {
+    Vertical(rows, columns, output, 4 * width, out);
+  }
+  static void TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out) {
+    Horizontal(row, rows, 4, out);
+  }
 };
 
 struct OpencvFloat8Simd {
