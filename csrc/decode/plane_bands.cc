@@ -107,14 +107,16 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   int64_t decode_ns = 0;
   const int mcu_rows = info.max_v_samp_factor * MinScaledBlockSize(info);
   const int end_row = std::min(sink.EndRow(), format.height);
-  for (int mcu = 0, row = 0; mcu * mcu_rows < end_row; ++mcu) {
+  int row = 0;
+  // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
+  for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const auto start = Clock::now();
     std::array<JSAMPARRAY, 3> slots = {luma.Slot(mcu), cb.plane().Slot(mcu), cr.plane().Slot(mcu)};
     session.ReadPlanes(slots.data(), mcu_rows);
     decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-    // The last row may need chroma of the next MCU row.
-    int end = std::min((mcu + 1) * mcu_rows, end_row);
+    int end = (mcu + 1) * mcu_rows;
     if (HasRowContext(upsampling) && end < format.height) --end;
+    end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
       if (HasColumnContext(upsampling)) {
         DoubleYccToRgb(luma.Row(row), cb.Sums(row), cr.Sums(row), format.width,

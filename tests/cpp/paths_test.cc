@@ -1,0 +1,130 @@
+// The vector paths of decode and preprocess against the scalar ones, on every instruction set of
+// the machine, in buffers that end where the tensor ends: under AddressSanitizer nothing is touched
+// beyond.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "endcap/implementation.h"
+#include "endcap/preprocess.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::JpegOptions;
+using testing::MakeJpeg;
+
+// Ends what a test forced.
+class PathsTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    ForceImplementation("auto");
+    ForceSimdTarget("");
+  }
+};
+
+struct Tensor {
+  std::unique_ptr<uint8_t[]> data;
+  size_t size_bytes;
+  bool operator==(const Tensor& other) const {
+    return size_bytes == other.size_bytes &&
+           std::equal(data.get(), data.get() + size_bytes, other.data.get());
+  }
+};
+
+Tensor Run(const PreprocessParams& params, const Bytes& file) {
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  TensorView view;
+  view.dtype = spec.dtype;
+  view.shape = spec.shape;
+  view.rank = spec.rank;
+  Tensor tensor{std::make_unique<uint8_t[]>(view.size_bytes()), view.size_bytes()};
+  view.data = tensor.data.get();
+  // A copy of the very size of the file: bytes beyond it are nobody's.
+  const auto bytes = std::make_unique<uint8_t[]>(file.size());
+  std::copy(file.begin(), file.end(), bytes.get());
+  const std::array images = {ImageView::Encoded(bytes.get(), file.size())};
+  const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
+  const auto items = Preprocessor(params, 1).Run(images, outputs);
+  EXPECT_EQ(items[0].status.code, ErrorCode::kOk) << items[0].status.message;
+  return tensor;
+}
+
+void ExpectEqualPaths(const PreprocessParams& params, const Bytes& file, const std::string& what) {
+  ForceImplementation("scalar");
+  const Tensor expected = Run(params, file);
+  ForceImplementation("simd");
+  for (const std::string_view target : SimdTargets()) {
+    ForceSimdTarget(target);
+    EXPECT_TRUE(Run(params, file) == expected) << what << " on " << target;
+  }
+  for (const Implementation& entry : Implementations()) {
+    if (entry.stage == Stage::kPreprocess && entry.path == Path::kSimd) {
+      EXPECT_TRUE(entry.ran_last);
+    }
+  }
+}
+
+bool HasTargets() { return !SimdTargets().empty(); }
+
+TEST_F(PathsTest, EverySizeOfTensor) {
+  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
+  const Bytes file = MakeJpeg(37, 53);
+  for (int width = 1; width <= 70; ++width) {
+    for (const Layout layout : {Layout::kNchw, Layout::kNhwc}) {
+      PreprocessParams params;
+      params.fit = Fit::kStretch;
+      params.height = 5;
+      params.width = width;
+      params.layout = layout;
+      for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8}) {
+        params.dtype = dtype;
+        ExpectEqualPaths(params, file, "width " + std::to_string(width));
+      }
+    }
+  }
+}
+
+TEST_F(PathsTest, EverySizeOfImage) {
+  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
+  PreprocessParams params;
+  params.height = params.width = 24;
+  for (int side = 1; side <= 70; ++side) {
+    ExpectEqualPaths(params, MakeJpeg(side, 71 - side), "side " + std::to_string(side));
+  }
+}
+
+TEST_F(PathsTest, EveryOrientationAndArithmetic) {
+  if (!HasTargets()) GTEST_SKIP() << "this CPU has no SIMD target";
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    JpegOptions options;
+    options.orientation = orientation;
+    const Bytes file = MakeJpeg(45, 67, 3, options);
+    for (const Fit fit : {Fit::kLetterbox, Fit::kStretch, Fit::kCenterCrop}) {
+      for (const auto interpolation : {Interpolation::kNearest, Interpolation::kBilinear,
+                                       Interpolation::kBicubic, Interpolation::kArea}) {
+        for (const bool antialias : {false, true}) {
+          for (const Quantize quantize : {Quantize::kUint8, Quantize::kNone}) {
+            PreprocessParams params;
+            params.fit = fit;
+            params.height = 21;
+            params.width = 30;
+            params.resize_shorter = 33;
+            params.interpolation = interpolation;
+            params.antialias = antialias && interpolation != Interpolation::kNearest;
+            params.quantize = quantize;
+            ExpectEqualPaths(params, file, "orientation " + std::to_string(orientation));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace endcap
