@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cv2
 import jpegs
 import numpy as np
@@ -20,6 +22,8 @@ from reference.resize import resize_linear, resize_nearest
 # Source heights and widths against a tensor of 96 x 160: shrinking, growing, halves, odd pads.
 SOURCES = [(1, 1), (2, 300), (300, 2), (50, 70), (96, 160), (192, 320), (191, 333), (480, 641)]
 HEIGHT, WIDTH = 96, 160
+
+SAMPLES = Path(__file__).parents[2] / "model_repository/detect/samples"
 
 
 def hwc(images: np.ndarray, index: int = 0) -> np.ndarray:
@@ -253,6 +257,17 @@ def test_fast_decode_is_the_same_picture(orientation: int) -> None:
     np.testing.assert_array_equal(fast.geometry, exact.geometry)
     difference = np.abs(fast.images.astype(int) - exact.images)
     assert difference.mean() <= tolerances.FAST_DECODE_MEAN_STEPS
+
+
+def test_fast_decode_keeps_the_documented_psnr() -> None:
+    names = ["shapes_1411x1411_progressive", "shapes_1920x1080", "shapes_4000x3000"]
+    for name in names:
+        file = (SAMPLES / f"{name}.jpg").read_bytes()
+        exact = endcap.preprocess(file, dtype="uint8").images.astype(float)
+        fast = endcap.preprocess(file, dtype="uint8", decode="fast").images.astype(float)
+        error = ((fast - exact) ** 2).mean()
+        assert error > 0, name
+        assert 10 * np.log10(255**2 / error) >= tolerances.FAST_DECODE_PSNR_DB, name
 
 
 def test_fast_decode_of_a_picture_not_shrunk_is_exact() -> None:

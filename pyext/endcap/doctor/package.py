@@ -131,6 +131,8 @@ def check_implementations(subject: Subject) -> Finding:
             f"{_FORCE} is '{forced}', which not every stage has here",
             allowed=" or ".join(["auto", *everywhere]),
         )
+    if "simd" in paths:
+        found += f"; simd takes {_core.simd_target()}"
     return IMPLEMENTATIONS.fine(found + (f"; {_FORCE} is {forced}" if forced else ""))
 
 
