@@ -4,25 +4,9 @@
 #include <cstdint>
 
 #include "preprocess/normalize.h"
+#include "preprocess/split_normalize.h"
 
 namespace endcap {
-
-// y = pixel * scale + offset in float32 with the error of one rounding: scale and offset stand as
-// sums of a coarse part, with which product and sum are exact for pixels 0 to 255, and the rest.
-struct SplitNormalize {
-  float coarse_scale = 0.0F;
-  float fine_scale = 0.0F;
-  float coarse_offset = 0.0F;
-  float fine_offset = 0.0F;
-
-  float Apply(float pixel) const {
-    return (pixel * coarse_scale + coarse_offset) + (pixel * fine_scale + fine_offset);
-  }
-};
-
-// Takes a normalisation apart. Returns false where that does not give ChannelNormalize::Exact as
-// float32, bit for bit, for all of the 256 pixels.
-bool Split(const ChannelNormalize& normalize, SplitNormalize& split);
 
 // Where one row of four-channel pixels goes. All arrays of three are in the order of the row: red,
 // green, blue.
