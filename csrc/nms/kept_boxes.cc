@@ -17,7 +17,7 @@ constexpr double kLeastThreshold = 1e-3;
 constexpr float kLeastArea = 0x1p-100F;
 
 constexpr size_t kSample = 256;
-constexpr size_t kBoxesPerCell = 32;
+constexpr size_t kBoxesPerCell = 64;
 constexpr size_t kGridFrom = 256;  // boxes of a class; fewer are in one cell
 constexpr double kMaxCellsPerSide = 256.0;
 constexpr uint32_t kMaxCellsOfABox = 16;  // of those kept in cells: bounds the memory
@@ -47,7 +47,7 @@ struct Sample {
 void KeptBoxes::Reset(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
                       double iou_threshold) {
   const bool shrinks = iou_threshold >= kLeastThreshold;
-  shrink_ = shrinks ? iou_threshold / 2 * (1.0 - kSlack) : 0.0;
+  shrink_ = shrinks ? iou_threshold / (1.0 + iou_threshold) * (1.0 - kSlack) : 0.0;
   least_area_ratio_ = shrinks ? static_cast<float>(iou_threshold * (1.0 - kSlack)) : 0.0F;
   const size_t count = boxes_xyxy.size() / 4;
   classes_.Assign(class_ids);

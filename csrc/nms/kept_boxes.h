@@ -25,10 +25,10 @@ struct alignas(64) BoxBlock {
 // The kept boxes of every class, so laid out that a candidate meets only those that can suppress
 // it.
 //
-// Which can: if the IoU of two boxes is greater than t, then they overlap by more than t times the
-// wider one's width (and the taller one's height), because the intersection is more than t times
-// the larger area. Hence the two boxes' *cores*, shrunk by s = t/2 of their width and height on
-// every side, still overlap. Each class has a grid; a kept box is noted in every cell that its core
+// Which can: if the IoU of two boxes is greater than t, then also that of their x intervals, so the
+// intervals share more than s = t/(1+t) of the sum of the widths; the same for y and the heights.
+// Hence the two boxes' *cores*, which leave out s of the width and height on every side, still
+// overlap. Each class has a grid; a kept box is noted in every cell that its core
 // touches, a candidate looks into every cell that its own core touches. The mapping from coordinate
 // to cell is monotonic, so overlapping cores share a cell, wherever the grid lies. A kept box whose
 // core touches too many cells goes into the class's wide chain, which everybody looks into. The
@@ -88,7 +88,7 @@ class KeptBoxes {
   void LayOut(ClassGrid& grid, size_t boxes) const noexcept;
   void AddToChain(uint32_t& chain, const float* box, float area);
 
-  double shrink_ = 0.0;  // s, a little less than t/2
+  double shrink_ = 0.0;  // s, a little less than t/(1+t)
   float least_area_ratio_ = 0.0F;
   // Where most centres are, and the usual size of a core; from a sample.
   double origin_x_ = 0.0, origin_y_ = 0.0, extent_x_ = 0.0, extent_y_ = 0.0;

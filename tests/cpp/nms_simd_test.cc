@@ -91,22 +91,26 @@ TEST(NmsSimd, EqualsScalarOnALattice) {
   for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
 }
 
-// Pairs of 1x1000 boxes whose IoU lies within some float steps of the threshold, far from the
-// origin too, where a coordinate has few digits left for them.
+// Pairs of 1000x1 boxes (or 1x1000) whose IoU lies within some float steps of the threshold, at any
+// place relative to the cells.
 TEST(NmsSimd, EqualsScalarAHairFromTheThreshold) {
+  std::mt19937 random(12);
+  std::uniform_real_distribution<float> place(0.0F, 65536.0F);
   for (const double threshold : {0.002, 0.1, 0.5, 0.7, 0.95}) {
-    Crowd crowd;
+    Crowd wide;
+    Crowd tall;
     for (int i = 0; i < 600; ++i) {
-      const float x = i % 2 == 0 ? 0.0F : 65536.0F;
+      const float x = place(random);
       const auto y = static_cast<float>(2 * i);
       auto shift = static_cast<float>(1000.0 * (1.0 - threshold) / (1.0 + threshold));
-      for (int step = 0; step < i % 7; ++step)
-        shift = std::nextafter(shift, i % 3 == 0 ? 0.0F : kInf);
-      crowd.Add(x, y, x + 1000.0F, y + 1.0F, 0.9F);
-      crowd.Add(x + shift, y, x + shift + 1000.0F, y + 1.0F, 0.8F);
+      for (int step = i % 7; step > 0; --step) shift = std::nextafter(shift, 0.0F);
+      wide.Add(x, y, x + 1000.0F, y + 1.0F, 0.9F);
+      wide.Add(x + shift, y, x + shift + 1000.0F, y + 1.0F, 0.8F);
+      tall.Add(y, x, y + 1.0F, x + 1000.0F, 0.9F);
+      tall.Add(y, x + shift, y + 1.0F, x + shift + 1000.0F, 0.8F);
     }
-    ExpectEqualPaths(crowd, threshold);
-    ExpectEqualPaths(crowd, static_cast<double>(static_cast<float>(threshold)));
+    ExpectEqualPaths(wide, threshold);
+    ExpectEqualPaths(tall, threshold);
   }
 }
 
