@@ -73,6 +73,7 @@ class Postprocessor {
 
  private:
   PostprocessParams params_;
+  std::vector<TensorSpec> outputs_;
   ThreadPool pool_;
 };
 

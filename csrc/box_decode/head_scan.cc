@@ -1,0 +1,276 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "box_decode/head_scan.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h includes this file once for each target: it has to come first.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "box_decode/head_scan.h"
+#include "common/half.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace endcap::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, kScanRoom>;
+using Unsigned = hn::RebindToUnsigned<Floats>;
+using Signed = hn::RebindToSigned<Floats>;
+using FloatVector = hn::Vec<Floats>;
+
+bool IsSuspect(FloatVector sums) {
+  // x - x is 0 for every finite x, else NaN.
+  const Floats d;
+  return !hn::AllTrue(d, hn::Eq(hn::Sub(sums, sums), hn::Zero(d)));
+}
+
+void ConvertHalves(const uint16_t* halves, size_t count, float* floats) {
+  const Floats d;
+  const Unsigned du;
+  const hn::Rebind<uint16_t, Unsigned> dh;
+  const auto magnitude_mask = hn::Set(du, 0x7FFFU);
+  const auto rebias = hn::Set(d, 0x1p112F);  // exponent 15 to 127; makes subnormals normal
+  const auto infinite = hn::Set(du, 0x7C00U);
+  const auto exponent = hn::Set(du, 0x7F800000U);
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
+    const auto bits = hn::PromoteTo(du, hn::LoadU(dh, halves + i));
+    const auto magnitude = hn::And(bits, magnitude_mask);
+    const auto sign = hn::ShiftLeft<16>(hn::AndNot(magnitude_mask, bits));
+    const auto finite = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude)), rebias);
+    const auto is_special =
+        hn::Not(hn::Lt(hn::BitCast(Signed(), magnitude), hn::BitCast(Signed(), infinite)));
+    const auto special = hn::IfThenElseZero(hn::RebindMask(du, is_special), exponent);
+    const auto value = hn::Or(hn::Or(hn::BitCast(du, finite), special), sign);
+    hn::StoreU(hn::BitCast(d, value), d, floats + i);
+  }
+  for (; i < count; ++i) floats[i] = HalfToFloat(halves[i]);
+}
+
+bool SuspectNan(const float* values, size_t count) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    sum0 = hn::Add(sum0, hn::LoadU(d, values + i));
+    sum1 = hn::Add(sum1, hn::LoadU(d, values + i + lanes));
+  }
+  float rest = 0.0F;
+  for (; i < count; ++i) rest += values[i];
+  return IsSuspect(sum0) || IsSuspect(sum1) || !std::isfinite(rest);
+}
+
+// Appends the positions first + lane where the mask is set; writes a whole vector.
+HWY_INLINE size_t AppendPositions(hn::Mask<Floats> mask, size_t first, uint32_t* passing,
+                                  size_t count) {
+  const Unsigned du;
+  const auto positions = hn::Add(hn::Iota(du, 0), hn::Set(du, static_cast<uint32_t>(first)));
+  hn::StoreU(hn::Compress(positions, hn::RebindMask(du, mask)), du, passing + count);
+  return count + hn::CountTrue(Floats(), mask);
+}
+
+ScanResult CollectGreater(const float* values, size_t count, float limit, uint32_t* passing) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const auto limits = hn::Set(d, limit);
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  ScanResult result;
+  size_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto v0 = hn::LoadU(d, values + i);
+    const auto v1 = hn::LoadU(d, values + i + lanes);
+    const auto v2 = hn::LoadU(d, values + i + 2 * lanes);
+    const auto v3 = hn::LoadU(d, values + i + 3 * lanes);
+    sum0 = hn::Add(sum0, hn::Add(v0, v1));
+    sum1 = hn::Add(sum1, hn::Add(v2, v3));
+    const auto greatest = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
+    if (HWY_LIKELY(hn::AllFalse(d, hn::Gt(greatest, limits)))) continue;
+    for (size_t k = 0; k < 4; ++k) {
+      const auto over = hn::Gt(hn::LoadU(d, values + i + k * lanes), limits);
+      result.passing = AppendPositions(over, i + k * lanes, passing, result.passing);
+    }
+  }
+  float rest = 0.0F;
+  for (; i < count; ++i) {
+    rest += values[i];
+    if (values[i] > limit) passing[result.passing++] = static_cast<uint32_t>(i);
+  }
+  result.may_hold_nan = IsSuspect(sum0) || IsSuspect(sum1) || !std::isfinite(rest);
+  return result;
+}
+
+// The greatest score of every anchor of a tile, row after row as the head lies in memory; the sum
+// of all that was read.
+HWY_INLINE FloatVector GreatestOfTile(const float* scores, size_t classes, size_t anchors,
+                                      size_t tile, float* greatest) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (size_t a = 0; a < tile; a += lanes) hn::StoreU(lowest, d, greatest + a);
+  size_t c = 0;
+  for (; c + 4 <= classes; c += 4) {
+    const float* row0 = scores + c * anchors;
+    const float* row1 = row0 + anchors;
+    const float* row2 = row1 + anchors;
+    const float* row3 = row2 + anchors;
+    for (size_t a = 0; a < tile; a += lanes) {
+      const auto v0 = hn::LoadU(d, row0 + a);
+      const auto v1 = hn::LoadU(d, row1 + a);
+      const auto v2 = hn::LoadU(d, row2 + a);
+      const auto v3 = hn::LoadU(d, row3 + a);
+      sum0 = hn::Add(sum0, hn::Add(v0, v1));
+      sum1 = hn::Add(sum1, hn::Add(v2, v3));
+      const auto max = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
+      hn::StoreU(hn::Max(hn::LoadU(d, greatest + a), max), d, greatest + a);
+    }
+  }
+  for (; c < classes; ++c) {
+    for (size_t a = 0; a < tile; a += lanes) {
+      const auto v = hn::LoadU(d, scores + c * anchors + a);
+      sum0 = hn::Add(sum0, v);
+      hn::StoreU(hn::Max(hn::LoadU(d, greatest + a), v), d, greatest + a);
+    }
+  }
+  return hn::Add(sum0, sum1);
+}
+
+// The lowest class that has the greatest score, and that score as it stands there (-0 or 0), for a
+// vector of anchors.
+HWY_INLINE void FindClasses(const float* scores, size_t classes, size_t anchors,
+                            FloatVector greatest, float* best, int32_t* best_class) {
+  const Floats d;
+  const Signed di;
+  auto found = hn::Zero(di);
+  auto value = greatest;
+  for (size_t c = classes; c-- > 0;) {
+    const auto v = hn::LoadU(d, scores + c * anchors);
+    const auto here = hn::Eq(v, greatest);
+    found = hn::IfThenElse(hn::RebindMask(di, here), hn::Set(di, static_cast<int32_t>(c)), found);
+    value = hn::IfThenElse(here, v, value);
+  }
+  hn::StoreU(value, d, best);
+  hn::StoreU(found, di, best_class);
+}
+
+ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, float limit,
+                       uint32_t* passing, float* best, int32_t* best_class) {
+  constexpr size_t kTile = 512;  // 2 KiB of each row: what is read stays in the caches
+  HWY_ALIGN float greatest[kTile];
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t whole = anchors / lanes * lanes;
+  const auto limits = hn::Set(d, limit);
+  auto sum = hn::Zero(d);
+  ScanResult result;
+  for (size_t first = 0; first < whole; first += kTile) {
+    const size_t tile = std::min(kTile, whole - first);
+    sum = hn::Add(sum, GreatestOfTile(scores + first, classes, anchors, tile, greatest));
+    for (size_t a = 0; a < tile; a += lanes) {
+      const auto max = hn::Load(d, greatest + a);
+      const auto over = hn::Gt(max, limits);
+      if (HWY_LIKELY(hn::AllFalse(d, over))) continue;
+      const size_t anchor = first + a;
+      FindClasses(scores + anchor, classes, anchors, max, best + anchor, best_class + anchor);
+      result.passing = AppendPositions(over, anchor, passing, result.passing);
+    }
+  }
+  float rest = 0.0F;
+  for (size_t a = whole; a < anchors; ++a) {
+    best[a] = scores[a];
+    best_class[a] = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      const float value = scores[c * anchors + a];
+      rest += value;
+      if (value > best[a]) {
+        best[a] = value;
+        best_class[a] = static_cast<int32_t>(c);
+      }
+    }
+    if (best[a] > limit) passing[result.passing++] = static_cast<uint32_t>(a);
+  }
+  result.may_hold_nan = IsSuspect(sum) || !std::isfinite(rest);
+  return result;
+}
+
+ScanResult CollectRows(const float* rows, size_t count, size_t classes,
+                       const ObjectnessLimits& limits, uint32_t* passing) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t length = 5 + classes;
+  auto sum = hn::Zero(d);
+  float rest = 0.0F;
+  ScanResult result;
+  for (size_t r = 0; r < count; ++r) {
+    const float* row = rows + r * length;
+    for (size_t i = 0; i < 5; ++i) rest += row[i];
+    const float* scores = row + 5;
+    float greatest = scores[0];
+    size_t i = 0;
+    if (classes >= lanes) {
+      auto max = hn::LoadU(d, scores);
+      // The last vector ends with the row; what is read twice changes nothing.
+      for (; i < classes; i += lanes) {
+        const auto v = hn::LoadU(d, scores + std::min(i, classes - lanes));
+        sum = hn::Add(sum, v);
+        max = hn::Max(max, v);
+      }
+      greatest = hn::GetLane(hn::MaxOfLanes(d, max));
+    }
+    for (; i < classes; ++i) {
+      rest += scores[i];
+      greatest = std::max(greatest, scores[i]);
+    }
+    // A product with a negative objectness may grow where the class score falls.
+    const bool passes = limits.is_sigmoid ? row[4] > limits.raw && greatest > limits.raw
+                                          : row[4] < 0.0F || row[4] * greatest > limits.product;
+    passing[result.passing] = static_cast<uint32_t>(r);
+    if (passes) ++result.passing;
+  }
+  result.may_hold_nan = IsSuspect(sum) || !std::isfinite(rest);
+  return result;
+}
+
+}  // namespace endcap::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace endcap {
+
+HWY_EXPORT(ConvertHalves);
+HWY_EXPORT(SuspectNan);
+HWY_EXPORT(CollectGreater);
+HWY_EXPORT(CollectBest);
+HWY_EXPORT(CollectRows);
+
+void HalvesToFloats(std::span<const uint16_t> halves, float* floats) {
+  HWY_DYNAMIC_DISPATCH(ConvertHalves)(halves.data(), halves.size(), floats);
+}
+
+bool MayHoldNan(std::span<const float> values) {
+  return HWY_DYNAMIC_DISPATCH(SuspectNan)(values.data(), values.size());
+}
+
+ScanResult ScanGreater(std::span<const float> values, float limit, uint32_t* passing) {
+  return HWY_DYNAMIC_DISPATCH(CollectGreater)(values.data(), values.size(), limit, passing);
+}
+
+ScanResult ScanBest(const float* scores, size_t classes, size_t anchors, float limit,
+                    uint32_t* passing, float* best, int32_t* best_class) {
+  return HWY_DYNAMIC_DISPATCH(CollectBest)(scores, classes, anchors, limit, passing, best,
+                                           best_class);
+}
+
+ScanResult ScanRows(const float* rows, size_t count, size_t classes, const ObjectnessLimits& limits,
+                    uint32_t* passing) {
+  return HWY_DYNAMIC_DISPATCH(CollectRows)(rows, count, classes, limits, passing);
+}
+
+}  // namespace endcap
+#endif  // HWY_ONCE
