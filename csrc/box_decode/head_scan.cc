@@ -5,6 +5,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "box_decode/head_scan.h"
@@ -64,13 +65,28 @@ bool SuspectNan(const float* values, size_t count) {
   return IsSuspect(sum0) || IsSuspect(sum1) || !std::isfinite(rest);
 }
 
-// Appends the positions first + lane where the mask is set; writes a whole vector.
-HWY_INLINE size_t AppendPositions(hn::Mask<Floats> mask, size_t first, uint32_t* passing,
-                                  size_t count) {
-  const Unsigned du;
-  const auto positions = hn::Add(hn::Iota(du, 0), hn::Set(du, static_cast<uint32_t>(first)));
-  hn::StoreU(hn::Compress(positions, hn::RebindMask(du, mask)), du, passing + count);
-  return count + hn::CountTrue(Floats(), mask);
+// One bit for each lane, the first lowest.
+HWY_INLINE uint64_t BitsOf(hn::Mask<Floats> mask) {
+  const Floats d;
+  static_assert(hn::MaxLanes(d) <= 16);
+  if constexpr (hn::MaxLanes(d) <= 8) {
+    uint8_t bits = 0;
+    hn::StoreMaskBits(d, mask, &bits);
+    return bits;
+  } else {
+    uint8_t bits[2] = {};
+    hn::StoreMaskBits(d, mask, bits);
+    return bits[0] | static_cast<uint64_t>(bits[1]) << 8;
+  }
+}
+
+// Appends the positions first + bit. (Highway's Compress is no faster: with AVX2, GCC copies its
+// table to the stack at each call.)
+HWY_INLINE size_t AppendPositions(uint64_t bits, size_t first, uint32_t* passing, size_t count) {
+  for (; bits != 0; bits &= bits - 1) {
+    passing[count++] = static_cast<uint32_t>(first) + static_cast<uint32_t>(std::countr_zero(bits));
+  }
+  return count;
 }
 
 ScanResult CollectGreater(const float* values, size_t count, float limit, uint32_t* passing) {
@@ -88,12 +104,10 @@ ScanResult CollectGreater(const float* values, size_t count, float limit, uint32
     const auto v3 = hn::LoadU(d, values + i + 3 * lanes);
     sum0 = hn::Add(sum0, hn::Add(v0, v1));
     sum1 = hn::Add(sum1, hn::Add(v2, v3));
-    const auto greatest = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
-    if (HWY_LIKELY(hn::AllFalse(d, hn::Gt(greatest, limits)))) continue;
-    for (size_t k = 0; k < 4; ++k) {
-      const auto over = hn::Gt(hn::LoadU(d, values + i + k * lanes), limits);
-      result.passing = AppendPositions(over, i + k * lanes, passing, result.passing);
-    }
+    const uint64_t over = BitsOf(hn::Gt(v0, limits)) | BitsOf(hn::Gt(v1, limits)) << lanes |
+                          BitsOf(hn::Gt(v2, limits)) << 2 * lanes |
+                          BitsOf(hn::Gt(v3, limits)) << 3 * lanes;
+    result.passing = AppendPositions(over, i, passing, result.passing);
   }
   float rest = 0.0F;
   for (; i < count; ++i) {
@@ -178,7 +192,7 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
       if (HWY_LIKELY(hn::AllFalse(d, over))) continue;
       const size_t anchor = first + a;
       FindClasses(scores + anchor, classes, anchors, max, best + anchor, best_class + anchor);
-      result.passing = AppendPositions(over, anchor, passing, result.passing);
+      result.passing = AppendPositions(BitsOf(over), anchor, passing, result.passing);
     }
   }
   float rest = 0.0F;
