@@ -32,7 +32,7 @@ float FloatBelow(double limit) noexcept;
 
 // Gives memory back that a call of unusual size has left: what a thread keeps for its next call
 // stays below this, per vector.
-inline constexpr size_t kMaxKeptBytes = size_t{8} << 20;
+inline constexpr size_t kMaxKeptBytes = size_t{16} << 20;
 
 template <typename T>
 void TrimScratch(std::vector<T>& scratch) {

@@ -34,6 +34,7 @@ void ExpectEqualPaths(const Crowd& crowd, double iou_threshold, int64_t max_dete
     const auto classes =
         by_class ? std::span<const int32_t>(crowd.class_ids) : std::span<const int32_t>();
     testing::CompareTargetsWithScalar(
+        Stage::kNms,
         [&] { return Nms(crowd.boxes, crowd.scores, classes, {iou_threshold, max_detections}); },
         [&](const Indices& scalar, const Indices& simd, const std::string& target) {
           EXPECT_EQ(scalar, simd) << target << ", " << crowd.scores.size() << " boxes, threshold "
