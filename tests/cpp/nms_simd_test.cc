@@ -142,11 +142,28 @@ TEST(NmsSimd, EqualsScalarOnTinyBoxes) {
     for (float& value : crowd.boxes) value *= unit;
     for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
   }
+  // Long boxes with areas of 20.45 smallest numbers, rounded to 20: IoUs that ought to be below the
+  // threshold come out above it.
+  std::mt19937 random(13);
+  std::uniform_real_distribution<float> place(0.0F, 2000.0F);
+  std::uniform_real_distribution<float> part(1.0F, 1.09F);
+  for (const float threshold : {0.1F, 0.5F, 0.7F}) {
+    Crowd crowd;
+    for (int i = 0; i < 600; ++i) {
+      const float x = place(random);
+      const auto y = static_cast<float>(2 * i);
+      const float shift = 1000.0F * (1.0F - threshold) / (1.0F + threshold) * part(random);
+      crowd.Add(x, y, x + 1000.0F, y + 1.0F, 0.9F);
+      crowd.Add(x + shift, y, x + shift + 1000.0F, y + 1.0F, 0.8F);
+    }
+    for (float& value : crowd.boxes) value *= 5.353e-24F;
+    ExpectEqualPaths(crowd, static_cast<double>(threshold));
+  }
 }
 
 // Few boxes far away and few that cover everything: the grid is laid over the others.
 TEST(NmsSimd, EqualsScalarWithOutliers) {
-  Crowd crowd = Scattered(8, 1000, 300.0F, 30.0F, 2.0F, 1);
+  Crowd crowd = Scattered(8, 2500, 300.0F, 12.0F, 2.0F, 1);
   for (int i = 0; i < 40; ++i) {
     const auto step = static_cast<float>(i);
     crowd.Add(-step, -step, 300.0F + step, 310.0F, 0.01F * step, 0);
@@ -154,7 +171,7 @@ TEST(NmsSimd, EqualsScalarWithOutliers) {
     crowd.Add(-1e9F, step, 1e9F, step + 1.0F, 0.015F * step, 0);
     crowd.Add(step, -1e9F, step + 1.0F, 1e9F, 0.025F * step, 0);
   }
-  for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+  for (const double threshold : {0.0, 0.1, 0.7, 0.95}) ExpectEqualPaths(crowd, threshold);
 }
 
 TEST(NmsSimd, ClassIdsOfAnyValue) {
