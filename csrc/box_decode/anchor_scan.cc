@@ -1,5 +1,5 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "box_decode/head_scan.cc"
+#define HWY_TARGET_INCLUDE "box_decode/anchor_scan.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
@@ -7,63 +7,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
-#include "box_decode/head_scan.h"
-#include "common/half.h"
+#include "box_decode/head_scan-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::CappedTag<float, kScanRoom>;
-using Unsigned = hn::RebindToUnsigned<Floats>;
-using Signed = hn::RebindToSigned<Floats>;
-using FloatVector = hn::Vec<Floats>;
-
-bool IsSuspect(FloatVector sums) {
-  // x - x is 0 for every finite x, else NaN.
-  const Floats d;
-  return !hn::AllTrue(d, hn::Eq(hn::Sub(sums, sums), hn::Zero(d)));
-}
-
-void ConvertHalves(const uint16_t* halves, size_t count, float* floats) {
-  const Floats d;
-  const Unsigned du;
-  const hn::Rebind<uint16_t, Unsigned> dh;
-  const auto magnitude_mask = hn::Set(du, 0x7FFFU);
-  const auto rebias = hn::Set(d, 0x1p112F);  // exponent 15 to 127; makes subnormals normal
-  const auto infinite = hn::Set(du, 0x7C00U);
-  const auto exponent = hn::Set(du, 0x7F800000U);
-  size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    const auto bits = hn::PromoteTo(du, hn::LoadU(dh, halves + i));
-    const auto magnitude = hn::And(bits, magnitude_mask);
-    const auto sign = hn::ShiftLeft<16>(hn::AndNot(magnitude_mask, bits));
-    const auto finite = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude)), rebias);
-    const auto is_special =
-        hn::Not(hn::Lt(hn::BitCast(Signed(), magnitude), hn::BitCast(Signed(), infinite)));
-    const auto special = hn::IfThenElseZero(hn::RebindMask(du, is_special), exponent);
-    const auto value = hn::Or(hn::Or(hn::BitCast(du, finite), special), sign);
-    hn::StoreU(hn::BitCast(d, value), d, floats + i);
-  }
-  for (; i < count; ++i) floats[i] = HalfToFloat(halves[i]);
-}
-
-bool SuspectNan(const float* values, size_t count) {
-  const Floats d;
-  const size_t lanes = hn::Lanes(d);
-  auto sum0 = hn::Zero(d);
-  auto sum1 = hn::Zero(d);
-  size_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    sum0 = hn::Add(sum0, hn::LoadU(d, values + i));
-    sum1 = hn::Add(sum1, hn::LoadU(d, values + i + lanes));
-  }
-  float rest = 0.0F;
-  for (; i < count; ++i) rest += values[i];
-  return IsSuspect(sum0) || IsSuspect(sum1) || !std::isfinite(rest);
-}
 
 // One bit for each lane, the first lowest.
 HWY_INLINE uint64_t BitsOf(hn::Mask<Floats> mask) {
@@ -213,63 +162,14 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
   return result;
 }
 
-ScanResult CollectRows(const float* rows, size_t count, size_t classes,
-                       const ObjectnessLimits& limits, uint32_t* passing) {
-  const Floats d;
-  const size_t lanes = hn::Lanes(d);
-  const size_t length = 5 + classes;
-  auto sum = hn::Zero(d);
-  float rest = 0.0F;
-  ScanResult result;
-  for (size_t r = 0; r < count; ++r) {
-    const float* row = rows + r * length;
-    for (size_t i = 0; i < 5; ++i) rest += row[i];
-    const float* scores = row + 5;
-    float greatest = scores[0];
-    size_t i = 0;
-    if (classes >= lanes) {
-      auto max = hn::LoadU(d, scores);
-      // The last vector ends with the row; what is read twice changes nothing.
-      for (; i < classes; i += lanes) {
-        const auto v = hn::LoadU(d, scores + std::min(i, classes - lanes));
-        sum = hn::Add(sum, v);
-        max = hn::Max(max, v);
-      }
-      greatest = hn::GetLane(hn::MaxOfLanes(d, max));
-    }
-    for (; i < classes; ++i) {
-      rest += scores[i];
-      greatest = std::max(greatest, scores[i]);
-    }
-    // A product with a negative objectness may grow where the class score falls.
-    const bool passes = limits.is_sigmoid ? row[4] > limits.raw && greatest > limits.raw
-                                          : row[4] < 0.0F || row[4] * greatest > limits.product;
-    passing[result.passing] = static_cast<uint32_t>(r);
-    if (passes) ++result.passing;
-  }
-  result.may_hold_nan = IsSuspect(sum) || !std::isfinite(rest);
-  return result;
-}
-
 }  // namespace endcap::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace endcap {
 
-HWY_EXPORT(ConvertHalves);
-HWY_EXPORT(SuspectNan);
 HWY_EXPORT(CollectGreater);
 HWY_EXPORT(CollectBest);
-HWY_EXPORT(CollectRows);
-
-void HalvesToFloats(std::span<const uint16_t> halves, float* floats) {
-  HWY_DYNAMIC_DISPATCH(ConvertHalves)(halves.data(), halves.size(), floats);
-}
-
-bool MayHoldNan(std::span<const float> values) {
-  return HWY_DYNAMIC_DISPATCH(SuspectNan)(values.data(), values.size());
-}
 
 ScanResult ScanGreater(std::span<const float> values, float limit, uint32_t* passing) {
   return HWY_DYNAMIC_DISPATCH(CollectGreater)(values.data(), values.size(), limit, passing);
@@ -279,11 +179,6 @@ ScanResult ScanBest(const float* scores, size_t classes, size_t anchors, float l
                     uint32_t* passing, float* best, int32_t* best_class) {
   return HWY_DYNAMIC_DISPATCH(CollectBest)(scores, classes, anchors, limit, passing, best,
                                            best_class);
-}
-
-ScanResult ScanRows(const float* rows, size_t count, size_t classes, const ObjectnessLimits& limits,
-                    uint32_t* passing) {
-  return HWY_DYNAMIC_DISPATCH(CollectRows)(rows, count, classes, limits, passing);
 }
 
 }  // namespace endcap
