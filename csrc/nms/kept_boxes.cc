@@ -90,11 +90,12 @@ void KeptBoxes::Measure(std::span<const float> boxes_xyxy) {
   origin_y_ -= extent_y_ / 8;
   extent_x_ *= 1.25;
   extent_y_ *= 1.25;
-  core_width_ = width.Quantile(5) * (1.0 - 2.0 * shrink_);
-  core_height_ = height.Quantile(5) * (1.0 - 2.0 * shrink_);
+  // Few cores are smaller than these; larger ones touch several cells.
+  core_width_ = width.Quantile(2) * (1.0 - 2.0 * shrink_);
+  core_height_ = height.Quantile(2) * (1.0 - 2.0 * shrink_);
 }
 
-// As many cells as the number of boxes is worth, but none smaller than the usual core.
+// As many cells as the number of boxes is worth, but none smaller than the smaller cores.
 void KeptBoxes::LayOut(ClassGrid& grid, size_t boxes) const noexcept {
   const double per_side =
       std::min(kMaxCellsPerSide, std::sqrt(static_cast<double>(boxes) / kBoxesPerCell));

@@ -90,7 +90,7 @@ class KeptBoxes {
 
   double shrink_ = 0.0;  // s, a little less than t/(1+t)
   float least_area_ratio_ = 0.0F;
-  // Where most centres are, and the usual size of a core; from a sample.
+  // Where most centres are, and the size of the smaller cores; from a sample.
   double origin_x_ = 0.0, origin_y_ = 0.0, extent_x_ = 0.0, extent_y_ = 0.0;
   double core_width_ = 0.0, core_height_ = 0.0;
   ClassNumbers classes_;
