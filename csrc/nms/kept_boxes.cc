@@ -137,7 +137,7 @@ void KeptBoxes::Add(ClassGrid& grid, const Cells& cells, const float* box, float
   }
   grid.largest_in_cells = std::max(grid.largest_in_cells, area);
   for (uint32_t row = cells.top; row <= cells.bottom; ++row) {
-    uint32_t* chains = chains_.data() + grid.first_cell + row * grid.columns;
+    uint32_t* chains = &chains_[grid.first_cell + row * grid.columns];
     for (uint32_t column = cells.left; column <= cells.right; ++column) {
       AddToChain(chains[column], box, area);
     }
