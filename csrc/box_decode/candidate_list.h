@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -71,7 +72,7 @@ class CandidateList {
 inline CandidateList::Label AnchorLabel(const HeadParams& params, const DecodeScratch& scratch,
                                         uint32_t position) {
   if (!params.multi_label) return {static_cast<int32_t>(position), scratch.best_class[position]};
-  const auto classes = static_cast<uint32_t>(params.num_classes);
+  const auto classes = static_cast<uint32_t>(std::max(params.num_classes, 1));
   return {static_cast<int32_t>(position / classes), static_cast<int32_t>(position % classes)};
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "box_decode/head_scan-inl.h"
 
@@ -39,7 +40,7 @@ ScanResult CollectRows(const float* rows, size_t count, size_t classes,
     const float* row = rows + r * length;
     for (size_t i = 0; i < 5; ++i) rest += row[i];
     const float* scores = row + 5;
-    float greatest = scores[0];
+    float greatest = -std::numeric_limits<float>::infinity();
     size_t i = 0;
     if (classes >= lanes) {
       auto max = hn::LoadU(d, scores);
