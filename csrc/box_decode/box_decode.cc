@@ -18,25 +18,54 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept {
   return HeadFamilyNames()[static_cast<size_t>(family)];
 }
 
-std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
+HeadSpecs SpecsOf(const HeadParams& params) noexcept {
   const int64_t classes = params.num_classes;
   switch (params.family) {
     case HeadFamily::kYolov5:
-      return {{"head", DType::kFloat32, {-1, 5 + classes}, 2}};
+      return {{{{"head", DType::kFloat32, {-1, 5 + classes}, 2}}}, 1};
     case HeadFamily::kYolov8:
-      return {{"head", DType::kFloat32, {4 + classes, -1}, 2}};
+      return {{{{"head", DType::kFloat32, {4 + classes, -1}, 2}}}, 1};
     case HeadFamily::kEnd2End:
-      return {{"head", DType::kFloat32, {-1, 6}, 2}};
+      return {{{{"head", DType::kFloat32, {-1, 6}, 2}}}, 1};
     case HeadFamily::kEfficientNms:
-      return {{"num_detections", DType::kInt32, {1}, 1},
-              {"boxes", DType::kFloat32, {-1, 4}, 2},
-              {"scores", DType::kFloat32, {-1}, 1},
-              {"classes", DType::kInt32, {-1}, 1}};
+      return {{{{"num_detections", DType::kInt32, {1}, 1},
+                {"boxes", DType::kFloat32, {-1, 4}, 2},
+                {"scores", DType::kFloat32, {-1}, 1},
+                {"classes", DType::kInt32, {-1}, 1}}},
+              4};
     case HeadFamily::kClassification:
-      return {{"logits", DType::kFloat32, {classes}, 1}};
+      return {{{{"logits", DType::kFloat32, {classes}, 1}}}, 1};
   }
   return {};
 }
+
+std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
+  const HeadSpecs heads = SpecsOf(params);
+  return {heads.specs.begin(), heads.specs.begin() + static_cast<ptrdiff_t>(heads.count)};
+}
+
+namespace {
+
+using Decoder = decltype(&DecodeYolov8);
+
+Decoder DecoderOf(HeadFamily family, Path path) {
+  const bool simd = path == Path::kSimd;
+  switch (family) {
+    case HeadFamily::kYolov5:
+      return simd ? DecodeYolov5Simd : DecodeYolov5;
+    case HeadFamily::kYolov8:
+      return simd ? DecodeYolov8Simd : DecodeYolov8;
+    case HeadFamily::kEnd2End:
+      return DecodeEnd2End;
+    case HeadFamily::kEfficientNms:
+      return DecodeEfficientNms;
+    case HeadFamily::kClassification:
+      break;
+  }
+  FailArgument("head classification has no boxes: use Classify");
+}
+
+}  // namespace
 
 bool NeedsNms(HeadFamily family) noexcept {
   return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8;
@@ -49,24 +78,15 @@ BoxFormat ResolvedBoxFormat(const HeadParams& params) noexcept {
 
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates) {
-  const size_t expected = HeadInputs(params).size();
+  const size_t expected = SpecsOf(params).count;
   if (inputs.size() != expected) {
     FailArgument("head ", HeadFamilyName(params.family), " came with ", inputs.size(),
                  " tensors: it needs ", expected);
   }
-  SelectPath(Stage::kBoxDecode);
-  switch (params.family) {
-    case HeadFamily::kYolov5:
-      return DecodeYolov5(params, inputs, candidates);
-    case HeadFamily::kYolov8:
-      return DecodeYolov8(params, inputs, candidates);
-    case HeadFamily::kEnd2End:
-      return DecodeEnd2End(params, inputs, candidates);
-    case HeadFamily::kEfficientNms:
-      return DecodeEfficientNms(params, inputs, candidates);
-    case HeadFamily::kClassification:
-      FailArgument("head classification has no boxes: use Classify");
-  }
+  const auto decode = DecoderOf(params.family, SelectPath(Stage::kBoxDecode));
+  thread_local DecodeScratch scratch;
+  decode(params, inputs, scratch, candidates);
+  scratch.Trim();
 }
 
 }  // namespace endcap

@@ -2,25 +2,42 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "common/fail.h"
 
 namespace endcap {
+namespace {
 
-bool CandidateList::SortAndCut() {
-  const auto better = [](const Entry& a, const Entry& b) {
-    return std::tuple(b.score, a.index, a.class_id) < std::tuple(a.score, b.index, b.class_id);
-  };
-  const auto limit = static_cast<size_t>(params_.max_candidates);
-  const bool truncated = entries_.size() > limit;
-  if (truncated) {
-    const auto cut = entries_.begin() + static_cast<ptrdiff_t>(limit);
-    std::nth_element(entries_.begin(), cut, entries_.end(), better);
-    entries_.erase(cut, entries_.end());
-  }
-  std::sort(entries_.begin(), entries_.end(), better);
-  return truncated;
+constexpr size_t kLeastSpare = 4096;
+
+}  // namespace
+
+CandidateList::CandidateList(const HeadParams& params, DecodeScratch& scratch)
+    : params_(params),
+      scratch_(scratch),
+      threshold_(FloatBelow(params.score_threshold)),
+      limit_(static_cast<size_t>(params.max_candidates)),
+      cut_at_(limit_ + std::max(limit_, kLeastSpare)) {
+  scratch_.keys.clear();
+}
+
+void CandidateList::Cut() {
+  auto& keys = scratch_.keys;
+  const auto last = keys.begin() + static_cast<ptrdiff_t>(limit_) - 1;
+  std::nth_element(keys.begin(), last, keys.end());
+  worst_ = *last;
+  truncated_ = true;
+  keys.resize(limit_);
+}
+
+void CandidateList::Sort() {
+  if (scratch_.keys.size() > limit_) Cut();
+  SortKeys(scratch_.keys, scratch_.spare_keys);
+}
+
+float CandidateList::ScoreLimit() const noexcept {
+  if (!truncated_) return threshold_;
+  return std::nextafter(KeyScore(worst_), -std::numeric_limits<float>::infinity());
 }
 
 BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
@@ -34,19 +51,30 @@ BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
   return box;
 }
 
-void CandidateList::Append(const Entry& entry, const BoxXyxy& box, Candidates& candidates) {
-  for (const float value : {box.x1, box.y1, box.x2, box.y2}) {
-    if (!std::isfinite(value)) {
-      FailArgument("the box of candidate ", entry.index, " is not finite");
-    }
-    candidates.boxes_xyxy.push_back(value);
+void CandidateList::Resize(Candidates& candidates, size_t count) {
+  candidates.boxes_xyxy.resize(4 * count);
+  candidates.scores.resize(count);
+  candidates.class_ids.resize(count);
+  candidates.indices.resize(count);
+}
+
+void CandidateList::Write(Candidates& candidates, size_t place, float score, const Label& label,
+                          const BoxXyxy& box) {
+  if (!(std::isfinite(box.x1) && std::isfinite(box.y1) && std::isfinite(box.x2) &&
+        std::isfinite(box.y2))) {
+    FailArgument("the box of candidate ", label.index, " is not finite");
   }
-  if (!std::isfinite(entry.score)) {
-    FailArgument("the score of candidate ", entry.index, " is not finite");
+  if (!std::isfinite(score)) {
+    FailArgument("the score of candidate ", label.index, " is not finite");
   }
-  candidates.scores.push_back(entry.score);
-  candidates.class_ids.push_back(entry.class_id);
-  candidates.indices.push_back(entry.index);
+  float* numbers = candidates.boxes_xyxy.data() + 4 * place;
+  numbers[0] = box.x1;
+  numbers[1] = box.y1;
+  numbers[2] = box.x2;
+  numbers[3] = box.y2;
+  candidates.scores[place] = score;
+  candidates.class_ids[place] = label.class_id;
+  candidates.indices[place] = label.index;
 }
 
 int CheckedClass(const HeadParams& params, double class_id, int64_t row) {

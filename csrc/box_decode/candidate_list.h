@@ -1,53 +1,80 @@
 #pragma once
 
-#include <vector>
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 
 #include "box_decode/box_format.h"
+#include "box_decode/decode_scratch.h"
+#include "common/score_order.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
 
-// Gathers what is over the threshold, keeps the best max_candidates, and only then reads boxes.
+// Gathers what is over the threshold, keeps the best max_candidates, and only then reads boxes. A
+// candidate is known by its position, a number that ascends with (index, class).
 class CandidateList {
  public:
-  explicit CandidateList(const HeadParams& params) : params_(params) {}
+  // The list lies in the keys of `scratch`.
+  CandidateList(const HeadParams& params, DecodeScratch& scratch);
 
-  // Takes the score if it is greater than score_threshold.
-  void Add(float score, int64_t index, int class_id) {
-    if (static_cast<double>(score) > params_.score_threshold) {
-      entries_.push_back({score, static_cast<int32_t>(index), class_id});
-    }
+  // Takes the score if it is greater than score_threshold, and than those of max_candidates others.
+  void Add(float score, uint32_t position) {
+    if (!(score > threshold_)) return;
+    const uint64_t key = ScoreKey(score, position);
+    if (key > worst_) return;
+    scratch_.keys.push_back(key);
+    if (scratch_.keys.size() >= cut_at_) Cut();
   }
 
-  // Sorts (score descending, index, class ascending), cuts, and fills `candidates`. read_box(index)
-  // gives four numbers in box_format and box_unit. Throws kInvalidArgument for a box or a score
-  // that is not finite.
-  template <typename ReadBox>
-  void Finish(BoxFormat box_format, ReadBox read_box, Candidates& candidates) {
-    candidates.truncated = SortAndCut();
-    candidates.boxes_xyxy.clear();
-    candidates.scores.clear();
-    candidates.class_ids.clear();
-    candidates.indices.clear();
-    for (const Entry& entry : entries_) {
-      Append(entry, ToPixels(box_format, read_box(entry.index)), candidates);
-    }
-  }
+  // No score that is not greater than this can still become a candidate.
+  float ScoreLimit() const noexcept;
 
- private:
-  struct Entry {
-    float score;
+  struct Label {
     int32_t index;
     int32_t class_id;
   };
 
-  bool SortAndCut();
+  // Sorts (score descending, position ascending), cuts, and fills `candidates`. label(position)
+  // gives the Label, read_box(index) four numbers in box_format and box_unit. Throws
+  // kInvalidArgument for a box or a score that is not finite.
+  template <typename GiveLabel, typename ReadBox>
+  void Finish(BoxFormat box_format, GiveLabel label, ReadBox read_box, Candidates& candidates) {
+    Sort();
+    Resize(candidates, scratch_.keys.size());
+    candidates.truncated = truncated_;
+    for (size_t i = 0; i < scratch_.keys.size(); ++i) {
+      const uint64_t key = scratch_.keys[i];
+      const Label found = label(KeyPosition(key));
+      Write(candidates, i, KeyScore(key), found, ToPixels(box_format, read_box(found.index)));
+    }
+  }
+
+ private:
+  void Cut();
+  void Sort();
   BoxXyxy ToPixels(BoxFormat format, const BoxXyxy& raw) const;
-  static void Append(const Entry& entry, const BoxXyxy& box, Candidates& candidates);
+  static void Resize(Candidates& candidates, size_t count);
+  static void Write(Candidates& candidates, size_t place, float score, const Label& label,
+                    const BoxXyxy& box);
 
   const HeadParams& params_;
-  std::vector<Entry> entries_;
+  DecodeScratch& scratch_;
+  float threshold_;
+  size_t limit_;
+  size_t cut_at_;  // more than limit_, so that cuts are rare
+  uint64_t worst_ = std::numeric_limits<uint64_t>::max();
+  bool truncated_ = false;
 };
+
+// The positions of yolov5 and yolov8: anchor * num_classes + class with multi_label, else anchors,
+// whose classes are in scratch.best_class.
+inline CandidateList::Label AnchorLabel(const HeadParams& params, const DecodeScratch& scratch,
+                                        uint32_t position) {
+  if (!params.multi_label) return {static_cast<int32_t>(position), scratch.best_class[position]};
+  const auto classes = static_cast<uint32_t>(std::max(params.num_classes, 1));
+  return {static_cast<int32_t>(position / classes), static_cast<int32_t>(position % classes)};
+}
 
 // Throws kInvalidArgument when a class id that a model gave is not one of num_classes.
 int CheckedClass(const HeadParams& params, double class_id, int64_t row);

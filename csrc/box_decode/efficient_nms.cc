@@ -6,12 +6,15 @@
 namespace endcap {
 
 // The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
-void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
-  const auto specs = endcap::HeadInputs(params);
+void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                        Candidates& candidates) {
+  const auto specs = SpecsOf(params).specs;
   const int32_t count = CheckedIntegers(specs[0], inputs[0])[0];
   if (count < 0) FailArgument("num_detections is ", count, ": it must not be negative");
-  const HeadInput boxes(specs[1], inputs[1], count);
-  const HeadInput scores(specs[2], inputs[2], count);
+  const HeadInput boxes(specs[1], inputs[1], scratch.head);
+  boxes.RefuseNan(count);
+  const HeadInput scores(specs[2], inputs[2], scratch.scores);
+  scores.RefuseNan(count);
   const auto classes = CheckedIntegers(specs[3], inputs[3]);
   const int64_t rows = boxes.rows();
   if (scores.rows() != rows || std::ssize(classes) != rows) {
@@ -21,15 +24,19 @@ void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, Candidates
   if (count > rows) {
     FailArgument("num_detections is ", count, ": the boxes have ", rows, " rows");
   }
-  CandidateList list(params);
+  CandidateList list(params, scratch);
   for (int32_t k = 0; k < count; ++k) {
     const auto i = static_cast<size_t>(k);
     if (static_cast<double>(scores.values()[i]) > params.score_threshold) {
-      list.Add(scores.values()[i], k, CheckedClass(params, classes[i], k));
+      CheckedClass(params, classes[i], k);
+      list.Add(scores.values()[i], static_cast<uint32_t>(k));
     }
   }
+  const auto label = [&](uint32_t k) {
+    return CandidateList::Label{static_cast<int32_t>(k), classes[k]};
+  };
   const auto read_box = [&](int32_t k) { return boxes.Box(k); };
-  list.Finish(ResolvedBoxFormat(params), read_box, candidates);
+  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
 }
 
 }  // namespace endcap

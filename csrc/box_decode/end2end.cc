@@ -6,18 +6,24 @@
 namespace endcap {
 
 // `head` [K, 6]: x1, y1, x2, y2, score, class; suppression is done in the model.
-void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
-  const HeadInput head(endcap::HeadInputs(params)[0], inputs[0]);
-  CandidateList list(params);
+void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                   Candidates& candidates) {
+  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  head.RefuseNan();
+  CandidateList list(params, scratch);
   for (int64_t k = 0; k < head.rows(); ++k) {
     const float* row = head.row(k);
     const float score = ActivateScore(params.activation, row[4]);
     if (static_cast<double>(score) > params.score_threshold) {
-      list.Add(score, k, CheckedClass(params, static_cast<double>(row[5]), k));
+      CheckedClass(params, static_cast<double>(row[5]), k);
+      list.Add(score, static_cast<uint32_t>(k));
     }
   }
+  const auto label = [&](uint32_t k) {
+    return CandidateList::Label{static_cast<int32_t>(k), static_cast<int32_t>(head.row(k)[5])};
+  };
   const auto read_box = [&](int32_t k) { return head.Box(k); };
-  list.Finish(ResolvedBoxFormat(params), read_box, candidates);
+  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
 }
 
 }  // namespace endcap

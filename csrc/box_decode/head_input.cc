@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <sstream>
 #include <string>
 
+#include "box_decode/head_scan.h"
 #include "common/fail.h"
 #include "common/half.h"
 
@@ -42,27 +44,40 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
     Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this build reads CPU memory only");
   }
   if (view.data == nullptr && view.size() > 0) FailArgument(spec.name, " has no data");
+  if (view.size() > std::numeric_limits<uint32_t>::max()) {
+    Fail(ErrorCode::kUnsupported, spec.name, " has ", view.size(), " elements: at most ",
+         std::numeric_limits<uint32_t>::max(), " can be read");
+  }
 }
 
 }  // namespace
 
-HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view, int64_t used_rows) {
+HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
+                     std::vector<float>& memory, Path path)
+    : name_(spec.name) {
   CheckShape(spec, view);
   const auto count = static_cast<size_t>(view.size());
   if (view.dtype == DType::kFloat32) {
     values_ = {static_cast<const float*>(view.data), count};
   } else if (view.dtype == DType::kFloat16) {
-    const auto* halves = static_cast<const uint16_t*>(view.data);
-    converted_.resize(count);
-    for (size_t i = 0; i < count; ++i) converted_[i] = HalfToFloat(halves[i]);
-    values_ = converted_;
+    const std::span halves(static_cast<const uint16_t*>(view.data), count);
+    memory.resize(count);
+    if (path == Path::kSimd) {
+      HalvesToFloats(halves, memory.data());
+    } else {
+      std::transform(halves.begin(), halves.end(), memory.begin(), HalfToFloat);
+    }
+    values_ = memory;
   } else {
     FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give float32 or float16");
   }
   shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
+}
+
+void HeadInput::RefuseNan(int64_t used_rows) const {
   const auto used = static_cast<size_t>(std::min(used_rows, rows()) * row_length());
   for (size_t i = 0; i < used; ++i) {
-    if (std::isnan(values_[i])) FailArgument(spec.name, " is NaN at element ", i);
+    if (std::isnan(values_[i])) FailArgument(name_, " is NaN at element ", i);
   }
 }
 

@@ -8,20 +8,26 @@
 
 #include "box_decode/box_format.h"
 #include "endcap/box_decode.h"
+#include "endcap/implementation.h"
 
 namespace endcap {
 
 // One input of a head as float32: the caller's memory where it is float32 already, a converted copy
-// where it is float16. Construction checks rank, fixed dimensions and dtype against `spec` and that
-// no value is NaN; throws kInvalidArgument.
+// where it is float16. Construction checks rank, fixed dimensions and dtype against `spec`; throws
+// kInvalidArgument. Values are not checked yet: RefuseNan does that.
 class HeadInput {
  public:
   static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
 
-  // used_rows: only so many of the first rows count; what the others hold does not matter.
-  HeadInput(const TensorSpec& spec, const ConstTensorView& view, int64_t used_rows = kAllRows);
+  // A converted copy lies in `memory`, made by the loop of `path`.
+  HeadInput(const TensorSpec& spec, const ConstTensorView& view, std::vector<float>& memory,
+            Path path = Path::kScalar);
   HeadInput(const HeadInput&) = delete;
   HeadInput& operator=(const HeadInput&) = delete;
+
+  // Throws kInvalidArgument with the first element that is NaN. used_rows: only so many of the
+  // first rows count; what the others hold does not matter.
+  void RefuseNan(int64_t used_rows = kAllRows) const;
 
   std::span<const float> values() const noexcept { return values_; }
   const float* row(int64_t index) const noexcept { return values_.data() + index * row_length(); }
@@ -34,7 +40,7 @@ class HeadInput {
   int64_t row_length() const noexcept { return shape_[1]; }
 
  private:
-  std::vector<float> converted_;
+  std::string_view name_;
   std::span<const float> values_;
   std::array<int64_t, 2> shape_{1, 1};
 };

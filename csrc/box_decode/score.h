@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "endcap/box_decode.h"
 
@@ -9,6 +11,19 @@ namespace endcap {
 // A raw score under `activation`; kFamilyDefault and kNone leave it.
 inline float ActivateScore(Activation activation, float raw) {
   return activation == Activation::kSigmoid ? 1.0F / (1.0F + std::exp(-raw)) : raw;
+}
+
+// A raw score whose ActivateScore is greater than `limit` (0 to 1) is greater than this. The
+// converse need not hold: it is for leaving out most of those that are not.
+inline float RawLimit(Activation activation, float limit) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  if (activation != Activation::kSigmoid) return limit;
+  // The roundings of exp, sum and quotient are less than a millionth of the score, unless it is
+  // near to the subnormal numbers.
+  const double probability = std::min(static_cast<double>(limit), 1.0) * (1.0 - 1e-6);
+  if (probability < 1e-30) return kLowest;
+  const double logit = std::log(probability / (1.0 - probability));
+  return std::nextafter(static_cast<float>(logit), kLowest);
 }
 
 }  // namespace endcap

@@ -1,36 +1,58 @@
+#include "box_decode/yolov5.h"
+
 #include <cmath>
 
-#include "box_decode/candidate_list.h"
-#include "box_decode/families.h"
-#include "box_decode/head_input.h"
 #include "box_decode/score.h"
 #include "common/fail.h"
 
 namespace endcap {
 
-// `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.
-void DecodeYolov5(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
-  const HeadInput head(endcap::HeadInputs(params)[0], inputs[0]);
-  CandidateList list(params);
-  for (int64_t anchor = 0; anchor < head.rows(); ++anchor) {
-    const float* row = head.row(anchor);
-    const float objectness = ActivateScore(params.activation, row[4]);
-    float best = 0.0F;
-    int best_class = -1;
-    for (int c = 0; c < params.num_classes; ++c) {
-      const float score = objectness * ActivateScore(params.activation, row[5 + c]);
-      if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
-      if (params.multi_label) {
-        list.Add(score, anchor, c);
-      } else if (best_class < 0 || score > best) {
-        best = score;
-        best_class = c;
-      }
+void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor,
+                  DecodeScratch& scratch, CandidateList& list) {
+  const auto classes = static_cast<uint32_t>(params.num_classes);
+  const float* row = head.row(anchor);
+  const float objectness = ActivateScore(params.activation, row[4]);
+  float best = 0.0F;
+  int best_class = -1;
+  for (uint32_t c = 0; c < classes; ++c) {
+    const float score = objectness * ActivateScore(params.activation, row[5 + c]);
+    if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
+    if (params.multi_label) {
+      list.Add(score, anchor * classes + c);
+    } else if (best_class < 0 || score > best) {
+      best = score;
+      best_class = static_cast<int>(c);
     }
-    if (!params.multi_label) list.Add(best, anchor, best_class);
   }
+  if (params.multi_label) return;
+  scratch.best_class[anchor] = best_class;
+  list.Add(best, anchor);
+}
+
+void AddYolov5Rows(const HeadParams& params, const HeadInput& head, DecodeScratch& scratch,
+                   CandidateList& list) {
+  const auto anchors = static_cast<uint32_t>(head.rows());
+  for (uint32_t anchor = 0; anchor < anchors; ++anchor) {
+    AddYolov5Row(params, head, anchor, scratch, list);
+  }
+}
+
+void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList& list,
+                  const DecodeScratch& scratch, Candidates& candidates) {
+  const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
   const auto read_box = [&](int32_t anchor) { return head.Box(anchor); };
-  list.Finish(ResolvedBoxFormat(params), read_box, candidates);
+  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
+}
+
+// `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.
+void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                  Candidates& candidates) {
+  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  head.RefuseNan();
+  CandidateList list(params, scratch);
+  scratch.best_class.resize(static_cast<size_t>(head.rows()));
+  AddYolov5Rows(params, head, scratch, list);
+  FinishYolov5(params, head, list, scratch, candidates);
 }
 
 }  // namespace endcap

@@ -1,59 +1,52 @@
-#include <vector>
+#include "box_decode/yolov8.h"
 
-#include "box_decode/candidate_list.h"
-#include "box_decode/families.h"
-#include "box_decode/head_input.h"
 #include "box_decode/score.h"
 
 namespace endcap {
 namespace {
 
-struct Best {
-  float raw;
-  int class_id;
-};
-
 // The best class of every anchor, read row by row as the head lies in memory. The activation is
 // monotonic, so raw scores can be compared.
-std::vector<Best> BestClasses(const HeadInput& head, int num_classes) {
-  const int64_t anchors = head.row_length();
-  std::vector<Best> best(static_cast<size_t>(anchors));
+void FindBestClasses(const HeadInput& head, int num_classes, DecodeScratch& scratch) {
+  const auto anchors = static_cast<size_t>(head.row_length());
   const float* first = head.row(4);
-  for (size_t a = 0; a < best.size(); ++a) best[a] = {first[a], 0};
+  scratch.best.assign(first, first + anchors);
+  scratch.best_class.assign(anchors, 0);
   for (int c = 1; c < num_classes; ++c) {
     const float* scores = head.row(4 + c);
-    for (size_t a = 0; a < best.size(); ++a) {
-      if (scores[a] > best[a].raw) best[a] = {scores[a], c};
+    for (size_t a = 0; a < anchors; ++a) {
+      if (scores[a] > scratch.best[a]) {
+        scratch.best[a] = scores[a];
+        scratch.best_class[a] = c;
+      }
     }
   }
-  return best;
 }
 
 }  // namespace
 
 // `head` [4+C, A]: four rows of boxes, then one row of scores for each class.
-void DecodeYolov8(const HeadParams& params, HeadTensors inputs, Candidates& candidates) {
-  const HeadInput head(endcap::HeadInputs(params)[0], inputs[0]);
-  const int64_t anchors = head.row_length();
-  CandidateList list(params);
+void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                  Candidates& candidates) {
+  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  head.RefuseNan();
+  const auto anchors = static_cast<uint32_t>(head.row_length());
+  const auto classes = static_cast<uint32_t>(params.num_classes);
+  CandidateList list(params, scratch);
   if (params.multi_label) {
-    for (int c = 0; c < params.num_classes; ++c) {
+    for (uint32_t c = 0; c < classes; ++c) {
       const float* scores = head.row(4 + c);
-      for (int64_t a = 0; a < anchors; ++a) {
-        list.Add(ActivateScore(params.activation, scores[a]), a, c);
+      for (uint32_t a = 0; a < anchors; ++a) {
+        list.Add(ActivateScore(params.activation, scores[a]), a * classes + c);
       }
     }
   } else {
-    const std::vector<Best> best = BestClasses(head, params.num_classes);
-    for (int64_t a = 0; a < anchors; ++a) {
-      const Best& entry = best[static_cast<size_t>(a)];
-      list.Add(ActivateScore(params.activation, entry.raw), a, entry.class_id);
+    FindBestClasses(head, params.num_classes, scratch);
+    for (uint32_t a = 0; a < anchors; ++a) {
+      list.Add(ActivateScore(params.activation, scratch.best[a]), a);
     }
   }
-  const auto read_box = [&](int32_t a) {
-    return BoxXyxy{head.row(0)[a], head.row(1)[a], head.row(2)[a], head.row(3)[a]};
-  };
-  list.Finish(ResolvedBoxFormat(params), read_box, candidates);
+  FinishYolov8(params, head, list, scratch, candidates);
 }
 
 }  // namespace endcap

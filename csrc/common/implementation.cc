@@ -26,7 +26,9 @@ constexpr std::array kTable = {
     Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
     Entry{Stage::kPreprocess, Path::kSimd, "preprocess_simd"},
     Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},
+    Entry{Stage::kBoxDecode, Path::kSimd, "box_decode_simd"},
     Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
+    Entry{Stage::kNms, Path::kSimd, "nms_simd"},
 };
 
 // Why this machine cannot take a path; empty when it can.

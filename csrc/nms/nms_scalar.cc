@@ -4,16 +4,16 @@
 
 namespace endcap {
 
-std::vector<int64_t> NmsScalar(std::span<const float> boxes_xyxy,
-                               std::span<const int32_t> class_ids, std::span<const int64_t> order,
-                               const NmsOptions& options) {
+void NmsScalar(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
+               std::span<const int64_t> order, const NmsOptions& options,
+               std::vector<int64_t>& indices) {
   struct Kept {
     const float* box;
     float area;
     int32_t class_id;
   };
   std::vector<Kept> kept;
-  std::vector<int64_t> indices;
+  indices.clear();
   for (const int64_t index : order) {
     if (options.max_detections >= 0 && std::ssize(indices) >= options.max_detections) break;
     const auto i = static_cast<size_t>(index);
@@ -30,7 +30,6 @@ std::vector<int64_t> NmsScalar(std::span<const float> boxes_xyxy,
     kept.push_back(candidate);
     indices.push_back(index);
   }
-  return indices;
 }
 
 }  // namespace endcap

@@ -26,8 +26,7 @@ void FillIndices(const PostprocessOutput& output, size_t position) {
 
 }  // namespace
 
-void CheckOutputs(const PostprocessParams& params, const PostprocessOutput& output, size_t item) {
-  const auto specs = PostprocessOutputs(params);
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item) {
   if (output.tensors.size() != specs.size()) {
     FailArgument("item ", item, " has ", output.tensors.size(), " output views: it needs ",
                  specs.size());

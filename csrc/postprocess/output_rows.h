@@ -9,8 +9,9 @@
 
 namespace endcap {
 
-// Throws kInvalidArgument when a view's dtype or shape is not what PostprocessOutputs says.
-void CheckOutputs(const PostprocessParams& params, const PostprocessOutput& output, size_t item);
+// Throws kInvalidArgument when a view's dtype or shape is not what `specs`, from
+// PostprocessOutputs, says.
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item);
 
 // Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
 void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);

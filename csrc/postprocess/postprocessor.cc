@@ -1,8 +1,10 @@
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 
 #include "common/fail.h"
+#include "common/score_order.h"
 #include "endcap/nms.h"
 #include "endcap/postprocess.h"
 #include "postprocess/output_rows.h"
@@ -26,37 +28,53 @@ std::optional<Geometry> ReadGeometry(const float* values) {
   return geometry;
 }
 
-std::vector<int64_t> Suppress(const PostprocessParams& params, const Candidates& candidates) {
+// Memory that a thread keeps from item to item.
+struct ItemScratch {
+  Candidates candidates;
+  std::vector<int64_t> kept;
+  ClassScores classes;
+
+  void Trim() {
+    TrimScratch(candidates.boxes_xyxy);
+    TrimScratch(candidates.scores);
+    TrimScratch(candidates.class_ids);
+    TrimScratch(candidates.indices);
+    TrimScratch(kept);
+    TrimScratch(classes.probabilities);
+  }
+};
+
+void Suppress(const PostprocessParams& params, const Candidates& candidates,
+              std::vector<int64_t>& kept) {
   if (NeedsNms(params.head.family)) {
     const std::span<const int32_t> classes =
         params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
-    return Nms(candidates.boxes_xyxy, candidates.scores, classes,
-               {params.iou_threshold, params.max_detections});
+    Nms(candidates.boxes_xyxy, candidates.scores, classes,
+        {params.iou_threshold, params.max_detections}, kept);
+  } else {
+    kept.resize(candidates.size());
+    std::iota(kept.begin(), kept.end(), int64_t{0});
   }
-  std::vector<int64_t> all(candidates.size());
-  std::iota(all.begin(), all.end(), int64_t{0});
-  return all;
 }
 
 void Detect(const PostprocessParams& params, const PostprocessInput& input,
-            const PostprocessOutput& output, PostprocessItem& item) {
+            const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
   const auto geometry = ReadGeometry(input.geometry);
-  Candidates candidates;
-  BoxDecode(params.head, input.head, candidates);
-  const std::vector<int64_t> kept = Suppress(params, candidates);
+  const Candidates& candidates = scratch.candidates;
+  BoxDecode(params.head, input.head, scratch.candidates);
+  Suppress(params, candidates, scratch.kept);
   item.truncated = candidates.truncated;
   item.num_detections =
-      WriteDetections(params, candidates, kept, geometry ? &*geometry : nullptr, output);
+      WriteDetections(params, candidates, scratch.kept, geometry ? &*geometry : nullptr, output);
 }
 
 void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
-                  const PostprocessOutput& output) {
+                  const PostprocessOutput& output, ItemScratch& scratch) {
   if (input.head.size() != 1) {
     FailArgument("head classification came with ", input.head.size(), " tensors: it needs 1");
   }
-  ClassScores classes;
-  Classify(params.head, input.head[0], classes);
-  WriteClasses(classes, output);
+  Classify(params.head, input.head[0], scratch.classes);
+  WriteClasses(scratch.classes, output);
 }
 
 PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput& input,
@@ -66,11 +84,13 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
   WriteStatus(output, input.status);
   if (input.status != 0) return item;
   try {
+    thread_local ItemScratch scratch;
     if (params.head.family == HeadFamily::kClassification) {
-      ClassifyItem(params, input, output);
+      ClassifyItem(params, input, output, scratch);
     } else {
-      Detect(params, input, output, item);
+      Detect(params, input, output, scratch, item);
     }
+    scratch.Trim();
   } catch (...) {
     item = {};
     item.status = StatusOfCurrentException();
@@ -101,19 +121,21 @@ std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
 }
 
 Postprocessor::Postprocessor(const PostprocessParams& params, int threads)
-    : params_((Validate(params), params)), pool_(threads) {}
+    : params_((Validate(params), params)), outputs_(PostprocessOutputs(params)), pool_(threads) {}
 
 std::vector<PostprocessItem> Postprocessor::Run(std::span<const PostprocessInput> inputs,
                                                 std::span<const PostprocessOutput> outputs) {
   if (inputs.size() != outputs.size()) {
     FailArgument(inputs.size(), " heads came with ", outputs.size(), " outputs");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) CheckOutputs(params_, outputs[i], i);
+  for (size_t i = 0; i < outputs.size(); ++i) CheckOutputs(outputs_, outputs[i], i);
   std::vector<PostprocessItem> items(inputs.size());
-  pool_.ParallelFor(static_cast<int>(inputs.size()), [&](int i) {
+  const auto run = [&](int i) {
     const auto index = static_cast<size_t>(i);
     items[index] = RunItem(params_, inputs[index], outputs[index]);
-  });
+  };
+  // By reference, a std::function needs no memory.
+  pool_.ParallelFor(static_cast<int>(inputs.size()), std::cref(run));
   return items;
 }
 

@@ -83,7 +83,8 @@ def _to_classes(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
         )
     if array.dtype.kind not in "iu" and array.size > 0:
         raise InvalidArgumentError(f"class_ids are {array.dtype}: give integers")
-    if array.dtype != np.int32:
-        # Only equality matters, so ids of any width become their rank.
+    limits = np.iinfo(np.int32)
+    if array.size > 0 and (array.min() < limits.min or array.max() > limits.max):
+        # Only equality matters, so ids that are too wide become their rank.
         array = np.unique(array, return_inverse=True)[1]
     return np.ascontiguousarray(array, np.int32)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tolerances
+from forced_paths import on_each_path
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
@@ -14,6 +15,8 @@ from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov
 import endcap
 from reference import heads
 from reference.heads import Candidate
+
+forced_path = on_each_path("box_decode")
 
 
 def assert_candidates(

@@ -18,9 +18,14 @@ struct NmsOptions {
 //   class): boxes of different classes never suppress each other.
 // Returns the indices of the kept boxes, best score first; equal scores go to the lower index.
 // IoU is computed in float32 without a coordinate offset; a NaN IoU (two empty boxes) does not
-// suppress. Throws kInvalidArgument when lengths differ, iou_threshold is outside [0, 1], or a
-// score is NaN. Deterministic; thread-safe.
+// suppress. Throws kInvalidArgument when lengths differ, iou_threshold is outside [0, 1], a
+// score is NaN, or there are 2^31 boxes or more. Deterministic; thread-safe.
 std::vector<int64_t> Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
                          std::span<const int32_t> class_ids, const NmsOptions& options);
+
+// The same into a vector of the caller's, which is replaced. The simd path allocates nothing once
+// the calling thread and `kept` have had a call of that size.
+void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
+         std::span<const int32_t> class_ids, const NmsOptions& options, std::vector<int64_t>& kept);
 
 }  // namespace endcap

@@ -63,16 +63,20 @@ class Postprocessor {
   explicit Postprocessor(const PostprocessParams& params, int threads = 0);
 
   const PostprocessParams& params() const noexcept { return params_; }
+  std::span<const TensorSpec> outputs() const noexcept { return outputs_; }  // PostprocessOutputs
   int threads() const noexcept { return pool_.thread_count(); }
 
   // Processes inputs[i] into outputs[i]; a bad head gives its own item a status (and empty
   // detections) and touches no other. Throws kInvalidArgument when the spans differ in length or an
-  // output has the wrong shape or dtype.
+  // output has the wrong shape or dtype. On the simd paths and with one thread, all it allocates is
+  // the result, once a thread has had an item of that size; with more threads, the pool's job too.
+  // A thread keeps up to 16 MiB for each of some twenty arrays; larger ones are given back at once.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs);
 
  private:
   PostprocessParams params_;
+  std::vector<TensorSpec> outputs_;
   ThreadPool pool_;
 };
 

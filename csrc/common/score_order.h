@@ -1,0 +1,42 @@
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace endcap {
+
+// Score and position in one integer: ascending keys are descending scores, and among equal scores
+// (-0 equals 0) ascending positions. The score is not NaN.
+inline uint64_t ScoreKey(float score, uint32_t position) noexcept {
+  const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // makes -0 a 0
+  const uint32_t descending = (bits >> 31) != 0 ? bits : bits ^ 0x7FFFFFFFU;
+  return uint64_t{descending} << 32 | position;
+}
+
+inline uint32_t KeyPosition(uint64_t key) noexcept { return static_cast<uint32_t>(key); }
+
+inline float KeyScore(uint64_t key) noexcept {
+  const auto descending = static_cast<uint32_t>(key >> 32);
+  return std::bit_cast<float>((descending >> 31) != 0 ? descending : descending ^ 0x7FFFFFFFU);
+}
+
+// Sorts different keys, ascending. `spare` is memory for it; what it holds does not matter.
+void SortKeys(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare);
+
+// The greatest float that is not greater than `limit`. For every float x, also an infinite one,
+// x > FloatBelow(limit) is then the same as double(x) > limit. `limit` is not NaN.
+float FloatBelow(double limit) noexcept;
+
+// Gives memory back that a call of unusual size has left: what a thread keeps for its next call
+// stays below this, per vector.
+inline constexpr size_t kMaxKeptBytes = size_t{16} << 20;
+
+template <typename T>
+void TrimScratch(std::vector<T>& scratch) {
+  if (scratch.capacity() * sizeof(T) > kMaxKeptBytes) std::vector<T>().swap(scratch);
+}
+
+}  // namespace endcap

@@ -1,0 +1,119 @@
+// What Postprocessor::Run asks of the heap once it has had a call of that size: the vector it
+// returns, and nothing else. This program counts every operator new.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <vector>
+
+#include "endcap/implementation.h"
+#include "endcap/postprocess.h"
+#include "head_tensors.h"
+
+namespace {
+
+std::atomic<int> allocations{0};
+
+void* Allocate(size_t size, size_t alignment) {
+  ++allocations;
+  const size_t rounded = (size + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace endcap {
+namespace {
+
+using testing::ToHalves;
+using testing::View;
+
+// Allocations of the third call with the same inputs.
+int SteadyAllocations(const PostprocessParams& params, const std::vector<ConstTensorView>& head) {
+  Postprocessor postprocessor(params, 1);
+  std::vector<std::vector<float>> memory;
+  PostprocessOutput output;
+  for (const TensorSpec& spec : postprocessor.outputs()) {
+    TensorView view;
+    view.dtype = spec.dtype;
+    view.shape = spec.shape;
+    view.rank = spec.rank;
+    view.data = memory.emplace_back(static_cast<size_t>(view.size())).data();
+    output.tensors.push_back(view);
+  }
+  const std::vector<PostprocessInput> inputs(2, {head, nullptr, 0});
+  const std::vector<PostprocessOutput> outputs(2, output);
+  int before = 0;
+  for (int call = 0; call < 3; ++call) {
+    before = allocations.load();
+    const auto items = postprocessor.Run(inputs, outputs);
+    EXPECT_TRUE(items.at(0).status.ok()) << items[0].status.message;
+  }
+  return allocations.load() - before;
+}
+
+std::vector<float> RandomHead(int64_t size) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> score(0.0F, 0.5F);
+  std::vector<float> values(static_cast<size_t>(size));
+  for (float& value : values) value = score(random);
+  return values;
+}
+
+class Allocation : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (SimdTargets().empty()) GTEST_SKIP() << "the scalar paths may allocate";
+  }
+  PostprocessParams params_;
+};
+
+TEST_F(Allocation, CountsAtAll) {
+  const int before = allocations.load();
+  const std::vector<int> memory(100);
+  EXPECT_EQ(allocations.load() - before, 1);
+}
+
+TEST_F(Allocation, OfYolov8IsTheResultOnly) {
+  const std::vector<float> values = RandomHead(int64_t{84} * 1000);
+  const std::vector<uint16_t> halves = ToHalves(values);
+  for (const bool multi_label : {false, true}) {
+    params_.head.multi_label = multi_label;
+    EXPECT_EQ(SteadyAllocations(params_, {testing::Floats(values, {84, 1000})}), 1);
+    EXPECT_EQ(SteadyAllocations(params_, {View(halves, DType::kFloat16, {84, 1000})}), 1);
+  }
+}
+
+TEST_F(Allocation, OfYolov5IsTheResultOnly) {
+  params_.head.family = HeadFamily::kYolov5;
+  params_.head.score_threshold = 0.1;
+  const std::vector<float> values = RandomHead(int64_t{85} * 1000);
+  EXPECT_EQ(SteadyAllocations(params_, {testing::Floats(values, {1000, 85})}), 1);
+}
+
+TEST_F(Allocation, OfEnd2EndAndClassificationIsTheResultOnly) {
+  params_.head.family = HeadFamily::kEnd2End;
+  const std::vector<float> rows(size_t{6} * 300, 0.0F);
+  EXPECT_EQ(SteadyAllocations(params_, {testing::Floats(rows, {300, 6})}), 1);
+  params_.head.family = HeadFamily::kClassification;
+  params_.head.num_classes = 1000;
+  const std::vector<float> logits = RandomHead(1000);
+  EXPECT_EQ(SteadyAllocations(params_, {testing::Floats(logits, {1000})}), 1);
+}
+
+}  // namespace
+}  // namespace endcap
