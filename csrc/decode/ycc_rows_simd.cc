@@ -127,7 +127,7 @@ HWY_INLINE void DoubleYccToRgbBy(const uint8_t* y, const int16_t* cb, const int1
     return hn::BitCast(d8, hn::Or(low, hn::ShiftLeft<8>(high)));
   };
   for (int x = 0; 2 * x < width; x += Step()) {
-    const auto luma = hn::BitCast(du, hn::LoadU(d8, y + 2 * x));
+    const auto luma = hn::BitCast(du, hn::LoadU(d8, y + ptrdiff_t{2} * x));
     const Rgb16 even =
         Convert(hn::BitCast(d, hn::And(luma, low_byte)), even_of(cb + x), even_of(cr + x));
     const Rgb16 odd =

@@ -24,7 +24,7 @@ void FloatColumns(const uint8_t* source, const int32_t* index, const float* weig
       const auto sample = hn::ConvertTo(df, hn::PromoteTo(hn::Full128<int32_t>(), bytes));
       sum = hn::Add(sum, hn::Mul(sample, hn::Set(df, weight[k])));
     }
-    hn::StoreU(sum, df, out + 4 * x);
+    hn::StoreU(sum, df, out + ptrdiff_t{4} * x);
   }
 }
 

@@ -139,7 +139,7 @@ PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
     packed.packed.insert(packed.packed.end(), 4, pair);
   }
   packed.offset_bytes.resize(packed.offset_bytes.size() + 3);  // columns are taken four at a time
-  packed.packed.resize(packed.packed.size() + 3 * 4);
+  packed.packed.resize(packed.packed.size() + size_t{3} * 4);
   packed.taps = std::move(columns);
   return packed;
 }

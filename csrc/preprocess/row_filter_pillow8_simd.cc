@@ -60,7 +60,7 @@ void Pillow8Columns(const uint8_t* source, const int32_t* offset_bytes, const in
       high = hn::Add(high, MulAddPairs(d32, second, SameWeights(weights[3])));
     }
     const auto sum = hn::ShiftRight<kPillowBits>(hn::Add(low, hn::ShiftLeft<15>(high)));
-    hn::StoreU(hn::DemoteTo(pixel, sum), pixel, out + 4 * x);
+    hn::StoreU(hn::DemoteTo(pixel, sum), pixel, out + ptrdiff_t{4} * x);
   }
 }
 
@@ -77,7 +77,7 @@ void Pillow8Rows(const uint8_t* const* rows, const int32_t* weights, int pair_co
     auto low_b = half;
     auto high_a = zero;
     auto high_b = zero;
-    for (int k = 0; k < pair_count; ++k) {
+    for (ptrdiff_t k = 0; k < pair_count; ++k) {
       const auto upper = hn::PromoteTo(d16, hn::LoadU(d8, rows[2 * k] + i));
       const auto lower = hn::PromoteTo(d16, hn::LoadU(d8, rows[2 * k + 1] + i));
       const auto a = hn::InterleaveLower(d16, upper, lower);

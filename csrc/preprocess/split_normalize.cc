@@ -1,7 +1,8 @@
 #include "preprocess/split_normalize.h"
 
+#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 
 namespace endcap {
 
@@ -18,7 +19,8 @@ bool Split(const ChannelNormalize& normalize, SplitNormalize& split) {
   for (int pixel = 0; pixel < 256; ++pixel) {
     const auto exact = static_cast<float>(normalize.Exact(pixel));
     const float applied = split.Apply(static_cast<float>(pixel));
-    if (std::memcmp(&exact, &applied, sizeof(exact)) != 0) return false;
+    // As bits: 0 and -0 differ.
+    if (std::bit_cast<uint32_t>(exact) != std::bit_cast<uint32_t>(applied)) return false;
   }
   return true;
 }
