@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-WARM_UP_ROUNDS = 2
-
 
 @dataclass(frozen=True)
 class Case:
@@ -53,11 +51,11 @@ class Budget:
 def measure(cases: Mapping[str, Case], budget: Budget) -> dict[str, Timing]:
     """Times every case once a round; each round starts with another case.
 
-    The first rounds only warm up: caches fill, buffers are allocated, lazy imports happen.
+    The first round only warms up, and tells how many rounds fit into the budget.
     """
     names = list(cases)
-    warm_up = [_one_round(cases, names) for _ in range(WARM_UP_ROUNDS)]
-    rounds = budget.rounds(sum(warm_up[-1].values()))
+    warm_up = _one_round(cases, names)
+    rounds = budget.rounds(sum(warm_up.values()))
     seconds: dict[str, list[float]] = {name: [] for name in names}
     with _no_garbage_collection():
         for index in range(rounds):
