@@ -1,9 +1,9 @@
 """A YOLOv8 head [4 + 80, 8400] as a detector gives it on a crowded picture; always the same one.
 
 Around an object many anchors agree on a box, more or less, with scores that fall off from the best
-one, and around a weak hint they do so for a few classes with tiny scores; elsewhere boxes are noise,
-and scores small but not zero, as sigmoids are. Above 0.25 there are some hundred candidates, and
-above 0.001 more than 30,000 where an anchor may have many labels.
+one, and around a weak hint they do so for a few classes with tiny scores; elsewhere boxes are
+noise, and scores small but not zero, as sigmoids are. Above 0.25 there are some hundred candidates,
+and above 0.001 more than 30,000 where an anchor may have many labels.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def candidates(head: Floats, score_threshold: float, most: int) -> tuple[Floats,
 
     Every class over the threshold is a candidate of its own.
     """
-    anchor, class_id = np.nonzero(head[4:].T > score_threshold)
+    of_anchors = head[4:].T
+    anchor, class_id = np.nonzero(of_anchors > score_threshold)
     score = head[4 + class_id, anchor]
     best = np.argsort(-score, kind="stable")[:most]
     anchor, class_id, score = anchor[best], class_id[best], score[best]
