@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.affinity import one_cpu
 from benchmarks.postprocess import head_peers
-from benchmarks.postprocess.head import Floats, Ids, candidates, make
+from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
 from benchmarks.postprocess.head_peers import TASKS, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
 from benchmarks.postprocess.verify import OFFSET_SHARE, KeptAgreement, compare
@@ -18,7 +18,6 @@ from benchmarks.rows import Ready, Row, contest, load
 from benchmarks.timing import Budget, Case
 
 NUM_BOXES = 30_000
-CONTESTS = (*TASKS, f"nms, {NUM_BOXES:,} boxes", f"batched_nms, {NUM_BOXES:,} boxes, 80 classes")
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,14 @@ class Contest:
     rows: dict[str, Row]
 
 
-def run(budget: Budget, done: Callable[[str], None]) -> list[Contest]:
-    """All contests; `done` hears of each."""
+def names(num_boxes: int) -> list[str]:
+    """The contests in their order."""
+    nms = [f"nms, {num_boxes:,} boxes", f"batched_nms, {num_boxes:,} boxes, {NUM_CLASSES} classes"]
+    return [*TASKS, *nms]
+
+
+def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Contest]:
+    """All contests, those of suppression alone with so many boxes; `done` hears of each."""
     head = make()
     results = []
     with one_cpu():
@@ -39,8 +44,8 @@ def run(budget: Budget, done: Callable[[str], None]) -> list[Contest]:
             contenders = _head_contenders(head, task)
             results.append(Contest(name, _count(head, task), contest(contenders, "endcap", budget)))
             done(name)
-        boxes, scores, class_ids = candidates(head, 0.001, NUM_BOXES)
-        for name, ids in zip(CONTESTS[len(TASKS) :], (None, class_ids), strict=True):
+        boxes, scores, class_ids = candidates(head, 0.001, num_boxes)
+        for name, ids in zip(names(num_boxes)[len(TASKS) :], (None, class_ids), strict=True):
             contenders = _nms_contenders(boxes, scores, ids)
             results.append(Contest(name, len(scores), contest(contenders, "endcap", budget)))
             done(name)
