@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 
@@ -48,27 +49,32 @@ def cell(row: Json) -> str:
     return f"{timing['median_ms']:.2f} ±{half:.2f}"
 
 
+def median_cell(row: Json) -> str:
+    """The median alone; a dash for a row whose reason stands in the notes."""
+    return "-" if row["timing"] is None else f"{row['timing']['median_ms']:.2f}"
+
+
 def times(ratio: float | None) -> str:
     """A ratio: 2.00x takes twice as long as endcap."""
     return "" if ratio is None else f"{ratio:.2f}x"
 
 
 def _latency(part: Json) -> Group:
-    table = Table(
-        title="JPEG to letterboxed 640x640 float32 NCHW: ms, one thread (± half the quartile range)"
-    )
+    """Medians alone, so that a narrow screen has room; the spread is in the JSON."""
+    title = "JPEG to letterboxed 640x640 float32 NCHW: ms, one thread"
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
     names = list(part["images"][0]["rows"])
-    for name in ("image", "KB", *names, "beyond decode"):
-        table.add_column(name, justify="left" if name == "image" else "right")
+    table.add_column("image", no_wrap=True)
+    for name in (*names, "beyond decode"):
+        table.add_column(name, justify="right", min_width=max(map(len, name.split())))
     for image in part["images"]:
-        cells = [cell(image["rows"][name]) for name in names]
-        share = _percent(image["share_beyond_decode"])
-        table.add_row(image["name"], f"{image['encoded_bytes'] / 1e3:.0f}", *cells, share)
+        cells = [median_cell(image["rows"][name]) for name in names]
+        table.add_row(image["name"], *cells, _percent(image["share_beyond_decode"]))
     table.add_section()
-    for title, key in (("to endcap", "ratios"), ("to endcap fast", "ratios_to_fast")):
+    for title, key in (("mean to endcap", "ratios"), ("mean to fast", "ratios_to_fast")):
         means = [times(part[key].get(name)) for name in names]
         beyond = _percent(part["share_beyond_decode"]) if key == "ratios" else ""
-        table.add_row(f"geometric mean {title}", "", *means, beyond)
+        table.add_row(title, *means, beyond)
     return Group(table, _notes(part["images"]))
 
 
