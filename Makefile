@@ -131,20 +131,20 @@ $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
 	PYTHON=$(PYTHON) scripts/system_packages.sh build
 	test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH)
 	$(BENCH_BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BENCH_BIN)/pip install --quiet --group bench
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group bench
 	touch $@
 
+# What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.
 $(BENCH)/.peers: $(BENCH)/.deps
-	$(BENCH_BIN)/pip install --quiet --group peers-dali
-	$(BENCH_BIN)/pip install --quiet --no-deps --no-cache-dir --group peers
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
 	touch $@
 
 # What users get: a release build, installed, not in editable form.
 $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.py')
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BENCH_BIN)):$$PATH" \
-	$(BENCH_BIN)/pip install --quiet --no-build-isolation --force-reinstall --no-deps . \
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-build-isolation . \
 	  --config-settings=build-dir=build/bench-core
-	$(BENCH_BIN)/pip install --quiet 'typer>=0.20' 'rich>=13' 'packaging>=22' 'pillow>=10.1'
 	touch $@
 
 $(BUILD)/.tidied: $(VENV)/.built $(VENV)/.lint .clang-tidy

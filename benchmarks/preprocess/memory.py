@@ -27,7 +27,7 @@ class Memory:
 
 def run(image: Photograph) -> dict[str, Memory]:
     """Starts one process a peer; its first call includes buffers and the tensor of 4.9 MB."""
-    return {peer.name: _in_fresh_process(peer.name, image.path) for peer in PEERS}
+    return {peer.name: run_one(peer.name, image.path) for peer in PEERS}
 
 
 def measure_here(name: str, path: Path) -> Memory:
@@ -43,7 +43,8 @@ def measure_here(name: str, path: Path) -> Memory:
     return Memory(idle, _resident("VmHWM") - idle, "one call in a fresh process")
 
 
-def _in_fresh_process(name: str, path: Path) -> Memory:
+def run_one(name: str, path: Path) -> Memory:
+    """One peer on one image file, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.preprocess.memory", name, str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
