@@ -66,7 +66,7 @@ def _agree_on_a_box(
     centre = random.uniform(size / 2, SIDE - size / 2)
     grid = np.flatnonzero(strides == STRIDES[int(np.clip(np.log2(size.max() / 40), 0, 2))])
     distance = np.abs(centres[grid] - centre).max(axis=1)
-    near = grid[np.argsort(distance, kind="stable")[:count]]
+    near: Ids = grid[np.argsort(distance, kind="stable")[:count]]
     boxes[near, :2] = centre + random.normal(0, spread, (len(near), 2)) * size
     boxes[near, 2:] = size * random.normal(1, spread, (len(near), 2)).clip(0.7, 1.3)
     return near

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,7 @@ def _torchvision(boxes: Floats, scores: Floats, class_ids: Ids | None) -> Kept:
 
 
 def _opencv(boxes: Floats, scores: Floats, class_ids: Ids | None) -> Kept:
-    import cv2
-
+    cv2: Any = import_module("cv2")
     cv2.setNumThreads(1)
     xywh = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1).astype(np.float64)
     if class_ids is None:

@@ -27,7 +27,8 @@ def batched_nms(boxes: Floats, scores: Floats, class_ids: Ids, iou_threshold: fl
         for rows in (np.flatnonzero(class_ids == each) for each in np.unique(class_ids))
     ]
     together = np.concatenate(kept)
-    return together[np.argsort(-scores[together], kind="stable")]
+    best_first: Ids = together[np.argsort(-scores[together], kind="stable")]
+    return best_first
 
 
 def _iou(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from benchmarks.preprocess.peer import Batch, Peer, Single
 
 
 def _pipeline(batch_size: int, threads: int) -> Any:
-    from nvidia.dali import fn, pipeline_def, types
+    dali: Any = import_module("nvidia.dali")
+    fn, types = import_module("nvidia.dali.fn"), import_module("nvidia.dali.types")
 
-    @pipeline_def(
+    @dali.pipeline_def(  # type: ignore[untyped-decorator]
         batch_size=batch_size,
         num_threads=threads,
         device_id=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,18 +12,18 @@ from benchmarks.preprocess import SIZE
 from benchmarks.preprocess.peer import Batch, Peer, Single, Tensor
 
 
-def single(**fields: object) -> Single:
+def single(**fields: Any) -> Single:
     """One image, one thread."""
     preprocess = endcap.Preprocessor(size=SIZE, threads=1, **fields)
     tensor = np.empty((1, 3, SIZE, SIZE), np.float32)
 
-    def run(encoded: bytes) -> Tensor:
+    def run(encoded: bytes) -> Any:
         return preprocess(encoded, out=tensor).images[0]
 
     return run
 
 
-def batch(threads: int, **fields: object) -> Batch:
+def batch(threads: int, **fields: Any) -> Batch:
     """A list of images on endcap's own threads."""
     preprocess = endcap.Preprocessor(size=SIZE, threads=threads, **fields)
     buffers: dict[int, Tensor] = {}
