@@ -68,7 +68,7 @@ test-peers: $(BENCH)/.endcap $(BENCH)/.peers
 # A peer that cannot be installed is a row that says so.
 bench: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
-	scripts/system_packages.sh bench
+	-scripts/system_packages.sh bench
 	$(BENCH_BIN)/python -m benchmarks run --server-python $(BIN)/python $(BENCH_OPTIONS)
 
 bench-server: $(BENCH)/.endcap build

@@ -31,7 +31,7 @@ Examples:
 """
 app = typer.Typer(help=EXAMPLES, no_args_is_help=True, add_completion=False)
 console = Console()
-console.width = max(console.width, 110)  # a table cut short would be of no use
+console.width = max(console.width, 116)  # a table cut short would be of no use
 
 Quick = Annotated[bool, typer.Option(help="Fewer images, boxes and rounds; figures are rough.")]
 Output = Annotated[

@@ -122,7 +122,7 @@ def _draw_panel(panel: Bars, axis: Any) -> None:
     labels = [label for label, _ in panel.bars]
     values = [value for _, value in panel.bars]
     drawn = axis.barh(labels, values, color=[_colour(label) for label in labels], height=0.72)
-    axis.bar_label(drawn, labels=[f"{value:.3g}" for value in values], padding=3, fontsize=8)
+    axis.bar_label(drawn, labels=[number(value) for value in values], padding=3, fontsize=8)
     better = "more" if panel.unit.endswith("/s") else "less"
     title = f"{panel.title}: {panel.unit}, {better} is better"
     axis.set_title(title, loc="left", fontsize=8, fontweight="bold", x=_TITLE_AT)
@@ -132,6 +132,11 @@ def _draw_panel(panel: Bars, axis: Any) -> None:
     axis.tick_params(axis="y", length=0, labelsize=8)
     for side in ("top", "right", "bottom"):
         axis.spines[side].set_visible(False)
+
+
+def number(value: float) -> str:
+    """Three digits, and no exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _colour(label: str) -> str:

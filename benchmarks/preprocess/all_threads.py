@@ -59,11 +59,12 @@ def _contender(
 def _verified(peer: Peer, batch: Batch, encoded: list[bytes]) -> Ready | Row:
     reference = ours.single(**dict(peer.compared_with))
     tensors = batch(encoded)
-    worst = ""
-    for index, image in enumerate(encoded):
-        agreement = compare(tensors[index], reference(image), peer.psnr_db)
+    agreements = [
+        compare(tensors[index], reference(image), peer.psnr_db)
+        for index, image in enumerate(encoded)
+    ]
+    for index, agreement in enumerate(agreements):
         if not agreement.passed:
             return Row("not verified", f"image {index} of the batch: {agreement.text}")
-        worst = worst or (agreement.text if agreement.differing else "")
-    note = worst if peer.psnr_db else (worst or "equal")
-    return Ready(Case(run=batch, prepare=lambda: encoded), note or "equal")
+    farthest = max(agreements, key=lambda agreement: agreement.differing)
+    return Ready(Case(run=batch, prepare=lambda: encoded), farthest.text)

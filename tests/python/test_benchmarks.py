@@ -232,6 +232,13 @@ def test_the_chart_has_a_bar_for_every_time(document: dict[str, Any]) -> None:
     assert [panel for column in columns for panel in column] == panels
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.5381, "0.538"), (5.0, "5"), (43.93, "43.9"), (1488.6, "1,489")]
+)
+def test_numbers_of_the_chart(value: float, text: str) -> None:
+    assert chart.number(value) == text
+
+
 def test_a_fresh_process_tells_its_peak() -> None:
     peak = memory.run_one("endcap", SAMPLE)
     assert peak.peak_over_idle_bytes is not None
