@@ -21,13 +21,19 @@ class Bars:
 
 
 def draw(document: Json, path: Path) -> None:
-    """Writes a PNG with all panels that the document has figures for, in two columns."""
+    """Writes a PNG with all panels that the document has figures for, in two columns.
+
+    Writes nothing where nothing was timed.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    columns = in_columns([each for each in panels_of(document) if each.bars])
+    panels = [each for each in panels_of(document) if each.bars]
+    if not panels:
+        return
+    columns = in_columns(panels)
     tallest = max(sum(map(_units, column)) for column in columns)
     width = 5.2 * len(columns) if len(columns) > 1 else 7.0
     figure = pyplot.figure(figsize=(width, 0.2 * tallest + 0.5), layout="constrained")

@@ -121,7 +121,8 @@ def _contest(contest: Json) -> Table:
 
 
 def _server(contest: Json) -> Table:
-    table = Table(title=f"Server: {contest['name']} (verified: {contest['verified']})")
+    title = f"Server: {contest['name']} (verified: {contest['verified']})"
+    table = Table(title=title, caption="; ".join(contest["problems"]))
     columns = ("concurrency", "model", "inferences/s", "p50 ms", "p99 ms", "throughput")
     for name in columns:
         table.add_column(name, justify="left" if name == "model" else "right")

@@ -74,9 +74,12 @@ class LoadGenerator:
         command += ["--max-trials", str(window.most_trials)]
         command += ["--stability-percentage", str(window.stability_percent)]
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self._libraries)}
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnsteadyError(f"perf_analyzer on {model} took over 120 s") from error
         if not figures.exists():
             raise _error(model, done.stdout + done.stderr)
         return read_figures(figures.read_text())

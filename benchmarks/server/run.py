@@ -5,10 +5,9 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,11 +16,8 @@ from tritonclient import grpc
 from benchmarks.paths import LOAD_GENERATOR, SERVER_REPOSITORY
 from benchmarks.server import repository, verify
 from benchmarks.server.load_generator import Load, LoadGenerator, UnsteadyError, Window
+from benchmarks.server.tasks import Task
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-
-_DETECT_IMAGE = repository.SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
-_TENSOR_BYTES = 3 * 640 * 640 * 4
-_DETECTIONS_BYTES = 300 * 4 * 4
 
 
 @dataclass(frozen=True)
@@ -34,34 +30,22 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Task:
-    """Two models that answer the same, and the image they get."""
-
-    name: str
-    ours: str
-    theirs: str
-    image: Path
-    output_bytes: int
-    verify: Callable[[Any, str, str, bytes], str]
-
-
-@dataclass(frozen=True)
 class Point:
-    """Both models at one concurrency: medians over the repeats."""
+    """Both models at one concurrency: medians over the repeats, and every repeat."""
 
     concurrency: int
     ours: Load
     theirs: Load
-
-    @property
-    def gain(self) -> float:
-        """How many times the throughput."""
-        return self.ours.inferences_per_second / self.theirs.inferences_per_second
+    ours_runs: list[Load]
+    theirs_runs: list[Load]
 
 
 @dataclass(frozen=True)
 class ServerContest:
-    """One task: verified how, and a point for each concurrency."""
+    """One task: how its models were verified, and a point for each concurrency.
+
+    problems: why points are missing: all of them where the models answer differently.
+    """
 
     name: str
     ours: str
@@ -69,30 +53,7 @@ class ServerContest:
     encoded_bytes: int
     verified: str
     points: list[Point]
-
-
-def tasks(images: Sequence[Path]) -> list[Task]:
-    """Preprocessing of each image, and the whole ensemble on a picture with objects in it."""
-    found = [
-        Task(
-            f"preprocess, {image.stem.replace('_', ' ')}",
-            "preprocess",
-            "preprocess_python",
-            image,
-            _TENSOR_BYTES,
-            verify.tensors,
-        )
-        for image in images
-    ]
-    detect = Task(
-        "detect, 1920x1080 with shapes",
-        "detect",
-        "detect_python",
-        _DETECT_IMAGE,
-        _DETECTIONS_BYTES,
-        verify.detections,
-    )
-    return [*found, detect]
+    problems: list[str]
 
 
 def run(wanted: Sequence[Task], plan: Plan, done: Callable[[str], None]) -> list[ServerContest]:
@@ -121,18 +82,36 @@ def _contest(
     done: Callable[[str], None],
 ) -> ServerContest:
     encoded = task.image.read_bytes()
-    verified = task.verify(client, task.ours, task.theirs, encoded)
-    points = []
+    empty = ServerContest(task.name, task.ours, task.theirs, len(encoded), "not", [], [])
+    try:
+        verified = task.verify(client, task.ours, task.theirs, encoded)
+    except verify.VerificationError as error:
+        return replace(empty, problems=[str(error)])
+    points, problems = [], []
     for concurrency in plan.concurrencies:
-        loads: dict[str, list[Load]] = {task.ours: [], task.theirs: []}
-        for _ in range(plan.repeats):
-            for model, measured in loads.items():
-                once = partial(generator.run, model, encoded, concurrency, plan.window)
-                measured.append(_steady(partial(once, task.output_bytes)))
-                done(f"{model}, concurrency {concurrency}")
-        both = [_medians(measured) for measured in loads.values()]
-        points.append(Point(concurrency, *both))
-    return ServerContest(task.name, task.ours, task.theirs, len(encoded), verified, points)
+        try:
+            points.append(_point(task, encoded, concurrency, plan, generator, done))
+        except UnsteadyError as error:
+            problems.append(f"concurrency {concurrency}: {error}")
+    return replace(empty, verified=verified, points=points, problems=problems)
+
+
+def _point(
+    task: Task,
+    encoded: bytes,
+    concurrency: int,
+    plan: Plan,
+    generator: LoadGenerator,
+    done: Callable[[str], None],
+) -> Point:
+    runs: dict[str, list[Load]] = {task.ours: [], task.theirs: []}
+    for _ in range(plan.repeats):
+        for model, measured in runs.items():
+            once = partial(generator.run, model, encoded, concurrency, plan.window)
+            measured.append(_steady(partial(once, task.output_bytes)))
+            done(f"{model}, concurrency {concurrency}")
+    ours, theirs = runs.values()
+    return Point(concurrency, _medians(ours), _medians(theirs), ours, theirs)
 
 
 def _steady(once: Callable[[], Load]) -> Load:
