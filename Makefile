@@ -28,7 +28,7 @@ help:
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
 	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
-	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for less than a minute"
+	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
@@ -132,6 +132,7 @@ $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
 	test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH)
 	$(BENCH_BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group bench
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group bench-images
 	touch $@
 
 # What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.

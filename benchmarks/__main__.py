@@ -21,7 +21,7 @@ Examples:
 
   make bench                                    everything, in some minutes
 
-  make bench BENCH_OPTIONS='--quick'            a look in less than a minute
+  make bench BENCH_OPTIONS='--quick'            a look in about a minute
 
   python -m benchmarks run --no-server          without the Triton server
 
