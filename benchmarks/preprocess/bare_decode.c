@@ -3,12 +3,13 @@
  *
  * Compiled when the benchmark runs, and linked with the libjpeg-turbo that endcap brings along. */
 
+// clang-format off: jpeglib.h needs what stdio.h declares, and does not include it
+#include <stdio.h>
+#include <jpeglib.h>
+// clang-format on
 #include <setjmp.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-
-#include <jpeglib.h>
 
 struct guard {
   struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer is also ours */
