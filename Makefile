@@ -7,6 +7,9 @@ BUILD := build/dev
 # What becomes a wheel, in an environment of its own for each Python.
 WHEEL := build/wheel/$(notdir $(PYTHON))
 SCENES := build/scenes
+# Benchmarks have their own environment: the peers want NumPy 2, the server must not have it.
+BENCH := build/bench-venv
+BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
@@ -15,8 +18,8 @@ WERROR ?= OFF
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp model_repository -type f \
              -not -name '*.pyc' 2>/dev/null) CMakeLists.txt pyproject.toml
 
-.PHONY: help build demo test test-cpp test-python test-triton test-wheel evaluate lint format docs \
-        wheel sdist clean
+.PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
+        bench-server lint format docs wheel sdist clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -24,6 +27,9 @@ help:
 	@echo "make build        build; afterwards .venv/bin/endcap works"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
 	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
+	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
+	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
+	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -55,6 +61,20 @@ evaluate: build $(SCENES)/annotations.json
 
 $(SCENES)/annotations.json: $(wildcard training/*.py) | $(VENV)/.test
 	$(BIN)/python -m training.make_dataset --count 400 --output $(SCENES)
+
+test-peers: $(BENCH)/.endcap $(BENCH)/.peers
+	$(BENCH_BIN)/python -m pytest tests/peers
+
+# A peer that cannot be installed is a row that says so.
+bench: $(BENCH)/.endcap build
+	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	-scripts/system_packages.sh bench
+	$(BENCH_BIN)/python -m benchmarks run --server-python $(BIN)/python $(BENCH_OPTIONS)
+
+bench-server: $(BENCH)/.endcap build
+	-$(MAKE) --no-print-directory $(BENCH)/.peers
+	scripts/system_packages.sh bench
+	$(BENCH_BIN)/python -m benchmarks server --server-python $(BIN)/python $(BENCH_OPTIONS)
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
@@ -105,6 +125,27 @@ $(VENV)/.test: $(VENV)/.deps
 
 $(VENV)/.lint: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group lint
+	touch $@
+
+$(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
+	PYTHON=$(PYTHON) scripts/system_packages.sh build
+	test -x $(BENCH_BIN)/python || $(PYTHON) -m venv $(BENCH)
+	$(BENCH_BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group bench
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group bench-images
+	touch $@
+
+# What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.
+$(BENCH)/.peers: $(BENCH)/.deps
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
+	touch $@
+
+# What users get: a release build, installed, not in editable form.
+$(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.py')
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BENCH_BIN)):$$PATH" \
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-build-isolation . \
+	  --config-settings=build-dir=build/bench-core
 	touch $@
 
 $(BUILD)/.tidied: $(VENV)/.built $(VENV)/.lint .clang-tidy

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
-# compiler, headers, Python) or the tests (system_packages.sh test: a browser without a screen). As
-# root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
+# compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen) or the
+# server's benchmark (system_packages.sh bench: a library of NVIDIA's perf_analyzer). As root on a
+# system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -98,8 +99,16 @@ for_the_tests() {
   fi
 }
 
+has_library() { "$python" -c "import ctypes; ctypes.CDLL('$1')" ; }
+
+for_the_benchmarks() {
+  need libb64-0d has_library libb64.so.0d
+  install_missing
+}
+
 case ${1:-build} in
   build) for_the_build ;;
   test) for_the_tests ;;
-  *) echo "usage: system_packages.sh [build | test]" >&2; exit 2 ;;
+  bench) for_the_benchmarks ;;
+  *) echo "usage: system_packages.sh [build | test | bench]" >&2; exit 2 ;;
 esac

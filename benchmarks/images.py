@@ -1,0 +1,113 @@
+"""The pictures of the benchmark: real photographs, and versions of them made here.
+
+What is made is the same on every machine with the same Pillow: sizes, quality, subsampling and
+order of the scans are said, nothing is random.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image
+
+from benchmarks.sources import source
+
+_ORIENTATION = 0x0112
+_WHOLE_444, _HALVED_420 = 0, 2  # chroma, in Pillow's numbers
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A picture: the photograph as it is, or scaled to `size` and encoded again with `options`."""
+
+    package: str
+    photograph: str
+    size: tuple[int, int] | None = None  # width, height
+    options: Mapping[str, object] = field(default_factory=dict)
+    mode: str = "RGB"
+    orientation: int = 1
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the bytes are those of the package."""
+        return self.size is None and not self.options
+
+
+def _jpeg(quality: int = 90, subsampling: int = _HALVED_420, **more: object) -> dict[str, object]:
+    return {"quality": quality, "subsampling": subsampling, **more}
+
+
+# Name -> recipe; the name says the size as stored, and what is special.
+RECIPES: dict[str, Recipe] = {
+    "512x600": Recipe("scikit-image", "chelsea.png", (512, 600), _jpeg(85)),
+    "640x427": Recipe("scikit-image", "rocket.jpg"),
+    "640x427 detailed": Recipe("scikit-learn", "china.jpg"),
+    "640x427 gray": Recipe("scikit-learn", "flower.jpg", (640, 427), _jpeg(), mode="L"),
+    "810x1080": Recipe("ultralytics", "bus.jpg"),
+    "1000x872 4:4:4": Recipe(
+        "scikit-image", "hubble_deep_field.jpg", (1000, 872), _jpeg(92, _WHOLE_444)
+    ),
+    "1280x720": Recipe("ultralytics", "zidane.jpg"),
+    "1411x1411": Recipe("scikit-image", "retina.jpg"),
+    "1600x1068 EXIF 6": Recipe("scikit-learn", "flower.jpg", (1600, 1068), _jpeg(), orientation=6),
+    "1920x1080": Recipe("scikit-image", "coffee.png", (1920, 1080), _jpeg()),
+    "1920x1281 progressive": Recipe(
+        "scikit-learn", "china.jpg", (1920, 1281), _jpeg(progressive=True)
+    ),
+    "4000x3000": Recipe("ultralytics", "bus.jpg", (4000, 3000), _jpeg()),
+}
+QUICK = ("640x427 detailed", "1411x1411", "4000x3000")
+LARGEST = "4000x3000"
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """One picture of the benchmark."""
+
+    name: str
+    path: Path
+    width: int  # as stored, before EXIF turns it
+    height: int
+
+    @property
+    def encoded(self) -> bytes:
+        """The file."""
+        return self.path.read_bytes()
+
+    def is_at_least(self, factor: float, target: int) -> bool:
+        """Whether its longer side has at least `factor` times `target` pixels."""
+        return max(self.width, self.height) >= factor * target
+
+
+def make(name: str, folder: Path) -> Photograph:
+    """Makes one picture of RECIPES, or takes it from `folder` when it is there.
+
+    Raises SourceMissingError.
+    """
+    recipe = RECIPES[name]
+    path = folder / f"{name.replace(' ', '_').replace(':', '')}.jpg"
+    if not path.exists():
+        original = source(recipe.package, recipe.photograph)
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".part")
+        if recipe.is_original:
+            shutil.copyfile(original, unfinished)
+        else:
+            _encode(recipe, original, unfinished)
+        unfinished.rename(path)
+    with Image.open(path) as opened:
+        return Photograph(name, path, *opened.size)
+
+
+def _encode(recipe: Recipe, original: Path, path: Path) -> None:
+    with Image.open(original) as opened:
+        picture = opened.convert(recipe.mode)
+    if recipe.size is not None:
+        picture = picture.resize(recipe.size, Image.Resampling.LANCZOS)
+    exif = Image.Exif()
+    if recipe.orientation != 1:
+        exif[_ORIENTATION] = recipe.orientation
+    picture.save(path, "JPEG", exif=exif, **recipe.options)

@@ -1,0 +1,95 @@
+"""Verifies and times the postprocessing contests, on one thread and one CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.affinity import one_cpu
+from benchmarks.postprocess import head_peers
+from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
+from benchmarks.postprocess.head_peers import TASKS, HeadTask
+from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
+from benchmarks.postprocess.verify import OFFSET_SHARE, KeptAgreement, compare
+from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.timing import Budget, Case
+
+NUM_BOXES = 30_000
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One task: how much there was to do, and the rows by contender."""
+
+    name: str
+    candidates: int
+    rows: dict[str, Row]
+
+
+def names(num_boxes: int) -> list[str]:
+    """The contests in their order."""
+    nms = [f"nms, {num_boxes:,} boxes", f"batched_nms, {num_boxes:,} boxes, {NUM_CLASSES} classes"]
+    return [*TASKS, *nms]
+
+
+def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Contest]:
+    """All contests, those of suppression alone with so many boxes; `done` hears of each."""
+    head = make()
+    results = []
+    with one_cpu():
+        for name, task in TASKS.items():
+            contenders = _head_contenders(head, task)
+            results.append(Contest(name, _count(head, task), contest(contenders, "endcap", budget)))
+            done(name)
+        boxes, scores, class_ids = candidates(head, 0.001, num_boxes)
+        for name, ids in zip(names(num_boxes)[len(TASKS) :], (None, class_ids), strict=True):
+            contenders = _nms_contenders(boxes, scores, ids)
+            results.append(Contest(name, len(scores), contest(contenders, "endcap", budget)))
+            done(name)
+    return results
+
+
+def _count(head: Floats, task: HeadTask) -> int:
+    over = head[4:] > task.score_threshold
+    return int(over.sum() if task.multi_label else over.any(axis=0).sum())
+
+
+def _head_contenders(head: Floats, task: HeadTask) -> dict[str, Ready | Row]:
+    case, kept = head_peers.ours(head, task)
+    contenders: dict[str, Ready | Row] = {"endcap": Ready(case, f"{len(kept)} detections")}
+    theirs = load(lambda: head_peers.ultralytics(head, task))
+    if isinstance(theirs, Row):
+        contenders["ultralytics"] = theirs
+    else:
+        contenders["ultralytics"] = _judge(theirs[0], compare(theirs[1], kept, OFFSET_SHARE))
+    return contenders
+
+
+def _nms_contenders(boxes: Floats, scores: Floats, class_ids: Ids | None) -> dict[str, Ready | Row]:
+    kept = _indices(NMS_PEERS["endcap"].make(boxes, scores, class_ids)())
+    contenders: dict[str, Ready | Row] = {}
+    for name, peer in NMS_PEERS.items():
+        function = load(lambda peer=peer: peer.make(boxes, scores, class_ids))  # type: ignore[misc]
+        if isinstance(function, Row):
+            contenders[name] = function
+            continue
+        agreement = compare(_indices(function()), kept, peer.share)
+        contenders[name] = _judge(_case(function), agreement)
+    return contenders
+
+
+def _judge(case: Case, agreement: KeptAgreement) -> Ready | Row:
+    if not agreement.passed:
+        return Row("not verified", agreement.text)
+    return Ready(case, agreement.text)
+
+
+def _case(function: Kept) -> Case:
+    return Case(run=lambda _: function())
+
+
+def _indices(kept: Any) -> list[int]:
+    return [int(index) for index in np.asarray(kept).ravel()]

@@ -1,0 +1,65 @@
+"""What a peer is to the harness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.preprocess import SIZE
+
+Tensor = npt.NDArray[np.float32]
+# Fills the tensor [3, SIZE, SIZE] that it gives; the next call may fill the same one again.
+Single = Callable[[bytes], Any]
+# The same for a list of images: [N, 3, SIZE, SIZE].
+Batch = Callable[[Sequence[bytes]], Any]
+Write = Callable[[bytes, Tensor], object]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library's way from JPEG bytes to the tensor.
+
+    single: makes the function for one image at a time on one thread; imports the library.
+    batch: makes the function for many images on so many threads.
+    compared_with: the parameters of endcap whose tensor this one is verified against.
+    psnr_db: how near it must come; None asks for equal 8-bit steps, as verify.py says.
+    """
+
+    name: str
+    method: str
+    single: Callable[[], Single]
+    batch: Callable[[int], Batch]
+    compared_with: tuple[tuple[str, object], ...] = ()
+    psnr_db: float | None = None
+
+
+def one_buffer(write: Write) -> Single:
+    """A peer that writes into a tensor, with one tensor for all calls."""
+    tensor = np.empty((3, SIZE, SIZE), np.float32)
+
+    def run(encoded: bytes) -> Tensor:
+        write(encoded, tensor)
+        return tensor
+
+    return run
+
+
+def thread_pool(write: Write, threads: int) -> Batch:
+    """A peer whose library releases the GIL, on a pool of Python threads."""
+    pool = ThreadPoolExecutor(threads)
+    buffers: dict[int, npt.NDArray[np.float32]] = {}
+
+    def run(batch: Sequence[bytes]) -> npt.NDArray[np.float32]:
+        count = len(batch)
+        if count not in buffers:
+            buffers[count] = np.empty((count, 3, SIZE, SIZE), np.float32)
+        tensors = buffers[count]
+        list(pool.map(write, batch, tensors))
+        return tensors
+
+    return run

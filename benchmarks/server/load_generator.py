@@ -1,0 +1,149 @@
+"""NVIDIA's perf_analyzer: gets it, runs it, reads its figures."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+WHEEL = "tritonclient==2.40.0"  # the last whose Linux wheel has the program
+_MICRO = 1e-3  # its latencies are microseconds
+
+
+class LoadError(Exception):
+    """perf_analyzer cannot be had, or failed; the message says why."""
+
+
+class UnsteadyError(LoadError):
+    """The windows of a run never agreed: the machine has other work to do."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one run found at one concurrency."""
+
+    inferences_per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a run measures: until three windows of `interval_ms` agree, or after `most_trials`."""
+
+    interval_ms: int
+    most_trials: int
+    stability_percent: int
+
+
+class LoadGenerator:
+    """perf_analyzer on one server.
+
+    folder: where the program is unpacked, once.
+    """
+
+    def __init__(self, folder: Path, grpc_authority: str) -> None:
+        self._folder = folder
+        self._authority = grpc_authority
+        self._program = _program(folder)
+        self._libraries = _cuda_runtime(folder)
+
+    def run(
+        self, model: str, encoded: bytes, concurrency: int, window: Window, output_bytes: int
+    ) -> Load:
+        """Sends one image again and again; inputs and outputs are in system shared memory.
+
+        output_bytes: as much as the largest output of the model takes.
+        Raises LoadError, and UnsteadyError under it.
+        """
+        requests, figures = self._folder / "requests.json", self._folder / "figures.csv"
+        requests.write_text(json.dumps(input_data(encoded)))
+        figures.unlink(missing_ok=True)
+        command = [str(self._program), "-m", model, "-u", self._authority, "-i", "grpc"]
+        command += ["--input-data", str(requests), "-f", str(figures)]
+        command += ["--shared-memory", "system", "--output-shared-memory-size", str(output_bytes)]
+        command += ["--concurrency-range", str(concurrency)]
+        command += ["--measurement-interval", str(window.interval_ms)]
+        command += ["--max-trials", str(window.most_trials)]
+        command += ["--stability-percentage", str(window.stability_percent)]
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._libraries)}
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=120, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UnsteadyError(f"perf_analyzer on {model} took over 120 s") from error
+        if not figures.exists():
+            raise _error(model, done.stdout + done.stderr)
+        return read_figures(figures.read_text())
+
+
+def input_data(encoded: bytes) -> dict[str, object]:
+    """The requests as perf_analyzer reads them: a BYTES element goes behind its length."""
+    element = len(encoded).to_bytes(4, "little") + encoded
+    content = {"b64": base64.b64encode(element).decode()}
+    return {"data": [{"encoded": {"content": content, "shape": [1]}}]}
+
+
+def read_figures(table: str) -> Load:
+    """The figures of the CSV table that perf_analyzer writes; its last row.
+
+    Raises LoadError when there is none.
+    """
+    rows = [row for row in csv.DictReader(table.splitlines()) if row.get("Inferences/Second")]
+    if not rows:
+        raise LoadError("perf_analyzer wrote no figures")
+    row = rows[-1]
+    return Load(
+        inferences_per_second=float(row["Inferences/Second"]),
+        p50_ms=float(row["p50 latency"]) * _MICRO,
+        p99_ms=float(row["p99 latency"]) * _MICRO,
+    )
+
+
+def _error(model: str, output: str) -> LoadError:
+    if "Failed to obtain stable measurement" in output:
+        return UnsteadyError(f"the figures of {model} vary too much: is the machine busy?")
+    return LoadError(f"perf_analyzer on {model}: {' / '.join(output.strip().splitlines()[-3:])}")
+
+
+def _program(folder: Path) -> Path:
+    program = folder / "perf_analyzer"
+    if program.exists():
+        return program
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    command += ["--only-binary", ":all:", "--dest", str(folder), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("tritonclient-*.whl"))
+    if done.returncode != 0 or not wheels:
+        raise LoadError(f"{WHEEL} cannot be downloaded: {done.stderr.strip()[-300:]}")
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        (name,) = (each for each in wheel.namelist() if each.endswith("/bin/perf_analyzer"))
+        unfinished = folder / "perf_analyzer.part"
+        unfinished.write_bytes(wheel.read(name))
+    unfinished.chmod(0o755)
+    unfinished.rename(program)
+    return program
+
+
+def _cuda_runtime(folder: Path) -> Path:
+    """A folder with libcudart.so.12, which the server's wheel has under another name."""
+    spec = importlib.util.find_spec("pytriton")
+    places = (spec.submodule_search_locations or []) if spec else []
+    pattern = "nvidia_pytriton.libs/libcudart-*.so.12*"
+    found = [file for place in places for file in Path(place).parent.glob(pattern)]
+    libraries = folder / "libraries"
+    libraries.mkdir(exist_ok=True)
+    link = libraries / "libcudart.so.12"
+    link.unlink(missing_ok=True)
+    if found:
+        link.symlink_to(found[0])
+    return libraries

@@ -1,0 +1,57 @@
+"""Runs the server's part in its own environment, and gives the JSON document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import images, machine, paths
+
+COMPLETE_IMAGES = ("640x427 detailed", "1920x1080")
+QUICK_IMAGES = ("640x427 detailed",)
+
+
+class ServerPartError(Exception):
+    """The server's part could not run; the message says why."""
+
+
+def run(
+    python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measures in the environment of `python`, which has a Triton server and NumPy below 2.
+
+    `start` hears how many runs of the load generator there will be, `done` of each.
+    Raises ServerPartError, SourceMissingError.
+    """
+    about = machine.describe()
+    names = QUICK_IMAGES if quick else COMPLETE_IMAGES
+    pictures = [str(images.make(name, paths.IMAGES).path) for name in names]
+    with tempfile.TemporaryDirectory(prefix="endcap-bench-") as folder:
+        output = Path(folder) / "server.json"
+        command = [str(python), "-m", "benchmarks.server", str(output), *pictures]
+        _follow([*command, "--quick"] if quick else command, start, done)
+        return {"machine": about, "server": json.loads(output.read_text())}
+
+
+def _follow(command: list[str], start: Callable[[int], None], done: Callable[[str], None]) -> None:
+    with tempfile.TemporaryFile("w+") as problems:
+        try:
+            process = subprocess.Popen(
+                command, cwd=paths.ROOT, stdout=subprocess.PIPE, stderr=problems, text=True
+            )
+        except OSError as error:
+            raise ServerPartError(f"{command[0]} cannot be run: {error.strerror}") from error
+        with process:
+            for line in process.stdout or ():
+                if line.strip().isdecimal():
+                    start(int(line))
+                else:
+                    done(line.strip())
+        if process.returncode != 0:
+            problems.seek(0)
+            last = (problems.read().strip().splitlines() or ["it said nothing"])[-1]
+            raise ServerPartError(f"the server's part failed: {last}")

@@ -1,0 +1,106 @@
+"""Measures several ways of doing one thing alternately, so that all meet the same machine."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way of doing the thing that is timed.
+
+    run: the work that counts.
+    prepare: makes the argument of `run` afresh before each call, outside the measured time.
+    """
+
+    run: Callable[[Any], object]
+    prepare: Callable[[], Any] = lambda: None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of one case over the rounds of one run."""
+
+    median_ms: float
+    low_ms: float  # a quarter of the rounds was faster
+    high_ms: float  # a quarter of the rounds was slower
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to measure: whole rounds for about `seconds`, within the two limits."""
+
+    seconds: float
+    fewest: int = 5
+    most: int = 60
+
+    def rounds(self, one_round_seconds: float) -> int:
+        """Rounds that fit, when one takes so long."""
+        fitting = math.floor(self.seconds / max(one_round_seconds, 1e-9))
+        return min(max(fitting, self.fewest), self.most)
+
+
+def measure(cases: Mapping[str, Case], budget: Budget) -> dict[str, Timing]:
+    """Times every case once a round; each round starts with another case.
+
+    The first round only warms up, and tells how many rounds fit into the budget.
+    """
+    names = list(cases)
+    warm_up = _one_round(cases, names)
+    rounds = budget.rounds(sum(warm_up.values()))
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    with _no_garbage_collection():
+        for index in range(rounds):
+            start = index % len(names) if names else 0
+            for name, elapsed in _one_round(cases, names[start:] + names[:start]).items():
+                seconds[name].append(elapsed)
+    return {name: summary(values) for name, values in seconds.items()}
+
+
+def summary(seconds: Sequence[float]) -> Timing:
+    """Median and quartiles of some durations."""
+    ordered = sorted(seconds)
+    last = len(ordered) - 1
+    return Timing(
+        median_ms=1e3 * median(ordered),
+        low_ms=1e3 * ordered[round(last * 0.25)],
+        high_ms=1e3 * ordered[round(last * 0.75)],
+        rounds=len(ordered),
+    )
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """The mean of ratios: twice as fast here and half as fast there makes 1."""
+    if not ratios:
+        raise ValueError("the geometric mean of no ratios")
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+
+
+def _one_round(cases: Mapping[str, Case], order: Sequence[str]) -> dict[str, float]:
+    elapsed = {}
+    for name in order:
+        argument = cases[name].prepare()
+        begin = time.perf_counter()
+        cases[name].run(argument)
+        elapsed[name] = time.perf_counter() - begin
+    return elapsed
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

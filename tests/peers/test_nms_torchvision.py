@@ -1,0 +1,111 @@
+"""Suppression keeps what torchvision keeps: the same boxes in the same order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import endcap
+
+torch = pytest.importorskip("torch", reason="torch is not installed; `make test-peers` has it")
+torchvision = pytest.importorskip(
+    "torchvision", reason="torchvision is not installed; `make test-peers` has it"
+)
+
+COUNTS = [1, 100, 5_000]
+IOU_THRESHOLDS = [0.0, 0.3, 0.5, 0.7, 1.0]
+
+
+def random_boxes(random: np.random.Generator, count: int) -> np.ndarray:
+    """xyxy float32 [count, 4], so crowded that at every threshold some go and some stay."""
+    side = 40.0 * np.sqrt(count) + 60.0
+    corners = random.uniform(0, side, (count, 2))
+    sizes = random.uniform(20, 120, (count, 2))
+    # Every second box is near the one before it.
+    corners[1::2] = corners[0::2][: count // 2] + random.normal(0, 3, (count // 2, 2))
+    sizes[1::2] = sizes[0::2][: count // 2]
+    return np.hstack([corners, corners + sizes]).astype(np.float32)
+
+
+def torch_nms(boxes: np.ndarray, scores: np.ndarray, iou_threshold: float) -> np.ndarray:
+    kept = torchvision.ops.nms(torch.from_numpy(boxes), torch.from_numpy(scores), iou_threshold)
+    return kept.numpy()
+
+
+@pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
+@pytest.mark.parametrize("count", COUNTS)
+def test_nms_keeps_the_same_boxes(count: int, iou_threshold: float) -> None:
+    random = np.random.default_rng(count)
+    boxes = random_boxes(random, count)
+    # A permutation: no two scores are equal, so that the order is the same everywhere.
+    scores = (random.permutation(count) + 1).astype(np.float32) / count
+    kept = endcap.nms(boxes, scores, iou_threshold)
+    np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_random_boxes_are_a_test(count: int) -> None:
+    """At 0.5 suppression has something to do, and something is left."""
+    random = np.random.default_rng(count)
+    boxes = random_boxes(random, count)
+    kept = torch_nms(boxes, random.uniform(size=count).astype(np.float32), 0.5)
+    assert 0 < len(kept) <= max(1, 0.8 * count)
+
+
+@pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
+@pytest.mark.parametrize("count", COUNTS)
+def test_ties_go_to_the_lower_index(count: int, iou_threshold: float) -> None:
+    """torchvision on a CPU sorts stably, so its answer for equal scores is defined too."""
+    random = np.random.default_rng(count)
+    boxes = random_boxes(random, count)
+    scores = random.integers(1, 5, count).astype(np.float32) / 4
+    kept = endcap.nms(boxes, scores, iou_threshold)
+    np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
+
+
+@pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
+@pytest.mark.parametrize("num_classes", [1, 3, 80])
+@pytest.mark.parametrize("count", COUNTS)
+def test_batched_nms_keeps_the_same_boxes(
+    count: int, num_classes: int, iou_threshold: float
+) -> None:
+    """Against torchvision class by class, which is what its own batched_nms does on many boxes.
+
+    On few boxes it moves the classes apart instead, which rounds the coordinates: see below.
+    """
+    random = np.random.default_rng(count + num_classes)
+    boxes = random_boxes(random, count)
+    scores = (random.permutation(count) + 1).astype(np.float32) / count
+    class_ids = random.integers(0, num_classes, count)
+    expected = [
+        rows[torch_nms(boxes[rows], scores[rows], iou_threshold)]
+        for rows in (np.flatnonzero(class_ids == each) for each in np.unique(class_ids))
+    ]
+    kept = endcap.batched_nms(boxes, scores, class_ids, iou_threshold)
+    together = np.concatenate(expected)
+    np.testing.assert_array_equal(kept, together[np.argsort(-scores[together], kind="stable")])
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_batched_nms_equals_that_of_torchvision(count: int) -> None:
+    """On whole coordinates no rounding happens when torchvision moves classes apart."""
+    random = np.random.default_rng(count)
+    boxes = np.rint(random_boxes(random, count))
+    scores = (random.permutation(count) + 1).astype(np.float32) / count
+    class_ids = random.integers(0, 5, count)
+    expected = torchvision.ops.batched_nms(
+        torch.from_numpy(boxes), torch.from_numpy(scores), torch.from_numpy(class_ids), 0.5
+    )
+    kept = endcap.batched_nms(boxes, scores, class_ids, 0.5)
+    np.testing.assert_array_equal(kept, expected.numpy())
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_a_pair_at_the_threshold(above: bool) -> None:
+    """Two boxes whose IoU is 1e-5 below or above the threshold."""
+    boxes = np.array([[0, 0, 100, 100], [25, 0, 125, 100]], np.float32)
+    scores = np.array([0.9, 0.8], np.float32)
+    iou_threshold = 0.6 + (-1e-5 if above else 1e-5)  # the pair's IoU is 75 / 125
+    kept = endcap.nms(boxes, scores, iou_threshold)
+    np.testing.assert_array_equal(kept, [0] if above else [0, 1])
+    np.testing.assert_array_equal(kept, torch_nms(boxes, scores, iou_threshold))
