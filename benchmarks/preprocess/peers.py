@@ -8,6 +8,7 @@ PEERS = (
     ours.EXACT,
     ours.FAST,
     opencv.PEER,
+    opencv.PLAIN,
     pillow.PEER,
     torchvision_peer.PEER,
     dali.PEER,
