@@ -1,8 +1,9 @@
 """OpenCV, twice: the fastest code that was found, and the code that people write.
 
 The fastest resizes straight into a padded square that it keeps, and scales planes into a tensor
-that it keeps. Of the ways to normalise, `split` and one NumPy multiplication a plane is the fastest; it
-was tried against blobFromImage, LUT, cv2.multiply, addWeighted and transposing in NumPy.
+that it keeps. Of the ways to normalise, `split` and one NumPy multiplication a plane is the
+fastest; it was tried against blobFromImage, LUT, cv2.multiply, addWeighted and transposing in
+NumPy.
 
 The plain code is that of most Python-backend models: imdecode, resize, copyMakeBorder, the channels
 turned round, transposed and divided by 255, each step with an array of its own.
