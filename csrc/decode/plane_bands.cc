@@ -77,9 +77,47 @@ bool HasColumnContext(ChromaUpsampling upsampling) {
          upsampling == ChromaUpsampling::kColumnsAndRows;
 }
 
+// The planes of one file, and the pixels that are made of them.
+class Planes {
+ public:
+  Planes(const jpeg_decompress_struct& info, ChromaUpsampling upsampling, const BandFormat& format)
+      : upsampling_(upsampling), format_(format), luma_(info, info.comp_info[0]) {
+    if (upsampling == ChromaUpsampling::kGray) return;
+    chroma_.reserve(2);
+    for (const int component : {1, 2}) chroma_.emplace_back(info, component, upsampling);
+  }
+
+  // Where the decoder is to put MCU row `mcu` of each component.
+  std::array<JSAMPARRAY, 3> Slots(int mcu) {
+    std::array<JSAMPARRAY, 3> slots = {luma_.Slot(mcu), nullptr, nullptr};
+    for (size_t i = 0; i < chroma_.size(); ++i) slots[i + 1] = chroma_[i].plane().Slot(mcu);
+    return slots;
+  }
+
+  void MakeRow(int y, uint8_t* out) {
+    const uint8_t* luma = luma_.Row(y);
+    if (chroma_.empty()) {
+      GrayToRgb(luma, format_.width, format_.channels, out);
+    } else if (HasColumnContext(upsampling_)) {
+      DoubleYccToRgb(luma, chroma_[0].Sums(y), chroma_[1].Sums(y), format_.width,
+                     HasRowContext(upsampling_), format_.channels, out);
+    } else {
+      YccToRgb(luma, chroma_[0].Samples(y), chroma_[1].Samples(y), format_.width, format_.channels,
+               out);
+    }
+  }
+
+ private:
+  ChromaUpsampling upsampling_;
+  BandFormat format_;
+  PlaneRing luma_;
+  std::vector<ChromaRows> chroma_;
+};
+
 }  // namespace
 
 std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info) {
+  if (info.jpeg_color_space == JCS_GRAYSCALE) return ChromaUpsampling::kGray;
   if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return std::nullopt;
   const Sampling full{info.max_h_samp_factor, info.max_v_samp_factor};
   const Sampling chroma = SamplingOf(info, 1);
@@ -98,9 +136,7 @@ std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info)
 int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
                       const BandFormat& format, BandSink& sink) {
   const jpeg_decompress_struct& info = session.info();
-  PlaneRing luma(info, info.comp_info[0]);
-  ChromaRows cb(info, 1, upsampling);
-  ChromaRows cr(info, 2, upsampling);
+  Planes planes(info, upsampling, format);
   const size_t row_bytes = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
   std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
 
@@ -111,20 +147,14 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const auto start = Clock::now();
-    std::array<JSAMPARRAY, 3> slots = {luma.Slot(mcu), cb.plane().Slot(mcu), cr.plane().Slot(mcu)};
+    std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
     session.ReadPlanes(slots.data(), mcu_rows);
     decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     int end = (mcu + 1) * mcu_rows;
     if (HasRowContext(upsampling) && end < format.height) --end;
     end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
-      if (HasColumnContext(upsampling)) {
-        DoubleYccToRgb(luma.Row(row), cb.Sums(row), cr.Sums(row), format.width,
-                       HasRowContext(upsampling), format.channels, pixels.data());
-      } else {
-        YccToRgb(luma.Row(row), cb.Samples(row), cr.Samples(row), format.width, format.channels,
-                 pixels.data());
-      }
+      planes.MakeRow(row, pixels.data());
       sink.Consume({pixels.data(), static_cast<ptrdiff_t>(row_bytes), row, 1});
     }
   }

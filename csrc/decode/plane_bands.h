@@ -8,8 +8,8 @@
 
 namespace endcap {
 
-// How the chroma planes of a YCbCr file come to full size.
-enum class ChromaUpsampling { kNone, kColumns, kRows, kColumnsAndRows };
+// How the chroma planes of a file come to full size; kGray: there are none.
+enum class ChromaUpsampling { kGray, kNone, kColumns, kRows, kColumnsAndRows };
 
 // The upsampling that libjpeg-turbo would do itself, for a session whose output size is settled.
 // Nothing where these functions cannot do the same: other colors and samplings, and planes that are

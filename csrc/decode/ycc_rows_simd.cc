@@ -88,6 +88,14 @@ HWY_INLINE void StorePixels(hn::Vec<D8> r, hn::Vec<D8> g, hn::Vec<D8> b, D8 d8, 
   }
 }
 
+void GrayToRgbImpl(const uint8_t* y, int width, int channels, uint8_t* out) {
+  const Bytes d8;
+  for (int x = 0; x < width; x += Step()) {
+    const auto luma = hn::LoadU(d8, y + x);
+    StorePixels(luma, luma, luma, d8, x, channels, out);
+  }
+}
+
 void YccToRgbImpl(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, int channels,
                   uint8_t* out) {
   const Bytes d8;
@@ -158,6 +166,7 @@ namespace {
 HWY_EXPORT(BlendRowsImpl);
 HWY_EXPORT(CopyRowImpl);
 HWY_EXPORT(BlendRowsToBytesImpl);
+HWY_EXPORT(GrayToRgbImpl);
 HWY_EXPORT(YccToRgbImpl);
 HWY_EXPORT(DoubleYccToRgbImpl);
 
@@ -173,6 +182,10 @@ void CopyRow(const uint8_t* row, int width, int16_t* sums) {
 
 void BlendRowsToBytes(const uint8_t* near, const uint8_t* far, int width, int bias, uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(BlendRowsToBytesImpl)(near, far, width, bias, out);
+}
+
+void GrayToRgb(const uint8_t* y, int width, int channels, uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(GrayToRgbImpl)(y, width, channels, out);
 }
 
 void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, int channels,

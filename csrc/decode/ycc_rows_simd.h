@@ -19,6 +19,9 @@ void CopyRow(const uint8_t* row, int width, int16_t* sums);
 // (3 * near + far + bias) / 4, rounded down: where only the rows are subsampled.
 void BlendRowsToBytes(const uint8_t* near, const uint8_t* far, int width, int bias, uint8_t* out);
 
+// Luma alone, three times, and as a fourth byte where there are four channels.
+void GrayToRgb(const uint8_t* y, int width, int channels, uint8_t* out);
+
 // Full-range BT.601, as JFIF has it, to R, G, B of three bytes a pixel, or of four (the last means
 // nothing).
 void YccToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int width, int channels,

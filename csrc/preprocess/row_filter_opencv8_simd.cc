@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "preprocess/resize_arithmetic.h"
@@ -40,7 +41,8 @@ HWY_INLINE hn::Vec<WideBytes> LoadBlocks(const T* first, const T* second) {
 #endif
 }
 
-// `weights`: 8 numbers a column, its pair of weights four times.
+// `weights`: 8 numbers a column, its pair of weights four times; of each four columns the first,
+// the third, the second and the fourth, so that one load fits the blocks of two columns.
 void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const int16_t* weights,
                     int count, int16_t* out) {
   const WideShorts d16;
@@ -50,16 +52,19 @@ void Opencv8Columns(const uint8_t* source, const int32_t* offset_bytes, const in
   alignas(16) static constexpr uint8_t kOrder[16] = {0, zero, 4, zero, 1, zero, 5, zero,
                                                      2, zero, 6, zero, 3, zero, 7, zero};
   const auto order = hn::LoadDup128(WideBytes(), kOrder);
-  const auto filter = [&](int a, int b) HWY_ATTR {
-    const auto pixels = LoadBlocks(source + offset_bytes[a], source + offset_bytes[b]);
+  const auto filter = [&](int x, const int16_t* weight) HWY_ATTR {
+    const auto pixels = LoadBlocks(source + offset_bytes[x], source + offset_bytes[x + 2]);
     const auto pairs = hn::BitCast(d16, hn::TableLookupBytesOr0(pixels, order));
-    const auto weight = LoadBlocks(weights + ptrdiff_t{8} * a, weights + ptrdiff_t{8} * b);
-    return hn::ShiftRight<4>(MulAddPairs(d32, pairs, hn::BitCast(d16, weight)));
+    return hn::ShiftRight<4>(MulAddPairs(d32, pairs, hn::LoadU(d16, weight)));
   };
   // Packing puts the blocks of the second beside those of the first.
-  for (int x = 0; x < count; x += 2 * kBlocks) {
-    hn::StoreU(hn::ReorderDemote2To(d16, filter(x, x + 2), filter(x + 1, x + 3)), d16,
-               out + ptrdiff_t{4} * x);
+  for (int x = 0; x < count; x += 4, weights += 32, out += 16) {
+    const auto pack = [&](int first) HWY_ATTR {
+      return hn::ReorderDemote2To(d16, filter(x + first, weights + ptrdiff_t{4} * first),
+                                  filter(x + first + 1, weights + 16 + ptrdiff_t{4} * first));
+    };
+    hn::StoreU(pack(0), d16, out);
+    if constexpr (kBlocks == 1) hn::StoreU(pack(2), d16, out + 8);
   }
 }
 
@@ -129,6 +134,9 @@ HWY_EXPORT(Opencv8TurnedRows);
 // the pixel's weight is the sum, and what lies beside it does not matter.
 PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
   PackedColumns packed;
+  // Columns are taken four at a time.
+  packed.packed.resize(4 * static_cast<size_t>((columns.size() + 3) / 4 * 4));
+  packed.offset_bytes.reserve(static_cast<size_t>(columns.size()) + 5);
   for (int x = 0; x < columns.size(); ++x) {
     const size_t entry = columns.Offset(x);
     const bool border = columns.index[entry] == columns.index[entry + 1];
@@ -136,10 +144,12 @@ PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
     const int32_t second = columns.fixed_weight[entry + 1];
     const int32_t pair = border ? Pair(first + second, 0) : Pair(first, second);
     packed.offset_bytes.push_back(4 * columns.index[entry]);
-    packed.packed.insert(packed.packed.end(), 4, pair);
+    constexpr std::array<size_t, 4> kPlaces = {0, 2, 1, 3};
+    const auto column = static_cast<size_t>(x);
+    const size_t place = column / 4 * 4 + kPlaces[column % 4];
+    std::fill_n(packed.packed.begin() + static_cast<ptrdiff_t>(4 * place), 4, pair);
   }
-  packed.offset_bytes.resize(packed.offset_bytes.size() + 3);  // columns are taken four at a time
-  packed.packed.resize(packed.packed.size() + size_t{3} * 4);
+  packed.offset_bytes.resize(packed.offset_bytes.size() + 5);
   packed.taps = std::move(columns);
   return packed;
 }

@@ -61,7 +61,7 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 //
 // Paths: decode_scalar takes the library's own rows. decode_simd takes its planes, and does chroma
 // upsampling and color conversion itself, with the same result, for the rows that the sink needs;
-// for colors and samplings that it does not know (CMYK, RGB, gray, 4:1:1) it takes the rows as
+// for colors and samplings that it does not know (CMYK, RGB, 4:1:1) it takes the rows as
 // well.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink);
