@@ -68,6 +68,8 @@ class Postprocessor:
         }
         self._core = _core.Postprocessor(to_parameters({**named, **fields}), thread_count(threads))
         self._family = head
+        self._inputs = self._core.inputs
+        self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -100,11 +102,11 @@ class Postprocessor:
         Raises:
             InvalidArgumentError: a shape, dtype or value that does not fit; NaN in the head.
         """
-        tensors, _ = to_batched(head, self._core.inputs)
+        tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
         geometry_rows = _rows(geometry, np.float32, (count, 8), "geometry")
         status_rows = _rows(status, np.int32, (count,), "status")
-        out = [empty((count, *shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
+        out = [empty((count, *shape), dtype) for shape, dtype in self._outputs]
         items = self._core.run(tensors, geometry_rows, status_rows, out)
         for index, (code, message, _) in enumerate(items):
             if code != 0:
