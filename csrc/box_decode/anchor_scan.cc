@@ -104,19 +104,22 @@ HWY_INLINE FloatVector GreatestOfTile(const float* scores, size_t classes, size_
   return hn::Add(sum0, sum1);
 }
 
-// The lowest class that has the greatest score, and that score as it stands there (-0 or 0), for a
-// vector of anchors.
+// The lowest class that has the greatest score, and that score as it stands there (-0 or 0), for
+// the anchors of a vector that are `wanted`.
 HWY_INLINE void FindClasses(const float* scores, size_t classes, size_t anchors,
-                            FloatVector greatest, float* best, int32_t* best_class) {
+                            FloatVector greatest, hn::Mask<Floats> wanted, float* best,
+                            int32_t* best_class) {
   const Floats d;
   const Signed di;
   auto found = hn::Zero(di);
   auto value = greatest;
-  for (size_t c = classes; c-- > 0;) {
+  auto missing = wanted;
+  for (size_t c = 0; c < classes && !hn::AllFalse(d, missing); ++c) {
     const auto v = hn::LoadU(d, scores + c * anchors);
-    const auto here = hn::Eq(v, greatest);
+    const auto here = hn::And(hn::Eq(v, greatest), missing);
     found = hn::IfThenElse(hn::RebindMask(di, here), hn::Set(di, static_cast<int32_t>(c)), found);
     value = hn::IfThenElse(here, v, value);
+    missing = hn::AndNot(here, missing);
   }
   hn::StoreU(value, d, best);
   hn::StoreU(found, di, best_class);
@@ -140,7 +143,7 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
       const auto over = hn::Gt(max, limits);
       if (HWY_LIKELY(hn::AllFalse(d, over))) continue;
       const size_t anchor = first + a;
-      FindClasses(scores + anchor, classes, anchors, max, best + anchor, best_class + anchor);
+      FindClasses(scores + anchor, classes, anchors, max, over, best + anchor, best_class + anchor);
       result.passing = AppendPositions(BitsOf(over), anchor, passing, result.passing);
     }
   }
