@@ -54,26 +54,31 @@ HWY_INLINE void StoreThree(Numbers a, Numbers b, Numbers c, Half* to) {
 // nothing beyond the row is touched. make(x, r, g, b) gives the three channels from x on.
 template <typename T, class Make>
 HWY_INLINE void StoreRow(int width, const RowStore<T>& store, const Make& make) {
-  const int lanes = static_cast<int>(hn::Lanes(Floats()));
+  const auto lanes = static_cast<ptrdiff_t>(hn::Lanes(Floats()));
+  const auto run = [width, lanes](const auto& store_at) HWY_ATTR {
+    ptrdiff_t x = 0;
+    for (; x + lanes <= width; x += lanes) store_at(x);
+    if (x < width) store_at(width - lanes);
+  };
   T* const to_r = store.to[0];
   T* const to_g = store.to[1];
   T* const to_b = store.to[2];
-  Numbers r, g, b;
   if (store.interleaved) {
-    T* const to = store.blue_first ? to_b : to_r;
-    for (int x = 0; x < width; x += lanes) {
-      if (x + lanes > width) x = width - lanes;
+    const bool blue_first = store.blue_first;
+    T* const to = blue_first ? to_b : to_r;
+    run([&make, to, blue_first](ptrdiff_t x) HWY_ATTR {
+      Numbers r, g, b;
       make(x, r, g, b);
-      StoreThree(store.blue_first ? b : r, g, store.blue_first ? r : b, to + ptrdiff_t{3} * x);
-    }
-    return;
-  }
-  for (int x = 0; x < width; x += lanes) {
-    if (x + lanes > width) x = width - lanes;
-    make(x, r, g, b);
-    StoreVector(r, to_r + x);
-    StoreVector(g, to_g + x);
-    StoreVector(b, to_b + x);
+      StoreThree(blue_first ? b : r, g, blue_first ? r : b, to + 3 * x);
+    });
+  } else {
+    run([&make, to_r, to_g, to_b](ptrdiff_t x) HWY_ATTR {
+      Numbers r, g, b;
+      make(x, r, g, b);
+      StoreVector(r, to_r + x);
+      StoreVector(g, to_g + x);
+      StoreVector(b, to_b + x);
+    });
   }
 }
 

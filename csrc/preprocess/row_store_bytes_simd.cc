@@ -62,7 +62,7 @@ HWY_INLINE void StorePixels(const uint8_t* row, int width, const RowStore<T>& st
   const hn::RebindToUnsigned<Floats> d32;
   const auto write = [&](const uint8_t* from, int count, const RowStore<T>& to) HWY_ATTR {
     const auto* pixels = reinterpret_cast<const uint32_t*>(from);
-    StoreRow(count, to, [=](int x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
+    StoreRow(count, to, [=](ptrdiff_t x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
       const auto four = hn::LoadU(d32, pixels + x);
       red = r(Channel<0>(four));
       green = g(Channel<8>(four));

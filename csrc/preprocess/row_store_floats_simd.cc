@@ -23,9 +23,9 @@ void StoreFloatRow(const float* row, int width, const ChannelNormalize* normaliz
     return hn::Div(centred, hn::Set(d, static_cast<float>(n.std)));
   };
   const auto write = [&](const float* from, int count, const RowStore<T>& to) HWY_ATTR {
-    StoreRow(count, to, [&](int x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
+    StoreRow(count, to, [&](ptrdiff_t x, Numbers& red, Numbers& green, Numbers& blue) HWY_ATTR {
       Numbers r, g, b, unused;
-      hn::LoadInterleaved4(d, from + ptrdiff_t{4} * x, r, g, b, unused);
+      hn::LoadInterleaved4(d, from + 4 * x, r, g, b, unused);
       red = single(0, r);
       green = single(1, g);
       blue = single(2, b);
