@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include "common/madd-inl.h"
+#include "endcap/row_band.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap {
@@ -117,6 +118,7 @@ HWY_INLINE void DoubleYccToRgbBy(const uint8_t* y, const int16_t* cb, const int1
   const hn::RebindToUnsigned<Shorts> du;
   const hn::Repartition<uint8_t, Shorts> d8;
   constexpr int kMiddle = 128 << kShift;
+  static_assert(4 * hn::MaxLanes(d8) <= kRowSlackBytes);  // a vector of pixels past the end
   const auto bias_even = hn::Set(d, static_cast<int16_t>(even_bias - kMiddle));
   const auto bias_odd = hn::Set(d, static_cast<int16_t>(odd_bias - kMiddle));
   const auto even_of = [&](const int16_t* sums) HWY_ATTR {

@@ -8,6 +8,7 @@
 #include "endcap/row_band.h"
 #include "preprocess/axis_taps.h"
 #include "preprocess/placement.h"
+#include "preprocess/resizer.h"
 #include "preprocess/row_writer.h"
 
 namespace endcap {
@@ -15,7 +16,7 @@ namespace endcap {
 // Resizes bands of rows as they arrive: each needed row is filtered horizontally into a ring; an
 // output row leaves as soon as its last source row is there. `Filter` is one of row_filter.h.
 template <typename Filter>
-class BandResizer : public BandSink {
+class BandResizer : public Resizer {
  public:
   // walk: how the file's rows lie in the upright image; its axes are not swapped.
   BandResizer(const PreprocessParams& params, const Placement& placement, const Walk& walk,
@@ -45,12 +46,13 @@ class BandResizer : public BandSink {
   void Consume(const RowBand& band) override {
     for (int i = 0; i < band.row_count && next_output_ < rows_.size(); ++i) {
       const int row = band.first_row + i;
-      if (row < rows_.First(next_output_)) continue;
       const uint8_t* pixels = band.data + band.row_stride_bytes * i;
       if (copies_) {
-        CopyRow(pixels);
+        // The taps of some filters begin above the row itself.
+        if (row == placement_.crop_y + next_output_) CopyRow(pixels);
         continue;
       }
+      if (row < rows_.First(next_output_)) continue;
       Filter::Horizontal(pixels, columns_, format_.channels, RingRow(row));
       while (next_output_ < rows_.size() && rows_.Last(next_output_) <= row) EmitOutputRow();
     }
@@ -58,6 +60,8 @@ class BandResizer : public BandSink {
 
   // All rows: so that damage in a part that is cropped away is found as well.
   int EndRow() const override { return format_.height; }
+
+  bool Complete() const override { return next_output_ == rows_.size(); }
 
   int NextRow(int row) const override {
     return NextNeeded(rows_, next_output_, row, format_.height);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/fail.h"
 #include "common/path_select.h"
 #include "preprocess/band_resizer.h"
 #include "preprocess/pixel_source.h"
@@ -16,8 +17,8 @@ namespace endcap {
 namespace {
 
 template <typename Opencv8, typename OpencvFloat8, typename Pillow8, typename Float>
-std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Placement& placement,
-                                      const Walk& walk, RowWriter& writer) {
+std::unique_ptr<Resizer> MakeResizer(const PreprocessParams& params, const Placement& placement,
+                                     const Walk& walk, RowWriter& writer) {
   switch (ArithmeticOf(params)) {
     case ResizeArithmetic::kOpencv8:
       return std::make_unique<BandResizer<Opencv8>>(params, placement, walk, writer);
@@ -31,9 +32,9 @@ std::unique_ptr<BandSink> MakeResizer(const PreprocessParams& params, const Plac
   return std::make_unique<BandResizer<Float>>(params, placement, walk, writer);
 }
 
-std::unique_ptr<BandSink> MakeResizer(Path path, const PreprocessParams& params,
-                                      const Placement& placement, const Walk& walk,
-                                      RowWriter& writer) {
+std::unique_ptr<Resizer> MakeResizer(Path path, const PreprocessParams& params,
+                                     const Placement& placement, const Walk& walk,
+                                     RowWriter& writer) {
   if (path != Path::kSimd) {
     return MakeResizer<Opencv8Scalar, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
         params, placement, walk, writer);
@@ -105,6 +106,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   } else {
     PixelsToBands(image, channels, *resizer);
   }
+  if (!resizer->Complete()) Fail(ErrorCode::kInternal, "a row of the tensor was not written");
   writer->WritePadding();
 
   if (output.geometry != nullptr) {

@@ -7,6 +7,7 @@
 #include "endcap/row_band.h"
 #include "preprocess/axis_taps.h"
 #include "preprocess/placement.h"
+#include "preprocess/resizer.h"
 #include "preprocess/row_filter_simd.h"
 #include "preprocess/row_writer.h"
 
@@ -19,7 +20,7 @@ namespace endcap {
 //
 // `Filter`: Opencv8Simd or Pillow8Simd, for rows of four channels.
 template <typename Filter>
-class TurnedResizer : public BandSink {
+class TurnedResizer : public Resizer {
  public:
   TurnedResizer(const PreprocessParams& params, const Placement& placement, const Walk& walk,
                 RowWriter& writer)
@@ -62,6 +63,7 @@ class TurnedResizer : public BandSink {
   }
 
   int EndRow() const override { return format_.height; }
+  bool Complete() const override { return written_; }
   int NextRow(int row) const override {
     return NextNeeded(columns_, next_output_, row, format_.height);
   }

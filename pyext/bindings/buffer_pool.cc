@@ -40,7 +40,13 @@ struct Pool {
     return {memory, bytes};
   }
 
+  Pool() { free.reserve(kPoolBuffers + 1); }
+
   void Give(const Buffer& buffer) {
+    if (buffer.bytes > kPoolBytes) {
+      std::free(buffer.memory);
+      return;
+    }
     const std::scoped_lock lock(mutex);
     free.push_back(buffer);
     free_bytes += buffer.bytes;

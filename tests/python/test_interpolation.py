@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cv2
 import jpegs
 import numpy as np
@@ -186,6 +188,30 @@ def test_a_crop_is_a_part_of_the_whole(interpolation: str, antialias: bool) -> N
     whole = resized(pixels, 60, 85, interpolation, **fields)
     cut = resized(pixels, 40, 50, interpolation, fit="center_crop", resize_shorter=60, **fields)
     np.testing.assert_array_equal(cut, whole[10:50, 18:68])
+
+
+@pytest.mark.parametrize(
+    ("interpolation", "antialias"),
+    [("nearest", False), *itertools.product(["bilinear", "bicubic", "area"], [False, True])],
+)
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_crop_of_an_image_that_has_its_size_is_cut_out(
+    interpolation: str, antialias: bool, orientation: int
+) -> None:
+    file = jpegs.encode(jpegs.photo(70, 64), orientation=orientation)
+    whole = endcap.decode(file)
+    top, left = (whole.shape[0] - 48) // 2, (whole.shape[1] - 48) // 2
+    cut = endcap.preprocess(
+        file,
+        fit="center_crop",
+        size=48,
+        resize_shorter=64,
+        interpolation=interpolation,
+        antialias=antialias,
+        dtype="uint8",
+        layout="nhwc",
+    ).images[0]
+    np.testing.assert_array_equal(cut, whole[top : top + 48, left : left + 48])
 
 
 @pytest.mark.parametrize("interpolation", ["bicubic", "area"])
