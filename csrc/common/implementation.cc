@@ -107,6 +107,7 @@ Path SelectPath(Stage stage) {
     Fail(ErrorCode::kUnsupported, "stage ", StageName(stage), " has no path '", PathName(missing),
          "' in this build; endcap.implementations() lists those there are");
   }
+  if (*chosen == Path::kSimd) CheckSimdTargetEnvironment();
   last_path[static_cast<size_t>(stage)].store(static_cast<int>(*chosen));
   return *chosen;
 }

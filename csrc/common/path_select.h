@@ -8,4 +8,7 @@ namespace endcap {
 // it as the stage's last. Throws kUnsupported when the forced path is not available.
 Path SelectPath(Stage stage);
 
+// Throws kInvalidArgument when ENDCAP_SIMD_TARGET names nothing that this CPU has.
+void CheckSimdTargetEnvironment();
+
 }  // namespace endcap

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/fail.h"
+#include "common/path_select.h"
 #include "endcap/implementation.h"
 
 namespace endcap {
@@ -55,12 +56,20 @@ int64_t BitOf(std::string_view name) {
   return 0;
 }
 
+std::string_view EnvironmentValue() {
+  static const char* const value = std::getenv("ENDCAP_SIMD_TARGET");
+  return value == nullptr ? "" : value;
+}
+
 std::atomic<int64_t>& Forced() {
-  static std::atomic<int64_t> bit{[] {
-    const char* value = std::getenv("ENDCAP_SIMD_TARGET");
-    return value == nullptr ? int64_t{0} : BitOf(value);
-  }()};
+  static std::atomic<int64_t> bit{BitOf(EnvironmentValue())};
   return bit;
+}
+
+std::string KnownTargets() {
+  std::string known;
+  for (const std::string_view target : SimdTargets()) known.append(" ").append(target);
+  return known;
 }
 
 int64_t ChosenTargets() {
@@ -88,12 +97,17 @@ std::string_view SimdTarget() {
 void ForceSimdTarget(std::string_view name) {
   const int64_t bit = BitOf(name);
   if (bit == 0 && !name.empty()) {
-    std::string known;
-    for (const std::string_view target : SimdTargets()) known.append(" ").append(target);
-    FailArgument("SIMD target '", name, "' is not one of this machine's:", known);
+    FailArgument("SIMD target '", name, "' is not one of this machine's:", KnownTargets());
   }
   Forced().store(bit);
   hwy::GetChosenTarget().Update(ChosenTargets());
+}
+
+void CheckSimdTargetEnvironment() {
+  if (!EnvironmentValue().empty() && BitOf(EnvironmentValue()) == 0) {
+    FailArgument("ENDCAP_SIMD_TARGET is '", EnvironmentValue(),
+                 "', which is not one of this machine's:", KnownTargets());
+  }
 }
 
 }  // namespace endcap

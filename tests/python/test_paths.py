@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import cv2
 import jpegs
 import numpy as np
@@ -166,3 +170,29 @@ def test_damaged_files_fail_alike(target: str) -> None:
 def test_a_target_that_is_not_there_is_refused() -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="abacus"):
         _core.force_simd_target("abacus")
+
+
+@pytest.mark.parametrize("value", ["abacus", *TARGETS])
+def test_the_environment_names_the_target(value: str) -> None:
+    program = (
+        "import sys, endcap\n"
+        "from endcap import _core\n"
+        "try:\n"
+        "    endcap.decode(sys.stdin.buffer.read())\n"
+        "    print(_core.simd_target())\n"
+        "except endcap.InvalidArgumentError as error:\n"
+        "    print(error)\n"
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", program],
+        input=jpegs.photo_jpeg(8, 8),
+        env={**os.environ, "ENDCAP_SIMD_TARGET": value, "ENDCAP_FORCE_IMPLEMENTATION": "simd"},
+        capture_output=True,
+        check=True,
+    )
+    printed = child.stdout.decode().strip()
+    if value in TARGETS:
+        assert printed == value
+    else:
+        assert "ENDCAP_SIMD_TARGET is 'abacus'" in printed
+        assert TARGETS[0] in printed

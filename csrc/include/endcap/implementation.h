@@ -42,8 +42,9 @@ std::vector<std::string_view> SimdTargets();
 std::string_view SimdTarget();
 
 // Makes the `simd` paths take one of SimdTargets() instead of the best; "" ends that. The
-// environment variable ENDCAP_SIMD_TARGET sets the initial value. Throws kInvalidArgument for a
-// name that is not in the list. For tests and for measuring.
+// environment variable ENDCAP_SIMD_TARGET sets the initial value; a wrong one there makes the
+// `simd` paths throw kInvalidArgument. Throws kInvalidArgument for a name that is not in the list.
+// For tests and for measuring.
 void ForceSimdTarget(std::string_view name);
 
 }  // namespace endcap
