@@ -36,6 +36,7 @@ NOTICES = (
     "Independent JPEG Group",
     "pybind11",
     "nlohmann/json",
+    "Highway",
     "GCC RUNTIME LIBRARY EXCEPTION",
 )
 SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
