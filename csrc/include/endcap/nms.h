@@ -28,4 +28,12 @@ std::vector<int64_t> Nms(std::span<const float> boxes_xyxy, std::span<const floa
 void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
          std::span<const int32_t> class_ids, const NmsOptions& options, std::vector<int64_t>& kept);
 
+// The same on a GPU, all pointers device memory: boxes_xyxy float32 [count][4], scores float32
+// [count], class_ids int32 [count] or null. Writes the kept indices into `kept` (int64 [count]) and
+// how many into `kept_count` (int64 [1]), in the order of `stream` (a cudaStream_t) and without
+// waiting; a NaN score makes kept_count -1. Throws kInvalidArgument, kCuda, kOutOfMemory.
+void NmsCuda(const float* boxes_xyxy, const float* scores, const int32_t* class_ids, int64_t count,
+             const NmsOptions& options, int device_id, void* stream, int64_t* kept,
+             int64_t* kept_count);
+
 }  // namespace endcap

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,7 @@ std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 struct PostprocessInput {
   std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
   const float* geometry = nullptr;    // 8 values; null: boxes stay in pixels of the model's input
+  Device geometry_device = Device::kCpu;  // kCuda: device memory; CudaPostprocessor only
   int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
 };
 
@@ -78,6 +80,37 @@ class Postprocessor {
   PostprocessParams params_;
   std::vector<TensorSpec> outputs_;
   ThreadPool pool_;
+};
+
+// The same on a GPU, for a whole batch without a round trip to the host. Reusable and thread-safe.
+class CudaPostprocessor {
+ public:
+  // Throws as Validate, and kCuda when the device cannot be used.
+  explicit CudaPostprocessor(const PostprocessParams& params, int device_id = 0);
+  ~CudaPostprocessor();
+  CudaPostprocessor(const CudaPostprocessor&) = delete;
+  CudaPostprocessor& operator=(const CudaPostprocessor&) = delete;
+
+  const PostprocessParams& params() const noexcept;
+  std::span<const TensorSpec> outputs() const noexcept;  // PostprocessOutputs
+  int device_id() const noexcept;
+
+  // Processes inputs[i] into outputs[i] in the order of `stream` (a cudaStream_t; null: the legacy
+  // default stream), without waiting. Heads and outputs are memory of the device (heads may be CPU
+  // memory too, and are then read before the call returns), geometry either. What a bad head comes
+  // to is its `status` output. Shapes and dtypes are checked first: throws kInvalidArgument for
+  // them, kCuda and kOutOfMemory. With heads and geometry in device memory the call can be captured
+  // into a CUDA graph, after one like it has run outside of the capture.
+  void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
+               void* stream);
+
+  // Enqueue, and waits for the result: what each item came to, with the sentence of a bad one.
+  std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
+                                   std::span<const PostprocessOutput> outputs, void* stream);
+
+ private:
+  struct Engine;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace endcap

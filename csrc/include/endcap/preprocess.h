@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -99,6 +100,7 @@ struct PreprocessOutput {
 struct PreprocessItem {
   ItemStatus status;
   int64_t decode_ns = 0;  // time spent in the JPEG decoder
+  JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 
 // Encoded or decoded images -> tensors. Reusable and thread-safe.
@@ -119,6 +121,38 @@ class Preprocessor {
  private:
   PreprocessParams params_;
   ThreadPool pool_;
+};
+
+// The same on a GPU: one launch makes the tensors of a whole batch. Reusable and thread-safe.
+//
+// `decode: exact` gives the CPU's numbers bit for bit: CPU threads do entropy decoding and inverse
+// DCT, planes go up from pinned memory while other images are decoded, the kernel does the rest
+// (`jpeg_decoder: hybrid`). `decode: fast` may use nvJPEG.
+class CudaPreprocessor {
+ public:
+  // threads: images decoded at the same time. Throws as Validate, and kCuda when the device cannot
+  // be used.
+  explicit CudaPreprocessor(const PreprocessParams& params, int device_id = 0, int threads = 0);
+  ~CudaPreprocessor();
+  CudaPreprocessor(const CudaPreprocessor&) = delete;
+  CudaPreprocessor& operator=(const CudaPreprocessor&) = delete;
+
+  const PreprocessParams& params() const noexcept;
+  int threads() const noexcept;
+  int device_id() const noexcept;
+
+  // As Preprocessor::Run, but: images are encoded bytes in CPU memory, or pixels in CPU memory or
+  // in that of the device; outputs[i].image is memory of the device; geometry and status are CPU
+  // memory and valid on return. The tensors are written in the order of `stream` (a cudaStream_t;
+  // null: the legacy default stream); the host has then read all images in CPU memory, but does not
+  // wait for the kernel. A bad image gives its own item a status, and zeros. Throws kCuda and
+  // kOutOfMemory for what is not one image's fault.
+  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
+                                  std::span<const PreprocessOutput> outputs, void* stream);
+
+ private:
+  struct Engine;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace endcap

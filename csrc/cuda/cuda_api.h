@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace endcap {
+
+struct FusedLaunch;        // preprocess/fused_launch.h
+struct DetectionLaunch;    // postprocess/detection_launch.h
+struct NmsLaunch;          // nms/nms_launch.h
+struct NvjpegDecodeBatch;  // decode/nvjpeg_batch.h
+
+// The table of functions between the core and libendcap_cuda.so. Both are built from one source
+// tree; the version is there so that files of two builds are not mixed unnoticed.
+inline constexpr uint32_t kCudaApiVersion = 1;
+inline constexpr char kCudaApiSymbol[] = "EndcapCudaApi";
+
+enum class CudaMemoryKind : int32_t { kHost, kPinned, kDevice };
+
+struct CudaDeviceFacts {
+  char name[256];
+  int32_t compute_major;
+  int32_t compute_minor;
+  int32_t multiprocessors;
+  int64_t memory_bytes;
+};
+
+// Every function returns an ErrorCode, 0 when it did what it says; then `last_message` of the same
+// thread holds the sentence. None lets an exception out. `device` is made the calling thread's
+// device for the call, and the one before is restored. Streams and events are cudaStream_t and
+// cudaEvent_t.
+struct CudaApi {
+  uint32_t version;
+  const char* (*last_message)();
+
+  int32_t (*versions)(int32_t* driver, int32_t* runtime);
+  int32_t (*device_count)(int32_t* count);
+  int32_t (*describe_device)(int32_t device, CudaDeviceFacts* facts);
+
+  int32_t (*allocate)(int32_t device, size_t bytes, void* stream, void** memory);  // stream order
+  int32_t (*release)(int32_t device, void* memory, void* stream);
+  int32_t (*allocate_pinned)(int32_t device, size_t bytes, void** memory);
+  int32_t (*release_pinned)(int32_t device, void* memory);
+  int32_t (*copy)(int32_t device, void* to, const void* from, size_t bytes, void* stream);
+  int32_t (*fill)(int32_t device, void* to, int32_t byte, size_t bytes, void* stream);
+  int32_t (*locate)(const void* memory, CudaMemoryKind* kind, int32_t* device);
+
+  int32_t (*create_stream)(int32_t device, void** stream);  // does not wait for the default stream
+  int32_t (*destroy_stream)(int32_t device, void* stream);
+  int32_t (*wait_stream)(int32_t device, void* stream);  // the host waits
+  int32_t (*create_event)(int32_t device, void** event);
+  int32_t (*destroy_event)(int32_t device, void* event);
+  int32_t (*record_event)(int32_t device, void* event, void* stream);
+  int32_t (*wait_event)(int32_t device, void* event);                         // the host waits
+  int32_t (*order_after_event)(int32_t device, void* stream, void* event);  // the stream waits
+
+  int32_t (*preprocess)(int32_t device, const FusedLaunch* launch, void* stream);
+  int32_t (*detect)(int32_t device, const DetectionLaunch* launch, void* stream);
+  int32_t (*nms)(int32_t device, const NmsLaunch* launch, void* stream);
+
+  int32_t (*nvjpeg_open)(int32_t device, void** decoder);
+  int32_t (*nvjpeg_close)(int32_t device, void* decoder);
+  int32_t (*nvjpeg_decode)(int32_t device, void* decoder, NvjpegDecodeBatch* batch, void* stream);
+};
+
+using CudaApiFunction = const CudaApi* (*)();
+
+}  // namespace endcap

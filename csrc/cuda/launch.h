@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string_view>
+
+#include "common/fail.h"
+
+// The only way kernels are launched and CUDA functions are checked inside libendcap_cuda.so. The
+// kernels' files need nothing else of nvcc's own syntax, so that tests can build them for the host
+// (tests/cuda_emulation).
+
+namespace endcap {
+
+// Throws for anything but cudaSuccess: kOutOfMemory for a failed allocation, else kCuda.
+inline void Check(cudaError_t error, std::string_view call) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // an error that is not sticky ends here
+  const ErrorCode code =
+      error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kCuda;
+  Fail(code, call, " failed: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+}
+
+}  // namespace endcap
+
+#if defined(ENDCAP_CUDA_EMULATED)
+
+#include "cuda_emulation/launch.h"
+
+#else
+
+// Dynamic shared memory under a name, 16-byte aligned. In a kernel's body.
+#define ENDCAP_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
+
+namespace endcap {
+
+// Launches `kernel` on `stream`. shared_bytes: dynamic shared memory; more than 48 KiB is asked for
+// where needed. Throws kCuda when the launch is refused.
+template <typename... Params, typename... Args>
+void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+            cudaStream_t stream, const Args&... args) {
+  if (shared_bytes > 48 * 1024) {
+    Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)),
+          "cudaFuncSetAttribute");
+  }
+  kernel<<<grid, block, shared_bytes, stream>>>(args...);
+  Check(cudaGetLastError(), "a kernel launch");
+}
+
+}  // namespace endcap
+
+#endif

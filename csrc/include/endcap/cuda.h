@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace endcap {
+
+// One GPU that this process can use.
+struct CudaDevice {
+  int id = 0;
+  std::string name;
+  int compute_major = 0;
+  int compute_minor = 0;
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+};
+
+// What there is of CUDA on this machine, for people to read.
+struct CudaState {
+  bool available = false;    // the library is loaded, its driver works, there is a device
+  std::string reason;        // a sentence: why not; empty when available
+  std::string library_path;  // libendcap_cuda.so as it was loaded; empty where there is none
+  int driver_version = 0;    // CUDA version that the driver knows, 1000 * major + 10 * minor
+  int runtime_version = 0;   // CUDA version that the library was built with
+  std::vector<CudaDevice> devices;
+};
+
+// Looks for the library and the devices once per process. Never throws.
+const CudaState& DescribeCuda() noexcept;
+
+// Throws kCuda, with the reason and what to do, when device `device_id` cannot be used.
+void RequireCuda(int device_id);
+
+// Where GPU work goes: everything that takes a target is enqueued on its stream and does not wait
+// for it, unless it says so.
+struct CudaTarget {
+  int device_id = 0;
+  void* stream = nullptr;  // a cudaStream_t of that device; null: the legacy default stream
+};
+
+// Device memory in the order of a stream, from the device's pool; 256-byte aligned. It is given
+// back, in the order of the same stream, when the last owner lets go; the stream must live until
+// then. Throws kOutOfMemory, kCuda.
+std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target);
+
+// Copies between host and device memory, either way, or within the device. Host memory that is not
+// pinned is read before the call returns. Throws kCuda.
+void CopyCuda(void* to, const void* from, size_t bytes, const CudaTarget& target);
+
+// Waits until everything on the stream is done. Throws kCuda, also for errors of earlier work.
+void SynchronizeCuda(const CudaTarget& target);
+
+// Makes what is enqueued on `target` from now on wait for what is on `before` (a stream of the same
+// device) now; the host does not wait.
+void OrderCudaAfter(const CudaTarget& target, void* before);
+
+}  // namespace endcap
