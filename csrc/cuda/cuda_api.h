@@ -51,7 +51,7 @@ struct CudaApi {
   int32_t (*create_event)(int32_t device, void** event);
   int32_t (*destroy_event)(int32_t device, void* event);
   int32_t (*record_event)(int32_t device, void* event, void* stream);
-  int32_t (*wait_event)(int32_t device, void* event);                         // the host waits
+  int32_t (*wait_event)(int32_t device, void* event);                       // the host waits
   int32_t (*order_after_event)(int32_t device, void* stream, void* event);  // the stream waits
 
   int32_t (*preprocess)(int32_t device, const FusedLaunch* launch, void* stream);

@@ -40,7 +40,7 @@ class CudaEvent {
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   void Record(void* stream);
-  void Wait() const;                   // the host waits; at once when it was never recorded
+  void Wait() const;                    // the host waits; at once when it was never recorded
   void OrderAfter(void* stream) const;  // `stream` waits
 
  private:
