@@ -31,6 +31,8 @@ struct CudaDeviceFacts {
 // cudaEvent_t.
 struct CudaApi {
   uint32_t version;
+  // What the kernels were compiled for, as CMake writes it: "75-real;90-real;90-virtual".
+  const char* architectures;
   const char* (*last_message)();
 
   int32_t (*versions)(int32_t* driver, int32_t* runtime);
@@ -51,7 +53,7 @@ struct CudaApi {
   int32_t (*create_event)(int32_t device, void** event);
   int32_t (*destroy_event)(int32_t device, void* event);
   int32_t (*record_event)(int32_t device, void* event, void* stream);
-  int32_t (*wait_event)(int32_t device, void* event);                         // the host waits
+  int32_t (*wait_event)(int32_t device, void* event);                       // the host waits
   int32_t (*order_after_event)(int32_t device, void* stream, void* event);  // the stream waits
 
   int32_t (*preprocess)(int32_t device, const FusedLaunch* launch, void* stream);

@@ -8,8 +8,7 @@
 
 namespace endcap {
 
-// The functions of libendcap_cuda.so as the core calls them: errors are exceptions. The library is
-// looked for beside the file that holds this code, then where ENDCAP_CUDA_LIBRARY says.
+// The functions of libendcap_cuda.so as the core calls them: errors are exceptions.
 
 // The table. Throws kCuda when there is no usable one.
 const CudaApi& Cuda();
@@ -40,7 +39,7 @@ class CudaEvent {
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   void Record(void* stream);
-  void Wait() const;                   // the host waits; at once when it was never recorded
+  void Wait() const;                    // the host waits; at once when it was never recorded
   void OrderAfter(void* stream) const;  // `stream` waits
 
  private:

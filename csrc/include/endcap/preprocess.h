@@ -99,7 +99,7 @@ struct PreprocessOutput {
 // What one image came to.
 struct PreprocessItem {
   ItemStatus status;
-  int64_t decode_ns = 0;  // time spent in the JPEG decoder
+  int64_t decode_ns = 0;                     // time spent in the JPEG decoder
   JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 

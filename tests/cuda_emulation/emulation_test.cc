@@ -1,0 +1,141 @@
+// The emulation itself: threads, barriers, warps, streams and memory behave as CUDA's.
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <numeric>
+#include <vector>
+
+#include "cuda/launch.h"
+
+namespace endcap {
+namespace {
+
+template <typename T>
+struct OnDevice {
+  T* data = nullptr;
+  explicit OnDevice(size_t count) {
+    Check(cudaMalloc(reinterpret_cast<void**>(&data), count * sizeof(T)), "cudaMalloc");
+  }
+  ~OnDevice() { cudaFree(data); }
+  std::vector<T> Read(size_t count) const {
+    std::vector<T> values(count);
+    Check(cudaMemcpy(values.data(), data, count * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
+    return values;
+  }
+};
+
+// Sums the numbers of the block's threads by halves, in dynamic shared memory.
+__global__ void BlockSum(int* sums) {
+  ENDCAP_DYNAMIC_SHARED(bytes);
+  int* values = reinterpret_cast<int*>(bytes);
+  const unsigned t = threadIdx.x;
+  values[t] = static_cast<int>(t + blockIdx.x);
+  for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (t < half) values[t] += values[t + half];
+  }
+  if (t == 0) sums[blockIdx.x] = values[0];
+}
+
+TEST(CudaEmulation, BarriersOrderSharedMemory) {
+  const OnDevice<int> sums(7);
+  Launch(BlockSum, 7, 256, 256 * sizeof(int), nullptr, sums.data);
+  for (int b = 0; const int sum : sums.Read(7)) EXPECT_EQ(sum, 255 * 128 + 256 * b++);
+}
+
+__global__ void WarpFunctions(unsigned* out) {
+  const unsigned lane = threadIdx.x % 32;
+  const unsigned odd = __ballot_sync(0xFFFFFFFFU, static_cast<int>(threadIdx.x & 1U));
+  unsigned sum = lane;
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFU, sum, step);
+  const unsigned below = __shfl_up_sync(0xFFFFFFFFU, lane, 1U);
+  const unsigned equal = __match_any_sync(0xFFFFFFFFU, lane / 8);
+  // Parts of a warp may go their own way.
+  const unsigned mask = lane < 8 ? 0xFFU : 0xFFFFFF00U;
+  const unsigned first = __shfl_sync(mask, threadIdx.x, lane < 8 ? 0 : 8);
+  unsigned* to = out + 5 * threadIdx.x;
+  to[0] = odd;
+  to[1] = sum;
+  to[2] = below;
+  to[3] = equal;
+  to[4] = first;
+}
+
+TEST(CudaEmulation, WarpFunctionsJoinTheirLanes) {
+  const OnDevice<unsigned> out(64 * 5);
+  Launch(WarpFunctions, 1, 64, 0, nullptr, out.data);
+  const auto values = out.Read(64 * 5);
+  for (unsigned t = 0; t < 64; ++t) {
+    const unsigned lane = t % 32;
+    EXPECT_EQ(values[5 * t], 0xAAAAAAAAU);
+    EXPECT_EQ(values[5 * t + 1], 31U * 16U);
+    EXPECT_EQ(values[5 * t + 2], lane == 0 ? 0 : lane - 1);
+    EXPECT_EQ(values[5 * t + 3], 0xFFU << (lane / 8 * 8));
+    EXPECT_EQ(values[5 * t + 4], t - lane + (lane < 8 ? 0 : 8));
+  }
+}
+
+__global__ void Count(int* total, int limit) {
+  if (static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) >= limit) return;
+  atomicAdd(total, 1);
+  __syncthreads();  // of those that are left
+}
+
+TEST(CudaEmulation, ThreadsMayEndBeforeABarrier) {
+  const OnDevice<int> total(1);
+  Check(cudaMemsetAsync(total.data, 0, sizeof(int), nullptr), "cudaMemsetAsync");
+  Launch(Count, 4, 64, 0, nullptr, total.data, 200);
+  EXPECT_EQ(total.Read(1)[0], 200);
+}
+
+TEST(CudaEmulation, WorkIsDoneWhenTheHostWaits) {
+  cudaStream_t first = nullptr;
+  cudaStream_t second = nullptr;
+  Check(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking), "create");
+  Check(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), "create");
+  cudaEvent_t event = nullptr;
+  Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create");
+  int* pinned = nullptr;
+  Check(cudaMallocHost(reinterpret_cast<void**>(&pinned), 2 * sizeof(int)), "cudaMallocHost");
+  const OnDevice<int> memory(1);
+  pinned[0] = 1;
+  pinned[1] = 0;
+  Check(cudaMemcpyAsync(memory.data, pinned, sizeof(int), cudaMemcpyDefault, first), "copy");
+  Check(cudaEventRecord(event, first), "record");
+  Check(cudaStreamWaitEvent(second, event), "order");
+  Check(cudaMemcpyAsync(pinned + 1, memory.data, sizeof(int), cudaMemcpyDefault, second), "copy");
+  pinned[0] = 2;  // too early: the copy has not been made
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  EXPECT_EQ(pinned[1], 0);
+  Check(cudaStreamSynchronize(second), "wait");
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  EXPECT_EQ(pinned[1], 2);
+  Check(cudaFreeHost(pinned), "free");
+  Check(cudaEventDestroy(event), "destroy");
+  Check(cudaStreamDestroy(second), "destroy");
+  Check(cudaStreamDestroy(first), "destroy");
+}
+
+TEST(CudaEmulationDeathTest, TheHostCannotReadDeviceMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const OnDevice<int> memory(1);
+        const volatile int* address = memory.data;
+        std::exit(*address == 0 ? 0 : 1);
+      },
+      testing::KilledBySignal(SIGSEGV), "");
+}
+
+TEST(CudaEmulation, RefusesWhatCudaRefuses) {
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, size_t{1} << 50), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_THROW(Launch(Count, 1, 2048, 0, nullptr, nullptr, 0), Error);
+  EXPECT_EQ(cudaSetDevice(64), cudaErrorInvalidDevice);
+}
+
+}  // namespace
+}  // namespace endcap

@@ -1,0 +1,112 @@
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+namespace endcap::emulation {
+namespace {
+
+constexpr size_t kAlignment = 4096;  // so that a write past the end meets the pattern or the end
+constexpr size_t kDefaultMegabytes = 2048;
+
+size_t Capacity() {
+  const char* text = std::getenv("ENDCAP_EMULATED_MEMORY_MB");
+  const size_t megabytes = text == nullptr ? kDefaultMegabytes : std::strtoull(text, nullptr, 10);
+  return megabytes << 20;
+}
+
+struct Arena {
+  char* base;
+  size_t capacity;
+  size_t used_end = 0;  // nothing was ever allocated behind it
+  int access_depth = 0;
+  std::map<size_t, size_t> allocated;  // offset -> bytes
+
+  Arena() : capacity(Capacity()) {
+    void* memory = mmap(nullptr, std::max(capacity, kAlignment), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    base = static_cast<char*>(memory);
+  }
+  void Protect(int protection) const {
+    if (used_end > 0 && mprotect(base, used_end, protection) != 0) std::abort();
+  }
+};
+
+Arena& TheArena() {
+  static auto* arena = new Arena;  // outlives every user
+  return *arena;
+}
+
+std::map<const char*, size_t>& PinnedRanges() {
+  static auto* ranges = new std::map<const char*, size_t>;
+  return *ranges;
+}
+
+}  // namespace
+
+DeviceAccess::DeviceAccess() {
+  Arena& arena = TheArena();
+  if (arena.access_depth++ == 0) arena.Protect(PROT_READ | PROT_WRITE);
+}
+
+DeviceAccess::~DeviceAccess() {
+  Arena& arena = TheArena();
+  if (--arena.access_depth == 0) arena.Protect(PROT_NONE);
+}
+
+void* AllocateDevice(size_t bytes) {
+  Arena& arena = TheArena();
+  const size_t size = (std::max(bytes, size_t{1}) + kAlignment - 1) / kAlignment * kAlignment;
+  size_t place = 0;
+  for (const auto& [offset, length] : arena.allocated) {
+    if (offset - place >= size) break;
+    place = offset + length;
+  }
+  if (place > arena.capacity || arena.capacity - place < size) return nullptr;
+  arena.allocated[place] = size;
+  const DeviceAccess access;
+  if (place + size > arena.used_end) {
+    arena.used_end = place + size;
+    arena.Protect(PROT_READ | PROT_WRITE);
+  }
+  std::memset(arena.base + place, 0xA5, size);
+  return arena.base + place;
+}
+
+bool ReleaseDevice(void* memory) {
+  Arena& arena = TheArena();
+  const char* address = static_cast<char*>(memory);
+  if (address < arena.base || address >= arena.base + arena.capacity) return false;
+  return arena.allocated.erase(static_cast<size_t>(address - arena.base)) == 1;
+}
+
+void* AllocatePinned(size_t bytes) {
+  void* memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
+  if (memory != nullptr) PinnedRanges()[static_cast<char*>(memory)] = bytes;
+  return memory;
+}
+
+bool ReleasePinned(void* memory) {
+  if (PinnedRanges().erase(static_cast<char*>(memory)) == 0) return false;
+  std::free(memory);
+  return true;
+}
+
+cudaMemoryType TypeOf(const void* memory) {
+  const auto* address = static_cast<const char*>(memory);
+  const Arena& arena = TheArena();
+  if (address >= arena.base && address < arena.base + arena.capacity) return cudaMemoryTypeDevice;
+  const auto after = PinnedRanges().upper_bound(address);
+  if (after == PinnedRanges().begin()) return cudaMemoryTypeUnregistered;
+  const auto& [start, bytes] = *std::prev(after);
+  return address < start + bytes ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+}
+
+}  // namespace endcap::emulation
