@@ -8,6 +8,7 @@
 #include "cuda/launch.h"
 #include "cuda/memory.h"
 #include "cuda/streams.h"
+#include "preprocess/fused_launch.h"
 
 // The table of libendcap_cuda.so: each entry forwards to the function of a stage.
 
@@ -102,7 +103,10 @@ constexpr CudaApi kApi = {
           return OnDevice(device, [&] { OrderAfterEvent(stream, event); });
         },
 
-    .preprocess = nullptr,
+    .preprocess =
+        [](int32_t device, const FusedLaunch* launch, void* stream) {
+          return OnDevice(device, [&] { LaunchFused(*launch, stream); });
+        },
     .detect = nullptr,
     .nms = nullptr,
 
