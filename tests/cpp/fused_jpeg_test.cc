@@ -89,7 +89,9 @@ TEST(FusedJpeg, ScaledDecoding) {
   PreprocessParams params = Sized(20, 20);
   params.decode = DecodeMode::kFast;
   for (const Sampling& sampling : kSamplings) {
+    const bool subsampled = sampling.luma_columns * sampling.luma_rows > 1;
     for (const int side : {40, 41, 85, 160, 175}) {
+      if (side >= 160 && subsampled) continue;  // at 1/8 there are no planes of these
       ExpectSameJpeg(params, File(sampling, side, side + 9), Describe(sampling, side, side + 9));
     }
   }
