@@ -60,6 +60,8 @@ void FusedPlan::AddBlank(void* output) {
   images_.push_back(image);
 }
 
+void FusedPlan::MakeBlank(size_t image) { images_.at(image).source = FusedSource::kBlank; }
+
 void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int orientation,
                     void* output) {
   FusedImage image = pixels;
