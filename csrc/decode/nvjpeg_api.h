@@ -2,6 +2,9 @@
 
 #include <cstddef>
 
+struct CUstream_st;
+struct CUevent_st;
+
 // nvJPEG's interface as far as endcap uses it, declared here because the library is opened at run
 // time and its header belongs to NVIDIA's packages. Names, values and layouts are facts of nvJPEG
 // 12 and 13 (nvjpeg.h): functions are called `nvjpeg` and the member's name.
@@ -47,7 +50,7 @@ using DecodeParams = struct DecodeParamsTag*;
 using Decoder = struct DecoderTag*;
 using PinnedBuffer = struct PinnedBufferTag*;
 using DeviceBuffer = struct DeviceBufferTag*;
-using CudaStream = struct CUstream_st*;
+using CudaStream = CUstream_st*;
 
 struct Api {
   Status (*GetProperty)(int property, int* value);  // 0: major, 1: minor, 2: patch
