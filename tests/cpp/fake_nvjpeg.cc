@@ -111,6 +111,13 @@ void CopyPlanes(const std::vector<uint8_t>& samples, const JpegPlaneLayout& layo
   }
 }
 
+// The real library uploads the file in the order of the stream, so it must stay until then.
+void ExpectToStay(const unsigned char* bytes, size_t size, void* stream) {
+  state.enqueue(stream, [bytes, copy = std::vector<uint8_t>(bytes, bytes + size)] {
+    if (std::memcmp(bytes, copy.data(), copy.size()) != 0) ++state.broken_rules;
+  });
+}
+
 bool IsBaseline(const nvjpeg::JpegStreamTag& stream) { return stream.header.scan_count == 1; }
 
 }  // namespace
@@ -186,7 +193,7 @@ EXPORTED Status nvjpegDecodeBatchedInitialize(nv::Handle, nv::JpegState batch, i
 // At once, as the engine was seen to.
 EXPORTED Status nvjpegDecodeBatched(nv::Handle, nv::JpegState batch,
                                     const unsigned char* const* bytes, const size_t* sizes,
-                                    nv::Image* destinations, nv::CudaStream) {
+                                    nv::Image* destinations, nv::CudaStream on) {
   if (state.fails_batches) return nv::kExecutionFailed;
   ++state.batches;
   for (int i = 0; i < batch->batch_size; ++i) {
@@ -196,6 +203,7 @@ EXPORTED Status nvjpegDecodeBatched(nv::Handle, nv::JpegState batch,
     Status status = Parse(bytes[i], sizes[i], &stream);
     if (status == nv::kSuccess) status = Decode(stream, batch->format, samples, layout);
     if (status != nv::kSuccess) return status;
+    ExpectToStay(bytes[i], sizes[i], on);
     state.run_now([&] { CopyPlanes(samples, layout, destinations[i]); });
   }
   return nv::kSuccess;
@@ -241,7 +249,8 @@ EXPORTED Status nvjpegDecodeJpegHost(nv::Handle, nv::Decoder, nv::JpegState deco
 
 // The device's buffer may move here, so nothing may still use it.
 EXPORTED Status nvjpegDecodeJpegTransferToDevice(nv::Handle, nv::Decoder, nv::JpegState decode,
-                                                 nv::JpegStream, nv::CudaStream stream) {
+                                                 nv::JpegStream parsed, nv::CudaStream stream) {
+  ExpectToStay(parsed->bytes, parsed->size, stream);
   const nv::PinnedBuffer pinned = decode->pinned;
   const nv::DeviceBuffer device = decode->device;
   if (!device->samples.empty()) ++state.broken_rules;

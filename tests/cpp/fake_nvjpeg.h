@@ -17,7 +17,7 @@ struct FakeNvjpeg {
   int objects_created = 0;  // ever
   int batches = 0;          // that the engine decoded
   int images = 0;           // that the kernels decoded
-  int broken_rules = 0;     // a pinned buffer or a state was used while an upload still read it
+  int broken_rules = 0;     // memory was used that earlier work on a stream still reads
 
   // Puts work on a stream; runs work on the device now.
   std::function<void(void* stream, std::function<void()>)> enqueue;

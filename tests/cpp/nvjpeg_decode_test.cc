@@ -227,6 +227,17 @@ TEST_F(NvjpegDecode, HasReadTheFilesWhenItReturns) {
   second.ExpectPlanes(stream_);
 }
 
+TEST_F(NvjpegDecode, LetsTheFilesOfACallStayUntilItsWorkIsDone) {
+  const Item first(MakeJpeg(40, 61));
+  const Item second(MakeJpeg(33, 50, 3, {.progressive = true}));
+  std::vector<NvjpegImage> images = {first.Image(), second.Image()};
+  Run(images);
+  std::ranges::reverse(images);
+  Run(images);
+  first.ExpectPlanes(stream_);
+  second.ExpectPlanes(stream_);
+}
+
 TEST_F(NvjpegDecode, MakesNothingAnewInSteadyState) {
   const Item item(MakeJpeg(40, 61));
   std::vector<NvjpegImage> images(8, item.Image());
