@@ -6,5 +6,6 @@ set(ENDCAP_CUDA_KERNELS
   decode/nvjpeg_kernels.cc
   decode/nvjpeg_library.cc
   decode/nvjpeg_object.cc
+  preprocess/fused_preprocess.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")
