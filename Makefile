@@ -13,10 +13,15 @@ BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
+# GPU code for development is compiled once for Hopper, and by the driver for other GPUs.
+CUDA_ARCHITECTURES ?= 75-virtual;90-real
+# Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
+CUDA ?= ON
 
 # What the compiled parts are made from; the Python modules are used in place.
-SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp model_repository -type f \
-             -not -name '*.pyc' 2>/dev/null) CMakeLists.txt pyproject.toml
+SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_emulation \
+             model_repository -type f -not -name '*.pyc' 2>/dev/null) \
+           CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
         bench-server lint format docs wheel sdist clean
@@ -77,21 +82,21 @@ bench-server: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks server --server-python $(BIN)/python $(BENCH_OPTIONS)
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
-	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h')
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
 format: $(VENV)/.lint
-	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h')
+	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 docs: build $(VENV)/.lint
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
 
-wheel: $(WHEEL)/.tools
-	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL)
+wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
+	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --cuda $(CUDA)
 
 sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
@@ -115,7 +120,8 @@ $(VENV)/.built: $(VENV)/.deps $(SOURCES)
 	  --config-settings=build-dir=$(BUILD) \
 	  --config-settings=cmake.build-type=RelWithDebInfo \
 	  --config-settings=cmake.define.ENDCAP_BUILD_TESTS=ON \
-	  --config-settings=cmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR)
+	  --config-settings=cmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) \
+	  --config-settings='cmake.define.ENDCAP_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
 	touch $@
 
 $(VENV)/.test: $(VENV)/.deps
@@ -150,7 +156,12 @@ $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.p
 
 $(BUILD)/.tidied: $(VENV)/.built $(VENV)/.lint .clang-tidy
 	$(BIN)/python $(BIN)/run-clang-tidy.py -quiet -j $(JOBS) -clang-tidy-binary $(BIN)/clang-tidy \
-	  -p $(BUILD) '^$(CURDIR)/(csrc|backends)/'
+	  -p $(BUILD) '^$(CURDIR)/(csrc|backends)/.*\.cc$$'
+	touch $@
+
+$(WHEEL)/.nvcc: $(WHEEL)/.tools
+	(nvcc --version || /usr/local/cuda/bin/nvcc --version) 2>/dev/null | grep -q 'release 13' \
+	  || $(WHEEL)/venv/bin/pip install --quiet --group cuda-build
 	touch $@
 
 $(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh

@@ -1,6 +1,6 @@
 """Makes the source archive and, from it, the wheel that runs anywhere; both go to dist/.
 
-python scripts/build_wheel.py WORK [--source-only]
+python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
 
 WORK is a folder for what arises on the way. The wheel is built from the unpacked source archive, in
 an empty build tree, so that nothing of the development tree can get in; auditwheel finds the oldest
@@ -63,7 +63,7 @@ def python_build(kind: str, source: Path, target: Path, *options: str) -> Path:
     return made
 
 
-def build_wheel(archive: Path, work: Path) -> Path:
+def build_wheel(archive: Path, work: Path, cuda: str) -> Path:
     """Builds the wheel from the source archive; its libraries are those of the machine."""
     source, tree = work / "source", work / "tree"
     for folder in (source, tree):
@@ -71,7 +71,8 @@ def build_wheel(archive: Path, work: Path) -> Path:
     with tarfile.open(archive) as opened:
         opened.extractall(source)
     (unpacked,) = source.iterdir()
-    made = python_build("wheel", unpacked, work / "built", f"-Cbuild-dir={tree}")
+    options = (f"-Cbuild-dir={tree}", f"-Ccmake.define.ENDCAP_CUDA={cuda}")
+    made = python_build("wheel", unpacked, work / "built", *options)
     for entry in json.loads((tree / "compile_commands.json").read_text()):
         flags = MACHINE_FLAGS.search(entry["command"])
         if flags:
@@ -111,24 +112,25 @@ def put_into_dist(made: Path, outdated: str) -> Path:
     return Path(shutil.copy2(made, DIST))
 
 
-def make_wheel(archive: Path, work: Path) -> Path:
+def make_wheel(archive: Path, work: Path, cuda: str) -> Path:
     """Returns the checked wheel of a source archive in dist/, the one that is there if it fits."""
     record = work / "made-from.json"
     identity = hashlib.sha256(archive.read_bytes()).hexdigest()
     if record.is_file():
         last = json.loads(record.read_text())
-        if last["archive"] == identity and (DIST / last["wheel"]).is_file():
+        same = last["archive"] == identity and last.get("cuda") == cuda
+        if same and (DIST / last["wheel"]).is_file():
             print(f"dist/{last['wheel']} is up to date")
             return DIST / last["wheel"]
     print("building from the source archive, in an empty tree ...", flush=True)
-    built = build_wheel(archive, work)
+    built = build_wheel(archive, work, cuda)
     tagged = tag_wheel(built, work / "tagged")
-    problems = list(check_wheel.check(tagged))
+    problems = list(check_wheel.check(tagged, cuda=cuda == "ON"))
     if problems:
         raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
     name, version, python = tagged.name.split("-")[:3]
     wheel = put_into_dist(tagged, f"{name}-{version}-{python}-*.whl")
-    record.write_text(json.dumps({"archive": identity, "wheel": wheel.name}))
+    record.write_text(json.dumps({"archive": identity, "cuda": cuda, "wheel": wheel.name}))
     size = wheel.stat().st_size / 1e6
     print(f"{wheel.relative_to(ROOT)}: {size:.2f} MB, every check passed")
     return wheel
@@ -139,6 +141,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--source-only", action="store_true", help="make no wheel")
+    parser.add_argument("--cuda", choices=["ON", "OFF"], default="ON", help="with GPU code")
     options = parser.parse_args()
     work = options.work.resolve()
     try:
@@ -146,7 +149,7 @@ def main() -> int:
         put_into_dist(archive, archive.name)
         print(f"dist/{archive.name}: {archive.stat().st_size / 1e6:.2f} MB")
         if not options.source_only:
-            make_wheel(archive, work)
+            make_wheel(archive, work, options.cuda)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

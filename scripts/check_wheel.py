@@ -38,7 +38,9 @@ NOTICES = (
     "nlohmann/json",
     "Highway",
     "GCC RUNTIME LIBRARY EXCEPTION",
+    "NVIDIA CUDA Runtime",
 )
+CUDA_LIBRARY = "endcap/libendcap_cuda.so"
 SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
 
 
@@ -59,8 +61,8 @@ def check_tag(wheel: Path) -> Iterator[str]:
             )
 
 
-def expected_files(wheel: Path) -> set[str]:
-    """Every path that the wheel is to hold."""
+def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
+    """Every path that the wheel is to hold; `cuda`: with GPU code."""
     distribution, version, python = wheel.name.split("-")[:3]
     extension = f"endcap/_core.{python.replace('cp', 'cpython-')}-x86_64-linux-gnu.so"
     return {
@@ -70,6 +72,7 @@ def expected_files(wheel: Path) -> set[str]:
         *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
         *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
         extension,
+        *([CUDA_LIBRARY] if cuda else []),
     }
 
 
@@ -79,9 +82,9 @@ def _files_below(folder: Path, place: str) -> Iterator[str]:
             yield f"{place}/{path.relative_to(folder).as_posix()}"
 
 
-def check_files(wheel: Path, names: set[str]) -> Iterator[str]:
+def check_files(wheel: Path, names: set[str], *, cuda: bool = True) -> Iterator[str]:
     """Nothing is missing, and nothing got in."""
-    expected = expected_files(wheel)
+    expected = expected_files(wheel, cuda=cuda)
     for name in sorted(expected - names):
         yield f"{name} is missing"
     for name in sorted(names - expected):
@@ -114,6 +117,8 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
         foreign = [name for name in facts.exported if not name.startswith("TRITONBACKEND_")]
         if foreign or not facts.exported:
             yield f"exports {foreign or 'nothing'}, and not just TRITONBACKEND_*"
+    if path.name == Path(CUDA_LIBRARY).name and facts.exported != ["EndcapCudaApi"]:
+        yield f"exports {facts.exported or 'nothing'}, and not just EndcapCudaApi"
 
 
 def check_paths(path: Path, folder: Path) -> Iterator[str]:
@@ -123,14 +128,14 @@ def check_paths(path: Path, folder: Path) -> Iterator[str]:
         yield f"holds the path {folder} of the machine that built it"
 
 
-def check(wheel: Path) -> Iterator[str]:
+def check(wheel: Path, *, cuda: bool = True) -> Iterator[str]:
     """Every problem of a wheel, in a sentence."""
     with tempfile.TemporaryDirectory(prefix="endcap-wheel-") as folder:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
             names = {name for name in archive.namelist() if not name.endswith("/")}
         yield from check_tag(wheel)
-        yield from check_files(wheel, names)
+        yield from check_files(wheel, names, cuda=cuda)
         yield from check_notices(Path(folder))
         for name in sorted(names):
             path = Path(folder, name)
@@ -144,8 +149,10 @@ def main() -> int:
     """Checks the wheel that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
-    wheel = parser.parse_args().wheel
-    problems = list(check(wheel))
+    parser.add_argument("--without-cuda", action="store_true", help="the wheel has no GPU code")
+    options = parser.parse_args()
+    wheel: Path = options.wheel
+    problems = list(check(wheel, cuda=not options.without_cuda))
     for problem in problems:
         print(f"{wheel.name}: {problem}", file=sys.stderr)
     if not problems:

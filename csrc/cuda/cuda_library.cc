@@ -117,7 +117,6 @@ CudaLibrary OpenCudaLibrary(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* error = dlerror();
-    state.library_path.clear();
     return Unavailable(std::move(state), "endcap's GPU code could not be loaded: " +
                                              std::string(error == nullptr ? path : error));
   }

@@ -102,7 +102,7 @@ TEST_F(FakeCuda, RefusesAnotherBuildsLibrary) {
 TEST(OpenCudaLibrary, SaysWhyAFileCannotBeOpened) {
   const CudaLibrary library = OpenCudaLibrary("/nowhere/libendcap_cuda.so");
   ExpectUnavailable(library, "/nowhere/libendcap_cuda.so");
-  EXPECT_EQ(library.state.library_path, "");
+  EXPECT_EQ(library.state.library_path, "/nowhere/libendcap_cuda.so");
 }
 
 TEST(OpenCudaLibrary, RefusesAForeignLibrary) {

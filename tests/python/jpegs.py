@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -92,6 +91,8 @@ def encode(
 
 def encode_sampled(pixels: Pixels, sampling_factor: int) -> bytes:
     """RGB pixels -> JPEG with a sampling of cv2.IMWRITE_JPEG_SAMPLING_FACTOR_*."""
+    import cv2  # the tests on a GPU do without
+
     options = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, sampling_factor]
     done, data = cv2.imencode(".jpg", pixels[..., ::-1], options)
     assert done

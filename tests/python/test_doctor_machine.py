@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import resource
 import shutil
@@ -11,12 +12,14 @@ import sys
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from doctor_world import Answer, World, doctor, in_own_mounts, pasted
 from echo_model import write_model
 
-from endcap.doctor import Severity, Subject, gpu, machine
+import endcap
+from endcap.doctor import Severity, Subject, cuda_library, gpu, machine
 from endcap.doctor.cgroup import cpu_quota, memory_limit
 from endcap.doctor.memory import check_leftovers, check_shared_memory
 from endcap.server import ServerPorts
@@ -255,6 +258,72 @@ def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
     after: Answer = world.doctor()
     assert after.findings["nvjpeg"]["found"] == str(world.site / "nvidia/cu13/lib/libnvjpeg.so.13")
     assert after.findings["dali"]["found"] == "nvidia-dali-cuda130 2.4.0"
+
+
+GPU_CODE = endcap.CudaState(
+    available=True,
+    reason="",
+    library_path="/somewhere/libendcap_cuda.so",
+    driver_version=13010,
+    runtime_version=13000,
+    architectures="75-real 90-real",
+    devices=(endcap.CudaDevice(0, "Some GPU", (9, 0), 132, 1 << 36, True),),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "severity", "found", "problem"),
+    [
+        ({}, "ok", "CUDA 13.0 for 75-real 90-real", None),
+        (
+            {"devices": (endcap.CudaDevice(1, "Old GPU", (6, 1), 20, 1 << 33, False),)},
+            "note",
+            "CUDA 13.0 for 75-real 90-real",
+            "there is no code for cuda:1 (Old GPU)",
+        ),
+        (
+            {"available": False, "driver_version": 0, "reason": "there is no NVIDIA driver"},
+            "note",
+            "CUDA 13.0 for 75-real 90-real, without a driver",
+            None,
+        ),
+        (
+            {"available": False, "reason": "the NVIDIA driver runs CUDA 12.4; install another"},
+            "warning",
+            "CUDA 13.0 for 75-real 90-real",
+            "the NVIDIA driver runs CUDA 12.4",
+        ),
+        (
+            {"available": False, "runtime_version": 0, "reason": "x.so: invalid ELF header"},
+            "error",
+            "none",
+            "x.so: invalid ELF header",
+        ),
+        (
+            {
+                "available": False,
+                "library_path": "",
+                "runtime_version": 0,
+                "reason": "this build of endcap has no GPU code (looked for x)",
+            },
+            "note",
+            "none",
+            "this build of endcap has no GPU code (looked for x)",
+        ),
+    ],
+    ids=["usable", "uncovered", "no driver", "old driver", "broken", "absent"],
+)
+def test_what_is_said_of_the_gpu_code(
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    severity: str,
+    found: str,
+    problem: str | None,
+) -> None:
+    state = dataclasses.replace(GPU_CODE, **changes)
+    monkeypatch.setattr(endcap, "cuda_state", lambda: state)
+    finding = cuda_library.check_cuda_library(subject(Path()))
+    assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
 
 
 def test_nvidia_smi_that_fails(tmp_path: Path) -> None:

@@ -82,3 +82,8 @@ SERVED_MAP_DIFFERENCE = 0.002
 # the served threshold; a broken step anywhere in the pipeline brings both to nearly 0.
 SAMPLE_RECALL = 0.8
 SAMPLE_PRECISION = 0.8
+
+# nvJPEG against libjpeg-turbo, in 8-bit steps of a pixel. Both inverse DCTs keep within one step of
+# the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is
+# Y + 1.772 Cb, which makes 5.5, and is rounded.
+NVJPEG_STEPS = 6

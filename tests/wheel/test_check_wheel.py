@@ -72,6 +72,22 @@ def test_a_fault_of_a_library_is_told(library: Path, fault: dict[str, object], s
     assert said in problem
 
 
+@pytest.mark.parametrize("exported", [[], ["EndcapCudaApi", "cudaMalloc"]])
+def test_gpu_code_shows_its_table_and_nothing_else(tmp_path: Path, exported: list[str]) -> None:
+    library = tmp_path / "libendcap_cuda.so"
+    facts = dataclasses.replace(SOUND, needed=["libc.so.6"], exported=["EndcapCudaApi"])
+    assert list(check_wheel.check_library(library, facts)) == []
+    (problem,) = check_wheel.check_library(library, dataclasses.replace(facts, exported=exported))
+    assert "EndcapCudaApi" in problem
+
+
+def test_a_wheel_without_gpu_code_must_be_meant() -> None:
+    without = check_wheel.expected_files(WHEEL, cuda=False)
+    assert list(check_wheel.check_files(WHEEL, without, cuda=False)) == []
+    (problem,) = check_wheel.check_files(WHEEL, without)
+    assert problem == "endcap/libendcap_cuda.so is missing"
+
+
 def test_missing_and_foreign_files_are_told() -> None:
     expected = check_wheel.expected_files(WHEEL)
     assert {"endcap/py.typed", "endcap/_core.cpython-311-x86_64-linux-gnu.so"} <= expected

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from endcap.doctor import (
+    cuda_library,
     gpu,
     machine,
     memory,
@@ -66,6 +67,7 @@ CHECKS = (
     Check(machine.OPEN_FILES, machine.check_open_files),
     Check(gpu.DRIVER, gpu.check_driver),
     Check(gpu.GPUS, gpu.check_gpus),
+    Check(cuda_library.CUDA_LIBRARY, cuda_library.check_cuda_library),
     Check(gpu.NVJPEG, gpu.check_nvjpeg),
     Check(gpu.DALI, gpu.check_dali),
     Check(packages.CLIENT, packages.check_client),

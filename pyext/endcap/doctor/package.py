@@ -116,7 +116,7 @@ def check_implementations(subject: Subject) -> Finding:
     """The paths there are, and the one that is forced."""
     rows = endcap.implementations()
     stages = {row.stage for row in rows}
-    paths = {row.path for row in rows if row.available}
+    paths = {row.path for row in rows if row.available and row.path != "cuda"}  # the CPU's
     everywhere = [
         path
         for path in sorted(paths)

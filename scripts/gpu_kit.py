@@ -1,0 +1,85 @@
+"""Puts together what tests/gpu/run.sh needs on a machine with a GPU, and no network.
+
+python scripts/gpu_kit.py OUTPUT
+
+OUTPUT gets wheels/ (those of endcap in dist/, and pytest's), tritonserver.tar.xz (NVIDIA's server and
+its libraries, without the Python backend) and `commit`. Needs pip, the wheel of the server in the
+environment, and xz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTEST = ("iniconfig", "packaging", "pluggy", "pygments", "pytest", "pytest-timeout")
+MOST_BYTES = 60_000_000
+
+
+class KitError(Exception):
+    """The kit cannot be made; the message says why."""
+
+
+def output_of(*command: str | Path) -> str:
+    """What a program prints; KitError when it fails."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise KitError(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def collect_wheels(target: Path) -> None:
+    """Copies the wheels of endcap, and fetches pytest's."""
+    target.mkdir(parents=True)
+    ours = sorted((ROOT / "dist").glob("endcap-*.whl"))
+    if not ours:
+        raise KitError(
+            "dist/ holds no wheel; run `make wheel PYTHON=...` for the GPU machine's Python"
+        )
+    for wheel in ours:
+        shutil.copy2(wheel, target)
+    output_of(sys.executable, "-m", "pip", "download", "--no-deps", "--dest", target, *PYTEST)
+
+
+def pack_server(target: Path) -> None:
+    """Packs bin/tritonserver and lib/ from the server's wheel; no Python, no stubs."""
+    package = importlib.util.find_spec("pytriton")
+    if package is None or not package.submodule_search_locations:
+        raise KitError("nvidia-pytriton is not installed in this environment")
+    folder = Path(package.submodule_search_locations[0])
+    libraries = folder.parent / "nvidia_pytriton.libs"
+    with tarfile.open(target, "w:xz", preset=6) as archive:
+        archive.add(folder / "tritonserver" / "bin" / "tritonserver", "bin/tritonserver")
+        for library in sorted(libraries.iterdir()):
+            if not library.name.startswith("libpython"):
+                archive.add(library, f"lib/{library.name}")
+
+
+def main() -> int:
+    """Makes the kit that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("output", type=Path)
+    output: Path = parser.parse_args().output
+    shutil.rmtree(output, ignore_errors=True)
+    try:
+        collect_wheels(output / "wheels")
+        pack_server(output / "tritonserver.tar.xz")
+        (output / "commit").write_text(output_of("git", "-C", ROOT, "rev-parse", "--short", "HEAD"))
+        size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
+        if size > MOST_BYTES:
+            raise KitError(f"{output} takes {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f}")
+    except KitError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{output}: {size / 1e6:.1f} MB; on a machine with a GPU: tests/gpu/run.sh {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

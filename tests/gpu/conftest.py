@@ -1,0 +1,58 @@
+"""What the tests on a GPU share: whether there is one, and what its lack comes to.
+
+ENDCAP_REQUIRE_CUDA=1 makes each skip for want of a GPU a failure. On the library that
+tests/cuda_emulation builds (ENDCAP_CUDA_LIBRARY names it) all run but those that need torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent.parent
+# jpegs, sample_heads, tolerances; and the modules beside this file
+sys.path[:0] = [str(TESTS / "python"), str(TESTS / "gpu")]
+
+import endcap  # noqa: E402
+
+
+def lacking(reason: str) -> NoReturn:
+    """Skips the test, or fails it where a GPU is required."""
+    if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cuda() -> endcap.CudaState:
+    """What there is of CUDA."""
+    state = endcap.cuda_state()
+    if not state.available:
+        lacking(f"CUDA cannot be used: {state.reason}")
+    return state
+
+
+@pytest.fixture(scope="session")
+def torch(cuda: endcap.CudaState) -> Any:
+    """torch on the same GPU."""
+    if "emulation" in cuda.devices[0].name:
+        pytest.skip("torch does not know the emulated GPU")
+    try:
+        import torch
+    except ImportError as error:
+        lacking(f"torch is not installed: {error}")
+    if not torch.cuda.is_available():
+        lacking("torch cannot use the GPU")
+    return torch
+
+
+@pytest.fixture
+def real_gpu(cuda: endcap.CudaState) -> endcap.CudaState:
+    """A GPU that works on several things at once."""
+    if "emulation" in cuda.devices[0].name:
+        pytest.skip("the emulation does one thing after the other")
+    return cuda

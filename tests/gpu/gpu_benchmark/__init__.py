@@ -1,0 +1,1 @@
+"""How fast the GPU paths are, beside torchvision on the same GPU; verified before it is timed."""

@@ -1,0 +1,72 @@
+"""python -m gpu_benchmark OUTPUT.json [--server FOLDER]: measures, writes, prints the table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import endcap
+from benchmarks import machine
+from gpu_benchmark.postprocess import measure_heads
+from gpu_benchmark.preprocess import measure_jpegs, measure_pixels
+from gpu_benchmark.rows import Results, table
+
+
+def gpu_facts() -> dict[str, object]:
+    """The GPU, its driver, and the CUDA of the code."""
+    state = endcap.cuda_state()
+    asked = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        told = "unknown"
+    return {
+        "gpus": [device.name for device in state.devices],
+        "driver": told.splitlines()[0],
+        "cuda_of_driver": state.driver_version,
+        "cuda_of_code": state.runtime_version,
+        "architectures": state.architectures,
+    }
+
+
+def main() -> int:
+    """Measures what can be measured here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--server", type=Path, help="folder with bin/tritonserver and lib/")
+    options = parser.parse_args()
+    state = endcap.cuda_state()
+    if not state.available:
+        print(f"nothing to measure: {state.reason}")
+        return 1 if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1" else 0
+    import torch
+
+    results = Results()
+    measure_pixels(torch, results)
+    measure_heads(torch, results)
+    measure_jpegs(torch, results)
+    if options.server is not None:
+        from gpu_benchmark.server import measure_server
+
+        measure_server(options.server, results)
+    described = {**machine.describe(), **gpu_facts()}
+    if os.environ.get("ENDCAP_COMMIT"):
+        described["commit"] = os.environ["ENDCAP_COMMIT"]
+    written = {
+        "machine": described,
+        "rows": [asdict(row) for row in results.rows],
+        "left_out": results.left_out,
+    }
+    options.output.write_text(json.dumps(written, indent=1) + "\n")
+    print(f"{described['gpus']}, driver {described['driver']}, commit {described['commit']}")
+    print(table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""Postprocessing on a GPU gives the CPU's detections, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+
+import endcap
+
+GEOMETRY = np.array([[0.5, 0.5, 16.0, 8.0, 1200.0, 1000.0, 1.0, 0.0]], np.float32)
+FIELDS = ("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated")
+
+
+def assert_same(actual: endcap.CudaDetections, expected: endcap.Detections) -> None:
+    copied = actual.to_numpy()
+    for field in FIELDS:
+        np.testing.assert_array_equal(getattr(copied, field), getattr(expected, field), field)
+
+
+def both(head: Any, geometry: Any = None, **options: Any) -> endcap.Detections:
+    """Runs a head on both and compares; returns the CPU's."""
+    expected = endcap.Postprocessor(**options)(head, geometry)
+    actual = endcap.Postprocessor(**options, device="cuda")(head, geometry)
+    assert_same(actual, expected)
+    return expected
+
+
+def heads(count: int, anchors: int = 700, num_classes: int = 5, levels: int = 0) -> np.ndarray:
+    return np.stack(
+        [
+            yolov8_head(seed, anchors=anchors, num_classes=num_classes, levels=levels)
+            for seed in range(count)
+        ]
+    )
+
+
+@pytest.mark.parametrize("levels", [0, 4], ids=["", "ties"])
+@pytest.mark.parametrize("multi_label", [False, True], ids=["", "multi_label"])
+@pytest.mark.parametrize("class_agnostic", [False, True], ids=["", "class_agnostic"])
+def test_yolov8(levels: int, multi_label: bool, class_agnostic: bool) -> None:
+    detections = both(
+        heads(3, levels=levels),
+        np.repeat(GEOMETRY, 3, axis=0),
+        num_classes=5,
+        multi_label=multi_label,
+        class_agnostic=class_agnostic,
+        iou_threshold=0.5,
+    )
+    assert (detections.num_detections > 5).all()
+
+
+@pytest.mark.parametrize("anchors", [1, 31, 33, 1023, 1025, 8400])
+def test_yolov8_of_any_length(anchors: int) -> None:
+    both(heads(2, anchors=anchors, num_classes=3), num_classes=3)
+
+
+def test_float16() -> None:
+    both(heads(2).astype(np.float16), num_classes=5)
+
+
+@pytest.mark.parametrize("max_candidates", [1, 10, 200])
+def test_the_best_candidates_are_taken(max_candidates: int) -> None:
+    detections = both(
+        heads(2, levels=3), num_classes=5, max_candidates=max_candidates, score_threshold=0.01
+    )
+    assert detections.truncated is not None
+    assert detections.truncated.all()
+
+
+def test_few_rows_and_none() -> None:
+    both(heads(2), num_classes=5, max_detections=3)
+    none = both(heads(2), num_classes=5, score_threshold=1.0)
+    assert (none.num_detections == 0).all()
+
+
+def test_yolov5() -> None:
+    head = np.stack([yolov5_head(seed, anchors=300, num_classes=4) for seed in range(2)])
+    both(head, np.repeat(GEOMETRY, 2, axis=0), head="yolov5", num_classes=4)
+    both(head, head="yolov5", num_classes=4, multi_label=True, activation="sigmoid")
+
+
+def test_end2end() -> None:
+    head = np.stack([end2end_head(seed, rows=60, num_classes=4) for seed in range(2)])
+    both(head, np.repeat(GEOMETRY, 2, axis=0), head="end2end", num_classes=4)
+
+
+def test_efficient_nms() -> None:
+    both(efficient_nms_outputs(13), GEOMETRY[0], head="efficient_nms", num_classes=7)
+
+
+@pytest.mark.parametrize("activation", ["none", "sigmoid", "softmax"])
+def test_classification(activation: str) -> None:
+    logits = np.random.default_rng(5).normal(0, 3, (4, 1000)).astype(np.float32)
+    options: dict[str, Any] = {
+        "head": "classification",
+        "num_classes": 1000,
+        "activation": activation,
+        "top_k": 7,
+    }
+    expected = endcap.Postprocessor(**options)(logits)
+    actual = endcap.Postprocessor(**options, device="cuda")(logits).to_numpy()
+    for field in ("scores", "class_ids", "probabilities", "status"):
+        np.testing.assert_array_equal(getattr(actual, field), getattr(expected, field), field)
+
+
+def test_a_bad_head_touches_no_other() -> None:
+    batch = heads(3)
+    batch[1, 6, 100] = np.nan
+    expected = endcap.Postprocessor(num_classes=5)(batch[[0, 2]])
+    actual = endcap.Postprocessor(num_classes=5, device="cuda").enqueue(batch).to_numpy()
+    assert actual.status.tolist() == [0, int(endcap.Status.INVALID_ARGUMENT), 0]
+    assert actual.num_detections[1] == 0
+    np.testing.assert_array_equal(actual.boxes[[0, 2]], expected.boxes)
+    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
+        endcap.Postprocessor(num_classes=5, device="cuda")(batch)
+
+
+def test_images_that_failed_have_no_detections() -> None:
+    status = np.array([0, int(endcap.Status.CORRUPT_IMAGE)], np.int32)
+    options: dict[str, Any] = {"num_classes": 5}
+    expected = endcap.Postprocessor(**options)(heads(2), None, status)
+    actual = endcap.Postprocessor(**options, device="cuda")(heads(2), None, status)
+    assert_same(actual, expected)
+    assert expected.num_detections[1] == 0
+
+
+def test_results_stay_when_the_next_batch_runs() -> None:
+    postprocessor = endcap.Postprocessor(num_classes=5, device="cuda")
+    reference = endcap.Postprocessor(num_classes=5)
+    batches = [heads(3)[:count] for count in (1, 3, 2, 1)]
+    results = [postprocessor(batch) for batch in batches]
+    for batch, result in zip(batches, results, strict=True):
+        assert_same(result, reference(batch))

@@ -1,0 +1,119 @@
+"""Preprocessing on a GPU gives the CPU's numbers, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from pictures import BAD, FILES, PIXELS
+from tolerances import NVJPEG_STEPS
+
+import endcap
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ultralytics": {"size": (64, 96)},
+    "torchvision": {"preset": "torchvision", "size": 56, "resize_shorter": 64},
+    "inception": {"preset": "inception", "size": 75},
+    "vgg": {"preset": "vgg", "size": 48, "resize_shorter": 56},
+    "rtdetr": {"preset": "rtdetr", "size": 64},
+    "ssd": {"preset": "ssd", "size": 60},
+    "odd size": {"size": (61, 67)},
+    "nearest": {"size": 64, "interpolation": "nearest"},
+    "bicubic": {"size": 64, "interpolation": "bicubic"},
+    "bicubic antialias": {"size": 24, "interpolation": "bicubic", "antialias": True},
+    "area": {"size": 24, "interpolation": "area"},
+    "float": {"size": 40, "quantize": "none"},
+    "float16": {"size": 64, "dtype": "float16"},
+    "uint8 nhwc": {"size": 64, "dtype": "uint8", "layout": "nhwc"},
+    "int8": {"size": 64, "dtype": "int8"},
+    "gray": {"size": 64, "color": "gray"},
+    "bgr nhwc": {"size": 64, "color": "bgr", "layout": "nhwc"},
+    "top left": {"size": (96, 64), "pad_align": "top_left", "upscale": False},
+    "exif ignored": {"size": 64, "exif": "ignore"},
+}
+
+
+def assert_same(actual: endcap.PreprocessResult, expected: endcap.PreprocessResult) -> None:
+    np.testing.assert_array_equal(actual.images.to_numpy(), expected.images)
+    np.testing.assert_array_equal(actual.geometry, expected.geometry)
+    np.testing.assert_array_equal(actual.status, expected.status)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_kind_of_file_in_one_batch(name: str) -> None:
+    files = list(FILES.values())
+    expected = endcap.Preprocessor(**SETTINGS[name])(files)
+    assert_same(endcap.Preprocessor(**SETTINGS[name], device="cuda")(files), expected)
+
+
+@pytest.mark.parametrize("name", ["ultralytics", "torchvision", "float", "uint8 nhwc", "gray"])
+@pytest.mark.parametrize("pixel_format", ["rgb", "bgr"])
+def test_pixels(name: str, pixel_format: str) -> None:
+    images = PIXELS[:2]
+    expected = endcap.Preprocessor(**SETTINGS[name])(images, pixel_format=pixel_format)
+    preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
+    assert_same(preprocessor(images, pixel_format=pixel_format), expected)
+
+
+def test_gray_pixels() -> None:
+    expected = endcap.preprocess(PIXELS[2], size=32, pixel_format="gray")
+    assert_same(endcap.preprocess(PIXELS[2], size=32, pixel_format="gray", device="cuda"), expected)
+
+
+def test_bad_images_touch_no_other() -> None:
+    batch = [BAD[0], FILES["4:2:0"], BAD[1], BAD[2], FILES["gray"], BAD[3]]
+    options: dict[str, Any] = {"size": 64, "on_error": "blank"}
+    expected = endcap.Preprocessor(**options)(batch)
+    actual = endcap.Preprocessor(**options, device="cuda")(batch)
+    assert_same(actual, expected)
+    assert (expected.status != 0).sum() >= 3
+    with pytest.raises(endcap.CorruptImageError, match="2"):
+        endcap.Preprocessor(size=64, device="cuda")([FILES["4:2:0"], FILES["gray"], BAD[1]])
+
+
+def test_a_preprocessor_serves_batches_of_all_sizes_in_turn() -> None:
+    preprocessor = endcap.Preprocessor(size=64, device="cuda")
+    reference = endcap.Preprocessor(size=64)
+    files = list(FILES.values())
+    for count in (1, 7, 2, len(files), 1, 3):
+        assert_same(preprocessor(files[:count]), reference(files[:count]))
+
+
+def test_results_stay_when_the_next_batch_runs() -> None:
+    preprocessor = endcap.Preprocessor(size=64, device="cuda")
+    files = list(FILES.values())
+    results = [preprocessor(file) for file in files]
+    for file, result in zip(files, results, strict=True):
+        assert_same(result, endcap.preprocess(file, size=64))
+
+
+def test_a_full_size_picture() -> None:
+    file = jpegs.encode(jpegs.photo(1080, 1920, seed=40))
+    assert_same(endcap.preprocess(file, device="cuda"), endcap.preprocess(file))
+
+
+def test_the_decoder_that_ran_is_told() -> None:
+    exact = endcap.preprocess(FILES["4:2:0"], size=64, device="cuda")
+    assert exact.decoders == ("hybrid",)
+    assert {i.stage: i.path for i in endcap.implementations() if i.ran_last}["preprocess"] == "cuda"
+    with pytest.raises(endcap.InvalidArgumentError, match="exact"):
+        endcap.Preprocessor(jpeg_decoder="nvjpeg", device="cuda")
+
+
+def test_nvjpeg_is_near(real_gpu: endcap.CudaState) -> None:
+    options: dict[str, Any] = {"size": 64, "dtype": "uint8", "fit": "stretch"}
+    files = [FILES["4:2:0"], FILES["4:4:4"], FILES["gray"]]
+    try:
+        result = endcap.Preprocessor(
+            **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+        )(files)
+    except endcap.CudaError as error:
+        if "nvJPEG" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert result.decoders == ("nvjpeg",) * 3
+    expected = endcap.Preprocessor(**options)(files).images.astype(np.int16)
+    difference = np.abs(result.images.to_numpy().astype(np.int16) - expected)
+    assert difference.max() <= NVJPEG_STEPS

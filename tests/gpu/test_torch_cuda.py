@@ -1,0 +1,76 @@
+"""Tensors of torch go in and out without a copy, in the order of torch's streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pictures import FILES, PIXELS
+from sample_heads import yolov8_head
+
+import endcap
+
+BUSY_CYCLES = 200_000_000  # of the GPU's clock: a tenth of a second
+
+
+def test_results_are_taken_over(torch: Any) -> None:
+    result = endcap.preprocess(list(FILES.values()), size=64, device="cuda")
+    tensor = torch.from_dlpack(result.images)
+    assert tensor.is_cuda
+    assert tensor.data_ptr() == result.images.__cuda_array_interface__["data"][0]
+    expected = endcap.preprocess(list(FILES.values()), size=64)
+    np.testing.assert_array_equal(tensor.cpu().numpy(), expected.images)
+    del result
+    np.testing.assert_array_equal(tensor.cpu().numpy(), expected.images)  # it owns the memory
+
+
+def test_writes_into_a_tensor_on_its_stream(torch: Any) -> None:
+    stream = torch.cuda.Stream()
+    out = torch.full((2, 3, 64, 64), -1.0, device="cuda")
+    stream.wait_stream(torch.cuda.current_stream())
+    files = [FILES["4:2:0"], FILES["gray"]]
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY_CYCLES)
+        result = endcap.preprocess(files, size=64, device="cuda", out=out, stream=stream)
+        doubled = out * 2
+    assert result.images is out
+    stream.synchronize()
+    np.testing.assert_array_equal(
+        doubled.cpu().numpy(), endcap.preprocess(files, size=64).images * np.float32(2)
+    )
+
+
+def test_reads_what_another_stream_is_about_to_write(torch: Any) -> None:
+    source = torch.from_numpy(PIXELS[0])
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(BUSY_CYCLES)
+        pixels = source.cuda(non_blocking=True)
+        result = endcap.preprocess(pixels, size=64, device="cuda", stream=stream)
+    np.testing.assert_array_equal(
+        result.images.to_numpy(), endcap.preprocess(PIXELS[0], size=64).images
+    )
+
+
+def test_heads_of_torch(torch: Any) -> None:
+    heads = np.stack([yolov8_head(seed, anchors=2100, num_classes=8) for seed in range(4)])
+    stream = torch.cuda.Stream()
+    for dtype in (torch.float32, torch.float16):
+        tensor = torch.from_numpy(heads).to(dtype)
+        expected = endcap.Postprocessor(num_classes=8)(tensor.numpy())
+        postprocessor = endcap.Postprocessor(num_classes=8, device="cuda")
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(BUSY_CYCLES)
+            result = postprocessor.enqueue(tensor.cuda(non_blocking=True), stream=stream)
+        actual = result.to_numpy()
+        np.testing.assert_array_equal(actual.num_detections, expected.num_detections)
+        np.testing.assert_array_equal(actual.boxes, expected.boxes)
+        np.testing.assert_array_equal(actual.indices, expected.indices)
+
+
+def test_kept_indices_index_tensors(torch: Any) -> None:
+    boxes = torch.tensor([[0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]], device="cuda").float()
+    scores = torch.tensor([0.5, 0.9, 0.4], device="cuda")
+    kept = torch.from_dlpack(endcap.nms(boxes, scores, 0.5))
+    assert scores[kept].tolist() == pytest.approx([0.9, 0.4])
