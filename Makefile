@@ -17,6 +17,8 @@ WERROR ?= OFF
 CUDA_ARCHITECTURES ?= 75-virtual;90-real
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
 CUDA ?= ON
+# The Python of the machine that `make gpu-check` runs on.
+GPU_PYTHON ?= $(PYTHON)
 
 # What the compiled parts are made from; the Python modules are used in place.
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_emulation \
@@ -24,7 +26,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server lint format docs wheel sdist clean
+        bench-server lint format docs wheel sdist gpu-kit gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -40,6 +42,7 @@ help:
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
 	@echo "make sdist        the source archive in dist/"
+	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark; make gpu-kit for another"
 	@echo "make test-wheel   the wheel in an empty environment: the demo and the tests"
 	@echo "make clean        remove what was built"
 
@@ -53,8 +56,11 @@ test: test-cpp test-python test-triton
 test-cpp: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
+# The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
 	$(BIN)/python -m pytest tests/python tests/wheel
+	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
+	  $(BIN)/python -m pytest tests/gpu
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest tests/triton
@@ -100,6 +106,14 @@ wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 
 sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
+
+# Run on a machine with a GPU by tests/gpu/run.sh; the wheel in it is for that machine's Python.
+gpu-kit: build
+	$(MAKE) --no-print-directory wheel PYTHON=$(GPU_PYTHON)
+	$(BIN)/python scripts/gpu_kit.py build/gpu-kit
+
+gpu-check: gpu-kit
+	tests/gpu/run.sh build/gpu-kit
 
 test-wheel: wheel
 	$(PYTHON) scripts/test_wheel.py

@@ -2,9 +2,9 @@
 
 python scripts/gpu_kit.py OUTPUT
 
-OUTPUT gets wheels/ (those of endcap in dist/, and pytest's), tritonserver.tar.xz (NVIDIA's server and
-its libraries, without the Python backend) and `commit`. Needs pip, the wheel of the server in the
-environment, and xz.
+OUTPUT gets wheels/ (those of endcap in dist/, and pytest's), tritonserver.tar.xz (NVIDIA's server
+and its libraries, without the Python backend) and `commit`. Runs in an environment with pip and the
+server's wheel.
 """
 
 from __future__ import annotations
