@@ -32,7 +32,8 @@ def batch(threads: int, **fields: Any) -> Batch:
         count = len(images)
         if count not in buffers:
             buffers[count] = np.empty((count, 3, SIZE, SIZE), np.float32)
-        return preprocess(images, out=buffers[count]).images
+        preprocess(images, out=buffers[count])
+        return buffers[count]
 
     return run
 

@@ -7,6 +7,8 @@
 
 #include "common/fail.h"
 #include "common/path_select.h"
+#include "endcap/cuda.h"
+
 namespace endcap {
 namespace {
 
@@ -19,21 +21,27 @@ struct Entry {
   std::string_view name;
 };
 
-// What this build has. Best path last: SelectPath takes the last available one of a stage.
+// What there is. Best path last: SelectPath takes the last available one of a stage that is for the
+// CPU.
 constexpr std::array kTable = {
     Entry{Stage::kDecode, Path::kScalar, "decode_scalar"},
     Entry{Stage::kDecode, Path::kSimd, "decode_simd"},
+    Entry{Stage::kDecode, Path::kCuda, "decode_cuda"},
     Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
     Entry{Stage::kPreprocess, Path::kSimd, "preprocess_simd"},
+    Entry{Stage::kPreprocess, Path::kCuda, "preprocess_cuda"},
     Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},
     Entry{Stage::kBoxDecode, Path::kSimd, "box_decode_simd"},
+    Entry{Stage::kBoxDecode, Path::kCuda, "box_decode_cuda"},
     Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
     Entry{Stage::kNms, Path::kSimd, "nms_simd"},
+    Entry{Stage::kNms, Path::kCuda, "nms_cuda"},
 };
 
 // Why this machine cannot take a path; empty when it can.
 std::string_view ReasonAgainst(Path path) {
   if (path == Path::kSimd && SimdTarget().empty()) return "this CPU has no SSE4.2 with AES";
+  if (path == Path::kCuda) return DescribeCuda().reason;
   return "";
 }
 
@@ -98,7 +106,12 @@ Path SelectPath(Stage stage) {
   std::optional<Path> chosen;
   for (const Entry& entry : kTable) {
     const bool wanted = forced == kAuto || forced == static_cast<int>(entry.path);
-    if (entry.stage == stage && wanted && ReasonAgainst(entry.path).empty()) chosen = entry.path;
+    if (entry.stage != stage || entry.path == Path::kCuda || !wanted) continue;
+    if (ReasonAgainst(entry.path).empty()) chosen = entry.path;
+  }
+  if (forced == static_cast<int>(Path::kCuda)) {
+    Fail(ErrorCode::kUnsupported, "the path 'cuda' is forced, which stage ", StageName(stage),
+         " cannot take on the CPU: give device=\"cuda\", or force no path");
   }
   if (!chosen) {
     // Only a path that was forced can be missing: every stage has the scalar one.
@@ -108,8 +121,12 @@ Path SelectPath(Stage stage) {
          "' in this build; endcap.implementations() lists those there are");
   }
   if (*chosen == Path::kSimd) CheckSimdTargetEnvironment();
-  last_path[static_cast<size_t>(stage)].store(static_cast<int>(*chosen));
+  NoteRun(stage, *chosen);
   return *chosen;
+}
+
+void NoteRun(Stage stage, Path path) noexcept {
+  last_path[static_cast<size_t>(stage)].store(static_cast<int>(path));
 }
 
 }  // namespace endcap

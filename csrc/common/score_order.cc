@@ -2,28 +2,48 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <utility>
 
 namespace endcap {
 namespace {
 
 // Below this, comparing is faster than counting.
-constexpr size_t kRadixFrom = 256;
+constexpr size_t kRadixFrom = 128;
+// From here on, wider digits pay for their longer tables.
+constexpr size_t kWideDigitsFrom = 4096;
 
-constexpr int kDigitBits = 11;
-constexpr size_t kDigits = 6;  // 6 * 11 >= 64
-constexpr size_t kDigitValues = size_t{1} << kDigitBits;
+// The bits that decide: all keys share those above `end`, and are in order by those below `begin`.
+struct BitRange {
+  int begin;
+  int end;
+};
 
-size_t Digit(uint64_t key, size_t digit) {
-  return key >> (digit * kDigitBits) & (kDigitValues - 1);
+BitRange DecidingBits(const std::vector<uint64_t>& keys) {
+  uint64_t varying = 0;
+  bool ascending = true;  // by position
+  uint32_t last = 0;
+  for (const uint64_t key : keys) {
+    varying |= key ^ keys[0];
+    ascending = ascending && KeyPosition(key) >= last;
+    last = KeyPosition(key);
+  }
+  if (ascending) varying &= ~uint64_t{0} << 32;
+  return {std::countr_zero(varying), 64 - std::countl_zero(varying)};
 }
 
-using Counts = std::array<std::array<uint32_t, kDigitValues>, kDigits>;
-
-void CountDigits(const std::vector<uint64_t>& keys, Counts& counts) {
-  for (auto& digit : counts) digit.fill(0);
-  for (const uint64_t key : keys) {
-    for (size_t d = 0; d < kDigits; ++d) ++counts[d][Digit(key, d)];
+// Radix sort, least significant digit first; each pass keeps the order of equal digits.
+template <int kDigitBits>
+void SortByBits(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare, BitRange bits) {
+  constexpr uint64_t kMask = (uint64_t{1} << kDigitBits) - 1;
+  for (int shift = bits.begin; shift < bits.end; shift += kDigitBits) {
+    std::array<uint32_t, kMask + 1> starts{};
+    for (const uint64_t key : keys) ++starts[key >> shift & kMask];
+    uint32_t start = 0;
+    for (uint32_t& count : starts) start += std::exchange(count, start);
+    for (const uint64_t key : keys) spare[starts[key >> shift & kMask]++] = key;
+    keys.swap(spare);
   }
 }
 
@@ -34,20 +54,12 @@ void SortKeys(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare) {
     std::sort(keys.begin(), keys.end());
     return;
   }
-  // Radix sort, least significant digit first; a digit that all keys share is left out.
-  Counts counts;
-  CountDigits(keys, counts);
   spare.resize(keys.size());
-  for (size_t d = 0; d < kDigits; ++d) {
-    if (counts[d][Digit(keys[0], d)] == keys.size()) continue;
-    uint32_t start = 0;
-    for (uint32_t& count : counts[d]) {
-      const uint32_t length = count;
-      count = start;
-      start += length;
-    }
-    for (const uint64_t key : keys) spare[counts[d][Digit(key, d)]++] = key;
-    keys.swap(spare);
+  const BitRange bits = DecidingBits(keys);
+  if (keys.size() < kWideDigitsFrom) {
+    SortByBits<8>(keys, spare, bits);
+  } else {
+    SortByBits<11>(keys, spare, bits);
   }
 }
 

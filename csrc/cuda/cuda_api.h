@@ -31,6 +31,8 @@ struct CudaDeviceFacts {
 // cudaEvent_t.
 struct CudaApi {
   uint32_t version;
+  // What the kernels were compiled for, as CMake writes it: "75-real;90-real;90-virtual".
+  const char* architectures;
   const char* (*last_message)();
 
   int32_t (*versions)(int32_t* driver, int32_t* runtime);

@@ -44,7 +44,9 @@ void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_byte
                                static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute");
   }
-  kernel<<<grid, block, shared_bytes, stream> > >(args...);
+  // clang-format off
+  kernel<<<grid, block, shared_bytes, stream>>>(args...);
+  // clang-format on
   Check(cudaGetLastError(), "a kernel launch");
 }
 

@@ -8,8 +8,7 @@
 
 namespace endcap {
 
-// The functions of libendcap_cuda.so as the core calls them: errors are exceptions. The library is
-// looked for beside the file that holds this code, then where ENDCAP_CUDA_LIBRARY says.
+// The functions of libendcap_cuda.so as the core calls them: errors are exceptions.
 
 // The table. Throws kCuda when there is no usable one.
 const CudaApi& Cuda();

@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "common/fail.h"
 #include "common/path_select.h"
 #include "common/pixel_arithmetic.h"
+#include "decode/jpeg_sampling.h"
 #include "decode/libjpeg_session.h"
 #include "decode/plane_bands.h"
 #include "endcap/decode.h"
@@ -41,16 +41,6 @@ void ConvertCmykRow(const uint8_t* cmyk, int width, int channels, uint8_t* out) 
     } else {
       std::copy(rgb.begin(), rgb.end(), out);
     }
-  }
-}
-
-// Limits were checked on `header`; what libjpeg-turbo now reads must be the same, or memory that
-// somebody writes to meanwhile could get past them.
-void CheckUnchanged(const jpeg_decompress_struct& info, const ImageHeader& header) {
-  if (info.image_width != static_cast<unsigned>(header.width) ||
-      info.image_height != static_cast<unsigned>(header.height) ||
-      (info.progressive_mode != 0) != header.progressive) {
-    FailCorrupt("the JPEG's bytes changed while it was decoded");
   }
 }
 
@@ -111,8 +101,7 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   auto start = Clock::now();
   const BandFormat format = DecodedFormat(header, options);
   LibjpegSession session(image.planes[0].data, image.size_bytes);
-  session.ReadHeader();
-  CheckUnchanged(session.info(), header);
+  session.ReadHeader(header);
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
   std::optional<ChromaUpsampling> upsampling;
   if (path == Path::kSimd && options.channels != 1) upsampling = UpsamplingOf(session.info());

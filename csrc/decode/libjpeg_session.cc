@@ -60,8 +60,17 @@ void LibjpegSession::ThrowIfDataLost() const {
   if (error_.data_lost) FailCorrupt("the JPEG is cut short or damaged: ", error_.message);
 }
 
-void LibjpegSession::ReadHeader() {
+void LibjpegSession::ReadHeader(const ImageHeader& expected) {
   Guarded([](jpeg_decompress_struct* info) { jpeg_read_header(info, TRUE); });
+  if (info_.image_width != static_cast<unsigned>(expected.width) ||
+      info_.image_height != static_cast<unsigned>(expected.height) ||
+      (info_.progressive_mode != 0) != expected.progressive) {
+    FailCorrupt("the JPEG's bytes changed while it was decoded");
+  }
+}
+
+void LibjpegSession::TakeFirstComponentOnly() noexcept {
+  for (int i = 1; i < info_.num_components; ++i) info_.comp_info[i].component_needed = FALSE;
 }
 
 void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {

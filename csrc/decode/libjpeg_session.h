@@ -8,6 +8,8 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include "endcap/decode.h"
+
 namespace endcap {
 
 // Samples of a block's side that the inverse DCT gives, for one component and for the one with the
@@ -40,9 +42,14 @@ class LibjpegSession {
 
   const jpeg_decompress_struct& info() const noexcept { return info_; }
 
-  void ReadHeader();
+  // Throws kCorruptImage where the file is not the one that `expected` was read of: limits were
+  // checked on that, and memory that somebody writes to meanwhile must not get past them.
+  void ReadHeader(const ImageHeader& expected);
   // Sets output color space and DCT scale; afterwards the sizes in info() are settled.
   void SetOutput(J_COLOR_SPACE color, int scale_denominator);
+  // Leaves out the components after the first when planes are read: their samples are not computed.
+  // Between ReadHeader and Start.
+  void TakeFirstComponentOnly() noexcept;
   // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
   void Start(bool raw);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <vector>
 
+#include "decode/jpeg_sampling.h"
 #include "decode/plane_ring.h"
 #include "decode/ycc_rows_simd.h"
 
@@ -13,28 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Samples of a component in each direction, of max_samp_factor at full size.
-struct Sampling {
-  int h;
-  int v;
-  bool operator==(const Sampling&) const = default;
-};
-
-Sampling SamplingOf(const jpeg_decompress_struct& info, int component) {
-  const jpeg_component_info& c = info.comp_info[component];
-  return {c.h_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info),
-          c.v_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info)};
-}
-
-bool HasRowContext(ChromaUpsampling upsampling) {
-  return upsampling == ChromaUpsampling::kRows || upsampling == ChromaUpsampling::kColumnsAndRows;
-}
-
 // Rows of one chroma component, as the color conversion takes them.
 class ChromaRows {
  public:
   ChromaRows(const jpeg_decompress_struct& info, int component, ChromaUpsampling upsampling)
-      : plane_(info, info.comp_info[component]),
+      : plane_(PlaneSizeOf(info, component)),
         has_row_context_(HasRowContext(upsampling)),
         sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
         samples_(static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
@@ -72,16 +56,11 @@ class ChromaRows {
   std::vector<uint8_t> samples_;
 };
 
-bool HasColumnContext(ChromaUpsampling upsampling) {
-  return upsampling == ChromaUpsampling::kColumns ||
-         upsampling == ChromaUpsampling::kColumnsAndRows;
-}
-
 // The planes of one file, and the pixels that are made of them.
 class Planes {
  public:
   Planes(const jpeg_decompress_struct& info, ChromaUpsampling upsampling, const BandFormat& format)
-      : upsampling_(upsampling), format_(format), luma_(info, info.comp_info[0]) {
+      : upsampling_(upsampling), format_(format), luma_(PlaneSizeOf(info, 0)) {
     if (upsampling == ChromaUpsampling::kGray) return;
     chroma_.reserve(2);
     for (const int component : {1, 2}) chroma_.emplace_back(info, component, upsampling);
@@ -116,23 +95,6 @@ class Planes {
 
 }  // namespace
 
-std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info) {
-  if (info.jpeg_color_space == JCS_GRAYSCALE) return ChromaUpsampling::kGray;
-  if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return std::nullopt;
-  const Sampling full{info.max_h_samp_factor, info.max_v_samp_factor};
-  const Sampling chroma = SamplingOf(info, 1);
-  if (SamplingOf(info, 0) != full || SamplingOf(info, 2) != chroma) return std::nullopt;
-  if (chroma == full) return ChromaUpsampling::kNone;
-  const bool columns = chroma.h * 2 == full.h;
-  const bool rows = chroma.v * 2 == full.v;
-  if ((!columns && chroma.h != full.h) || (!rows && chroma.v != full.v)) return std::nullopt;
-  // Where the library takes the nearest sample instead of its filter.
-  if (MinScaledBlockSize(info) == 1) return std::nullopt;
-  if (columns && info.comp_info[1].downsampled_width <= 2) return std::nullopt;
-  if (columns) return rows ? ChromaUpsampling::kColumnsAndRows : ChromaUpsampling::kColumns;
-  return ChromaUpsampling::kRows;
-}
-
 int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
                       const BandFormat& format, BandSink& sink) {
   const jpeg_decompress_struct& info = session.info();
@@ -141,7 +103,7 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   std::vector<uint8_t> pixels(row_bytes + kRowSlackBytes);
 
   int64_t decode_ns = 0;
-  const int mcu_rows = info.max_v_samp_factor * MinScaledBlockSize(info);
+  const int mcu_rows = ImageRowsPerMcu(info);
   const int end_row = std::min(sink.EndRow(), format.height);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/libjpeg_session.h"
+#include "decode/jpeg_sampling.h"
 #include "endcap/row_band.h"
 
 namespace endcap {
@@ -12,17 +12,13 @@ namespace endcap {
 // The last two rows of MCUs of one component, as the decoder gives them.
 class PlaneRing {
  public:
-  PlaneRing(const jpeg_decompress_struct& info, const jpeg_component_info& component)
-      : mcu_rows_(component.v_samp_factor * ScaledBlockSize(component)),
-        width_(static_cast<int>(component.downsampled_width)),
-        height_(static_cast<int>(component.downsampled_height)) {
-    const int mcu_width = info.max_h_samp_factor * MinScaledBlockSize(info);
-    const int mcus = (static_cast<int>(info.output_width) + mcu_width - 1) / mcu_width;
-    stride_ = static_cast<size_t>(mcus * component.h_samp_factor * ScaledBlockSize(component)) +
-              kRowSlackBytes;
-    samples_.resize(stride_ * 2 * static_cast<size_t>(mcu_rows_));
-    rows_.resize(static_cast<size_t>(mcu_rows_));
-  }
+  explicit PlaneRing(const PlaneSize& size)
+      : mcu_rows_(size.mcu_rows),
+        width_(size.width),
+        height_(size.height),
+        stride_(static_cast<size_t>(size.padded_width) + kRowSlackBytes),
+        samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)),
+        rows_(static_cast<size_t>(mcu_rows_)) {}
 
   int width() const noexcept { return width_; }
   int height() const noexcept { return height_; }
@@ -47,7 +43,7 @@ class PlaneRing {
   int mcu_rows_;
   int width_;
   int height_;
-  size_t stride_ = 0;
+  size_t stride_;
   std::vector<uint8_t> samples_;
   std::vector<JSAMPROW> rows_;
 };

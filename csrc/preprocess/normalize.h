@@ -15,6 +15,15 @@ struct Half {
   uint16_t bits;
 };
 
+// y = (x * scale - mean) / std in float32 step by step, for pixels that are not quantized.
+struct SingleNormalize {
+  float scale = 1.0F;
+  float mean = 0.0F;
+  float std = 1.0F;
+
+  ENDCAP_HOST_DEVICE float Apply(float pixel) const { return (pixel * scale - mean) / std; }
+};
+
 // y = (x * scale - mean) / std for one channel.
 struct ChannelNormalize {
   double scale = 1.0;
@@ -23,15 +32,15 @@ struct ChannelNormalize {
 
   // For the 256 values of 8-bit pixels: in double, so that one rounding is left.
   double Exact(int pixel) const { return (pixel * scale - mean) / std; }
-  // For pixels that are not quantized: float32 step by step.
-  float Single(float pixel) const {
-    return (pixel * static_cast<float>(scale) - static_cast<float>(mean)) / static_cast<float>(std);
+  SingleNormalize InSingle() const {
+    return {static_cast<float>(scale), static_cast<float>(mean), static_cast<float>(std)};
   }
+  float Single(float pixel) const { return InSingle().Apply(pixel); }
 };
 
 // Stores a number as T: integers round half to even and saturate; NaN cannot occur.
 template <typename T, typename Real>
-inline T StoreAs(Real value) {
+ENDCAP_HOST_DEVICE inline T StoreAs(Real value) {
   if constexpr (std::is_same_v<T, Half>) {
     return Half{FloatToHalf(static_cast<float>(value))};
   } else if constexpr (std::is_integral_v<T>) {

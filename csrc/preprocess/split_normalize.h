@@ -12,7 +12,7 @@ struct SplitNormalize {
   float coarse_offset = 0.0F;
   float fine_offset = 0.0F;
 
-  float Apply(float pixel) const {
+  ENDCAP_HOST_DEVICE float Apply(float pixel) const {
     return (pixel * coarse_scale + coarse_offset) + (pixel * fine_scale + fine_offset);
   }
 };

@@ -5,6 +5,7 @@
 // One function per file bind_*.cc.
 void BindArrays(pybind11::module_& module);
 void BindErrors(pybind11::module_& module);
+void BindCuda(pybind11::module_& module);
 void BindImplementations(pybind11::module_& module);
 void BindDecode(pybind11::module_& module);
 void BindPreprocess(pybind11::module_& module);

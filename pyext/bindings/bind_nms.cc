@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/cuda_tensor.h"
 #include "endcap/nms.h"
 
 namespace py = pybind11;
@@ -28,6 +31,49 @@ py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<f
   return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
 }
 
+// The data of a C-contiguous tensor of `size` elements of T.
+template <typename T>
+const T* DataOf(const CudaTensor& tensor, char kind, int64_t size) {
+  if (!tensor.strides_bytes.empty() || tensor.kind != kind || tensor.item_bytes != sizeof(T) ||
+      tensor.size() != size) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "boxes, scores and class_ids must be C-contiguous float32 [N,4], float32 [N] and "
+                "int32 [N]");
+  }
+  return reinterpret_cast<const T*>(tensor.data);
+}
+
+// The same in device memory. Waits for the number of kept boxes.
+CudaTensor RunNmsCuda(const CudaTensor& boxes, const CudaTensor& scores,
+                      const std::optional<CudaTensor>& class_ids, double iou_threshold,
+                      int device_id, StreamHandle stream, const py::object& stream_owner) {
+  const int64_t count = scores.size();
+  const auto* boxes_data = DataOf<float>(boxes, 'f', 4 * count);
+  const auto* scores_data = DataOf<float>(scores, 'f', count);
+  std::vector<CudaTarget> targets{boxes.target, scores.target};
+  const int32_t* classes_data = nullptr;
+  if (class_ids.has_value()) {
+    classes_data = DataOf<int32_t>(*class_ids, 'i', count);
+    targets.push_back(class_ids->target);
+  }
+  const CudaTarget target{device_id, StreamOf(stream)};
+  if (count == 0) return EmptyCuda("<i8", {0}, target, stream_owner);
+  // The indices, and behind them how many there are.
+  const CudaTensor kept = EmptyCuda("<i8", {count + 1}, target, stream_owner);
+  int64_t kept_count = 0;
+  {
+    const py::gil_scoped_release release;
+    const StreamOrder order(std::move(targets), target);
+    auto* indices = reinterpret_cast<int64_t*>(kept.data);
+    NmsCuda(boxes_data, scores_data, classes_data, count, {iou_threshold, -1}, device_id,
+            target.stream, indices, indices + count);
+    CopyCuda(&kept_count, indices + count, sizeof(kept_count), target);
+    SynchronizeCuda(target);
+  }
+  if (kept_count < 0) throw Error(ErrorCode::kInvalidArgument, "scores hold NaN");
+  return FirstRows(kept, kept_count);
+}
+
 }  // namespace
 }  // namespace endcap::python
 
@@ -35,4 +81,7 @@ void BindNms(py::module_& module) {
   module.def("nms", endcap::python::RunNms, py::arg("boxes").noconvert(),
              py::arg("scores").noconvert(), py::arg("class_ids").noconvert(),
              py::arg("iou_threshold"));
+  module.def("nms_cuda", endcap::python::RunNmsCuda, py::arg("boxes"), py::arg("scores"),
+             py::arg("class_ids"), py::arg("iou_threshold"), py::arg("device_id"),
+             py::arg("stream"), py::arg("stream_owner"));
 }

@@ -1,5 +1,8 @@
+#include <algorithm>
+
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/cuda_batch.h"
 #include "endcap/postprocess.h"
 
 namespace py = pybind11;
@@ -9,6 +12,16 @@ namespace {
 
 // (status, message, truncated) of every item.
 using ItemTuple = std::tuple<int32_t, std::string, bool>;
+
+std::vector<ItemTuple> ToTuples(const std::vector<PostprocessItem>& items) {
+  std::vector<ItemTuple> tuples;
+  tuples.reserve(items.size());
+  for (const PostprocessItem& item : items) {
+    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message,
+                        item.truncated);
+  }
+  return tuples;
+}
 
 // head: the tensors of HeadInputs, each [B, ...]; geometry [B,8] or empty; status [B] or empty;
 // out: the tensors of PostprocessOutputs, each [B, ...].
@@ -23,7 +36,7 @@ std::vector<ItemTuple> Run(Postprocessor& postprocessor, const std::vector<py::a
       !std::all_of(out.begin(), out.end(), has_rows) ||
       (geometry.size() != 0 && geometry.size() != count * Geometry::kSize) ||
       (status.size() != 0 && status.size() != count)) {
-    throw Error(ErrorCode::kInvalidArgument, "head, geometry [B,8] and status [B] differ in B");
+    FailRows();
   }
   std::vector<PostprocessInput> inputs(static_cast<size_t>(count));
   std::vector<PostprocessOutput> outputs(static_cast<size_t>(count));
@@ -39,41 +52,74 @@ std::vector<ItemTuple> Run(Postprocessor& postprocessor, const std::vector<py::a
     const py::gil_scoped_release release;
     items = postprocessor.Run(inputs, outputs);
   }
-  std::vector<ItemTuple> result;
-  for (const PostprocessItem& item : items) {
-    result.emplace_back(static_cast<int32_t>(item.status.code), item.status.message,
-                        item.truncated);
+  return ToTuples(items);
+}
+
+// geometry: None, or [B,8]; status [B] or empty.
+std::vector<ItemTuple> RunCuda(CudaPostprocessor& postprocessor, const py::list& head,
+                               const py::object& geometry, const py::array_t<int32_t>& status,
+                               const std::vector<CudaTensor>& out, StreamHandle stream) {
+  const CudaBatch batch(head, geometry, status, out);
+  std::vector<PostprocessItem> items;
+  {
+    const py::gil_scoped_release release;
+    const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
+    items = postprocessor.Run(batch.inputs(), batch.outputs(), StreamOf(stream));
   }
-  return result;
+  return ToTuples(items);
+}
+
+void EnqueueCuda(CudaPostprocessor& postprocessor, const py::list& head, const py::object& geometry,
+                 const py::array_t<int32_t>& status, const std::vector<CudaTensor>& out,
+                 StreamHandle stream) {
+  const CudaBatch batch(head, geometry, status, out);
+  const py::gil_scoped_release release;
+  const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
+  postprocessor.Enqueue(batch.inputs(), batch.outputs(), StreamOf(stream));
+}
+
+// What both kinds tell of themselves.
+template <typename Engine>
+void DefineProperties(py::class_<Engine>& engine) {
+  engine
+      .def_property_readonly("parameters",
+                             [](const Engine& self) {
+                               return ParameterTuples(DescribePostprocessParams(self.params()));
+                             })
+      .def_property_readonly(
+          "inputs", [](const Engine& self) { return SpecTuples(HeadInputs(self.params().head)); })
+      .def_property_readonly("outputs", [](const Engine& self) {
+        return SpecTuples(PostprocessOutputs(self.params()));
+      });
 }
 
 }  // namespace
 }  // namespace endcap::python
 
 void BindPostprocess(py::module_& module) {
+  using endcap::CudaPostprocessor;
   using endcap::Postprocessor;
-  py::class_<Postprocessor>(module, "Postprocessor")
-      .def(py::init([](const endcap::ParameterList& parameters, int threads) {
-             return std::make_unique<Postprocessor>(endcap::ParsePostprocessParams(parameters),
-                                                    threads);
-           }),
-           py::arg("parameters"), py::arg("threads"))
+  py::class_<Postprocessor> cpu(module, "Postprocessor");
+  cpu.def(py::init([](const endcap::ParameterList& parameters, int threads) {
+            return std::make_unique<Postprocessor>(endcap::ParsePostprocessParams(parameters),
+                                                   threads);
+          }),
+          py::arg("parameters"), py::arg("threads"))
       .def_property_readonly("threads", &Postprocessor::threads)
-      .def_property_readonly("parameters",
-                             [](const Postprocessor& self) {
-                               return endcap::python::ParameterTuples(
-                                   endcap::DescribePostprocessParams(self.params()));
-                             })
-      .def_property_readonly(
-          "inputs",
-          [](const Postprocessor& self) {
-            return endcap::python::SpecTuples(endcap::HeadInputs(self.params().head));
-          })
-      .def_property_readonly(
-          "outputs",
-          [](const Postprocessor& self) {
-            return endcap::python::SpecTuples(endcap::PostprocessOutputs(self.params()));
-          })
       .def("run", endcap::python::Run, py::arg("head"), py::arg("geometry").noconvert(),
            py::arg("status").noconvert(), py::arg("out"));
+  endcap::python::DefineProperties(cpu);
+
+  py::class_<CudaPostprocessor> cuda(module, "CudaPostprocessor");
+  cuda.def(py::init([](const endcap::ParameterList& parameters, int device_id) {
+             const auto params = endcap::ParsePostprocessParams(parameters);
+             const py::gil_scoped_release release;
+             return std::make_unique<CudaPostprocessor>(params, device_id);
+           }),
+           py::arg("parameters"), py::arg("device_id"))
+      .def("run", endcap::python::RunCuda, py::arg("head"), py::arg("geometry"),
+           py::arg("status").noconvert(), py::arg("out"), py::arg("stream"))
+      .def("enqueue", endcap::python::EnqueueCuda, py::arg("head"), py::arg("geometry"),
+           py::arg("status").noconvert(), py::arg("out"), py::arg("stream"));
+  endcap::python::DefineProperties(cuda);
 }

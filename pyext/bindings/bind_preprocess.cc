@@ -1,5 +1,6 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/cuda_tensor.h"
 #include "endcap/preprocess.h"
 
 namespace py = pybind11;
@@ -7,16 +8,38 @@ namespace py = pybind11;
 namespace endcap::python {
 namespace {
 
-// (status, message, decode_ns) of every image.
-using ItemTuple = std::tuple<int32_t, std::string, int64_t>;
+// (status, message, decode_ns, decoder) of every image; decoder is empty where none ran.
+using ItemTuple = std::tuple<int32_t, std::string, int64_t, std::string>;
 
-std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
-                           const std::string& pixel_format, py::array out,
-                           py::array_t<float> geometry, py::array_t<int32_t> status) {
-  const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
-  const auto count = static_cast<py::ssize_t>(images.size());
-  if (out.ndim() < 1 || out.shape(0) != count || geometry.size() != count * Geometry::kSize ||
-      status.size() != count) {
+std::string NameOf(JpegDecoder decoder) {
+  switch (decoder) {
+    case JpegDecoder::kAuto:
+      return "";
+    case JpegDecoder::kCpu:
+      return "cpu";
+    case JpegDecoder::kHybrid:
+      return "hybrid";
+    case JpegDecoder::kNvjpeg:
+      return "nvjpeg";
+  }
+  return "";
+}
+
+std::vector<ItemTuple> ToTuples(const std::vector<PreprocessItem>& items) {
+  std::vector<ItemTuple> tuples;
+  tuples.reserve(items.size());
+  for (const PreprocessItem& item : items) {
+    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message, item.decode_ns,
+                        NameOf(item.decoder));
+  }
+  return tuples;
+}
+
+// out: [N, ...] in host or device memory; geometry [N,8]; status [N].
+template <typename Array>
+std::vector<PreprocessOutput> Outputs(Array& out, py::ssize_t out_rows, py::ssize_t count,
+                                      py::array_t<float>& geometry, py::array_t<int32_t>& status) {
+  if (out_rows != count || geometry.size() != count * Geometry::kSize || status.size() != count) {
     throw Error(ErrorCode::kInvalidArgument, "out, geometry and status need a row for each image");
   }
   std::vector<PreprocessOutput> outputs;
@@ -24,43 +47,82 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
     outputs.push_back({MutableItemView(out, i), geometry.mutable_data() + i * Geometry::kSize,
                        status.mutable_data() + i, static_cast<int>(i)});
   }
+  return outputs;
+}
+
+std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
+                           const std::string& pixel_format, py::array out,
+                           py::array_t<float> geometry, py::array_t<int32_t> status) {
+  const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
+  const auto outputs = Outputs(out, out.ndim() < 1 ? -1 : out.shape(0),
+                               static_cast<py::ssize_t>(images.size()), geometry, status);
   std::vector<PreprocessItem> items;
   {
     const py::gil_scoped_release release;
     items = preprocessor.Run(borrowed.views(), outputs);
   }
-  std::vector<ItemTuple> result;
-  for (const PreprocessItem& item : items) {
-    result.emplace_back(static_cast<int32_t>(item.status.code), item.status.message,
-                        item.decode_ns);
+  return ToTuples(items);
+}
+
+std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& images,
+                               const std::string& pixel_format, const CudaTensor& out,
+                               py::array_t<float> geometry, py::array_t<int32_t> status,
+                               StreamHandle stream) {
+  const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
+  const auto outputs = Outputs(out, out.shape.empty() ? -1 : out.shape[0],
+                               static_cast<py::ssize_t>(images.size()), geometry, status);
+  std::vector<CudaTarget> targets = borrowed.cuda_targets();
+  targets.push_back(out.target);
+  std::vector<PreprocessItem> items;
+  {
+    const py::gil_scoped_release release;
+    const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
+    items = preprocessor.Run(borrowed.views(), outputs, StreamOf(stream));
   }
-  return result;
+  return ToTuples(items);
+}
+
+// What both kinds tell of themselves.
+template <typename Engine>
+void DefineProperties(py::class_<Engine>& engine) {
+  engine.def_property_readonly("threads", &Engine::threads)
+      .def_property_readonly("parameters",
+                             [](const Engine& self) {
+                               return ParameterTuples(DescribePreprocessParams(self.params()));
+                             })
+      .def_property_readonly("outputs", [](const Engine& self) {
+        return SpecTuples(PreprocessOutputs(self.params()));
+      });
 }
 
 }  // namespace
 }  // namespace endcap::python
 
 void BindPreprocess(py::module_& module) {
+  using endcap::CudaPreprocessor;
   using endcap::Preprocessor;
-  py::class_<Preprocessor>(module, "Preprocessor")
-      .def(py::init([](const endcap::ParameterList& parameters, int threads) {
-             return std::make_unique<Preprocessor>(endcap::ParsePreprocessParams(parameters),
-                                                   threads);
-           }),
-           py::arg("parameters"), py::arg("threads"))
-      .def_property_readonly("threads", &Preprocessor::threads)
-      .def_property_readonly(
-          "parameters",
-          [](const Preprocessor& self) {
-            return endcap::python::ParameterTuples(endcap::DescribePreprocessParams(self.params()));
-          })
-      .def_property_readonly(
-          "outputs",
-          [](const Preprocessor& self) {
-            return endcap::python::SpecTuples(endcap::PreprocessOutputs(self.params()));
-          })
+  py::class_<Preprocessor> cpu(module, "Preprocessor");
+  cpu.def(py::init([](const endcap::ParameterList& parameters, int threads) {
+            return std::make_unique<Preprocessor>(endcap::ParsePreprocessParams(parameters),
+                                                  threads);
+          }),
+          py::arg("parameters"), py::arg("threads"))
       .def("run", endcap::python::Run, py::arg("images"), py::arg("pixel_format"), py::arg("out"),
            py::arg("geometry").noconvert(), py::arg("status").noconvert());
+  endcap::python::DefineProperties(cpu);
+
+  py::class_<CudaPreprocessor> cuda(module, "CudaPreprocessor");
+  cuda.def(py::init([](const endcap::ParameterList& parameters, int device_id, int threads) {
+             const auto params = endcap::ParsePreprocessParams(parameters);
+             const py::gil_scoped_release release;
+             return std::make_unique<CudaPreprocessor>(params, device_id, threads);
+           }),
+           py::arg("parameters"), py::arg("device_id"), py::arg("threads"))
+      .def("run", endcap::python::RunCuda, py::arg("images"), py::arg("pixel_format"),
+           py::arg("out"), py::arg("geometry").noconvert(), py::arg("status").noconvert(),
+           py::arg("stream"));
+  endcap::python::DefineProperties(cuda);
+
   module.def("preset_names", [] {
     const auto names = endcap::PresetNames();
     return std::vector<std::string>(names.begin(), names.end());

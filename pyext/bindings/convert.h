@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/image_view.h"
 #include "endcap/params.h"
@@ -22,15 +23,22 @@ namespace py = pybind11;
 class BorrowedImages {
  public:
   // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`.
+  // A CudaTensor is pixels, too.
   BorrowedImages(const py::list& images, PixelFormat format);
   std::span<const ImageView> views() const noexcept { return views_; }
+  // Where the images that are device memory come from.
+  const std::vector<CudaTarget>& cuda_targets() const noexcept { return cuda_targets_; }
 
  private:
   std::vector<py::buffer_info> buffers_;
   std::vector<ImageView> views_;
+  std::vector<CudaTarget> cuda_targets_;
 };
 
 PixelFormat ReadPixelFormat(const std::string& name);
+
+// The core's name for NumPy's kind and size of an element. Throws kInvalidArgument.
+DType DtypeOf(char kind, int64_t item_bytes);
 
 // The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
 // the shape without it.

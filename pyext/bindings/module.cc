@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
   pybind11::dtype::of<float>();
   BindErrors(module);
   BindArrays(module);
+  BindCuda(module);
   BindImplementations(module);
   BindDecode(module);
   BindPreprocess(module);

@@ -11,6 +11,9 @@ except ImportError as error:
 from endcap._text import Parameter
 from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode
+from endcap.cuda import CudaDevice, CudaState, cuda_state
+from endcap.cuda_array import CudaArray
+from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.decode import decode
 from endcap.detections import Classification, Detections, ImageDetections
 from endcap.errors import (
@@ -32,7 +35,12 @@ __all__ = [
     "Candidates",
     "Classification",
     "CorruptImageError",
+    "CudaArray",
+    "CudaClassification",
+    "CudaDetections",
+    "CudaDevice",
     "CudaError",
+    "CudaState",
     "Detections",
     "EndcapError",
     "ImageDetections",
@@ -49,6 +57,7 @@ __all__ = [
     "__version__",
     "batched_nms",
     "box_decode",
+    "cuda_state",
     "decode",
     "force_implementation",
     "implementations",

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
+from endcap._cuda_input import refuse_cuda
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 
@@ -34,12 +35,13 @@ def from_dlpack(source: Any, name: str) -> npt.NDArray[Any]:
     Raises:
         InvalidArgumentError: memory that NumPy cannot reach, such as a GPU's.
     """
+    refuse_cuda(source, name)
     try:
         array: npt.NDArray[Any] = np.from_dlpack(source)
     except (AttributeError, BufferError, RuntimeError, TypeError) as error:
         raise InvalidArgumentError(
-            f"{name} is of type {type(source).__name__}, which cannot be read through DLPack; this "
-            f"build reads CPU memory only ({error})"
+            f"{name} is of type {type(source).__name__}, which cannot be read through DLPack "
+            f"({error})"
         ) from error
     return array
 
@@ -51,6 +53,7 @@ def to_array(values: npt.ArrayLike, dtype: type[np.generic], name: str) -> npt.N
         InvalidArgumentError: values that are no real numbers, or integers that ``dtype`` cannot
             hold.
     """
+    refuse_cuda(values, name)
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:

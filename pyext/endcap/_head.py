@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from endcap import _core
 from endcap._arrays import from_dlpack
+from endcap._cuda_input import borrow, device_of, refuse_cuda
+from endcap._device import Target
 from endcap.errors import InvalidArgumentError
 
 # One array, or for a family with several inputs a mapping by name or a sequence in their order.
@@ -25,18 +28,45 @@ def to_batched(head: Head, specs: Specs) -> tuple[list[npt.NDArray[Any]], bool]:
     arrays = [
         _to_array(part, name) for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]
+    batched = _is_batch([array.shape for array in arrays], specs)
+    return [array if batched else array[np.newaxis] for array in arrays], batched
+
+
+def to_cuda_batched(
+    head: Head, specs: Specs, target: Target
+) -> list[npt.NDArray[Any] | _core.CudaTensor]:
+    """As `to_batched`; parts that lie on the target's device stay there.
+
+    Raises:
+        InvalidArgumentError: as there; a part on another device.
+    """
+    arrays = [
+        _to_array(part, name) if device_of(part) is None else borrow(part, target, name)
+        for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
+    ]
+    if _is_batch([tuple(array.shape) for array in arrays], specs):
+        return arrays
+    return [
+        array.reshape([1, *array.shape])
+        if isinstance(array, _core.CudaTensor)
+        else array[np.newaxis]
+        for array in arrays
+    ]
+
+
+def _is_batch(shapes: list[tuple[int, ...]], specs: Specs) -> bool:
     ranks = [len(shape) for _, _, shape in specs]
-    batched = all(array.ndim == rank + 1 for array, rank in zip(arrays, ranks, strict=True))
-    single = all(array.ndim == rank for array, rank in zip(arrays, ranks, strict=True))
+    batched = all(len(shape) == rank + 1 for shape, rank in zip(shapes, ranks, strict=True))
+    single = all(len(shape) == rank for shape, rank in zip(shapes, ranks, strict=True))
     if not batched and not single:
-        shapes = ", ".join(
-            f"{spec[0]} {list(a.shape)}" for a, spec in zip(arrays, specs, strict=True)
+        given = ", ".join(
+            f"{spec[0]} {list(shape)}" for shape, spec in zip(shapes, specs, strict=True)
         )
         wanted = ", ".join(f"{name} {_shape_text(shape)}" for name, _, shape in specs)
         raise InvalidArgumentError(
-            f"the head has shapes {shapes}: give {wanted} for one image, or a batch of them"
+            f"the head has shapes {given}: give {wanted} for one image, or a batch of them"
         )
-    return [array if batched else array[np.newaxis] for array in arrays], batched
+    return batched
 
 
 def _parts(head: Head, specs: Specs) -> list[Any]:
@@ -56,6 +86,7 @@ def _parts(head: Head, specs: Specs) -> list[Any]:
 def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
     if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
         part = from_dlpack(part, name)
+    refuse_cuda(part, name)
     array = np.asarray(part)
     if array.dtype == np.int64 and (array == array.astype(np.int32)).all():
         array = array.astype(np.int32)

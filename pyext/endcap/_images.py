@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from endcap import _core
 from endcap._arrays import from_dlpack
+from endcap._cuda_input import borrow, device_of
+from endcap._device import Target
 from endcap.errors import InvalidArgumentError
 
 # A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
@@ -42,6 +45,21 @@ def to_buffer(image: Image) -> ImageBuffer:
     if array.ndim in (2, 3) and _rows_contiguous(array):
         return array
     return np.ascontiguousarray(array)
+
+
+def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | _core.CudaTensor:
+    """Return pixels on the target's device as they lie there, and anything else as `to_buffer`.
+
+    Encoded bytes on the device are copied to the host, for that is where decoding begins.
+    """
+    if device_of(image) is None:
+        return to_buffer(image)
+    tensor = borrow(image, target, "an image")
+    if len(tensor.shape) != 1:
+        return tensor
+    if tensor.type_string != "|u1":
+        raise InvalidArgumentError(f"an image has dtype {np.dtype(tensor.type_string)}: give uint8")
+    return tensor.to_numpy()
 
 
 def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:

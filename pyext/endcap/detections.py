@@ -62,7 +62,8 @@ class Detections:
         class_ids: int32 [B, K].
         indices: int32 [B, K], the anchor that each box came from.
         status: int32 [B].
-        truncated: bool [B], whether max_candidates cut the candidates.
+        truncated: bool [B], whether max_candidates cut the candidates; None after
+            ``Postprocessor.enqueue``, which does not wait to learn it.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.
     """
@@ -73,7 +74,7 @@ class Detections:
     class_ids: npt.NDArray[np.int32]
     indices: npt.NDArray[np.int32]
     status: npt.NDArray[np.int32]
-    truncated: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_] | None
 
     def __len__(self) -> int:
         return len(self.num_detections)

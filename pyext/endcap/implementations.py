@@ -29,7 +29,11 @@ class Implementation:
 
 
 def implementations() -> list[Implementation]:
-    """List every path of this build, stages in the order of the data's way."""
+    """List every path, stages in the order of the data's way.
+
+    Those named ``cuda`` are for ``device="cuda"``. To know whether they are available, this starts
+    the driver where there is one; processes that fork should do so first.
+    """
     return [Implementation(*row) for row in _core.implementations()]
 
 
@@ -37,7 +41,8 @@ def force_implementation(path: str) -> None:
     """Force every stage onto one path, ``scalar``, ``simd`` or ``cuda``; ``auto`` ends that.
 
     The environment variable ``ENDCAP_FORCE_IMPLEMENTATION`` does the same from the start. A stage
-    that cannot take the path raises UnsupportedError when it runs.
+    that cannot take the path raises UnsupportedError when it runs; on the CPU none can take
+    ``cuda``, which ``device="cuda"`` asks for.
 
     Raises:
         InvalidArgumentError: an unknown path.

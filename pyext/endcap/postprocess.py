@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+from endcap import _core, _cuda_input
 from endcap._arrays import empty, to_array
-from endcap._device import require_cpu, thread_count
-from endcap._head import Head, to_batched
+from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
+from endcap._head import Head, to_batched, to_cuda_batched
 from endcap._text import Parameter, to_parameters
+from endcap.cuda_array import CudaArray
+from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.detections import Classification, Detections
 from endcap.errors import InvalidArgumentError, error_for_status
+
+# Whatever NumPy makes an array of; with device="cuda" also an array on that device.
+Array: TypeAlias = Any
+_ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
+_Items: TypeAlias = "list[tuple[int, str, bool]]"
 
 
 class Postprocessor:
@@ -29,15 +36,16 @@ class Postprocessor:
         max_detections: rows K of the result (300).
         multi_label: every class over the threshold is a candidate, not the best only (False).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``.
-        threads: images worked on at the same time; all CPUs by default.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. Every head works on both.
+        threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
+            whole, whatever is given.
         fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
             ``sigmoid``, ``softmax``), top_k (classification).
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
-        CudaError: a CUDA device was asked for.
+        CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
     """
 
     def __init__(
@@ -55,7 +63,6 @@ class Postprocessor:
         threads: int | None = None,
         **fields: object,
     ) -> None:
-        require_cpu(device)
         named = {
             "head": head,
             "num_classes": num_classes,
@@ -66,7 +73,14 @@ class Postprocessor:
             "multi_label": multi_label,
             "class_agnostic": class_agnostic,
         }
-        self._core = _core.Postprocessor(to_parameters({**named, **fields}), thread_count(threads))
+        parameters = to_parameters({**named, **fields})
+        count = thread_count(threads)
+        self._device_id = cuda_device(device)
+        self._core = (
+            _core.Postprocessor(parameters, count)
+            if self._device_id is None
+            else _core.CudaPostprocessor(parameters, self._device_id)
+        )
         self._family = head
         self._inputs = self._core.inputs
         self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
@@ -82,39 +96,61 @@ class Postprocessor:
 
     @property
     def threads(self) -> int:
-        """Images worked on at the same time."""
-        return self._core.threads
+        """Images worked on at the same time by CPUs; 1 on a GPU."""
+        return self._core.threads if isinstance(self._core, _core.Postprocessor) else 1
+
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda:N``."""
+        return "cpu" if self._device_id is None else f"cuda:{self._device_id}"
 
     def __call__(
         self,
         head: Head,
-        geometry: npt.ArrayLike | None = None,
-        status: npt.ArrayLike | None = None,
-    ) -> Detections | Classification:
+        geometry: Array | None = None,
+        status: Array | None = None,
+        *,
+        stream: object = None,
+    ) -> Detections | Classification | CudaDetections | CudaClassification:
         """Process one image's head or a batch of B; one image gives a batch of 1.
 
+        On a GPU the call waits for ``stream``, to learn of bad heads and of ``truncated``;
+        ``enqueue`` does not.
+
         Args:
-            head: as the family says, float32 or float16; read in place.
+            head: as the family says, float32 or float16; read in place. With ``device="cuda"`` it
+                may lie on that device; from host memory it is copied there.
             geometry: float32 [8] or [B, 8] from preprocess; without it boxes stay in pixels of the
-                model's input.
-            status: int32 [B] from preprocess; an image whose status is not 0 has no detections.
+                model's input. With ``device="cuda"`` it may lie on that device.
+            status: int32 [B] from preprocess, in host memory; an image whose status is not 0 has no
+                detections.
+            stream: a CUDA stream, as for Preprocessor.
+
+        Returns:
+            Detections or Classification; with ``device="cuda"`` the same on that device.
 
         Raises:
             InvalidArgumentError: a shape, dtype or value that does not fit; NaN in the head.
+            CudaError: a CUDA call failed, or earlier work on the stream.
+            OutOfMemoryError: the host's, or the device's.
         """
+        if isinstance(self._core, _core.CudaPostprocessor):
+            call = _CudaCall(
+                self, cuda_target(self._device_id or 0, stream), head, geometry, status
+            )
+            items = self._core.run(*call.arguments)
+            _raise_first(items)
+            return call.result(_truncated(items))
+        refuse_stream(stream)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
         geometry_rows = _rows(geometry, np.float32, (count, 8), "geometry")
         status_rows = _rows(status, np.int32, (count,), "status")
         out = [empty((count, *shape), dtype) for shape, dtype in self._outputs]
         items = self._core.run(tensors, geometry_rows, status_rows, out)
-        for index, (code, message, _) in enumerate(items):
-            if code != 0:
-                place = f"image index {index} of {count}: " if count > 1 else ""
-                raise error_for_status(code, place + message)
+        _raise_first(items)
         if self._family == "classification":
             return Classification(out[0], out[1], out[2], out[3][:, 0])
-        truncated = np.array([flag for _, _, flag in items], np.bool_)
         return Detections(
             num_detections=out[0][:, 0],
             boxes=out[1],
@@ -122,8 +158,97 @@ class Postprocessor:
             class_ids=out[3],
             indices=out[4],
             status=out[5][:, 0],
-            truncated=truncated,
+            truncated=_truncated(items),
         )
+
+    def enqueue(
+        self,
+        head: Head,
+        geometry: Array | None = None,
+        status: Array | None = None,
+        *,
+        stream: object = None,
+    ) -> CudaDetections | CudaClassification:
+        """Process as a call does, in the order of ``stream`` and without waiting for it.
+
+        Arguments are as for a call. What a bad head comes to is its image's ``status`` in the
+        result, and no error; ``truncated`` is None.
+
+        Raises:
+            InvalidArgumentError: a shape or dtype that does not fit, or ``device="cpu"``.
+            CudaError: a CUDA call failed.
+            OutOfMemoryError: the host's, or the device's.
+        """
+        if not isinstance(self._core, _core.CudaPostprocessor):
+            raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
+        call = _CudaCall(self, cuda_target(self._device_id or 0, stream), head, geometry, status)
+        self._core.enqueue(*call.arguments)
+        return call.result(None)
+
+
+class _CudaCall:
+    """The arguments of a call on a GPU, and its result."""
+
+    def __init__(
+        self,
+        owner: Postprocessor,
+        target: Target,
+        head: Head,
+        geometry: Array | None,
+        status: Array | None,
+    ) -> None:
+        tensors = to_cuda_batched(head, owner._inputs, target)
+        count = tensors[0].shape[0]
+        self._family = owner._family
+        self._names = [name for name, _, _ in owner._core.outputs]
+        self._out = [
+            _cuda_input.empty((count, *shape), dtype, target) for shape, dtype in owner._outputs
+        ]
+        self.arguments = (
+            tensors,
+            _cuda_geometry(geometry, count, target),
+            _rows(status, np.int32, (count,), "status"),
+            self._out,
+            target.stream,
+        )
+
+    def result(
+        self, truncated: npt.NDArray[np.bool_] | None
+    ) -> CudaDetections | CudaClassification:
+        arrays = [
+            CudaArray(tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor)
+            for name, tensor in zip(self._names, self._out, strict=True)
+        ]
+        if self._family == "classification":
+            return CudaClassification(*arrays)
+        num_detections, boxes, scores, class_ids, indices, status = arrays
+        return CudaDetections(num_detections, boxes, scores, class_ids, indices, status, truncated)
+
+
+def _cuda_geometry(
+    geometry: Array | None, count: int, target: Target
+) -> npt.NDArray[np.float32] | _core.CudaTensor | None:
+    if geometry is None:
+        return None
+    if _cuda_input.device_of(geometry) is None:
+        return _rows(geometry, np.float32, (count, 8), "geometry")
+    tensor = _cuda_input.borrow(geometry, target, "geometry")
+    if tensor.type_string != "<f4" or tensor.shape not in ([count, 8], [8] if count == 1 else []):
+        raise InvalidArgumentError(
+            f"geometry is {np.dtype(tensor.type_string)} {tensor.shape}: give float32 {[count, 8]}"
+        )
+    return tensor.reshape([count, 8])
+
+
+def _truncated(items: _Items) -> npt.NDArray[np.bool_]:
+    return np.array([flag for _, _, flag in items], np.bool_)
+
+
+def _raise_first(items: _Items) -> None:
+    for index, (code, message, _) in enumerate(items):
+        if code != 0:
+            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
+            raise error_for_status(code, place + message)
 
 
 def _rows(

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+from endcap import _core, _cuda_input
 from endcap._arrays import empty
-from endcap._device import require_cpu, thread_count
-from endcap._images import Image, is_single_image, to_buffer
+from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
+from endcap._images import Image, is_single_image, to_buffer, to_cuda_buffer
 from endcap._text import Parameter, to_parameters
+from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
+
+# A NumPy array; with device="cuda" a CudaArray, and as `out` any array on that device.
+Array: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -23,17 +27,21 @@ class PreprocessResult:
     """The tensors of a batch of N images.
 
     Attributes:
-        images: [N, C, H, W] or [N, H, W, C], of the dtype that was asked for.
+        images: [N, C, H, W] or [N, H, W, C], of the dtype that was asked for: a NumPy array, or
+            with ``device="cuda"`` a CudaArray, which the GPU may not have filled yet.
         geometry: float32 [N, 8] = scale_x, scale_y, pad_x, pad_y, image_w, image_h, orientation,
             source index; x_source = (x - pad_x) / scale_x.
         status: int32 [N], ``endcap.Status`` of each image.
         decode_seconds: time each image spent in the JPEG decoder, float64 [N].
+        decoders: the JPEG decoder that each image took, ``cpu``, ``hybrid`` or ``nvjpeg``; empty
+            where none ran. All but ``images`` is in host memory.
     """
 
-    images: npt.NDArray[Any]
+    images: Array
     geometry: npt.NDArray[np.float32]
     status: npt.NDArray[np.int32]
     decode_seconds: npt.NDArray[np.float64]
+    decoders: tuple[str, ...]
 
 
 class Preprocessor:
@@ -43,8 +51,8 @@ class Preprocessor:
         preset: a recipe of a whole training pipeline: ``ultralytics``, ``torchvision``,
             ``inception``, ``vgg``, ``rtdetr`` or ``ssd``. Every other field overrides it.
         size: height and width in pixels, or one number for both.
-        device: ``cpu``.
-        threads: images worked on at the same time; all CPUs by default.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+        threads: images worked on at the same time, on a GPU images decoded; all CPUs by default.
         fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
             quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
             decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans, on_error.
@@ -53,7 +61,7 @@ class Preprocessor:
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         UnsupportedError: what this build cannot do.
-        CudaError: a CUDA device was asked for.
+        CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
     """
 
     def __init__(
@@ -65,9 +73,13 @@ class Preprocessor:
         threads: int | None = None,
         **fields: object,
     ) -> None:
-        require_cpu(device)
         parameters = to_parameters({"preset": preset, "size": size, **fields})
-        self._core = _core.Preprocessor(parameters, thread_count(threads))
+        self._device_id = cuda_device(device)
+        self._core = (
+            _core.Preprocessor(parameters, thread_count(threads))
+            if self._device_id is None
+            else _core.CudaPreprocessor(parameters, self._device_id, thread_count(threads))
+        )
         self._shape = tuple(self._core.outputs[0][2])
         self._dtype = np.dtype(self._core.outputs[0][1])
         self._raises = self.parameters["on_error"] == "error"
@@ -83,56 +95,107 @@ class Preprocessor:
 
     @property
     def threads(self) -> int:
-        """Images worked on at the same time."""
+        """Images worked on, or on a GPU decoded, at the same time."""
         return self._core.threads
+
+    @property
+    def device(self) -> str:
+        """``cpu`` or ``cuda:N``."""
+        return "cpu" if self._device_id is None else f"cuda:{self._device_id}"
 
     def __call__(
         self,
         images: Image | Sequence[Image],
         *,
-        out: npt.NDArray[Any] | None = None,
+        out: Array | None = None,
         pixel_format: str = "rgb",
+        stream: object = None,
     ) -> PreprocessResult:
         """Process one image or a list of images; one image gives a batch of 1.
 
+        On a GPU the tensors are made in the order of ``stream``, and the call does not wait for
+        them; images in host memory may be changed when it returns.
+
         Args:
             images: encoded bytes (bytes-like, 1-D uint8) or pixels (uint8 [H,W,3] or [H,W]).
-                They are read in place.
-            out: an array to write the tensors into, C-contiguous, of the result's shape and dtype.
+                They are read in place; with ``device="cuda"`` pixels may lie on that device.
+            out: an array to write the tensors into, C-contiguous, of the result's shape and dtype;
+                with ``device="cuda"`` on that device, by DLPack or the CUDA array interface.
             pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as pixels hold.
+            stream: a CUDA stream: None for the legacy default stream, which is also what torch and
+                CuPy use unless told otherwise; a ``cudaStream_t`` as a number; or an object with
+                ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy).
 
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its
                 place in the batch, unless ``on_error`` is ``blank``.
-            InvalidArgumentError: an image or ``out`` that cannot be used.
+            InvalidArgumentError: an image, ``out`` or ``stream`` that cannot be used.
+            CudaError: a CUDA call failed.
+            OutOfMemoryError: the host's, or the device's.
         """
         if pixel_format not in ("rgb", "bgr", "gray"):
             raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")
         batch = [images] if is_single_image(images) else list(images)
-        buffers = [to_buffer(image) for image in batch]
-        tensor = self._output(len(batch), out)
         geometry = np.empty((len(batch), 8), np.float32)
         status = np.empty(len(batch), np.int32)
-        items = self._core.run(buffers, pixel_format, tensor, geometry, status)
+        tensors: Array
+        if isinstance(self._core, _core.CudaPreprocessor):
+            target = cuda_target(self._device_id or 0, stream)
+            buffers = [to_cuda_buffer(image, target) for image in batch]
+            memory = self._cuda_output(len(batch), out, target)
+            tensors = CudaArray(memory) if out is None else out
+            items = self._core.run(buffers, pixel_format, memory, geometry, status, target.stream)
+        else:
+            refuse_stream(stream)
+            host_buffers = [to_buffer(image) for image in batch]
+            tensors = self._output(len(batch), out)
+            items = self._core.run(host_buffers, pixel_format, tensors, geometry, status)
         if self._raises:
             _raise_first(items)
-        decode_seconds = np.array([ns for _, _, ns in items], np.float64) * 1e-9
-        return PreprocessResult(tensor, geometry, status, decode_seconds)
+        return PreprocessResult(
+            tensors,
+            geometry,
+            status,
+            decode_seconds=np.array([item[2] for item in items], np.float64) * 1e-9,
+            decoders=tuple(item[3] for item in items),
+        )
 
-    def _output(self, count: int, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
+    def _output(self, count: int, out: Array | None) -> npt.NDArray[Any]:
         shape = (count, *self._shape)
         if out is None:
             return empty(shape, self._dtype)
         if not isinstance(out, np.ndarray):
             raise InvalidArgumentError(f"out is a {type(out).__name__}: give a NumPy array")
-        if out.shape != shape or out.dtype != self._dtype or not out.flags.c_contiguous:
-            raise InvalidArgumentError(
-                f"out is {out.dtype} {list(out.shape)}: give a C-contiguous {self._dtype} "
-                f"array of shape {list(shape)}"
-            )
+        self._check_out(out.shape, out.dtype, out.flags.c_contiguous, shape)
         if not out.flags.writeable:
             raise InvalidArgumentError("out is read-only: give an array that can be written")
         return out
+
+    def _cuda_output(self, count: int, out: Array | None, target: Target) -> _core.CudaTensor:
+        shape = (count, *self._shape)
+        if out is None:
+            return _cuda_input.empty(shape, self._dtype, target)
+        if _cuda_input.device_of(out) is None:
+            raise InvalidArgumentError(
+                f"out is a {type(out).__name__} in host memory: give an array on {self.device}"
+            )
+        tensor = _cuda_input.borrow(out, target, "out")
+        dtype = np.dtype(tensor.type_string)
+        self._check_out(tuple(tensor.shape), dtype, tensor.contiguous, shape)
+        return tensor
+
+    def _check_out(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        contiguous: bool,
+        wanted: tuple[int, ...],
+    ) -> None:
+        if shape != wanted or dtype != self._dtype or not contiguous:
+            raise InvalidArgumentError(
+                f"out is {dtype} {list(shape)}: give a C-contiguous {self._dtype} "
+                f"array of shape {list(wanted)}"
+            )
 
 
 def preprocess(
@@ -141,23 +204,25 @@ def preprocess(
     *,
     size: int | Sequence[int] | None = None,
     device: str = "cpu",
-    out: npt.NDArray[Any] | None = None,
+    out: Array | None = None,
     threads: int | None = None,
     pixel_format: str = "rgb",
+    stream: object = None,
     **fields: object,
 ) -> PreprocessResult:
     """Process one image or a list of images; see Preprocessor for the arguments and errors."""
-    require_cpu(device)
+    cuda_device(device)
     parameters = to_parameters({"size": size, **fields})
-    preprocessor = _cached_preprocessor(preset, tuple(parameters), threads)
-    return preprocessor(images, out=out, pixel_format=pixel_format)
+    preprocessor = _cached_preprocessor(preset, tuple(parameters), device, threads)
+    return preprocessor(images, out=out, pixel_format=pixel_format, stream=stream)
 
 
 @lru_cache(maxsize=4)
 def _cached_preprocessor(
-    preset: str, parameters: tuple[tuple[str, str], ...], threads: int | None
+    preset: str, parameters: tuple[tuple[str, str], ...], device: str, threads: int | None
 ) -> Preprocessor:
-    return Preprocessor(preset, threads=threads, **dict(parameters))  # type: ignore[arg-type]
+    fields: dict[str, Any] = dict(parameters)
+    return Preprocessor(preset, device=device, threads=threads, **fields)
 
 
 def presets() -> list[str]:
@@ -165,8 +230,8 @@ def presets() -> list[str]:
     return _core.preset_names()
 
 
-def _raise_first(items: list[tuple[int, str, int]]) -> None:
-    for index, (status, message, _) in enumerate(items):
+def _raise_first(items: list[tuple[int, str, int, str]]) -> None:
+    for index, (status, message, *_) in enumerate(items):
         if status != 0:
             place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
             raise error_for_status(status, place + message)

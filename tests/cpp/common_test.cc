@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/path_select.h"
+#include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/implementation.h"
 #include "endcap/nms.h"
@@ -137,7 +139,9 @@ TEST(Implementations, AForcedPathRunsOrIsAnError) {
   for (const Implementation& one : Implementations()) {
     if (one.stage != Stage::kNms) continue;
     ForceImplementation(PathName(one.path));
-    if (one.available) {
+    if (one.path == Path::kCuda) {
+      EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "give device=\"cuda\"", run));
+    } else if (one.available) {
       EXPECT_EQ(run(), 1U);
       EXPECT_TRUE(RanLast(one.name));
     } else {
@@ -147,6 +151,27 @@ TEST(Implementations, AForcedPathRunsOrIsAnError) {
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "abacus", [] { ForceImplementation("abacus"); }));
   ForceImplementation("auto");
   EXPECT_EQ(run(), 1U);
+}
+
+TEST(Implementations, ThoseOfAGpuAreThereWhenCudaIs) {
+  int listed = 0;
+  for (const Implementation& one : Implementations()) {
+    if (one.path != Path::kCuda) continue;
+    ++listed;
+    EXPECT_EQ(one.available, DescribeCuda().available);
+    EXPECT_EQ(one.reason, DescribeCuda().reason);
+  }
+  EXPECT_EQ(listed, kStageCount);
+}
+
+TEST(Implementations, ARunOnAGpuIsNotedByItsCaller) {
+  NoteRun(Stage::kNms, Path::kCuda);
+  EXPECT_TRUE(RanLast("nms_cuda"));
+  EXPECT_FALSE(RanLast("nms_scalar"));
+  const std::vector<float> box = {0, 0, 1, 1};
+  const std::vector<float> score = {0.5F};
+  EXPECT_EQ(Nms(box, score, {}, {}).size(), 1U);
+  EXPECT_FALSE(RanLast("nms_cuda"));
 }
 
 }  // namespace

@@ -53,6 +53,11 @@ Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
   info.in_color_space = InputColor(channels);
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, options.quality, TRUE);
+  if (channels == 3) {
+    info.comp_info[0].h_samp_factor = options.luma_columns;
+    info.comp_info[0].v_samp_factor = options.luma_rows;
+  }
+  info.restart_in_rows = options.restart_rows;
   if (options.progressive) jpeg_simple_progression(&info);
   std::vector<jpeg_scan_info> scans;
   if (options.separate_scans) {

@@ -17,6 +17,9 @@ struct JpegOptions {
   bool progressive = false;
   bool separate_scans = false;  // sequential, one scan for each component
   int orientation = 0;          // 0: no EXIF segment
+  int luma_columns = 2;         // samples of luma for each of chroma; color only
+  int luma_rows = 2;
+  int restart_rows = 0;  // rows of MCUs between restart markers; 0: none
 };
 
 // Encodes interleaved pixels: 1 channel gray, 3 RGB, 4 CMYK as Adobe stores it (255: no ink).

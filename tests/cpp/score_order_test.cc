@@ -25,8 +25,9 @@ TEST(ScoreKey, AscendsWhereScoresDescend) {
 TEST(SortKeys, SortsAsTheStandardLibrary) {
   std::mt19937_64 random(1);
   std::vector<uint64_t> spare;
-  for (const size_t count : {0, 1, 2, 255, 256, 257, 5000}) {
-    for (const uint64_t mask : {~uint64_t{0}, uint64_t{0xFFFF00000FFF}, uint64_t{0xFFE} << 52}) {
+  for (const size_t count : {0, 1, 2, 127, 128, 129, 4095, 4096, 5000}) {
+    for (const uint64_t mask :
+         {~uint64_t{0}, uint64_t{0xFFFF00000FFF}, uint64_t{0xFFE} << 52, uint64_t{0}}) {
       std::vector<uint64_t> keys(count);
       for (uint64_t& key : keys) key = random() & mask;
       std::vector<uint64_t> expected = keys;
@@ -34,6 +35,23 @@ TEST(SortKeys, SortsAsTheStandardLibrary) {
       SortKeys(keys, spare);
       EXPECT_EQ(keys, expected);
     }
+  }
+}
+
+// Candidates are found in the order of their positions; equal scores must stay in it.
+TEST(SortKeys, SortsScoresOfAscendingPositions) {
+  std::mt19937 random(2);
+  std::uniform_int_distribution<int> level(0, 40);
+  std::vector<uint64_t> spare;
+  for (const uint32_t count : {128U, 640U, 5000U}) {
+    std::vector<uint64_t> keys;
+    for (uint32_t position = 0; position < count; ++position) {
+      keys.push_back(ScoreKey(static_cast<float>(level(random) - 20) / 16.0F, 3 * position));
+    }
+    std::vector<uint64_t> expected = keys;
+    std::sort(expected.begin(), expected.end());
+    SortKeys(keys, spare);
+    EXPECT_EQ(keys, expected);
   }
 }
 

@@ -11,8 +11,9 @@ import endcap
 
 
 def common_paths(*stages: str) -> list[str]:
-    """The paths that all the stages can take: forcing one is for every stage."""
-    available = [(i.stage, i.path) for i in endcap.implementations() if i.available]
+    """The paths that all the stages can take on the CPU: forcing one is for every stage."""
+    rows = [i for i in endcap.implementations() if i.available and i.path != "cuda"]
+    available = [(i.stage, i.path) for i in rows]
     paths = dict.fromkeys(path for _, path in available)
     return [path for path in paths if all((stage, path) in available for stage in stages)]
 

@@ -43,7 +43,7 @@ def test_each_path_can_be_forced_and_then_runs(unforced: None) -> None:
     expected = run_every_stage()
     forceable = [
         path
-        for path in ("scalar", "simd", "cuda")
+        for path in ("scalar", "simd")
         if all((s, path) in {(i.stage, i.path) for i in available()} for s in STAGES)
     ]
     assert "scalar" in forceable
@@ -59,11 +59,8 @@ def available() -> list[endcap.Implementation]:
     return [i for i in endcap.implementations() if i.available]
 
 
-def test_a_path_that_is_not_there_is_an_error_and_no_fallback(unforced: None) -> None:
-    missing = {"simd", "cuda"} - {i.path for i in available()}
-    if not missing:
-        pytest.skip("this machine has every path")
-    for path in missing:
+def test_a_path_that_the_cpu_cannot_take_is_an_error_and_no_fallback(unforced: None) -> None:
+    for path in {"simd", "cuda"} - {i.path for i in available() if i.path != "cuda"}:
         endcap.force_implementation(path)
         with pytest.raises(endcap.UnsupportedError, match=path):
             endcap.decode(jpegs.photo_jpeg(8, 8))
@@ -71,6 +68,18 @@ def test_a_path_that_is_not_there_is_an_error_and_no_fallback(unforced: None) ->
             endcap.nms(np.zeros((1, 4), np.float32), np.zeros(1, np.float32), 0.5)
         endcap.force_implementation("auto")
         assert endcap.decode(jpegs.photo_jpeg(8, 8)).shape == (8, 8, 3)
+
+
+def test_a_forced_gpu_path_names_the_device_to_ask_for(unforced: None) -> None:
+    endcap.force_implementation("cuda")
+    with pytest.raises(endcap.UnsupportedError, match='device="cuda"'):
+        endcap.preprocess(jpegs.photo_jpeg(8, 8))
+
+
+def test_the_gpu_paths_are_listed_with_one_reason_against_them_or_none() -> None:
+    rows = [i for i in endcap.implementations() if i.path == "cuda"]
+    assert [i.stage for i in rows] == STAGES
+    assert len({i.reason for i in rows}) == 1
 
 
 def test_an_unknown_path_is_refused(unforced: None) -> None:

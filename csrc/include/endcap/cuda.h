@@ -16,15 +16,17 @@ struct CudaDevice {
   int compute_minor = 0;
   int multiprocessors = 0;
   int64_t memory_bytes = 0;
+  bool covered = false;  // the library has code for it
 };
 
 // What there is of CUDA on this machine, for people to read.
 struct CudaState {
-  bool available = false;    // the library is loaded, its driver works, there is a device
-  std::string reason;        // a sentence: why not; empty when available
-  std::string library_path;  // libendcap_cuda.so as it was loaded; empty where there is none
-  int driver_version = 0;    // CUDA version that the driver knows, 1000 * major + 10 * minor
-  int runtime_version = 0;   // CUDA version that the library was built with
+  bool available = false;     // the library is loaded, its driver works, there is a covered device
+  std::string reason;         // why not, and what to do; empty when available
+  std::string library_path;   // libendcap_cuda.so as it was loaded; empty where there is none
+  int driver_version = 0;     // CUDA version that the driver knows, 1000 * major + 10 * minor
+  int runtime_version = 0;    // CUDA version that the library was built with
+  std::string architectures;  // what its kernels were compiled for: "75-real;90-real;90-virtual"
   std::vector<CudaDevice> devices;
 };
 

@@ -24,11 +24,13 @@ struct Implementation {
 std::string_view StageName(Stage stage) noexcept;
 std::string_view PathName(Path path) noexcept;
 
-// Every implementation of this build, stages in the order of the data's way.
+// Every implementation, stages in the order of the data's way. The `cuda` ones are for data on a
+// GPU; whether they are available is what DescribeCuda says, which starts the driver.
 std::vector<Implementation> Implementations();
 
 // Forces every stage onto one path ("scalar", "simd", "cuda"); "" or "auto" ends that. A stage
-// that cannot take the forced path throws kUnsupported when it runs; nothing falls back silently.
+// that cannot take the forced path throws kUnsupported when it runs, and so does every run on the
+// CPU where "cuda" is forced; nothing falls back silently.
 // The environment variable ENDCAP_FORCE_IMPLEMENTATION sets the initial value.
 // Throws kInvalidArgument for any other name. Thread-safe.
 void ForceImplementation(std::string_view path_name);

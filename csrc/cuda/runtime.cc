@@ -1,0 +1,170 @@
+#include "cuda/runtime.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/fail.h"
+#include "cuda/cuda_library.h"
+
+namespace endcap {
+namespace {
+
+// The least that replaces a buffer that has become too small, so that sizes that creep up do not
+// allocate at every step.
+size_t Grown(size_t capacity, size_t wanted) { return std::max(wanted, capacity + capacity / 2); }
+
+}  // namespace
+
+const CudaApi& Cuda() {
+  const CudaLibrary& library = TheCudaLibrary();
+  if (library.api == nullptr) {
+    Fail(ErrorCode::kCuda, "CUDA cannot be used: ", library.state.reason);
+  }
+  return *library.api;
+}
+
+void CheckCuda(int32_t code) {
+  if (code != 0) throw Error(static_cast<ErrorCode>(code), Cuda().last_message());
+}
+
+void RequireCuda(int device_id) {
+  Cuda();
+  const std::vector<CudaDevice>& devices = DescribeCuda().devices;
+  const auto count = static_cast<int>(devices.size());
+  if (device_id < 0 || device_id >= count) {
+    Fail(ErrorCode::kCuda, "device cuda:", device_id, " does not exist: this process has ", count,
+         count == 1 ? " GPU, cuda:0" : " GPUs, from cuda:0 on");
+  }
+  const CudaDevice& device = devices[static_cast<size_t>(device_id)];
+  if (!device.covered) {
+    Fail(ErrorCode::kCuda, "device cuda:", device_id, " (", device.name,
+         ") has compute capability ", device.compute_major, ".", device.compute_minor,
+         ", and this build has code for ", DescribeCuda().architectures);
+  }
+}
+
+std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target) {
+  const CudaApi& cuda = Cuda();
+  void* memory = nullptr;
+  // A tensor without elements has an address too.
+  CheckCuda(cuda.allocate(target.device_id, std::max(bytes, size_t{1}), target.stream, &memory));
+  return {memory, [&cuda, target](void* last) {
+            (void)cuda.release(target.device_id, last, target.stream);
+          }};
+}
+
+void CopyCuda(void* to, const void* from, size_t bytes, const CudaTarget& target) {
+  if (bytes != 0) CheckCuda(Cuda().copy(target.device_id, to, from, bytes, target.stream));
+}
+
+void SynchronizeCuda(const CudaTarget& target) {
+  CheckCuda(Cuda().wait_stream(target.device_id, target.stream));
+}
+
+void OrderCudaAfter(const CudaTarget& target, void* before) {
+  if (target.stream == before) return;
+  CudaEvent event(target.device_id);
+  event.Record(before);
+  event.OrderAfter(target.stream);
+}
+
+CudaStream::CudaStream(int device_id) : device_id_(device_id) {
+  CheckCuda(Cuda().create_stream(device_id, &stream_));
+}
+
+CudaStream::~CudaStream() {
+  if (stream_ != nullptr) (void)Cuda().destroy_stream(device_id_, stream_);
+}
+
+CudaStream::CudaStream(CudaStream&& other) noexcept
+    : device_id_(other.device_id_), stream_(std::exchange(other.stream_, nullptr)) {}
+
+CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
+  std::swap(device_id_, other.device_id_);
+  std::swap(stream_, other.stream_);
+  return *this;
+}
+
+void CudaStream::Wait() const { CheckCuda(Cuda().wait_stream(device_id_, stream_)); }
+
+CudaEvent::CudaEvent(int device_id) : device_id_(device_id) {
+  CheckCuda(Cuda().create_event(device_id, &event_));
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) (void)Cuda().destroy_event(device_id_, event_);
+}
+
+CudaEvent::CudaEvent(CudaEvent&& other) noexcept
+    : device_id_(other.device_id_), event_(std::exchange(other.event_, nullptr)) {}
+
+CudaEvent& CudaEvent::operator=(CudaEvent&& other) noexcept {
+  std::swap(device_id_, other.device_id_);
+  std::swap(event_, other.event_);
+  return *this;
+}
+
+void CudaEvent::Record(void* stream) { CheckCuda(Cuda().record_event(device_id_, event_, stream)); }
+
+void CudaEvent::Wait() const { CheckCuda(Cuda().wait_event(device_id_, event_)); }
+
+void CudaEvent::OrderAfter(void* stream) const {
+  CheckCuda(Cuda().order_after_event(device_id_, stream, event_));
+}
+
+PinnedBuffer::~PinnedBuffer() {
+  if (data_ != nullptr) (void)Cuda().release_pinned(device_id_, data_);
+}
+
+PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
+    : device_id_(other.device_id_),
+      data_(std::exchange(other.data_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
+  std::swap(device_id_, other.device_id_);
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  return *this;
+}
+
+void PinnedBuffer::Reserve(size_t bytes) {
+  if (bytes <= capacity_) return;
+  const size_t size = Grown(capacity_, bytes);
+  capacity_ = 0;
+  if (data_ != nullptr) CheckCuda(Cuda().release_pinned(device_id_, std::exchange(data_, nullptr)));
+  void* memory = nullptr;
+  CheckCuda(Cuda().allocate_pinned(device_id_, size, &memory));
+  data_ = static_cast<uint8_t*>(memory);
+  capacity_ = size;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) (void)Cuda().release(device_id_, data_, nullptr);
+}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept
+    : device_id_(other.device_id_),
+      data_(std::exchange(other.data_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(device_id_, other.device_id_);
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  return *this;
+}
+
+void DeviceBuffer::Reserve(size_t bytes, void* stream) {
+  if (bytes <= capacity_) return;
+  const size_t size = Grown(capacity_, bytes);
+  capacity_ = 0;
+  if (data_ != nullptr)
+    CheckCuda(Cuda().release(device_id_, std::exchange(data_, nullptr), stream));
+  void* memory = nullptr;
+  CheckCuda(Cuda().allocate(device_id_, size, stream, &memory));
+  data_ = static_cast<uint8_t*>(memory);
+  capacity_ = size;
+}
+
+}  // namespace endcap

@@ -1,0 +1,182 @@
+#pragma once
+
+#include <cstdint>
+
+#include "preprocess/fused_span.h"
+#include "preprocess/resize_arithmetic.h"
+
+// What one thread does with the rows that a block reads: it sums up four neighbouring columns of
+// the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row as
+// fused_source.cuh packs it.
+//
+//   Start:  a sum before the first row
+//   IsZero: whether a row of that weight may be left out
+//   AddRow: a row, filtered horizontally, times its weight
+//   Finish: a sum -> a pixel's number
+
+namespace endcap {
+
+inline constexpr int kQuad = kFusedQuad;
+inline constexpr int kColors = 3;
+
+// The taps of four columns, and where their samples stand in a row that is read.
+struct QuadColumns {
+  int4 first;
+  const int32_t* weight;  // of tap 0; those of tap k are k * weight_stride further
+  int weight_stride;
+  int taps;
+  int last;    // the last sample there is
+  int origin;  // sample s stands at origin + step * s
+  int step;
+
+  __device__ int Position(int sample) const {
+    return origin + step * min(max(sample, 0), last);
+  }
+  __device__ int First(int column) const {
+    return column == 0 ? first.x : (column == 1 ? first.y : (column == 2 ? first.z : first.w));
+  }
+  __device__ int4 Weights(int tap) const {
+    return *reinterpret_cast<const int4*>(weight + tap * weight_stride);
+  }
+};
+
+__device__ inline int32_t ColorOf(uint32_t pixel, int color) {
+  return static_cast<int32_t>(pixel >> (8 * color) & 0xFFU);
+}
+
+__device__ inline int32_t Pick(const int4& four, int index) {
+  return index == 0 ? four.x : (index == 1 ? four.y : (index == 2 ? four.z : four.w));
+}
+
+class Opencv8Filter {
+ public:
+  using Sum = int32_t;
+  using Number = uint8_t;
+
+  __device__ explicit Opencv8Filter(const QuadColumns& columns)
+      : left_weight_(columns.Weights(0)), right_weight_(columns.Weights(1)) {
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) {
+      left_[i] = columns.Position(columns.First(i));
+      right_[i] = columns.Position(columns.First(i) + 1);
+    }
+  }
+
+  __device__ static Sum Start() { return 0; }
+  __device__ static bool IsZero(int32_t weight) { return weight == 0; }
+
+  template <typename Read>
+  __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) {
+      const uint32_t left = read(left_[i]);
+      const uint32_t right = read(right_[i]);
+#pragma unroll
+      for (int c = 0; c < kColors; ++c) {
+        const int32_t horizontal = OpencvHorizontal(
+            static_cast<uint8_t>(ColorOf(left, c)), static_cast<uint8_t>(ColorOf(right, c)),
+            Pick(left_weight_, i), Pick(right_weight_, i));
+        sums[i][c] += OpencvVerticalTerm(horizontal, weight);
+      }
+    }
+  }
+
+  __device__ static Number Finish(Sum sum, float /*sum_scale*/) {
+    return OpencvVerticalRound(sum);
+  }
+
+ private:
+  int left_[kQuad];
+  int right_[kQuad];
+  int4 left_weight_;
+  int4 right_weight_;
+};
+
+class Pillow8Filter {
+ public:
+  using Sum = int32_t;
+  using Number = uint8_t;
+
+  __device__ explicit Pillow8Filter(const QuadColumns& columns) : columns_(columns) {}
+
+  __device__ static Sum Start() { return kPillowHalf; }
+  __device__ static bool IsZero(int32_t weight) { return weight == 0; }
+
+  template <typename Read>
+  __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
+    int32_t horizontal[kQuad][kColors];
+#pragma unroll
+    for (auto& column : horizontal) {
+      for (int32_t& sum : column) sum = kPillowHalf;
+    }
+    for (int k = 0; k < columns_.taps; ++k) {
+      const int4 weights = columns_.Weights(k);
+#pragma unroll
+      for (int i = 0; i < kQuad; ++i) {
+        const uint32_t pixel = read(columns_.Position(columns_.First(i) + k));
+#pragma unroll
+        for (int c = 0; c < kColors; ++c) {
+          horizontal[i][c] += ColorOf(pixel, c) * Pick(weights, i);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) {
+#pragma unroll
+      for (int c = 0; c < kColors; ++c) sums[i][c] += PillowRound(horizontal[i][c]) * weight;
+    }
+  }
+
+  __device__ static Number Finish(Sum sum, float /*sum_scale*/) { return PillowRound(sum); }
+
+ private:
+  QuadColumns columns_;
+};
+
+// float32, sums in the order of the taps. Leaving out a weight of 0 changes nothing: no sum is -0.
+class FloatFilter {
+ public:
+  using Sum = float;
+  using Number = float;
+
+  __device__ explicit FloatFilter(const QuadColumns& columns) : columns_(columns) {}
+
+  __device__ static Sum Start() { return 0.0F; }
+  __device__ static bool IsZero(int32_t weight) { return __int_as_float(weight) == 0.0F; }
+
+  template <typename Read>
+  __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
+    float horizontal[kQuad][kColors] = {};
+    for (int k = 0; k < columns_.taps; ++k) {
+      const int4 weights = columns_.Weights(k);
+#pragma unroll
+      for (int i = 0; i < kQuad; ++i) {
+        const uint32_t pixel = read(columns_.Position(columns_.First(i) + k));
+        const float tap = __int_as_float(Pick(weights, i));
+#pragma unroll
+        for (int c = 0; c < kColors; ++c) {
+          horizontal[i][c] += static_cast<float>(ColorOf(pixel, c)) * tap;
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kQuad; ++i) {
+#pragma unroll
+      for (int c = 0; c < kColors; ++c) sums[i][c] += horizontal[i][c] * __int_as_float(weight);
+    }
+  }
+
+  __device__ static Number Finish(Sum sum, float /*sum_scale*/) { return sum; }
+
+ private:
+  QuadColumns columns_;
+};
+
+class OpencvFloat8Filter : public FloatFilter {
+ public:
+  using Number = uint8_t;
+  using FloatFilter::FloatFilter;
+  __device__ static Number Finish(Sum sum, float sum_scale) { return OpencvRound(sum * sum_scale); }
+};
+
+}  // namespace endcap

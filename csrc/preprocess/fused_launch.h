@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+
+#include "decode/jpeg_plane_layout.h"
+#include "endcap/tensor_view.h"
+#include "preprocess/axis_taps.h"
+#include "preprocess/normalize.h"
+#include "preprocess/split_normalize.h"
+
+namespace endcap {
+
+// One launch makes the tensors of a whole batch: images of any sizes and kinds in device memory,
+// each to its own output. Plain data; pointers are device pointers.
+
+// What the planes of an image hold.
+enum class FusedSource : int32_t {
+  kBlank,  // nothing: the tensor becomes zeros
+  kRgb,    // interleaved, in plane 0
+  kBgr,
+  kGray,
+  kYcc  // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
+        // 15 bytes past the last sample of a row may be read
+};
+
+// One axis of an upright image, as words of FusedLaunch::tables. Tap k of an output reads sample
+// first + k, or the nearest that there is. Weights are int32 or the bits of float.
+struct FusedAxis {
+  int32_t first = 0;   // word of the first output's `first`; one word an output
+  int32_t weight = 0;  // word of the first output's weights
+  int32_t taps = 0;
+  int32_t samples = 0;  // of the source along this axis
+};
+
+struct FusedImage {
+  void* output = nullptr;
+  const uint8_t* planes[3] = {};
+  int64_t row_stride_bytes[3] = {};  // may be negative for interleaved pixels
+  FusedSource source = FusedSource::kBlank;
+  ChromaUpsampling upsampling = ChromaUpsampling::kGray;
+  int32_t width = 0;  // pixels as stored
+  int32_t height = 0;
+  int32_t chroma_width = 0;
+  int32_t chroma_height = 0;
+
+  // How the stored image lies in the upright one; see Walk.
+  bool swap_axes = false;
+  bool from_right = false;
+  bool from_bottom = false;
+
+  bool swap_red_blue = false;    // between source and tensor
+  bool fixed_weights = false;    // kOpencvFloat8: this image has 11-bit weights, as kOpencv8
+  bool vector_stores = false;    // the output allows stores of four elements
+  float sum_scale = 1.0F;        // AxisTaps::sum_scale of the rows
+  int32_t out_x = 0;             // the visible window in the tensor
+  int32_t out_y = 0;
+  int32_t visible_w = 0;
+  int32_t visible_h = 0;
+  // Columns: an output is a column of the tensor; all those of the quads (four columns, the first a
+  // multiple of four) that hold visible ones, so `count` is a multiple of four. Weights by tap: tap
+  // k of output i at weight + k * count + i. `first` and `weight` are multiples of four.
+  // Rows: an output is a visible row; tap k of output i at weight + i * taps + k.
+  FusedAxis columns;
+  FusedAxis rows;
+};
+
+enum class FusedNormalize : int32_t {
+  kSplit,   // 8-bit pixels: SplitNormalize, then rounded to the element's type
+  kTable,   // 8-bit pixels: a table of elements
+  kSingle,  // float pixels: SingleNormalize
+};
+
+struct FusedLaunch {
+  const int32_t* tables = nullptr;
+  const FusedImage* images = nullptr;
+  int32_t image_count = 0;
+  int32_t height = 0;  // of the tensors
+  int32_t width = 0;
+  int32_t channels = 0;  // 1 or 3
+  bool planar = false;   // NCHW
+  DType dtype = DType::kFloat32;
+  ResizeArithmetic arithmetic = ResizeArithmetic::kOpencv8;
+  FusedNormalize normalize = FusedNormalize::kSplit;
+  SplitNormalize split[3];
+  SingleNormalize single[3];
+  const void* table = nullptr;  // kTable: [3][256] elements
+  uint32_t padding[3] = {};     // elements' bits
+  int32_t threads = 0;          // of a block; each makes a quad
+  int32_t staged_pixels = 0;    // that a block's shared memory holds, 4 bytes each
+};
+
+// The largest block.
+inline constexpr int kFusedMaxThreads = 256;
+// Pixels that are staged together; rows in shared memory begin at multiples of it.
+inline constexpr int kFusedGroup = 8;
+// Rows that are read between two barriers: more of them wait less often, but leave less shared
+// memory for other blocks.
+inline constexpr int kFusedMaxStagedRows = 2;
+// What every GPU gives a block without being asked for more: 48 KiB.
+inline constexpr int kFusedMaxStagedPixels = 12288;
+
+// Enqueues the kernel on `stream`, a cudaStream_t of the current device. Throws kCuda. Part of
+// libendcap_cuda.so.
+void LaunchFused(const FusedLaunch& launch, void* stream);
+
+}  // namespace endcap

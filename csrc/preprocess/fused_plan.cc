@@ -1,0 +1,159 @@
+#include "preprocess/fused_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fail.h"
+#include "endcap/decode.h"
+#include "preprocess/fused_normalize.h"
+#include "preprocess/fused_span.h"
+
+namespace endcap {
+namespace {
+
+constexpr size_t kBlockAlignment = 16;
+constexpr int kWarp = 32;
+// Few enough for small tensors, enough to read rows together.
+constexpr int kMinThreads = 64;
+
+size_t Align(size_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+int ThreadsFor(int width) {
+  const int quads = (width + kFusedQuad - 1) / kFusedQuad;
+  return std::clamp((quads + kWarp - 1) / kWarp * kWarp, kMinThreads, kFusedMaxThreads);
+}
+
+// Whether each row of the tensor, and each of its planes, begins where four elements can be stored
+// at once.
+bool AllowsVectorStores(const void* output, const FusedLaunch& launch) {
+  const size_t bytes = kFusedQuad * SizeOf(launch.dtype);
+  return launch.width % kFusedQuad == 0 && reinterpret_cast<uintptr_t>(output) % bytes == 0;
+}
+
+}  // namespace
+
+FusedPlan::FusedPlan(const PreprocessParams& params) : params_(params) {
+  launch_.height = params.height;
+  launch_.width = params.width;
+  launch_.channels = params.channels();
+  launch_.planar = params.layout == Layout::kNchw;
+  launch_.dtype = params.dtype;
+  launch_.arithmetic = ArithmeticOf(params);
+  launch_.threads = ThreadsFor(params.width);
+  SetNormalize(params, launch_);
+  if (launch_.normalize == FusedNormalize::kTable) element_table_ = ElementTable(params);
+}
+
+void FusedPlan::Clear() {
+  images_.clear();
+  words_.clear();
+  taps_.clear();
+  launch_.staged_pixels = 0;
+}
+
+void FusedPlan::AddBlank(void* output) {
+  FusedImage image;
+  image.output = output;
+  image.vector_stores = AllowsVectorStores(output, launch_);
+  images_.push_back(image);
+}
+
+void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int orientation,
+                    void* output) {
+  FusedImage image = pixels;
+  const Walk walk = WalkOf(orientation);
+  image.output = output;
+  image.vector_stores = AllowsVectorStores(output, launch_);
+  image.swap_axes = walk.swap_axes;
+  image.from_right = walk.from_right;
+  image.from_bottom = walk.from_bottom;
+  image.swap_red_blue =
+      (pixels.source == FusedSource::kBgr) != (params_.color == Color::kBgr) &&
+      params_.color != Color::kGray;
+  const int width = walk.swap_axes ? pixels.height : pixels.width;
+  const int height = walk.swap_axes ? pixels.width : pixels.height;
+  const FusedTaps& taps = TapsOf(placement, width, height);
+  image.columns = taps.columns;
+  image.rows = taps.rows;
+  image.fixed_weights = taps.fixed_weights;
+  image.sum_scale = taps.sum_scale;
+  image.out_x = placement.out_x;
+  image.out_y = placement.out_y;
+  image.visible_w = placement.visible_w;
+  image.visible_h = placement.visible_h;
+  ReserveRows(image);
+  images_.push_back(image);
+}
+
+const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int height) {
+  const Key key = {width,
+                   height,
+                   placement.resized_w,
+                   placement.resized_h,
+                   placement.crop_x,
+                   placement.crop_y,
+                   placement.out_x,
+                   placement.out_y,
+                   placement.visible_w,
+                   placement.visible_h};
+  const auto [entry, is_new] = taps_.try_emplace(key);
+  if (is_new) entry->second = AppendTaps(params_, placement, width, height, words_);
+  return entry->second;
+}
+
+// Makes room in shared memory for the rows that the widest run of columns reads.
+void FusedPlan::ReserveRows(const FusedImage& image) {
+  const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
+  const int32_t* first = words_.data() + image.columns.first;
+  int pitch = 0;
+  for (int block = 0; block < quads.end; block += launch_.threads) {
+    const int begin = std::max(block, quads.first) - quads.first;
+    const int end = std::min(block + launch_.threads, quads.end) - quads.first;
+    if (begin >= end) continue;
+    // Flipped or not, the span may begin up to a group early.
+    for (const bool flip : {false, true}) {
+      const FusedSpan span = SpanOf(image.columns, first[kFusedQuad * begin],
+                                    first[kFusedQuad * end - 1], flip);
+      pitch = std::max(pitch, span.pitch());
+    }
+  }
+  const int rows =
+      std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
+  launch_.staged_pixels = std::max(launch_.staged_pixels, rows * pitch);
+}
+
+size_t FusedPlan::tables_offset() const noexcept {
+  return Align(images_.size() * sizeof(FusedImage));
+}
+
+size_t FusedPlan::element_table_offset() const noexcept {
+  return Align(tables_offset() + words_.size() * sizeof(int32_t));
+}
+
+size_t FusedPlan::block_bytes() const noexcept {
+  return element_table_offset() + element_table_.size();
+}
+
+void FusedPlan::WriteBlock(uint8_t* block) const {
+  const auto write = [block](size_t offset, const auto& values) {
+    if (!values.empty()) {
+      std::memcpy(block + offset, values.data(), values.size() * sizeof(values[0]));
+    }
+  };
+  write(0, images_);
+  write(tables_offset(), words_);
+  write(element_table_offset(), element_table_);
+}
+
+FusedLaunch FusedPlan::Launch(const uint8_t* device_block) const {
+  FusedLaunch launch = launch_;
+  launch.images = reinterpret_cast<const FusedImage*>(device_block);
+  launch.image_count = static_cast<int32_t>(images_.size());
+  launch.tables = reinterpret_cast<const int32_t*>(device_block + tables_offset());
+  if (!element_table_.empty()) launch.table = device_block + element_table_offset();
+  return launch;
+}
+
+}  // namespace endcap

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "common/host_device.h"
+#include "preprocess/fused_launch.h"
+
+namespace endcap {
+
+// Columns that one thread makes.
+inline constexpr int kFusedQuad = 4;
+
+// Quads of the tensor that hold visible columns: [first, end).
+struct FusedQuads {
+  int first = 0;
+  int end = 0;
+};
+
+ENDCAP_HOST_DEVICE constexpr FusedQuads VisibleQuads(int out_x, int visible_w) {
+  return {out_x / kFusedQuad, (out_x + visible_w + kFusedQuad - 1) / kFusedQuad};
+}
+
+// Samples [base, base + count) of the columns' axis, as stored, that a block reads for its columns;
+// in shared memory a row of them takes `pitch` pixels.
+struct FusedSpan {
+  int base = 0;
+  int count = 0;
+
+  ENDCAP_HOST_DEVICE constexpr int pitch() const {
+    return (count + kFusedGroup - 1) / kFusedGroup * kFusedGroup;
+  }
+};
+
+ENDCAP_HOST_DEVICE constexpr int ClampSample(int sample, int samples) {
+  return sample < 0 ? 0 : (sample < samples ? sample : samples - 1);
+}
+
+// first, last: `first` of the block's first and last column.
+ENDCAP_HOST_DEVICE constexpr FusedSpan SpanOf(const FusedAxis& axis, int first, int last,
+                                              bool flip) {
+  const int low = ClampSample(first, axis.samples);
+  const int high = ClampSample(last + axis.taps - 1, axis.samples);
+  const int begin = flip ? axis.samples - 1 - high : low;
+  const int end = flip ? axis.samples - low : high + 1;
+  const int base = begin / kFusedGroup * kFusedGroup;
+  return {base, end - base};
+}
+
+}  // namespace endcap

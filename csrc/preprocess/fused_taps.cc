@@ -1,0 +1,118 @@
+#include "preprocess/fused_taps.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "common/fail.h"
+#include "preprocess/fused_span.h"
+
+namespace endcap {
+namespace {
+
+int32_t WeightBits(const AxisTaps& axis, size_t entry) {
+  return axis.float_weight.empty() ? axis.fixed_weight[entry]
+                                   : std::bit_cast<int32_t>(axis.float_weight[entry]);
+}
+
+bool HasWeight(const AxisTaps& axis, size_t entry) {
+  return axis.float_weight.empty() ? axis.fixed_weight[entry] != 0
+                                   : axis.float_weight[entry] != 0.0F;
+}
+
+// The first sample of an output's taps: that from which all taps with a weight are met.
+int FirstOf(const AxisTaps& axis, int output, int source_size) {
+  const size_t entry = axis.Offset(output);
+  const auto meets = [&](int first) {
+    for (int k = 0; k < axis.taps; ++k) {
+      const size_t tap = entry + static_cast<size_t>(k);
+      if (HasWeight(axis, tap) && ClampSample(first + k, source_size) != axis.index[tap]) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (int k = 0; k < axis.taps; ++k) {
+    const int first = axis.index[entry + static_cast<size_t>(k)] - k;
+    if (HasWeight(axis, entry + static_cast<size_t>(k)) && meets(first)) return first;
+  }
+  Fail(ErrorCode::kInternal, "the taps of output ", output, " are not neighbours");
+}
+
+void AlignWords(std::vector<int32_t>& words) {
+  words.resize((words.size() + kFusedQuad - 1) / kFusedQuad * kFusedQuad);
+}
+
+// Whole quads; what is not visible in them repeats the nearest visible column's samples and has no
+// weight.
+FusedAxis AppendColumns(const CompactTaps& taps, const Placement& placement, int samples,
+                        std::vector<int32_t>& words) {
+  const FusedQuads quads = VisibleQuads(placement.out_x, placement.visible_w);
+  const int count = kFusedQuad * (quads.end - quads.first);
+  const int before = placement.out_x - kFusedQuad * quads.first;
+  const auto column_of = [&](int i) {
+    return static_cast<size_t>(std::clamp(i - before, 0, taps.size() - 1));
+  };
+  AlignWords(words);
+  FusedAxis axis;
+  axis.taps = taps.taps;
+  axis.samples = samples;
+  axis.first = static_cast<int32_t>(words.size());
+  for (int i = 0; i < count; ++i) words.push_back(taps.first[column_of(i)]);
+  axis.weight = static_cast<int32_t>(words.size());
+  for (int k = 0; k < taps.taps; ++k) {
+    for (int i = 0; i < count; ++i) {
+      const bool visible = i >= before && i < before + taps.size();
+      const size_t entry =
+          column_of(i) * static_cast<size_t>(taps.taps) + static_cast<size_t>(k);
+      words.push_back(visible ? taps.weight[entry] : 0);
+    }
+  }
+  return axis;
+}
+
+FusedAxis AppendRows(const CompactTaps& taps, int samples, std::vector<int32_t>& words) {
+  FusedAxis axis;
+  axis.taps = taps.taps;
+  axis.samples = samples;
+  axis.first = static_cast<int32_t>(words.size());
+  words.insert(words.end(), taps.first.begin(), taps.first.end());
+  axis.weight = static_cast<int32_t>(words.size());
+  words.insert(words.end(), taps.weight.begin(), taps.weight.end());
+  return axis;
+}
+
+}  // namespace
+
+CompactTaps Compact(const AxisTaps& axis, int source_size) {
+  CompactTaps compact;
+  compact.taps = axis.taps;
+  for (int i = 0; i < axis.size(); ++i) {
+    const int first = FirstOf(axis, i, source_size);
+    if (i > 0 && first < compact.first.back()) {
+      Fail(ErrorCode::kInternal, "the taps of output ", i, " begin before those of the one before");
+    }
+    compact.first.push_back(first);
+    for (int k = 0; k < axis.taps; ++k) {
+      compact.weight.push_back(WeightBits(axis, axis.Offset(i) + static_cast<size_t>(k)));
+    }
+  }
+  return compact;
+}
+
+FusedTaps AppendTaps(const PreprocessParams& params, const Placement& placement, int width,
+                     int height, std::vector<int32_t>& words) {
+  const AxisTaps columns =
+      MakeAxisTaps(params, {width, placement.resized_w, placement.crop_x, placement.visible_w,
+                            false, height, placement.resized_h});
+  const AxisTaps rows =
+      MakeAxisTaps(params, {height, placement.resized_h, placement.crop_y, placement.visible_h,
+                            true, width, placement.resized_w});
+  FusedTaps taps;
+  taps.columns = AppendColumns(Compact(columns, width), placement, width, words);
+  taps.rows = AppendRows(Compact(rows, height), height, words);
+  taps.fixed_weights = columns.float_weight.empty();
+  taps.sum_scale = rows.sum_scale;
+  return taps;
+}
+
+}  // namespace endcap

@@ -1,0 +1,108 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bindings/bind.h"
+#include "bindings/cuda_tensor.h"
+#include "endcap/cuda.h"
+
+namespace py = pybind11;
+
+namespace endcap::python {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+// (available, reason, library_path, driver_version, runtime_version, devices); a device is
+// (id, name, compute_major, compute_minor, multiprocessors, memory_bytes).
+using DeviceRow = std::tuple<int, std::string, int, int, int, int64_t>;
+using StateRow = std::tuple<bool, std::string, std::string, int, int, std::vector<DeviceRow>>;
+
+StateRow DescribeState() {
+  const CudaState* state = nullptr;
+  {
+    const py::gil_scoped_release release;  // the first call loads a library
+    state = &DescribeCuda();
+  }
+  std::vector<DeviceRow> devices;
+  for (const CudaDevice& device : state->devices) {
+    devices.emplace_back(device.id, device.name, device.compute_major, device.compute_minor,
+                         device.multiprocessors, device.memory_bytes);
+  }
+  return {state->available,      state->reason,          state->library_path,
+          state->driver_version, state->runtime_version, std::move(devices)};
+}
+
+CudaTarget TargetOf(int device_id, StreamHandle stream) { return {device_id, StreamOf(stream)}; }
+
+}  // namespace
+}  // namespace endcap::python
+
+void BindCuda(py::module_& module) {
+  using namespace endcap::python;
+  module.def("cuda_state", DescribeState);
+  module.def("require_cuda", endcap::RequireCuda, py::arg("device_id"),
+             py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "order_cuda_after",
+      [](int device_id, StreamHandle stream, StreamHandle before) {
+        if (StreamOf(stream) == StreamOf(before)) return;
+        endcap::OrderCudaAfter(TargetOf(device_id, stream), StreamOf(before));
+      },
+      py::arg("device_id"), py::arg("stream"), py::arg("before"),
+      py::call_guard<py::gil_scoped_release>());
+
+  py::class_<CudaTensor>(module, "CudaTensor")
+      .def_static(
+          "empty",
+          [](const std::string& type, Shape shape, int device_id, StreamHandle stream,
+             const py::object& stream_owner) {
+            return EmptyCuda(type, std::move(shape), TargetOf(device_id, stream), stream_owner);
+          },
+          py::arg("type_string"), py::arg("shape"), py::arg("device_id"), py::arg("stream"),
+          py::arg("stream_owner"))
+      .def_static(
+          "upload",
+          [](const py::array& array, int device_id, StreamHandle stream,
+             const py::object& stream_owner) {
+            return UploadToCuda(array, TargetOf(device_id, stream), stream_owner);
+          },
+          py::arg("array"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
+      .def_static(
+          "borrow",
+          [](StreamHandle pointer, const std::string& type, Shape shape,
+             const std::optional<Shape>& strides, int device_id, StreamHandle stream,
+             py::object owner) {
+            return BorrowCuda(pointer, type, std::move(shape), strides, TargetOf(device_id, stream),
+                              std::move(owner));
+          },
+          py::arg("pointer"), py::arg("type_string"), py::arg("shape"), py::arg("strides"),
+          py::arg("device_id"), py::arg("stream"), py::arg("owner"))
+      .def_static(
+          "from_dlpack",
+          [](const py::capsule& capsule, int device_id, StreamHandle stream) {
+            return FromDlpack(capsule, TargetOf(device_id, stream));
+          },
+          py::arg("capsule"), py::arg("device_id"), py::arg("stream"))
+      .def_property_readonly("type_string", &CudaTensor::type_string)
+      .def_readonly("shape", &CudaTensor::shape)
+      .def_property_readonly("strides", &CudaTensor::StridesBytes)
+      .def_property_readonly("contiguous",
+                             [](const CudaTensor& self) { return self.strides_bytes.empty(); })
+      .def_property_readonly("nbytes", &CudaTensor::size_bytes)
+      .def_property_readonly(
+          "pointer",
+          [](const CudaTensor& self) { return reinterpret_cast<StreamHandle>(self.data); })
+      .def_property_readonly("device_id",
+                             [](const CudaTensor& self) { return self.target.device_id; })
+      .def_property_readonly(
+          "stream",
+          [](const CudaTensor& self) { return reinterpret_cast<StreamHandle>(self.target.stream); })
+      .def("reshape", Reshape, py::arg("shape"))
+      .def("first_rows", FirstRows, py::arg("count"))
+      .def("to_numpy", ToNumpy)
+      .def("to_dlpack", ToDlpack, py::arg("consumer"));
+}

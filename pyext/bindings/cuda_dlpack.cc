@@ -1,0 +1,132 @@
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/cuda_tensor.h"
+#include "bindings/dlpack.h"
+#include "endcap/error.h"
+
+namespace endcap::python {
+namespace {
+
+using dlpack::ManagedTensor;
+
+// What a capsule that goes out keeps.
+struct Export {
+  ManagedTensor managed{};
+  CudaTensor tensor;
+  std::vector<int64_t> strides;  // in elements
+  bool used_on_default_stream = false;
+};
+
+uint8_t CodeOf(char kind) {
+  switch (kind) {
+    case 'i':
+      return dlpack::kInt;
+    case 'u':
+      return dlpack::kUint;
+    case 'f':
+      return dlpack::kFloat;
+    case 'b':
+      return dlpack::kBool;
+    default:
+      throw Error(ErrorCode::kInvalidArgument, "an array's dtype is none of DLPack's");
+  }
+}
+
+char KindOf(const dlpack::DataType& type) {
+  if (type.lanes == 1 && type.bits % 8 == 0) {
+    switch (type.code) {
+      case dlpack::kInt:
+        return 'i';
+      case dlpack::kUint:
+        return 'u';
+      case dlpack::kFloat:
+        return 'f';
+      case dlpack::kBool:
+        return 'b';
+      default:
+        break;
+    }
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              "an array has a dtype that NumPy has not (DLPack type " + std::to_string(type.code) +
+                  " of " + std::to_string(type.bits) + " bits): give float32 or float16");
+}
+
+void LetGo(ManagedTensor* managed) {
+  const std::unique_ptr<Export> exported(static_cast<Export*>(managed->owner));
+  if (!exported->used_on_default_stream) return;
+  try {
+    // The consumer may have enqueued work on the default stream that still reads the memory. Other
+    // streams than that one may be gone by now.
+    OrderCudaAfter(exported->tensor.target, nullptr);
+  } catch (const Error&) {
+    // The device is broken; the next call on it tells so.
+  }
+}
+
+}  // namespace
+
+py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer) {
+  auto exported = std::make_unique<Export>();
+  exported->tensor = tensor;
+  exported->strides = tensor.StridesBytes();
+  for (int64_t& stride : exported->strides) stride /= tensor.item_bytes;
+  if (consumer.has_value() && StreamOf(*consumer) != tensor.target.stream) {
+    exported->used_on_default_stream = StreamOf(*consumer) == nullptr;
+    const py::gil_scoped_release release;
+    OrderCudaAfter({tensor.target.device_id, StreamOf(*consumer)}, tensor.target.stream);
+  }
+  ManagedTensor& managed = exported->managed;
+  managed.tensor = {tensor.data,
+                    {dlpack::kCuda, tensor.target.device_id},
+                    static_cast<int32_t>(tensor.shape.size()),
+                    {CodeOf(tensor.kind), static_cast<uint8_t>(8 * tensor.item_bytes), 1},
+                    exported->tensor.shape.data(),
+                    exported->strides.data(),
+                    0};
+  managed.owner = exported.get();
+  managed.deleter = LetGo;
+  py::capsule capsule(&managed, dlpack::kFresh, [](PyObject* object) {
+    if (PyCapsule_IsValid(object, dlpack::kFresh) == 0) return;  // somebody has taken it over
+    auto* unused = static_cast<ManagedTensor*>(PyCapsule_GetPointer(object, dlpack::kFresh));
+    unused->deleter(unused);
+  });
+  static_cast<void>(exported.release());
+  return capsule;
+}
+
+CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target) {
+  if (PyCapsule_IsValid(capsule.ptr(), dlpack::kFresh) == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "a DLPack capsule was used before");
+  }
+  auto* managed = static_cast<ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::kFresh));
+  const dlpack::Tensor& source = managed->tensor;
+  if (source.device.type != dlpack::kCuda || source.device.id != target.device_id) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "an array lies on device " + std::to_string(source.device.id) + " of DLPack type " +
+                    std::to_string(source.device.type) +
+                    ": give one on cuda:" + std::to_string(target.device_id));
+  }
+  CudaTensor tensor;
+  tensor.kind = KindOf(source.data_type);
+  tensor.item_bytes = source.data_type.bits / 8;
+  tensor.shape.assign(source.shape, source.shape + source.rank);
+  tensor.data = static_cast<uint8_t*>(source.data) + source.byte_offset;
+  tensor.target = target;
+  if (source.strides != nullptr) {
+    std::vector<int64_t> strides(source.strides, source.strides + source.rank);
+    for (int64_t& stride : strides) stride *= tensor.item_bytes;
+    tensor.SetStrides(strides);
+  }
+  if (PyCapsule_SetName(capsule.ptr(), dlpack::kUsed) != 0) throw py::error_already_set();
+  tensor.owner = {managed, [](void* pointer) {
+                    auto* taken = static_cast<ManagedTensor*>(pointer);
+                    if (taken->deleter != nullptr) taken->deleter(taken);
+                  }};
+  return tensor;
+}
+
+}  // namespace endcap::python

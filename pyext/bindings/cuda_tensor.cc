@@ -1,0 +1,191 @@
+#include "bindings/cuda_tensor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bindings/convert.h"
+#include "endcap/error.h"
+
+namespace endcap::python {
+namespace {
+
+// Python's objects are let go with the GIL held, which the last owner need not hold.
+std::shared_ptr<void> Keep(py::object object) {
+  if (object.is_none()) return nullptr;
+  return {object.release().ptr(), [](void* pointer) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire acquire;
+            Py_DECREF(static_cast<PyObject*>(pointer));
+          }};
+}
+
+CudaTensor Describe(const std::string& type_string, std::vector<int64_t> shape,
+                    const CudaTarget& target) {
+  const py::dtype dtype(type_string);
+  CudaTensor tensor;
+  tensor.kind = dtype.kind();
+  tensor.item_bytes = dtype.itemsize();
+  tensor.shape = std::move(shape);
+  tensor.target = target;
+  return tensor;
+}
+
+void RequireDense(const CudaTensor& tensor) {
+  if (tensor.strides_bytes.empty()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              "an array in device memory is not C-contiguous: give a contiguous copy");
+}
+
+template <typename View>
+View ItemViewOf(const CudaTensor& tensor, int64_t item) {
+  RequireDense(tensor);
+  View view;
+  view.rank = static_cast<int>(tensor.shape.size()) - 1;
+  if (view.rank < 0 || view.rank > View::kMaxRank) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "an array must have a batch dimension and up to 4 others");
+  }
+  view.dtype = DtypeOf(tensor.kind, tensor.item_bytes);
+  std::copy(tensor.shape.begin() + 1, tensor.shape.end(), view.shape.begin());
+  view.data = tensor.data + static_cast<size_t>(item) * view.size_bytes();
+  view.device = Device::kCuda;
+  view.device_id = tensor.target.device_id;
+  return view;
+}
+
+bool IsAnother(const CudaTarget& tensor, const CudaTarget& target) noexcept {
+  return tensor.device_id == target.device_id && tensor.stream != target.stream;
+}
+
+}  // namespace
+
+void* StreamOf(StreamHandle handle) noexcept {
+  return handle == 1 ? nullptr : reinterpret_cast<void*>(handle);
+}
+
+int64_t CudaTensor::size() const noexcept {
+  int64_t elements = 1;
+  for (const int64_t extent : shape) elements *= extent;
+  return elements;
+}
+
+std::string CudaTensor::type_string() const {
+  return (item_bytes == 1 ? "|" : "<") + std::string(1, kind) + std::to_string(item_bytes);
+}
+
+void CudaTensor::SetStrides(const std::vector<int64_t>& bytes) {
+  if (bytes.size() != shape.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "an array's strides and shape differ in length");
+  }
+  strides_bytes.clear();
+  const std::vector<int64_t> dense = StridesBytes();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] > 1 && bytes[axis] != dense[axis]) strides_bytes = bytes;
+  }
+  if (size() == 0) strides_bytes.clear();
+}
+
+std::vector<int64_t> CudaTensor::StridesBytes() const {
+  if (!strides_bytes.empty()) return strides_bytes;
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = item_bytes;
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  return strides;
+}
+
+CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
+                     const CudaTarget& target, const py::object& stream_owner) {
+  CudaTensor tensor = Describe(type_string, std::move(shape), target);
+  int64_t bytes = tensor.item_bytes;
+  for (const int64_t extent : tensor.shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+      throw Error(ErrorCode::kOutOfMemory, "an array on the GPU has more bytes than 64 bits count");
+    }
+  }
+  if (bytes == 0) return tensor;
+  tensor.stream_owner = Keep(stream_owner);
+  const py::gil_scoped_release release;
+  tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target);
+  tensor.data = static_cast<uint8_t*>(tensor.owner.get());
+  return tensor;
+}
+
+CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,
+                        const py::object& stream_owner) {
+  const std::vector<int64_t> shape(array.shape(), array.shape() + array.ndim());
+  const std::string type = py::cast<std::string>(array.dtype().attr("str"));
+  CudaTensor tensor = EmptyCuda(type, shape, target, stream_owner);
+  if (tensor.size() == 0) return tensor;
+  const void* data = array.data();
+  const py::gil_scoped_release release;
+  CopyCuda(tensor.data, data, tensor.size_bytes(), target);
+  return tensor;
+}
+
+CudaTensor BorrowCuda(StreamHandle pointer, const std::string& type_string,
+                      std::vector<int64_t> shape,
+                      const std::optional<std::vector<int64_t>>& strides, const CudaTarget& target,
+                      py::object owner) {
+  CudaTensor tensor = Describe(type_string, std::move(shape), target);
+  tensor.data = reinterpret_cast<uint8_t*>(pointer);
+  tensor.owner = Keep(std::move(owner));
+  if (strides.has_value()) tensor.SetStrides(*strides);
+  return tensor;
+}
+
+py::array ToNumpy(const CudaTensor& tensor) {
+  RequireDense(tensor);
+  py::array array(py::dtype(tensor.type_string()), tensor.shape);
+  if (tensor.size() == 0) return array;
+  void* data = array.mutable_data();
+  const py::gil_scoped_release release;
+  CopyCuda(data, tensor.data, tensor.size_bytes(), tensor.target);
+  SynchronizeCuda(tensor.target);
+  return array;
+}
+
+CudaTensor Reshape(const CudaTensor& tensor, std::vector<int64_t> shape) {
+  RequireDense(tensor);
+  CudaTensor view = tensor;
+  view.shape = std::move(shape);
+  if (view.size() != tensor.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "an array cannot be reshaped to another size");
+  }
+  return view;
+}
+
+CudaTensor FirstRows(const CudaTensor& tensor, int64_t count) {
+  CudaTensor view = tensor;
+  view.shape.at(0) = std::min(count, view.shape.at(0));
+  return view;
+}
+
+ConstTensorView ItemView(const CudaTensor& tensor, int64_t item) {
+  return ItemViewOf<ConstTensorView>(tensor, item);
+}
+
+TensorView MutableItemView(const CudaTensor& tensor, int64_t item) {
+  return ItemViewOf<TensorView>(tensor, item);
+}
+
+StreamOrder::StreamOrder(std::vector<CudaTarget> tensors, const CudaTarget& target)
+    : others_(std::move(tensors)), target_(target) {
+  std::erase_if(others_, [&](const CudaTarget& other) { return !IsAnother(other, target_); });
+  for (const CudaTarget& other : others_) OrderCudaAfter(target_, other.stream);
+}
+
+StreamOrder::~StreamOrder() {
+  for (const CudaTarget& other : others_) {
+    try {
+      OrderCudaAfter(other, target_.stream);
+    } catch (const Error&) {
+      // The stream is broken; the next call on it tells so.
+      return;
+    }
+  }
+}
+
+}  // namespace endcap::python

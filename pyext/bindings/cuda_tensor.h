@@ -1,0 +1,93 @@
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "endcap/cuda.h"
+#include "endcap/tensor_view.h"
+
+namespace endcap::python {
+
+namespace py = pybind11;
+
+// The legacy default stream has two handles, 0 and 1 (cudaStreamLegacy); here it is 0.
+using StreamHandle = uintptr_t;
+void* StreamOf(StreamHandle handle) noexcept;
+
+// An array in device memory, or a view of one. Its contents are ready, and its memory is given
+// back, in the order of its stream.
+struct CudaTensor {
+  std::shared_ptr<void> stream_owner;  // what keeps the stream; outlives `owner`
+  std::shared_ptr<void> owner;         // what keeps the memory
+  uint8_t* data = nullptr;
+  char kind = 'f';  // as in NumPy's type strings: f, i, u, b
+  int64_t item_bytes = 4;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides_bytes;  // empty: C-contiguous
+  CudaTarget target;
+
+  int64_t size() const noexcept;
+  size_t size_bytes() const noexcept { return static_cast<size_t>(size() * item_bytes); }
+  std::string type_string() const;                     // NumPy's: "<f4"
+  std::vector<int64_t> StridesBytes() const;           // also of a C-contiguous one
+  void SetStrides(const std::vector<int64_t>& bytes);  // one for each dimension
+};
+
+// Uninitialised, C-contiguous. `stream_owner` is kept as long as the memory; may be None.
+CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
+                     const CudaTarget& target, const py::object& stream_owner);
+
+// A copy of a C-contiguous array. Read before the call returns.
+CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,
+                        const py::object& stream_owner);
+
+// Somebody else's memory, kept by `owner`.
+CudaTensor BorrowCuda(StreamHandle pointer, const std::string& type_string,
+                      std::vector<int64_t> shape,
+                      const std::optional<std::vector<int64_t>>& strides, const CudaTarget& target,
+                      py::object owner);
+
+// A C-contiguous copy in host memory; waits for it.
+py::array ToNumpy(const CudaTensor& tensor);
+
+// The same memory in another shape of as many elements; C-contiguous tensors only.
+CudaTensor Reshape(const CudaTensor& tensor, std::vector<int64_t> shape);
+
+// The first `count` rows.
+CudaTensor FirstRows(const CudaTensor& tensor, int64_t count);
+
+// Item `item` along the first axis, the batch, for the core. Throws kInvalidArgument for a tensor
+// that is not C-contiguous, or of a dtype that the core has not.
+ConstTensorView ItemView(const CudaTensor& tensor, int64_t item);
+TensorView MutableItemView(const CudaTensor& tensor, int64_t item);
+
+// Lets work on a stream use tensors whose own streams are others: what is enqueued there from the
+// construction on comes after what fills them, and their memory goes back after what was enqueued
+// there until the destruction.
+class StreamOrder {
+ public:
+  StreamOrder(std::vector<CudaTarget> tensors, const CudaTarget& target);
+  ~StreamOrder();
+  StreamOrder(const StreamOrder&) = delete;
+  StreamOrder& operator=(const StreamOrder&) = delete;
+
+ private:
+  std::vector<CudaTarget> others_;
+  CudaTarget target_;
+};
+
+// A capsule for a consumer that works on `consumer`, whose stream is made to wait; none: it does
+// not wait.
+py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer);
+
+// Takes over a capsule whose contents are ready in the order of `target`'s stream. Throws
+// kInvalidArgument for memory elsewhere than on that device.
+CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target);
+
+}  // namespace endcap::python

@@ -1,0 +1,109 @@
+"""Arrays that lie in the memory of a GPU, brought to tensors that the core can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._device import Target
+from endcap.cuda_array import DLPACK_CUDA, CudaArray
+from endcap.errors import InvalidArgumentError
+
+_LEGACY_DEFAULT_STREAM = 1  # as DLPack writes it, where 0 is not allowed
+
+
+def device_of(source: Any) -> int | None:
+    """Return the number of the CUDA device that an array lies on, None for host memory.
+
+    The CUDA array interface does not tell the device: an array that has it alone is taken to be on
+    device 0.
+    """
+    if isinstance(source, (np.ndarray, bytes, bytearray, memoryview)):
+        return None
+    describe = getattr(source, "__dlpack_device__", None)
+    if describe is not None:
+        kind, number = describe()
+        return int(number) if kind == DLPACK_CUDA else None
+    return None if getattr(source, "__cuda_array_interface__", None) is None else 0
+
+
+def refuse_cuda(source: Any, name: str) -> None:
+    """Raise InvalidArgumentError for an array on a GPU, which the CPU cannot read in place."""
+    device_id = device_of(source)
+    if device_id is not None:
+        raise InvalidArgumentError(
+            f"{name} lies on cuda:{device_id}: give device='cuda:{device_id}', or copy it to the "
+            "host"
+        )
+
+
+def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
+    """Return a view of an array on the target's device; ``name`` is for the error.
+
+    What fills the array comes before what is enqueued on the target's stream from now on; for a
+    CudaArray the core sees to that.
+
+    Raises:
+        InvalidArgumentError: another device, or an array that its library does not hand over.
+    """
+    if isinstance(source, CudaArray):
+        tensor = source._tensor
+        _require_device(tensor.device_id, target, name)
+        return tensor
+    if not hasattr(source, "__dlpack_device__"):
+        return _from_interface(source, target, name)
+    _require_device(source.__dlpack_device__()[1], target, name)
+    try:
+        capsule = source.__dlpack__(stream=target.stream or _LEGACY_DEFAULT_STREAM)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(
+            f"{name} is of type {type(source).__name__}, which does not hand it over through "
+            f"DLPack ({error})"
+        ) from error
+    return _core.CudaTensor.from_dlpack(capsule, target.device_id, target.stream)
+
+
+def upload(array: npt.NDArray[Any], target: Target) -> _core.CudaTensor:
+    """Return a copy on the target's device, made in the order of its stream."""
+    return _core.CudaTensor.upload(array, target.device_id, target.stream, target.stream_owner)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype[Any], target: Target) -> _core.CudaTensor:
+    """Return an uninitialised tensor on the target's device.
+
+    Raises:
+        OutOfMemoryError: there is no room for it.
+    """
+    return _core.CudaTensor.empty(
+        dtype.str, list(shape), target.device_id, target.stream, target.stream_owner
+    )
+
+
+def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
+    # https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html, versions 2 and 3
+    interface = source.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise InvalidArgumentError(f"{name} has a mask: give an array without one")
+    strides = interface.get("strides")
+    stream = interface.get("stream")
+    if stream is not None:
+        _core.order_cuda_after(target.device_id, target.stream, stream)
+    return _core.CudaTensor.borrow(
+        interface["data"][0],
+        interface["typestr"],
+        list(interface["shape"]),
+        None if strides is None else list(strides),
+        target.device_id,
+        target.stream,
+        source,
+    )
+
+
+def _require_device(device_id: int, target: Target, name: str) -> None:
+    if device_id != target.device_id:
+        raise InvalidArgumentError(
+            f"{name} lies on cuda:{device_id}, and the work is on cuda:{target.device_id}"
+        )

@@ -1,0 +1,63 @@
+"""What there is of CUDA on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endcap import _core
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """One GPU that this process can use.
+
+    Attributes:
+        id: the number N in ``cuda:N``.
+        name: as its driver says it.
+        compute_capability: major and minor.
+        multiprocessors: how many it has.
+        memory_bytes: all of its memory.
+    """
+
+    id: int
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True)
+class CudaState:
+    """Whether ``device="cuda"`` works here, and with what.
+
+    Attributes:
+        available: the library is loaded, its driver works, there is a device.
+        reason: a sentence: why not; empty when available.
+        library_path: ``libendcap_cuda.so`` as it was loaded; empty where there is none.
+        driver_version: newest CUDA that the driver can run, 1000 * major + 10 * minor; 0 unknown.
+        runtime_version: CUDA that the library was built with, written alike.
+        devices: the GPUs.
+    """
+
+    available: bool
+    reason: str
+    library_path: str
+    driver_version: int
+    runtime_version: int
+    devices: tuple[CudaDevice, ...]
+
+
+def cuda_state() -> CudaState:
+    """Return what there is of CUDA; looked for once per process. Never raises."""
+    available, reason, library_path, driver_version, runtime_version, devices = _core.cuda_state()
+    return CudaState(
+        available,
+        reason,
+        library_path,
+        driver_version,
+        runtime_version,
+        devices=tuple(
+            CudaDevice(number, name, (major, minor), multiprocessors, memory_bytes)
+            for number, name, major, minor, multiprocessors, memory_bytes in devices
+        ),
+    )

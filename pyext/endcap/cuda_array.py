@@ -1,0 +1,131 @@
+"""Arrays in the memory of a GPU."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+
+DLPACK_CPU = 1  # DLDeviceType
+DLPACK_CUDA = 2
+_LEGACY_DEFAULT_STREAM = 1  # as DLPack and the CUDA array interface write it
+_NO_SYNCHRONIZATION = -1
+
+
+class CudaArray:
+    """A C-contiguous array in the memory of a GPU: what results are with ``device="cuda"``.
+
+    It is made in the order of a CUDA stream, and may not be filled yet when you get it. Whoever
+    takes it over by DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``) or by the CUDA array
+    interface waits for that on its own stream; ``to_numpy`` waits on the host. Nothing copies it to
+    the host unasked: ``numpy.asarray`` of it is a TypeError.
+
+    Its memory goes back to the device's pool, in the order of the same stream, when the last owner
+    lets go, consumers included. Work on other streams that still reads it then must be waited for
+    by its stream; work on the legacy default stream is. The stream must live until then: an object
+    that was given as ``stream`` is kept for it.
+    """
+
+    __slots__ = ("__weakref__", "_tensor")
+
+    def __init__(self, tensor: _core.CudaTensor) -> None:
+        self._tensor = tensor
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._tensor.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+        return np.dtype(self._tensor.type_string)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self._tensor.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._tensor.nbytes
+
+    @property
+    def device(self) -> str:
+        """``cuda:N``."""
+        return f"cuda:{self._tensor.device_id}"
+
+    @property
+    def stream(self) -> int:
+        """The ``cudaStream_t`` in whose order it is filled; 0 is the legacy default stream."""
+        return self._tensor.stream
+
+    def to_numpy(self) -> npt.NDArray[Any]:
+        """Return a copy in host memory; waits for the array's stream.
+
+        Raises:
+            CudaError: this, or earlier work on the stream, failed.
+        """
+        return self._tensor.to_numpy()
+
+    def __len__(self) -> int:
+        if not self._tensor.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self._tensor.shape[0]
+
+    def __repr__(self) -> str:
+        return f"CudaArray(shape={self.shape}, dtype={self.dtype}, device={self.device!r})"
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        raise TypeError("a CudaArray is not copied to the host unasked: use its to_numpy()")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return DLPACK_CUDA, self._tensor.device_id
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Return a DLPack capsule; ``stream`` is the consumer's, which is made to wait.
+
+        Raises:
+            BufferError: a copy or a device that cannot be had.
+        """
+        if dl_device is not None and tuple(dl_device) == (DLPACK_CPU, 0):
+            if copy is False:
+                raise BufferError("an array on a GPU reaches the CPU by a copy only")
+            return self.to_numpy().__dlpack__()
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the array is on {self.device}, and is not copied to another GPU")
+        if copy:
+            raise BufferError("the array is handed over as it is: copy it on your side")
+        if stream == 0:
+            raise BufferError("stream is 0, which DLPack does not allow: give 1 or 2")
+        if stream == _NO_SYNCHRONIZATION:
+            return self._tensor.to_dlpack(None)
+        return self._tensor.to_dlpack(_LEGACY_DEFAULT_STREAM if stream is None else stream)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self._tensor.type_string,
+            "data": (self._tensor.pointer, False),
+            "strides": None,
+            "stream": self._tensor.stream or _LEGACY_DEFAULT_STREAM,
+        }

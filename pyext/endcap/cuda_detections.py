@@ -1,0 +1,102 @@
+"""What comes out at the end, in the memory of a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.cuda_array import CudaArray
+from endcap.detections import Classification, Detections, ImageDetections
+
+
+@dataclass(frozen=True)
+class CudaDetections:
+    """The detections of a batch of B images; rows beyond num_detections are 0, their index -1.
+
+    Attributes:
+        num_detections: int32 [B].
+        boxes: float32 [B, K, 4], x1, y1, x2, y2 in pixels of the source image.
+        scores: float32 [B, K], best first.
+        class_ids: int32 [B, K].
+        indices: int32 [B, K], the anchor that each box came from.
+        status: int32 [B], ``endcap.Status`` of each image.
+        truncated: bool [B] in host memory, whether max_candidates cut the candidates; None after
+            ``Postprocessor.enqueue``, which does not wait to learn it.
+
+    Indexing, iterating and ``to_supervision`` copy all of it to the host first, each time: with
+    many images call ``to_numpy`` once.
+    """
+
+    num_detections: CudaArray
+    boxes: CudaArray
+    scores: CudaArray
+    class_ids: CudaArray
+    indices: CudaArray
+    status: CudaArray
+    truncated: npt.NDArray[np.bool_] | None
+
+    def to_numpy(self) -> Detections:
+        """Return a copy in host memory; waits for it.
+
+        Raises:
+            CudaError: the work, or earlier work on its stream, failed.
+        """
+        return Detections(
+            num_detections=self.num_detections.to_numpy(),
+            boxes=self.boxes.to_numpy(),
+            scores=self.scores.to_numpy(),
+            class_ids=self.class_ids.to_numpy(),
+            indices=self.indices.to_numpy(),
+            status=self.status.to_numpy(),
+            truncated=self.truncated,
+        )
+
+    def __len__(self) -> int:
+        return len(self.num_detections)
+
+    def __getitem__(self, image: int) -> ImageDetections:
+        return self.to_numpy()[image]
+
+    def __iter__(self) -> Iterator[ImageDetections]:
+        return iter(self.to_numpy())
+
+    def to_supervision(self) -> Any:
+        """Return the only image's ``supervision.Detections``, as ``Detections.to_supervision``."""
+        return self.to_numpy().to_supervision()
+
+
+@dataclass(frozen=True)
+class CudaClassification:
+    """The best classes of a batch of B images, best first.
+
+    Attributes:
+        scores: float32 [B, top_k].
+        class_ids: int32 [B, top_k]; -1 where the image was bad.
+        probabilities: float32 [B, num_classes], the scores of all classes in class order.
+        status: int32 [B].
+    """
+
+    scores: CudaArray
+    class_ids: CudaArray
+    probabilities: CudaArray
+    status: CudaArray
+
+    def to_numpy(self) -> Classification:
+        """Return a copy in host memory; waits for it.
+
+        Raises:
+            CudaError: the work, or earlier work on its stream, failed.
+        """
+        return Classification(
+            self.scores.to_numpy(),
+            self.class_ids.to_numpy(),
+            self.probabilities.to_numpy(),
+            self.status.to_numpy(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.status)

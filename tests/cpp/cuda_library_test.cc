@@ -1,0 +1,122 @@
+#include "cuda/cuda_library.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "cuda/runtime.h"
+#include "error_matchers.h"
+
+namespace endcap {
+namespace {
+
+// The fake library's settings for the length of a test.
+class FakeCuda : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (const auto& [name, value] : settings_) unsetenv(name.c_str());
+  }
+  CudaLibrary Open(const std::map<std::string, std::string>& settings) {
+    settings_ = settings;
+    for (const auto& [name, value] : settings_) setenv(name.c_str(), value.c_str(), 1);
+    return OpenCudaLibrary(FAKE_CUDA_LIBRARY);
+  }
+
+ private:
+  std::map<std::string, std::string> settings_;
+};
+
+void ExpectUnavailable(const CudaLibrary& library, const std::string& words) {
+  EXPECT_EQ(library.api, nullptr);
+  EXPECT_FALSE(library.state.available);
+  EXPECT_NE(library.state.reason.find(words), std::string::npos) << library.state.reason;
+}
+
+TEST(CudaLibraryPlaces, AreBesideTheFileAndInThePackageOfABackend) {
+  EXPECT_EQ(CudaLibraryPlaces("/p/endcap/backends/b/libtriton_b.so"),
+            (std::vector<std::string>{"/p/endcap/backends/b/libendcap_cuda.so",
+                                      "/p/endcap/backends/b/../../libendcap_cuda.so"}));
+  EXPECT_EQ(CudaLibraryPlaces("program").front(), "./libendcap_cuda.so");
+}
+
+TEST(CoversDevice, TakesMachineCodeOfTheSameMajorVersionAndOlderPtx) {
+  EXPECT_TRUE(CoversDevice("75-real;80-real", 8, 0));
+  EXPECT_TRUE(CoversDevice("75-real;80-real", 8, 9));
+  EXPECT_FALSE(CoversDevice("75-real;86-real", 8, 0));
+  EXPECT_FALSE(CoversDevice("75-real;80-real", 7, 0));
+  EXPECT_FALSE(CoversDevice("75-real;80-real", 9, 0));
+  EXPECT_TRUE(CoversDevice("75-real;90-virtual", 12, 1));
+  EXPECT_FALSE(CoversDevice("90-virtual", 8, 9));
+  EXPECT_TRUE(CoversDevice("80", 9, 0));
+  EXPECT_TRUE(CoversDevice("100-real", 10, 3));
+  EXPECT_FALSE(CoversDevice("100-real", 1, 0));
+  EXPECT_FALSE(CoversDevice("", 9, 0));
+}
+
+TEST_F(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
+  const CudaLibrary library = Open({});
+  ASSERT_NE(library.api, nullptr);
+  EXPECT_TRUE(library.state.available);
+  EXPECT_EQ(library.state.reason, "");
+  EXPECT_EQ(library.state.library_path, FAKE_CUDA_LIBRARY);
+  EXPECT_EQ(library.state.driver_version, 13010);
+  EXPECT_EQ(library.state.runtime_version, 13000);
+  EXPECT_EQ(library.state.architectures, "75-real;90-real");
+  ASSERT_EQ(library.state.devices.size(), 2U);
+  EXPECT_EQ(library.state.devices[1].id, 1);
+  EXPECT_EQ(library.state.devices[1].name, "Fake 1");
+  EXPECT_TRUE(library.state.devices[0].covered);
+  EXPECT_FALSE(library.state.devices[1].covered);
+}
+
+TEST_F(FakeCuda, SaysThatThereIsNoDriver) {
+  ExpectUnavailable(Open({{"FAKE_CUDA_DRIVER", "0"}}), "no NVIDIA driver");
+}
+
+TEST_F(FakeCuda, SaysThatTheDriverIsTooOld) {
+  const CudaLibrary library = Open({{"FAKE_CUDA_DRIVER", "12040"}});
+  ExpectUnavailable(library, "runs CUDA 12.4");
+  ExpectUnavailable(library, "driver 580");
+}
+
+TEST_F(FakeCuda, SaysThatTheDriverShowsNoDevice) {
+  ExpectUnavailable(Open({{"FAKE_CUDA_DEVICES", "0"}}), "no GPU");
+}
+
+TEST_F(FakeCuda, SaysWhatTheDriverSays) {
+  ExpectUnavailable(Open({{"FAKE_CUDA_DEVICES_FAIL", "1"}}), "the fake device is broken");
+}
+
+TEST_F(FakeCuda, SaysThatThereIsNoCodeForTheDevice) {
+  const CudaLibrary library = Open({{"FAKE_CUDA_DEVICES", "1"}, {"FAKE_CUDA_COMPUTE", "61"}});
+  ExpectUnavailable(library, "compute capability 6.1");
+  ExpectUnavailable(library, "75-real");
+}
+
+TEST_F(FakeCuda, RefusesAnotherBuildsLibrary) {
+  ExpectUnavailable(Open({{"FAKE_CUDA_VERSION", "4711"}}), "version 4711");
+}
+
+TEST(OpenCudaLibrary, SaysWhyAFileCannotBeOpened) {
+  const CudaLibrary library = OpenCudaLibrary("/nowhere/libendcap_cuda.so");
+  ExpectUnavailable(library, "/nowhere/libendcap_cuda.so");
+  EXPECT_EQ(library.state.library_path, "");
+}
+
+TEST(OpenCudaLibrary, RefusesAForeignLibrary) {
+  ExpectUnavailable(OpenCudaLibrary("libm.so.6"), "not endcap's");
+}
+
+TEST(RequireCuda, IsAnErrorWithTheReasonOrForADeviceThatIsNotThere) {
+  const CudaState& state = DescribeCuda();
+  const std::string words = state.available ? "cuda:4711" : state.reason;
+  EXPECT_TRUE(testing::Throws(ErrorCode::kCuda, words, [] { RequireCuda(4711); }));
+  EXPECT_TRUE(testing::Throws(ErrorCode::kCuda, state.available ? "cuda:-1" : state.reason,
+                              [] { RequireCuda(-1); }));
+  EXPECT_EQ(state.available, state.reason.empty());
+}
+
+}  // namespace
+}  // namespace endcap
