@@ -2,5 +2,12 @@
 # build the same files for the host.
 set(ENDCAP_CUDA_KERNELS
   preprocess/fused_preprocess.cu
+  box_decode/classification_cuda.cu
+  box_decode/filter_cuda.cu
+  box_decode/suppressed_heads_cuda.cu
+  box_decode/yolov5_cuda.cu
+  box_decode/yolov8_cuda.cu
+  box_decode/yolov8_multi_label_cuda.cu
+  postprocess/detection_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")
