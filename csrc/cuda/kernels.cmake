@@ -8,6 +8,8 @@ set(ENDCAP_CUDA_KERNELS
   box_decode/yolov5_cuda.cu
   box_decode/yolov8_cuda.cu
   box_decode/yolov8_multi_label_cuda.cu
+  nms/key_sort_cuda.cu
+  nms/nms_cuda.cu
   postprocess/detection_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")
