@@ -42,8 +42,8 @@ std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
 struct PostprocessInput {
   std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
   const float* geometry = nullptr;    // 8 values; null: boxes stay in pixels of the model's input
-  Device geometry_device = Device::kCpu;  // kCuda: device memory; CudaPostprocessor only
   int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
+  Device geometry_device = Device::kCpu;  // kCuda: device memory; CudaPostprocessor only
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is

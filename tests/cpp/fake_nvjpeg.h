@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+
+// Stands in for nvJPEG where there is no GPU: the functions that endcap uses, over endcap's own
+// decoder, in a library that is opened as the real one is. It keeps the real one's rules about who
+// may use what until when, and ends in an error status where they are broken.
+namespace endcap::testing {
+
+struct FakeNvjpeg {
+  // What the library does.
+  bool has_engine = true;
+  bool fails_batches = false;  // the engine refuses every batch
+
+  // What it did.
+  int objects = 0;          // alive
+  int objects_created = 0;  // ever
+  int batches = 0;          // that the engine decoded
+  int images = 0;           // that the kernels decoded
+  int broken_rules = 0;     // memory was used that earlier work on a stream still reads
+
+  // Puts work on a stream; runs work on the device now.
+  std::function<void(void* stream, std::function<void()>)> enqueue;
+  std::function<void(std::function<void()>)> run_now;
+};
+
+inline constexpr char kFakeNvjpegSymbol[] = "FakeNvjpegState";
+using FakeNvjpegFunction = FakeNvjpeg* (*)();
+
+}  // namespace endcap::testing
