@@ -2,11 +2,11 @@
 # shares. -ffp-contract=off keeps the compiler from fusing multiplications and additions, so that
 # all paths round alike.
 function(endcap_target_defaults target)
-  target_compile_options(${target} PRIVATE
-    -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
+  set(options -Wall -Wextra -Wpedantic -Wconversion -Wshadow -ffp-contract=off)
   if(ENDCAP_WARNINGS_AS_ERRORS)
-    target_compile_options(${target} PRIVATE -Werror)
+    list(APPEND options -Werror)
   endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${options}>")
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)

@@ -1,6 +1,8 @@
 #include "postprocess/postprocess_model.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,92 +28,119 @@ InputItems SideInput(std::optional<InputTensor> tensor, const TensorSpec& spec, 
   return items;
 }
 
+// The class ids of one image.
+std::vector<int32_t> OnHost(const TensorView& ids, const Workplace& workplace) {
+  std::vector<int32_t> values(static_cast<size_t>(ids.size()));
+  if (ids.device == Device::kCpu) {
+    std::memcpy(values.data(), ids.data, ids.size_bytes());
+  } else {
+    CopyCuda(values.data(), ids.data, ids.size_bytes(), workplace.target());
+    SynchronizeCuda(workplace.target());
+  }
+  return values;
+}
+
 }  // namespace
 
 PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                    const PostprocessParams& params, int threads, Labels labels)
     : BatchModel(config, families),
-      postprocessor_(params, threads),
+      params_(params),
+      threads_(threads),
       labels_(std::move(labels)),
       truncated_(families.NewCounter("truncated_total", metric_labels())),
       detections_(families.NewCounter("detections_total", metric_labels())) {
   LogParameters(DescribePostprocessParams(params));
 }
 
-void PostprocessModel::Prepare(JobType& job) {
-  ReadInputs(job);
-  AllocateOutputs(job);
+PostprocessModel::Engine PostprocessModel::NewEngine(const Workplace& workplace) {
+  if (!workplace.on_gpu()) {
+    auto postprocessor = cpu_.Get(EnginePool<Postprocessor>::kCpu, [this] {
+      return std::make_shared<Postprocessor>(params_, threads_);
+    });
+    return
+        [postprocessor](auto inputs, auto outputs) { return postprocessor->Run(inputs, outputs); };
+  }
+  const CudaTarget target = workplace.target();
+  auto postprocessor = cuda_.Get(target.device_id, [&] {
+    return std::make_shared<CudaPostprocessor>(params_, target.device_id);
+  });
+  return [postprocessor, target](auto inputs, auto outputs) {
+    return postprocessor->Run(inputs, outputs, target.stream);
+  };
 }
 
-void PostprocessModel::ReadInputs(JobType& job) {
+void PostprocessModel::Prepare(JobType& job, const Workplace& workplace) {
+  ReadInputs(job, workplace);
+  AllocateOutputs(job, workplace);
+}
+
+void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
   const Request& request = job.exchange->request;
+  const InputReading in_place{batched(), workplace, true};
+  const InputReading on_host{batched(), workplace, false};
   std::vector<InputItems> head;
-  for (const TensorSpec& spec : HeadInputs(postprocessor_.params().head)) {
-    job.tensors.push_back(request.GetInput(spec.name, batched()));
+  for (const TensorSpec& spec : HeadInputs(params_.head)) {
+    job.tensors.push_back(request.GetInput(spec.name, in_place));
     head.push_back(job.tensors.back().Items());
     if (job.tensors.back().item_count() != job.tensors.front().item_count()) {
       throw Error(ErrorCode::kInvalidArgument, "the head's inputs differ in their batch dimension");
     }
   }
   const int64_t count = job.tensors.front().item_count();
-  const InputItems geometry = SideInput(request.FindInput(kGeometryInput.name, batched()),
+  const InputItems geometry = SideInput(request.FindInput(kGeometryInput.name, in_place),
                                         kGeometryInput, count, job.tensors);
   const InputItems status =
-      SideInput(request.FindInput(kStatusInput.name, batched()), kStatusInput, count, job.tensors);
+      SideInput(request.FindInput(kStatusInput.name, on_host), kStatusInput, count, job.tensors);
   for (int64_t i = 0; i < count; ++i) {
     PostprocessInput& input = job.inputs.emplace_back();
     for (const InputItems& items : head) input.head.push_back(items[i]);
     input.geometry = geometry.Data<const float>(i);
+    input.geometry_device = geometry.first().device;
     if (status.present()) input.status = *status.Data<const int32_t>(i);
   }
 }
 
-void PostprocessModel::AllocateOutputs(JobType& job) {
+void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
   const auto count = static_cast<int64_t>(job.inputs.size());
   const bool labels_wanted = job.exchange->request.WantsOutput(kClassLabels);
-  std::vector<OutputItems> tensors;  // in the order of PostprocessOutputs
-  for (const TensorSpec& spec : PostprocessOutputs(postprocessor_.params())) {
-    OutputItems items = AddOutputIfWanted(*job.exchange, spec, count);
-    if (!items.present() && labels_wanted && spec.name == kClassIds) {
-      items = ScratchItems(spec, count, job.scratch);
-    }
-    tensors.push_back(items);
+  RequestOutputs& results =
+      job.results.emplace(job.exchange->request, job.exchange->sink, workplace, batched());
+  const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
+  for (const TensorSpec& spec : specs) {
+    const bool needed = labels_wanted && spec.name == kClassIds;
+    // Clients read them, so that host memory is preferred on a GPU, too.
+    results.Add(spec, count, {workplace.memory(), {}, needed}, counters());
   }
+  results.Allocate();
   for (int64_t i = 0; i < count; ++i) {
     PostprocessOutput& output = job.outputs.emplace_back();
-    for (const OutputItems& items : tensors) output.tensors.push_back(items[i]);
+    for (size_t n = 0; n < specs.size(); ++n) output.tensors.push_back(results[n][i]);
   }
 }
 
-std::vector<PostprocessItem> PostprocessModel::Run(std::span<const PostprocessInput> inputs,
-                                                   std::span<const PostprocessOutput> outputs) {
-  return postprocessor_.Run(inputs, outputs);
-}
-
-void PostprocessModel::Complete(JobType& job) {
+void PostprocessModel::Complete(JobType& job, const Workplace& workplace) {
   for (const PostprocessItem& item : job.items) {
     detections_.Add(item.num_detections);
     if (item.truncated) truncated_.Add(1);
   }
-  if (job.exchange->request.WantsOutput(kClassLabels)) AddLabels(job);
+  if (job.exchange->request.WantsOutput(kClassLabels)) AddLabels(job, workplace);
 }
 
-void PostprocessModel::AddLabels(JobType& job) {
-  const std::vector<TensorSpec> specs = PostprocessOutputs(postprocessor_.params());
+void PostprocessModel::AddLabels(JobType& job, const Workplace& workplace) {
+  const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   const auto ids_spec = std::find_if(specs.begin(), specs.end(),
                                      [](const TensorSpec& spec) { return spec.name == kClassIds; });
   const auto ids_index = static_cast<size_t>(ids_spec - specs.begin());
   std::vector<std::byte> strings;
   for (const PostprocessOutput& output : job.outputs) {
-    const TensorView& ids = output.tensors[ids_index];
-    labels_.AppendTo(strings,
-                     {static_cast<const int32_t*>(ids.data), static_cast<size_t>(ids.size())});
+    labels_.AppendTo(strings, OnHost(output.tensors[ids_index], workplace));
   }
   std::vector<int64_t> shape{ids_spec->shape[0]};
   if (batched()) shape.insert(shape.begin(), static_cast<int64_t>(job.outputs.size()));
-  void* memory =
-      job.exchange->sink.AddOutput(kClassLabels, TRITONSERVER_TYPE_BYTES, shape, strings.size());
-  std::copy(strings.begin(), strings.end(), static_cast<std::byte*>(memory));
+  const OutputMemory memory = job.exchange->sink.AddOutput(kClassLabels, TRITONSERVER_TYPE_BYTES,
+                                                           shape, strings.size(), {});
+  WriteOutput(strings, memory.data, memory.place, workplace);
 }
 
 }  // namespace endcap::triton

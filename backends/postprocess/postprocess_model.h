@@ -6,6 +6,7 @@
 #include "endcap/postprocess.h"
 #include "postprocess/labels.h"
 #include "triton_util/batch_model.h"
+#include "triton_util/engine_pool.h"
 
 namespace endcap::triton {
 
@@ -17,17 +18,19 @@ class PostprocessModel final
                    const PostprocessParams& params, int threads, Labels labels);
 
  protected:
-  void Prepare(JobType& job) override;
-  std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
-                                   std::span<const PostprocessOutput> outputs) override;
-  void Complete(JobType& job) override;
+  Engine NewEngine(const Workplace& workplace) override;
+  void Prepare(JobType& job, const Workplace& workplace) override;
+  void Complete(JobType& job, const Workplace& workplace) override;
 
  private:
-  void ReadInputs(JobType& job);
-  void AllocateOutputs(JobType& job);
-  void AddLabels(JobType& job);
+  void ReadInputs(JobType& job, const Workplace& workplace);
+  void AllocateOutputs(JobType& job, const Workplace& workplace);
+  void AddLabels(JobType& job, const Workplace& workplace);
 
-  Postprocessor postprocessor_;
+  PostprocessParams params_;
+  int threads_;
+  EnginePool<Postprocessor> cpu_;
+  EnginePool<CudaPostprocessor> cuda_;
   Labels labels_;
   Counter truncated_;
   Counter detections_;

@@ -1,5 +1,6 @@
 #include "preprocess/preprocess_model.h"
 
+#include <memory>
 #include <utility>
 
 #include "preprocess/contracts.h"
@@ -24,44 +25,61 @@ std::vector<Bytes> EncodedFiles(const InputTensor& encoded) {
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                  const PreprocessParams& params, int threads)
     : BatchModel(config, families),
-      preprocessor_(params, threads),
+      params_(params),
+      threads_(threads),
       decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())) {
   LogParameters(DescribePreprocessParams(params));
 }
 
-void PreprocessModel::Prepare(JobType& job) {
-  const InputTensor& encoded =
-      job.tensors.emplace_back(job.exchange->request.GetInput(kEncoded, batched()));
+PreprocessModel::Engine PreprocessModel::NewEngine(const Workplace& workplace) {
+  if (!workplace.on_gpu()) {
+    auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
+      return std::make_shared<Preprocessor>(params_, threads_);
+    });
+    return [preprocessor](auto images, auto outputs) { return preprocessor->Run(images, outputs); };
+  }
+  const CudaTarget target = workplace.target();
+  auto preprocessor = cuda_.Get(target.device_id, [&] {
+    return std::make_shared<CudaPreprocessor>(params_, target.device_id, threads_);
+  });
+  return [preprocessor, target](auto images, auto outputs) {
+    return preprocessor->Run(images, outputs, target.stream);
+  };
+}
+
+void PreprocessModel::Prepare(JobType& job, const Workplace& workplace) {
+  const InputTensor& encoded = job.tensors.emplace_back(
+      job.exchange->request.GetInput(kEncoded, {.batched = batched(), .workplace = workplace}));
   for (const Bytes file : EncodedFiles(encoded)) {
     job.inputs.push_back(ImageView::Encoded(file.data(), file.size()));
   }
-  AllocateOutputs(job);
+  AllocateOutputs(job, workplace);
 }
 
-void PreprocessModel::AllocateOutputs(JobType& job) {
+void PreprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
   const auto count = static_cast<int64_t>(job.inputs.size());
-  const std::vector<TensorSpec> specs = PreprocessOutputs(preprocessor_.params());
-  OutputItems images = AddOutputIfWanted(*job.exchange, specs[0], count);
-  const OutputItems geometry = AddOutputIfWanted(*job.exchange, specs[1], count);
-  const OutputItems status = AddOutputIfWanted(*job.exchange, specs[2], count);
-  if (!images.present()) images = ScratchItems(specs[0], count, job.scratch);
+  const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
+  const MemoryPlace gpu_or_cpu = workplace.memory();
+  RequestOutputs& results =
+      job.results.emplace(job.exchange->request, job.exchange->sink, workplace, batched());
+  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, true}, counters());
+  results.Add(specs[1], count, {}, counters());
+  results.Add(specs[2], count, {}, counters());
+  results.Allocate();
   for (int64_t i = 0; i < count; ++i) {
-    job.outputs.push_back(
-        {images[i], geometry.Data<float>(i), status.Data<int32_t>(i), static_cast<int>(i)});
+    job.outputs.push_back({results[0][i], results[1].Data<float>(i), results[2].Data<int32_t>(i),
+                           static_cast<int>(i)});
   }
 }
 
-std::vector<PreprocessItem> PreprocessModel::Run(std::span<const ImageView> images,
-                                                 std::span<const PreprocessOutput> outputs) {
-  std::vector<PreprocessItem> items = preprocessor_.Run(images, outputs);
+void PreprocessModel::Count(std::span<const PreprocessItem> items) {
   int64_t decode_ns = 0;
   for (const PreprocessItem& item : items) decode_ns += item.decode_ns;
   decode_seconds_.Add(static_cast<double>(decode_ns) * 1e-9);
-  return items;
 }
 
 bool PreprocessModel::ToleratesFailedItems() const noexcept {
-  return preprocessor_.params().on_error == OnError::kBlank;
+  return params_.on_error == OnError::kBlank;
 }
 
 }  // namespace endcap::triton

@@ -5,6 +5,7 @@
 
 #include "endcap/preprocess.h"
 #include "triton_util/batch_model.h"
+#include "triton_util/engine_pool.h"
 
 namespace endcap::triton {
 
@@ -15,15 +16,18 @@ class PreprocessModel final : public BatchModel<ImageView, PreprocessOutput, Pre
                   const PreprocessParams& params, int threads);
 
  protected:
-  void Prepare(JobType& job) override;
-  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
-                                  std::span<const PreprocessOutput> outputs) override;
+  Engine NewEngine(const Workplace& workplace) override;
+  void Prepare(JobType& job, const Workplace& workplace) override;
+  void Count(std::span<const PreprocessItem> items) override;
   bool ToleratesFailedItems() const noexcept override;
 
  private:
-  void AllocateOutputs(JobType& job);
+  void AllocateOutputs(JobType& job, const Workplace& workplace);
 
-  Preprocessor preprocessor_;
+  PreprocessParams params_;
+  int threads_;
+  EnginePool<Preprocessor> cpu_;
+  EnginePool<CudaPreprocessor> cuda_;
   Counter decode_seconds_;
 };
 

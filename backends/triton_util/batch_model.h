@@ -1,11 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "endcap/cuda.h"
 #include "triton_util/model.h"
+#include "triton_util/request_outputs.h"
 #include "triton_util/statistics.h"
 
 namespace endcap::triton {
@@ -16,11 +21,11 @@ struct Job {
   explicit Job(Exchange& owner) noexcept : exchange(&owner) {}
 
   Exchange* exchange;
-  std::vector<InputTensor> tensors;  // what `inputs` point into
-  std::vector<Input> inputs;         // one per item
-  std::vector<Output> outputs;       // one per item, in the response's memory
-  std::vector<std::byte> scratch;    // for a result that the request did not ask for
-  std::span<const Item> items;       // one per item, after the call
+  std::vector<InputTensor> tensors;       // what `inputs` point into
+  std::vector<Input> inputs;              // one per item
+  std::vector<Output> outputs;            // one per item
+  std::optional<RequestOutputs> results;  // the memory that `outputs` point into
+  std::span<const Item> items;            // one per item, after the call
 };
 
 // The message for a request of several images names the one that failed.
@@ -32,38 +37,56 @@ class BatchModel : public Model {
  public:
   using Model::Model;
   using JobType = Job<Input, Output, Item>;
+  // The core's call; on a GPU it need not wait for the instance's stream.
+  using Engine =
+      std::function<std::vector<Item>(std::span<const Input> inputs, std::span<const Output>)>;
 
-  void Execute(std::span<Exchange> exchanges, ExecutionTimes& times) final {
+  std::unique_ptr<Instance> NewInstance(const Workplace& workplace) final {
+    return std::make_unique<BatchInstance>(workplace, NewEngine(workplace));
+  }
+
+  void Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) final {
+    auto& batch_instance = static_cast<BatchInstance&>(instance);
     std::vector<JobType> jobs;
     jobs.reserve(exchanges.size());
     for (Exchange& exchange : exchanges) {
       Attempt(exchange, [&] {
         if (AnswerIfCancelled(exchange)) return;
         JobType job(exchange);
-        Prepare(job);
+        Prepare(job, instance.workplace());
         jobs.push_back(std::move(job));
       });
     }
     times.compute_start_ns = times.compute_end_ns = NowNs();
     if (jobs.empty()) return;
-    const std::vector<Item> items = RunAll(jobs);
+    const std::vector<Item> items = RunAll(batch_instance, jobs);
     times.compute_end_ns = NowNs();
     for (JobType& job : jobs) {
-      Attempt(*job.exchange, [&] { Finish(job); });
+      Attempt(*job.exchange, [&] { Finish(job, instance.workplace()); });
     }
   }
 
  protected:
-  // Reads the request and allocates its outputs: fills tensors, inputs, outputs and scratch.
-  virtual void Prepare(JobType& job) = 0;
-  // The core's call.
-  virtual std::vector<Item> Run(std::span<const Input> inputs, std::span<const Output> outputs) = 0;
+  // What calls the core at that workplace.
+  virtual Engine NewEngine(const Workplace& workplace) = 0;
+  // Reads the request and allocates its outputs: fills tensors, inputs, results and outputs.
+  virtual void Prepare(JobType& job, const Workplace& workplace) = 0;
+  // Counts the stage's own metrics of one call.
+  virtual void Count(std::span<const Item> items) { static_cast<void>(items); }
   // Whether a failed item is answered by its `status` output instead of an error.
   virtual bool ToleratesFailedItems() const noexcept { return false; }
-  // Adds what is left to a good response, and counts the stage's own metrics.
-  virtual void Complete(JobType& job) { static_cast<void>(job); }
+  // Adds what is left to a good response.
+  virtual void Complete(JobType& job, const Workplace& workplace) {
+    static_cast<void>(job);
+    static_cast<void>(workplace);
+  }
 
  private:
+  struct BatchInstance final : Instance {
+    BatchInstance(const Workplace& place, Engine run) : Instance(place), engine(std::move(run)) {}
+    Engine engine;
+  };
+
   template <typename Body>
   void Attempt(Exchange& exchange, const Body& body) noexcept {
     try {
@@ -73,14 +96,29 @@ class BatchModel : public Model {
     }
   }
 
-  std::vector<Item> RunAll(std::span<JobType> jobs) {
+  static void Wait(const Workplace& workplace) {
+    if (workplace.on_gpu()) SynchronizeCuda(workplace.target());
+  }
+
+  std::vector<Item> RunAll(const BatchInstance& instance, std::span<JobType> jobs) {
     std::vector<Input> inputs;
     std::vector<Output> outputs;
     for (const JobType& job : jobs) {
       inputs.insert(inputs.end(), job.inputs.begin(), job.inputs.end());
       outputs.insert(outputs.end(), job.outputs.begin(), job.outputs.end());
     }
-    std::vector<Item> items = Run(inputs, outputs);
+    std::vector<Item> items;
+    try {
+      items = instance.engine(inputs, outputs);
+      for (JobType& job : jobs) job.results->Copy();
+    } catch (...) {
+      // The server takes the memory of the responses back when they are answered.
+      Wait(instance.workplace());
+      throw;
+    }
+    Wait(instance.workplace());
+    for (JobType& job : jobs) job.results->Finish();
+    Count(items);
     std::span<const Item> rest(items);
     for (JobType& job : jobs) {
       job.exchange->item_count = static_cast<int64_t>(job.inputs.size());
@@ -90,7 +128,7 @@ class BatchModel : public Model {
     return items;
   }
 
-  void Finish(JobType& job) {
+  void Finish(JobType& job, const Workplace& workplace) {
     if (AnswerIfCancelled(*job.exchange)) return;
     const size_t count = job.items.size();
     size_t ok_count = 0;
@@ -109,7 +147,7 @@ class BatchModel : public Model {
       Fail(*job.exchange, FailureOfItem(job.items[culprit].status, culprit, count));
       return;
     }
-    Complete(job);
+    Complete(job, workplace);
     job.exchange->sink.Send();
   }
 };

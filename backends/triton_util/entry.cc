@@ -12,6 +12,7 @@ namespace {
 using endcap::triton::Backend;
 using endcap::triton::Check;
 using endcap::triton::Guard;
+using endcap::triton::Instance;
 using endcap::triton::Model;
 
 void RequireApiVersion() {
@@ -31,6 +32,12 @@ void* StateOf(Owner* owner) {
   void* state = nullptr;
   Check(Get(owner, &state));
   return state;
+}
+
+Model& ModelOf(TRITONBACKEND_ModelInstance* instance) {
+  TRITONBACKEND_Model* model = nullptr;
+  Check(TRITONBACKEND_ModelInstanceModel(instance, &model));
+  return *static_cast<Model*>(StateOf<TRITONBACKEND_ModelState>(model));
 }
 
 }  // namespace
@@ -65,15 +72,27 @@ TRITONSERVER_Error* TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
   return Guard([&] { delete static_cast<Model*>(StateOf<TRITONBACKEND_ModelState>(model)); });
 }
 
+TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
+  return Guard([&] {
+    auto state = ModelOf(instance).NewInstance(endcap::triton::WorkplaceOf(instance));
+    Check(TRITONBACKEND_ModelInstanceSetState(instance, state.get()));
+    static_cast<void>(state.release());
+  });
+}
+
+TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
+  return Guard(
+      [&] { delete static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance)); });
+}
+
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance* instance,
                                                        TRITONBACKEND_Request** requests,
                                                        uint32_t count) {
   return Guard([&] {
-    TRITONBACKEND_Model* model = nullptr;
-    Check(TRITONBACKEND_ModelInstanceModel(instance, &model));
-    auto* state = static_cast<Model*>(StateOf<TRITONBACKEND_ModelState>(model));
+    Model& model = ModelOf(instance);
+    auto* state = static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance));
     // From here on the requests are ours.
-    endcap::triton::ServeRequests(instance, *state, {requests, count});
+    endcap::triton::ServeRequests(instance, *state, model, {requests, count});
   });
 }
 

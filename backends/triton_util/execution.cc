@@ -17,9 +17,10 @@ void RefuseOpen(Model& model, std::span<Exchange> exchanges, const Failure& fail
   }
 }
 
-void Answer(Model& model, std::span<Exchange> exchanges, ExecutionTimes& times) noexcept {
+void Answer(Instance& instance, Model& model, std::span<Exchange> exchanges,
+            ExecutionTimes& times) noexcept {
   try {
-    model.Execute(exchanges, times);
+    model.Execute(instance, exchanges, times);
   } catch (...) {
     RefuseOpen(model, exchanges, FailureOfCurrentException());
   }
@@ -33,15 +34,15 @@ void Release(TRITONBACKEND_Request* request) noexcept {
 
 }  // namespace
 
-void ServeRequests(TRITONBACKEND_ModelInstance* instance, Model& model,
+void ServeRequests(TRITONBACKEND_ModelInstance* handle, Instance& instance, Model& model,
                    std::span<TRITONBACKEND_Request*> requests) noexcept {
   const uint64_t start = NowNs();
   ExecutionTimes times{start, start, start, start};
   try {
     std::vector<Exchange> exchanges(requests.begin(), requests.end());
-    Answer(model, exchanges, times);
+    Answer(instance, model, exchanges, times);
     times.exec_end_ns = NowNs();
-    ReportStatistics(instance, exchanges, times);
+    ReportStatistics(handle, exchanges, times);
   } catch (...) {
     // Only the vector can have thrown, so no request has an answer yet.
     const Failure failure = FailureOfCurrentException();

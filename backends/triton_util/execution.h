@@ -9,7 +9,7 @@ namespace endcap::triton {
 
 // Serves the requests that the server handed over: each is answered once, reported, and released
 // once, whatever happens on the way.
-void ServeRequests(TRITONBACKEND_ModelInstance* instance, Model& model,
+void ServeRequests(TRITONBACKEND_ModelInstance* handle, Instance& instance, Model& model,
                    std::span<TRITONBACKEND_Request*> requests) noexcept;
 
 }  // namespace endcap::triton

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "triton_util/data_type.h"
 #include "triton_util/error_guard.h"
@@ -15,27 +16,40 @@ constexpr size_t kLengthPrefixBytes = 4;  // little-endian, before each element 
   throw Error(ErrorCode::kInvalidArgument, "input '" + input + "' " + what);
 }
 
-Bytes HostBuffer(TRITONBACKEND_Input* input, uint32_t index, const std::string& name) {
+struct Buffer {
+  Bytes bytes;
+  MemoryPlace place;
+};
+
+Buffer BufferOf(TRITONBACKEND_Input* input, uint32_t index, const MemoryPlace& preferred) {
   const void* data = nullptr;
   uint64_t size = 0;
-  TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
-  int64_t memory_id = 0;
+  TRITONSERVER_MemoryType memory = preferred.type();
+  int64_t memory_id = preferred.device_id;
   Check(TRITONBACKEND_InputBuffer(input, index, &data, &size, &memory, &memory_id));
-  if (memory == TRITONSERVER_MEMORY_GPU && size > 0) {
-    throw Error(ErrorCode::kUnsupported, "input '" + name +
-                                             "' lies in GPU memory, and this build of the backend "
-                                             "reads host memory only");
-  }
-  return {static_cast<const std::byte*>(data), static_cast<size_t>(size)};
+  const MemoryPlace place = size == 0 ? MemoryPlace{} : MemoryPlace::FromTriton(memory, memory_id);
+  return {{static_cast<const std::byte*>(data), static_cast<size_t>(size)}, place};
 }
 
-std::vector<std::byte> Gather(TRITONBACKEND_Input* input, uint32_t buffer_count,
-                              uint64_t total_bytes, const std::string& name) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(total_bytes);
-  for (uint32_t i = 0; i < buffer_count; ++i) {
-    const Bytes part = HostBuffer(input, i, name);
-    bytes.insert(bytes.end(), part.begin(), part.end());
+// Copies into host memory, and waits for what comes from a GPU.
+void CopyToHost(std::byte* to, const Buffer& from, const Workplace& workplace) {
+  if (!from.place.on_gpu()) {
+    std::copy(from.bytes.begin(), from.bytes.end(), to);
+    return;
+  }
+  const CudaTarget target = workplace.CopyTarget(from.place);
+  CopyCuda(to, from.bytes.data(), from.bytes.size(), target);
+  SynchronizeCuda(target);
+}
+
+std::vector<std::byte> Gather(std::span<const Buffer> buffers, const Workplace& workplace) {
+  size_t total = 0;
+  for (const Buffer& buffer : buffers) total += buffer.bytes.size();
+  std::vector<std::byte> bytes(total);
+  std::byte* end = bytes.data();
+  for (const Buffer& buffer : buffers) {
+    CopyToHost(end, buffer, workplace);
+    end += buffer.bytes.size();
   }
   return bytes;
 }
@@ -50,7 +64,7 @@ size_t ReadLength(Bytes prefix) noexcept {
 
 }  // namespace
 
-InputTensor::InputTensor(TRITONBACKEND_Input* input, bool batched) {
+InputTensor::InputTensor(TRITONBACKEND_Input* input, const InputReading& reading) {
   const char* name = nullptr;
   const int64_t* shape = nullptr;
   uint32_t rank = 0;
@@ -60,17 +74,25 @@ InputTensor::InputTensor(TRITONBACKEND_Input* input, bool batched) {
                                       &buffer_count));
   name_ = name;
   item_shape_.assign(shape, shape + rank);
-  if (batched) {
+  if (reading.batched) {
     if (rank == 0) Refuse(name_, "has no batch dimension");
     item_count_ = item_shape_.front();
     item_shape_.erase(item_shape_.begin());
   }
   if (item_count_ < 1) Refuse(name_, "holds no item: its batch dimension is 0");
-  if (buffer_count == 1) {
-    bytes_ = HostBuffer(input, 0, name_);
-    if (IsAligned(bytes_.data(), data_type_)) return;
+  const MemoryPlace preferred = reading.gpu_in_place ? reading.workplace.memory() : MemoryPlace{};
+  std::vector<Buffer> buffers;
+  for (uint32_t i = 0; i < buffer_count; ++i) buffers.push_back(BufferOf(input, i, preferred));
+  if (buffers.size() == 1) {
+    const Buffer& only = buffers.front();
+    const bool readable = !only.place.on_gpu() || only.place == preferred;
+    if (readable && IsAligned(only.bytes.data(), data_type_)) {
+      bytes_ = only.bytes;
+      place_ = only.place;
+      return;
+    }
   }
-  gathered_ = Gather(input, buffer_count, size_bytes, name_);
+  gathered_ = Gather(buffers, reading.workplace);
   bytes_ = gathered_;
 }
 
@@ -87,6 +109,8 @@ InputItems InputTensor::Items() const {
   if (view.rank > ConstTensorView::kMaxRank) Refuse(name_, "has more than 4 dimensions an item");
   std::copy(item_shape_.begin(), item_shape_.end(), view.shape.begin());
   view.data = bytes_.data();
+  view.device = place_.device;
+  view.device_id = place_.device_id;
   const size_t needed = static_cast<size_t>(ElementCount()) * SizeOf(view.dtype);
   if (bytes_.size() != needed) {
     Refuse(name_, "has " + std::to_string(bytes_.size()) +

@@ -6,21 +6,30 @@
 #include <string>
 #include <vector>
 
+#include "triton_util/instance.h"
 #include "triton_util/item_views.h"
+#include "triton_util/memory_place.h"
 #include "triton_util/triton_api.h"
 
 namespace endcap::triton {
 
 using Bytes = std::span<const std::byte>;
 
-// One input of a request: a view of Triton's own buffer when that is one piece of host memory
-// at an address that suits the elements, else a copy made once. Valid until the request is
-// released.
+// How an input is read.
+struct InputReading {
+  bool batched = false;       // the first dimension counts the request's items
+  Workplace workplace;        // where the instance works
+  bool gpu_in_place = false;  // memory of the workplace's GPU may stay where it is
+};
+
+// One input of a request: a view of Triton's own buffer when that is one piece of memory of the
+// right place, at an address that suits the elements, else a copy in host memory made once. Valid
+// until the request is released.
 class InputTensor {
  public:
-  // batched: the first dimension counts the request's items. Throws kUnsupported for a buffer in
-  // GPU memory, kInvalidArgument for a batched input without dimensions.
-  InputTensor(TRITONBACKEND_Input* input, bool batched);
+  // Throws kInvalidArgument for a batched input without dimensions; kCuda where memory of a GPU
+  // cannot be copied.
+  InputTensor(TRITONBACKEND_Input* input, const InputReading& reading);
   InputTensor(InputTensor&&) = default;
   InputTensor& operator=(InputTensor&&) = default;
 
@@ -29,15 +38,15 @@ class InputTensor {
   // How many items there are; 1 when not batched.
   int64_t item_count() const noexcept { return item_count_; }
 
-  // The items of a numeric input. Throws kInvalidArgument when the buffer does not have the size
-  // that shape and type ask for, or the rank is too high.
+  // The items of a numeric input, on the GPU where they were read in place. Throws kInvalidArgument
+  // when the buffer does not have the size that shape and type ask for, or the rank is too high.
   InputItems Items() const;
 
-  // The elements of a BYTES input. Throws kInvalidArgument when a length prefix points past the
-  // buffer, or there are more or fewer elements than the shape asks for.
+  // The elements of a BYTES input in host memory. Throws kInvalidArgument when a length prefix
+  // points past the buffer, or there are more or fewer elements than the shape asks for.
   std::vector<Bytes> Strings() const;
 
-  // The items of an input of bytes without structure, of equal length each.
+  // The items of an input of bytes without structure in host memory, of equal length each.
   std::vector<Bytes> Blobs() const;
 
  private:
@@ -49,6 +58,7 @@ class InputTensor {
   int64_t item_count_ = 1;
   std::vector<std::byte> gathered_;
   Bytes bytes_;
+  MemoryPlace place_;
 };
 
 }  // namespace endcap::triton

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "endcap/tensor_view.h"
+#include "triton_util/memory_place.h"
 
 namespace endcap::triton {
 
@@ -44,21 +44,20 @@ using InputItems = ItemViews<const void>;
 using OutputItems = ItemViews<void>;
 
 // Items of the shape and dtype of `spec`, the first of them at `data`.
-inline OutputItems OutputItemsAt(const TensorSpec& spec, void* data) noexcept {
+inline OutputItems OutputItemsAt(const TensorSpec& spec, void* data,
+                                 const MemoryPlace& place = {}) noexcept {
   TensorView view;
   view.data = data;
   view.dtype = spec.dtype;
   view.shape = spec.shape;
   view.rank = spec.rank;
+  view.device = place.device;
+  view.device_id = place.device_id;
   return OutputItems(view);
 }
 
-// The same in memory of our own, for a result that nobody asked for but the core needs room for.
-inline OutputItems ScratchItems(const TensorSpec& spec, int64_t item_count,
-                                std::vector<std::byte>& memory) {
-  memory.resize(OutputItemsAt(spec, nullptr).first().size_bytes() *
-                static_cast<size_t>(item_count));
-  return OutputItemsAt(spec, memory.data());
+inline size_t BytesOf(const TensorSpec& spec, int64_t item_count) noexcept {
+  return OutputItemsAt(spec, nullptr).first().size_bytes() * static_cast<size_t>(item_count);
 }
 
 }  // namespace endcap::triton

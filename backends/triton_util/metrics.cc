@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view kImages = "images_total";
 constexpr std::string_view kFailed = "failed_total";
+constexpr std::string_view kSpills = "spills_total";
 
 MetricLabels WithReason(MetricLabels labels, std::string_view reason) {
   labels.emplace_back("reason", reason);
@@ -32,6 +33,7 @@ void Counter::Add(double value) noexcept {
 MetricFamilies::MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more) {
   Add(backend, {std::string(kImages), "Images processed without an error"});
   Add(backend, {std::string(kFailed), "Images, or whole requests, that failed, by reason"});
+  Add(backend, {std::string(kSpills), "Outputs that were promised GPU memory and got another"});
   for (const MetricInfo& info : more) Add(backend, info);
 }
 
@@ -65,7 +67,8 @@ Counter MetricFamilies::NewCounter(std::string_view name, const MetricLabels& la
 
 StageCounters::StageCounters(const MetricFamilies& families, const MetricLabels& model)
     : images_(families.NewCounter(kImages, model)),
-      cancelled_(families.NewCounter(kFailed, WithReason(model, "cancelled"))) {
+      cancelled_(families.NewCounter(kFailed, WithReason(model, "cancelled"))),
+      spills_(families.NewCounter(kSpills, model)) {
   for (int code = 1; code < kErrorCodeCount; ++code) {
     const std::string_view reason = ErrorCodeName(static_cast<ErrorCode>(code));
     failed_[static_cast<size_t>(code)] = families.NewCounter(kFailed, WithReason(model, reason));

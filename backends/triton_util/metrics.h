@@ -34,7 +34,8 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 // families of equal names would remove each other's metrics.
 class MetricFamilies {
  public:
-  // Makes "<backend>_images_total" and "<backend>_failed_total", which every stage has, and `more`.
+  // Makes "<backend>_images_total", "<backend>_failed_total" and "<backend>_spills_total", which
+  // every stage has, and `more`.
   // A server without metrics gets one log line, and counters that do nothing.
   MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more);
 
@@ -56,11 +57,13 @@ class StageCounters {
   void CountImages(size_t images) noexcept { images_.Add(static_cast<double>(images)); }
   void CountFailure(ErrorCode reason) noexcept { failed_[static_cast<size_t>(reason)].Add(1); }
   void CountCancelled() noexcept { cancelled_.Add(1); }
+  void CountSpill() noexcept { spills_.Add(1); }
 
  private:
   Counter images_;
   std::array<Counter, kErrorCodeCount> failed_;  // by reason; none for kOk
   Counter cancelled_;
+  Counter spills_;
 };
 
 }  // namespace endcap::triton

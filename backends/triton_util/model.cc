@@ -31,12 +31,6 @@ bool Model::AnswerIfCancelled(Exchange& exchange) {
   return true;
 }
 
-OutputItems Model::AddOutputIfWanted(Exchange& exchange, const TensorSpec& spec,
-                                     int64_t item_count) {
-  if (!exchange.request.WantsOutput(spec.name)) return {};
-  return exchange.sink.AddOutput(spec, item_count, batched_);
-}
-
 void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
   std::string line = label_ + " takes";
   for (const ParameterInfo& info : parameters) {

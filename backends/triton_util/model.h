@@ -9,6 +9,7 @@
 
 #include "endcap/params.h"
 #include "triton_util/error_guard.h"
+#include "triton_util/instance.h"
 #include "triton_util/metrics.h"
 #include "triton_util/model_config.h"
 #include "triton_util/request.h"
@@ -42,9 +43,14 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Answers every exchange, and sets the times of the computation. What it throws goes to the
-  // exchanges that are still open.
-  virtual void Execute(std::span<Exchange> exchanges, ExecutionTimes& times) = 0;
+  // Makes what an instance at that workplace needs. May be called while others execute. Throws with
+  // a sentence when it cannot work there.
+  virtual std::unique_ptr<Instance> NewInstance(const Workplace& workplace) = 0;
+
+  // Answers every exchange, and sets the times of the computation. `instance` is one of
+  // NewInstance's. What it throws goes to the exchanges that are still open.
+  virtual void Execute(Instance& instance, std::span<Exchange> exchanges,
+                       ExecutionTimes& times) = 0;
 
   // Answers with an error and logs it: a warning, or for a cancelled request an info.
   void Fail(Exchange& exchange, const Failure& failure) noexcept;
@@ -54,8 +60,6 @@ class Model {
   bool AnswerIfCancelled(Exchange& exchange);
 
  protected:
-  // An output for every item of the request, or an absent one where the request does not want it.
-  OutputItems AddOutputIfWanted(Exchange& exchange, const TensorSpec& spec, int64_t item_count);
   void LogParameters(const std::vector<ParameterInfo>& parameters) const;
   bool batched() const noexcept { return batched_; }
   StageCounters& counters() noexcept { return counters_; }

@@ -57,7 +57,18 @@ std::string Request::Label() const {
   return label;
 }
 
-std::optional<InputTensor> Request::FindInput(std::string_view name, bool batched) const {
+MemoryPlace Request::OutputPlace(std::string_view name, size_t size_bytes,
+                                 const MemoryPlace& preferred) const {
+  const std::string text(name);
+  TRITONSERVER_MemoryType memory = preferred.type();
+  int64_t memory_id = preferred.device_id;
+  const ErrorHandle unknown(TRITONBACKEND_RequestOutputBufferProperties(
+      request_, text.c_str(), &size_bytes, &memory, &memory_id));
+  return unknown == nullptr ? MemoryPlace::FromTriton(memory, memory_id) : preferred;
+}
+
+std::optional<InputTensor> Request::FindInput(std::string_view name,
+                                              const InputReading& reading) const {
   uint32_t count = 0;
   Check(TRITONBACKEND_RequestInputCount(request_, &count));
   for (uint32_t i = 0; i < count; ++i) {
@@ -66,13 +77,13 @@ std::optional<InputTensor> Request::FindInput(std::string_view name, bool batche
     const char* given = nullptr;
     Check(
         TRITONBACKEND_InputProperties(input, &given, nullptr, nullptr, nullptr, nullptr, nullptr));
-    if (name == given) return InputTensor(input, batched);
+    if (name == given) return InputTensor(input, reading);
   }
   return std::nullopt;
 }
 
-InputTensor Request::GetInput(std::string_view name, bool batched) const {
-  std::optional<InputTensor> input = FindInput(name, batched);
+InputTensor Request::GetInput(std::string_view name, const InputReading& reading) const {
+  std::optional<InputTensor> input = FindInput(name, reading);
   if (!input.has_value()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "input '" + std::string(name) + "' is missing in the request");

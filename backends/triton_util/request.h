@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "triton_util/input_tensor.h"
+#include "triton_util/memory_place.h"
 #include "triton_util/triton_api.h"
 
 namespace endcap::triton {
@@ -28,10 +29,14 @@ class Request {
   // The request in words for log lines: "request 'abc'", with the correlation id if it has one.
   std::string Label() const;
 
-  // batched as for InputTensor.
-  std::optional<InputTensor> FindInput(std::string_view name, bool batched) const;
+  // Where the server will put an output of that size, if it is asked for memory of `preferred`:
+  // what reads the output decides. `preferred` itself where the server cannot tell.
+  MemoryPlace OutputPlace(std::string_view name, size_t size_bytes,
+                          const MemoryPlace& preferred) const;
+
+  std::optional<InputTensor> FindInput(std::string_view name, const InputReading& reading) const;
   // Throws kInvalidArgument when the request has no such input.
-  InputTensor GetInput(std::string_view name, bool batched) const;
+  InputTensor GetInput(std::string_view name, const InputReading& reading) const;
 
  private:
   TRITONBACKEND_Request* request_;

@@ -19,36 +19,31 @@ TRITONBACKEND_Response* ResponseSink::Current() {
   return response_.get();
 }
 
-void* ResponseSink::AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
-                              std::span<const int64_t> shape, size_t size_bytes) {
+OutputMemory ResponseSink::AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
+                                     std::span<const int64_t> shape, size_t size_bytes,
+                                     const MemoryPlace& preferred) {
   const std::string text(name);
   TRITONBACKEND_Output* output = nullptr;
   Check(TRITONBACKEND_ResponseOutput(Current(), &output, text.c_str(), data_type, shape.data(),
                                      static_cast<uint32_t>(shape.size())));
   void* buffer = nullptr;
-  TRITONSERVER_MemoryType memory = TRITONSERVER_MEMORY_CPU;
-  int64_t memory_id = 0;
+  TRITONSERVER_MemoryType memory = preferred.type();
+  int64_t memory_id = preferred.device_id;
   Check(TRITONBACKEND_OutputBuffer(output, &buffer, size_bytes, &memory, &memory_id));
-  if (memory == TRITONSERVER_MEMORY_GPU) {
-    throw Error(ErrorCode::kUnsupported, "output '" + text +
-                                             "' was given GPU memory, and this build of the "
-                                             "backend writes host memory only");
-  }
   if (!IsAligned(buffer, data_type)) {
     throw Error(ErrorCode::kInvalidArgument,
                 "output '" + text +
                     "' was given memory at an address that is not a multiple of its element size: "
                     "give it an offset in the shared memory region that is a multiple of 4");
   }
-  return buffer;
+  return {buffer, MemoryPlace::FromTriton(memory, memory_id)};
 }
 
-OutputItems ResponseSink::AddOutput(const TensorSpec& spec, int64_t item_count, bool batched) {
+OutputMemory ResponseSink::AddOutput(const TensorSpec& spec, int64_t item_count, bool batched,
+                                     const MemoryPlace& preferred) {
   std::vector<int64_t> shape(spec.shape.begin(), spec.shape.begin() + spec.rank);
   if (batched) shape.insert(shape.begin(), item_count);
-  const size_t item_bytes = OutputItemsAt(spec, nullptr).first().size_bytes();
-  return OutputItemsAt(spec, AddOutput(spec.name, ToTriton(spec.dtype), shape,
-                                       static_cast<size_t>(item_count) * item_bytes));
+  return AddOutput(spec.name, ToTriton(spec.dtype), shape, BytesOf(spec, item_count), preferred);
 }
 
 void ResponseSink::Send() {

@@ -9,8 +9,15 @@
 #include "triton_util/error_guard.h"
 #include "triton_util/handles.h"
 #include "triton_util/item_views.h"
+#include "triton_util/memory_place.h"
 
 namespace endcap::triton {
+
+// Memory that the server gave for an output.
+struct OutputMemory {
+  void* data = nullptr;
+  MemoryPlace place;
+};
 
 // Where the answer to one request goes. A response begins with its first output, or with Send or
 // Fail; all of them come from one place, so that a decoupled model can draw them from a factory.
@@ -23,13 +30,15 @@ class ResponseSink {
   // The answer went out, and it was no error.
   bool succeeded() const noexcept { return succeeded_; }
 
-  // Adds an output and returns its host memory, which belongs to the response.
-  // Throws ApiError; kUnsupported when the server gives GPU memory, kInvalidArgument when it gives
-  // an address that does not suit the elements, as a client's shared memory can have.
-  void* AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
-                  std::span<const int64_t> shape, size_t size_bytes);
+  // Adds an output and returns its memory, which belongs to the response: of the place that is
+  // preferred, or another. Throws ApiError; kInvalidArgument when the server gives an address that
+  // does not suit the elements, as a client's shared memory can have.
+  OutputMemory AddOutput(std::string_view name, TRITONSERVER_DataType data_type,
+                         std::span<const int64_t> shape, size_t size_bytes,
+                         const MemoryPlace& preferred);
   // The same for a tensor of every item: shape [item_count, ...spec] when batched, else [...spec].
-  OutputItems AddOutput(const TensorSpec& spec, int64_t item_count, bool batched);
+  OutputMemory AddOutput(const TensorSpec& spec, int64_t item_count, bool batched,
+                         const MemoryPlace& preferred);
 
   // Sends the answer; the sink is then closed. Throws ApiError.
   void Send();

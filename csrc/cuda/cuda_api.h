@@ -31,7 +31,7 @@ struct CudaDeviceFacts {
 // cudaEvent_t.
 struct CudaApi {
   uint32_t version;
-  // What the kernels were compiled for, as CMake writes it: "75-real;90-real;90-virtual".
+  // What the kernels were compiled for, in CMake's words: "75-real 90-real 90-virtual".
   const char* architectures;
   const char* (*last_message)();
 

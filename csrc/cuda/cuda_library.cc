@@ -99,7 +99,7 @@ std::vector<std::string> CudaLibraryPlaces(std::string_view holder) {
 bool CoversDevice(std::string_view architectures, int compute_major, int compute_minor) {
   const int device = compute_major * 10 + compute_minor;
   while (!architectures.empty()) {
-    const size_t end = std::min(architectures.find(';'), architectures.size());
+    const size_t end = std::min(architectures.find(' '), architectures.size());
     const std::string entry(architectures.substr(0, end));
     architectures.remove_prefix(std::min(end + 1, architectures.size()));
     const int built = std::atoi(entry.c_str());

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <string_view>
+#include <tuple>
 
 #include "common/fail.h"
 
@@ -44,10 +45,15 @@ void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_byte
                                static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute");
   }
-  // clang-format off
-  kernel<<<grid, block, shared_bytes, stream>>>(args...);
-  // clang-format on
-  Check(cudaGetLastError(), "a kernel launch");
+  std::tuple<Params...> values(static_cast<Params>(args)...);
+  std::apply(
+      [&](auto&... value) {
+        void* pointers[] = {&value..., nullptr};
+        Check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, pointers,
+                               shared_bytes, stream),
+              "a kernel launch");
+      },
+      values);
 }
 
 }  // namespace endcap

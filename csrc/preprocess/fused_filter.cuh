@@ -29,9 +29,7 @@ struct QuadColumns {
   int origin;  // sample s stands at origin + step * s
   int step;
 
-  __device__ int Position(int sample) const {
-    return origin + step * min(max(sample, 0), last);
-  }
+  __device__ int Position(int sample) const { return origin + step * min(max(sample, 0), last); }
   __device__ int First(int column) const {
     return column == 0 ? first.x : (column == 1 ? first.y : (column == 2 ? first.z : first.w));
   }
@@ -73,17 +71,15 @@ class Opencv8Filter {
       const uint32_t right = read(right_[i]);
 #pragma unroll
       for (int c = 0; c < kColors; ++c) {
-        const int32_t horizontal = OpencvHorizontal(
-            static_cast<uint8_t>(ColorOf(left, c)), static_cast<uint8_t>(ColorOf(right, c)),
-            Pick(left_weight_, i), Pick(right_weight_, i));
+        const int32_t horizontal = OpencvHorizontal(static_cast<uint8_t>(ColorOf(left, c)),
+                                                    static_cast<uint8_t>(ColorOf(right, c)),
+                                                    Pick(left_weight_, i), Pick(right_weight_, i));
         sums[i][c] += OpencvVerticalTerm(horizontal, weight);
       }
     }
   }
 
-  __device__ static Number Finish(Sum sum, float /*sum_scale*/) {
-    return OpencvVerticalRound(sum);
-  }
+  __device__ static Number Finish(Sum sum, float /*sum_scale*/) { return OpencvVerticalRound(sum); }
 
  private:
   int left_[kQuad];

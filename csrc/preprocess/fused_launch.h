@@ -48,11 +48,11 @@ struct FusedImage {
   bool from_right = false;
   bool from_bottom = false;
 
-  bool swap_red_blue = false;    // between source and tensor
-  bool fixed_weights = false;    // kOpencvFloat8: this image has 11-bit weights, as kOpencv8
-  bool vector_stores = false;    // the output allows stores of four elements
-  float sum_scale = 1.0F;        // AxisTaps::sum_scale of the rows
-  int32_t out_x = 0;             // the visible window in the tensor
+  bool swap_red_blue = false;  // between source and tensor
+  bool fixed_weights = false;  // kOpencvFloat8: this image has 11-bit weights, as kOpencv8
+  bool vector_stores = false;  // the output allows stores of four elements
+  float sum_scale = 1.0F;      // AxisTaps::sum_scale of the rows
+  int32_t out_x = 0;           // the visible window in the tensor
   int32_t out_y = 0;
   int32_t visible_w = 0;
   int32_t visible_h = 0;

@@ -60,6 +60,8 @@ void FusedPlan::AddBlank(void* output) {
   images_.push_back(image);
 }
 
+void FusedPlan::MakeBlank(size_t image) { images_.at(image).source = FusedSource::kBlank; }
+
 void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int orientation,
                     void* output) {
   FusedImage image = pixels;
@@ -69,9 +71,8 @@ void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int or
   image.swap_axes = walk.swap_axes;
   image.from_right = walk.from_right;
   image.from_bottom = walk.from_bottom;
-  image.swap_red_blue =
-      (pixels.source == FusedSource::kBgr) != (params_.color == Color::kBgr) &&
-      params_.color != Color::kGray;
+  image.swap_red_blue = (pixels.source == FusedSource::kBgr) != (params_.color == Color::kBgr) &&
+                        params_.color != Color::kGray;
   const int width = walk.swap_axes ? pixels.height : pixels.width;
   const int height = walk.swap_axes ? pixels.width : pixels.height;
   const FusedTaps& taps = TapsOf(placement, width, height);
@@ -114,13 +115,12 @@ void FusedPlan::ReserveRows(const FusedImage& image) {
     if (begin >= end) continue;
     // Flipped or not, the span may begin up to a group early.
     for (const bool flip : {false, true}) {
-      const FusedSpan span = SpanOf(image.columns, first[kFusedQuad * begin],
-                                    first[kFusedQuad * end - 1], flip);
+      const FusedSpan span =
+          SpanOf(image.columns, first[kFusedQuad * begin], first[kFusedQuad * end - 1], flip);
       pitch = std::max(pitch, span.pitch());
     }
   }
-  const int rows =
-      std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
+  const int rows = std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
   launch_.staged_pixels = std::max(launch_.staged_pixels, rows * pitch);
 }
 

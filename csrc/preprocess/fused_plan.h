@@ -22,8 +22,9 @@ class FusedPlan {
   // Forgets the images.
   void Clear();
 
-  // An image whose tensor becomes zeros.
+  // An image whose tensor becomes zeros; and one that was added and becomes so.
   void AddBlank(void* output);
+  void MakeBlank(size_t image);
 
   // `pixels`: what stands in FusedImage up to the chroma's size, the rest is filled in here. An
   // upright image of that size goes where `placement` says; `orientation`: 1 to 8.

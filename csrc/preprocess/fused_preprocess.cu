@@ -31,7 +31,8 @@ struct RowTaps {
 // other.
 template <typename Filter>
 __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
-                          int begin, int count, const FusedSpan& span, int pitch, uint32_t* shared) {
+                          int begin, int count, const FusedSpan& span, int pitch,
+                          uint32_t* shared) {
   const bool gray = launch.channels == 1;
   const int step = image.swap_axes ? 1 : kFusedGroup;
   const int threads = static_cast<int>(blockDim.x) * step;
@@ -102,8 +103,7 @@ __device__ void MakeQuad(const FusedLaunch& launch, const FusedImage& image, int
   const bool flip_rows = image.swap_axes ? image.from_right : image.from_bottom;
   const FusedAxis& axis = image.columns;
   const int32_t* first = launch.tables + axis.first;
-  const FusedSpan span =
-      SpanOf(axis, first[kQuad * begin], first[kQuad * end - 1], flip_columns);
+  const FusedSpan span = SpanOf(axis, first[kQuad * begin], first[kQuad * end - 1], flip_columns);
   const int v = y - image.out_y;
   const RowTaps rows{launch.tables[image.rows.first + v],
                      launch.tables + image.rows.weight + v * image.rows.taps, image.rows.taps,

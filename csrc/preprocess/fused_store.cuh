@@ -47,8 +47,7 @@ __device__ uint32_t Normalize(const FusedLaunch& launch, int color, uint8_t pixe
   if (launch.normalize == FusedNormalize::kTable) {
     return LookUpElement<kBytes>(launch.table, color, pixel);
   }
-  return EncodeElement<kBytes>(launch.dtype,
-                               launch.split[color].Apply(static_cast<float>(pixel)));
+  return EncodeElement<kBytes>(launch.dtype, launch.split[color].Apply(static_cast<float>(pixel)));
 }
 
 template <int kBytes>

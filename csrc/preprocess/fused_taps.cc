@@ -62,8 +62,7 @@ FusedAxis AppendColumns(const CompactTaps& taps, const Placement& placement, int
   for (int k = 0; k < taps.taps; ++k) {
     for (int i = 0; i < count; ++i) {
       const bool visible = i >= before && i < before + taps.size();
-      const size_t entry =
-          column_of(i) * static_cast<size_t>(taps.taps) + static_cast<size_t>(k);
+      const size_t entry = column_of(i) * static_cast<size_t>(taps.taps) + static_cast<size_t>(k);
       words.push_back(visible ? taps.weight[entry] : 0);
     }
   }

@@ -1,6 +1,5 @@
 #include "preprocess/image_to_tensor.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "common/fail.h"
@@ -8,6 +7,7 @@
 #include "preprocess/band_resizer.h"
 #include "preprocess/pixel_source.h"
 #include "preprocess/placement.h"
+#include "preprocess/preprocess_output.h"
 #include "preprocess/row_filter.h"
 #include "preprocess/row_filter_simd.h"
 #include "preprocess/row_writer.h"
@@ -109,12 +109,8 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   if (!resizer->Complete()) Fail(ErrorCode::kInternal, "a row of the tensor was not written");
   writer->WritePadding();
 
-  if (output.geometry != nullptr) {
-    const auto values =
-        MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index)
-            .ToArray();
-    std::copy(values.begin(), values.end(), output.geometry);
-  }
+  WriteGeometry(output,
+                MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
   return decode_ns;
 }
 

@@ -1,36 +1,32 @@
-#include <algorithm>
 #include <cstring>
 
 #include "common/fail.h"
 #include "endcap/preprocess.h"
 #include "preprocess/image_to_tensor.h"
+#include "preprocess/preprocess_output.h"
 
 namespace endcap {
 namespace {
 
 void CheckOutput(const PreprocessParams& params, const TensorView& view, size_t item) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  const bool same_shape =
-      view.rank == spec.rank &&
-      std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
-  if (view.data == nullptr || view.dtype != spec.dtype || !same_shape) {
-    FailArgument("output ", item, " does not fit: images are ", DTypeName(spec.dtype), " [",
-                 spec.shape[0], ", ", spec.shape[1], ", ", spec.shape[2], "]");
-  }
+  CheckOutputShape(params, view, item);
   if (view.device != Device::kCpu) {
     Fail(ErrorCode::kUnsupported, "output ", item,
          " is in GPU memory; this build writes CPU memory only");
   }
 }
 
+void CheckCpuDecoder(JpegDecoder decoder) {
+  if (decoder == JpegDecoder::kHybrid || decoder == JpegDecoder::kNvjpeg) {
+    Fail(ErrorCode::kUnsupported,
+         "jpeg_decoder hybrid and nvjpeg need a GPU: give auto or cpu, or run on a CUDA device");
+  }
+}
+
 // What a failed image leaves behind.
 void WriteBlank(const PreprocessOutput& output) {
   std::memset(output.image.data, 0, output.image.size_bytes());
-  if (output.geometry == nullptr) return;
-  Geometry geometry;
-  geometry.source_index = static_cast<float>(output.source_index);
-  const auto values = geometry.ToArray();
-  std::copy(values.begin(), values.end(), output.geometry);
+  WriteGeometry(output, BlankGeometry(output));
 }
 
 PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
@@ -38,6 +34,7 @@ PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
   PreprocessItem item;
   try {
     item.decode_ns = ImageToTensor(params, image, output);
+    if (image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
   } catch (...) {
     item.status = StatusOfCurrentException();
     WriteBlank(output);
@@ -59,7 +56,7 @@ std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
 }
 
 Preprocessor::Preprocessor(const PreprocessParams& params, int threads)
-    : params_((Validate(params), params)), pool_(threads) {}
+    : params_((Validate(params), CheckCpuDecoder(params.jpeg_decoder), params)), pool_(threads) {}
 
 std::vector<PreprocessItem> Preprocessor::Run(std::span<const ImageView> images,
                                               std::span<const PreprocessOutput> outputs) {

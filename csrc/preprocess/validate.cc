@@ -57,10 +57,6 @@ void CheckDecoder(const PreprocessParams& params) {
     FailArgument("jpeg_decoder is nvjpeg with decode exact: its pixels are not libjpeg-turbo's, ",
                  "give decode fast");
   }
-  if (params.jpeg_decoder == JpegDecoder::kHybrid || params.jpeg_decoder == JpegDecoder::kNvjpeg) {
-    Fail(ErrorCode::kUnsupported,
-         "jpeg_decoder hybrid and nvjpeg need a CUDA build: give auto or cpu");
-  }
 }
 
 }  // namespace

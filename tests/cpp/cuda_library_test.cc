@@ -42,12 +42,12 @@ TEST(CudaLibraryPlaces, AreBesideTheFileAndInThePackageOfABackend) {
 }
 
 TEST(CoversDevice, TakesMachineCodeOfTheSameMajorVersionAndOlderPtx) {
-  EXPECT_TRUE(CoversDevice("75-real;80-real", 8, 0));
-  EXPECT_TRUE(CoversDevice("75-real;80-real", 8, 9));
-  EXPECT_FALSE(CoversDevice("75-real;86-real", 8, 0));
-  EXPECT_FALSE(CoversDevice("75-real;80-real", 7, 0));
-  EXPECT_FALSE(CoversDevice("75-real;80-real", 9, 0));
-  EXPECT_TRUE(CoversDevice("75-real;90-virtual", 12, 1));
+  EXPECT_TRUE(CoversDevice("75-real 80-real", 8, 0));
+  EXPECT_TRUE(CoversDevice("75-real 80-real", 8, 9));
+  EXPECT_FALSE(CoversDevice("75-real 86-real", 8, 0));
+  EXPECT_FALSE(CoversDevice("75-real 80-real", 7, 0));
+  EXPECT_FALSE(CoversDevice("75-real 80-real", 9, 0));
+  EXPECT_TRUE(CoversDevice("75-real 90-virtual", 12, 1));
   EXPECT_FALSE(CoversDevice("90-virtual", 8, 9));
   EXPECT_TRUE(CoversDevice("80", 9, 0));
   EXPECT_TRUE(CoversDevice("100-real", 10, 3));
@@ -63,7 +63,7 @@ TEST_F(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
   EXPECT_EQ(library.state.library_path, FAKE_CUDA_LIBRARY);
   EXPECT_EQ(library.state.driver_version, 13010);
   EXPECT_EQ(library.state.runtime_version, 13000);
-  EXPECT_EQ(library.state.architectures, "75-real;90-real");
+  EXPECT_EQ(library.state.architectures, "75-real 90-real");
   ASSERT_EQ(library.state.devices.size(), 2U);
   EXPECT_EQ(library.state.devices[1].id, 1);
   EXPECT_EQ(library.state.devices[1].name, "Fake 1");

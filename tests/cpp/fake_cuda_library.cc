@@ -17,7 +17,7 @@ int Setting(const char* name, int otherwise) {
 endcap::CudaApi MakeApi() {
   endcap::CudaApi api{};
   api.version = static_cast<uint32_t>(Setting("FAKE_CUDA_VERSION", endcap::kCudaApiVersion));
-  api.architectures = "75-real;90-real";
+  api.architectures = "75-real 90-real";
   api.last_message = [] { return "the fake device is broken"; };
   api.versions = [](int32_t* driver, int32_t* runtime) {
     *driver = Setting("FAKE_CUDA_DRIVER", 13010);

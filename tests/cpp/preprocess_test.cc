@@ -107,8 +107,10 @@ TEST(Params, RefusalsNameTheParameter) {
                        [&, n = name, t = text] { ParsePreprocessParams({{n, t}}); }))
         << name << " = " << text;
   }
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "jpeg_decoder",
+                     [] { ParsePreprocessParams({{"jpeg_decoder", "nvjpeg"}}); }));
   EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "jpeg_decoder",
-                     [] { ParsePreprocessParams({{"jpeg_decoder", "hybrid"}}); }));
+                     [] { Preprocessor{ParsePreprocessParams({{"jpeg_decoder", "hybrid"}})}; }));
 }
 
 TEST(Outputs, FollowTheParameters) {

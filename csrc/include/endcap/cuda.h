@@ -26,7 +26,7 @@ struct CudaState {
   std::string library_path;   // libendcap_cuda.so as it was loaded; empty where there is none
   int driver_version = 0;     // CUDA version that the driver knows, 1000 * major + 10 * minor
   int runtime_version = 0;    // CUDA version that the library was built with
-  std::string architectures;  // what its kernels were compiled for: "75-real;90-real;90-virtual"
+  std::string architectures;  // what its kernels were compiled for: "75-real 90-real 90-virtual"
   std::vector<CudaDevice> devices;
 };
 

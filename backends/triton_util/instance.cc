@@ -1,0 +1,26 @@
+#include "triton_util/instance.h"
+
+#include <string>
+
+#include "endcap/error.h"
+#include "triton_util/error_guard.h"
+
+namespace endcap::triton {
+
+Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance) {
+  TRITONSERVER_InstanceGroupKind kind = TRITONSERVER_INSTANCEGROUPKIND_CPU;
+  Check(TRITONBACKEND_ModelInstanceKind(instance, &kind));
+  if (kind != TRITONSERVER_INSTANCEGROUPKIND_GPU) return {};
+  int32_t device_id = 0;
+  Check(TRITONBACKEND_ModelInstanceDeviceId(instance, &device_id));
+  try {
+    RequireCuda(device_id);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) +
+                                  "; to work on the CPU, give the model's config "
+                                  "instance_group { kind: KIND_CPU }");
+  }
+  return Workplace({device_id, nullptr});
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <optional>
+
+#include "endcap/cuda.h"
+#include "triton_util/memory_place.h"
+#include "triton_util/triton_api.h"
+
+namespace endcap::triton {
+
+// Where an instance of a model works. On a GPU its work goes to one stream.
+class Workplace {
+ public:
+  Workplace() = default;  // on the CPU
+  explicit Workplace(const CudaTarget& target) noexcept : target_(target) {}
+
+  bool on_gpu() const noexcept { return target_.has_value(); }
+  // On a GPU only.
+  const CudaTarget& target() const noexcept { return *target_; }
+  // Where results come into being.
+  MemoryPlace memory() const noexcept {
+    return on_gpu() ? MemoryPlace::Gpu(target_->device_id) : MemoryPlace{};
+  }
+  // For copies from and to the memory of a GPU, which needs no instance on it.
+  CudaTarget CopyTarget(const MemoryPlace& place) const noexcept {
+    return on_gpu() ? *target_ : CudaTarget{place.device_id, nullptr};
+  }
+
+ private:
+  std::optional<CudaTarget> target_;
+};
+
+// One instance of a model, as the server keeps it; Execute runs once at a time on each.
+class Instance {
+ public:
+  explicit Instance(const Workplace& workplace) noexcept : workplace_(workplace) {}
+  virtual ~Instance() = default;
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
+
+  const Workplace& workplace() const noexcept { return workplace_; }
+
+ private:
+  Workplace workplace_;
+};
+
+// What the server says of the instance: a GPU for KIND_GPU, else the CPU. Throws kCuda with a
+// sentence where that GPU cannot be used.
+Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance);
+
+}  // namespace endcap::triton

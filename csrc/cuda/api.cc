@@ -1,0 +1,123 @@
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "cuda/cuda_api.h"
+#include "cuda/device_guard.h"
+#include "cuda/devices.h"
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+#include "cuda/streams.h"
+#include "preprocess/fused_launch.h"
+
+// The table of libendcap_cuda.so: each entry forwards to the function of a stage.
+
+namespace endcap {
+namespace {
+
+std::string& LastMessage() {
+  thread_local std::string message;
+  return message;
+}
+
+template <typename Body>
+int32_t Guard(Body body) noexcept {
+  try {
+    body();
+    return 0;
+  } catch (...) {
+    ItemStatus status = StatusOfCurrentException();
+    LastMessage().swap(status.message);
+    return static_cast<int32_t>(status.code);
+  }
+}
+
+template <typename Body>
+int32_t OnDevice(int32_t device, Body body) noexcept {
+  return Guard([&] {
+    const DeviceGuard guard(device);
+    body();
+  });
+}
+
+constexpr CudaApi kApi = {
+    .version = kCudaApiVersion,
+    .architectures = ENDCAP_CUDA_BUILT_FOR,
+    .last_message = [] { return LastMessage().c_str(); },
+
+    .versions = [](int32_t* driver,
+                   int32_t* runtime) { return Guard([&] { ReadCudaVersions(driver, runtime); }); },
+    .device_count = [](int32_t* count) { return Guard([&] { *count = CountDevices(); }); },
+    .describe_device =
+        [](int32_t device, CudaDeviceFacts* facts) {
+          return Guard([&] { DescribeDevice(device, facts); });
+        },
+
+    .allocate =
+        [](int32_t device, size_t bytes, void* stream, void** memory) {
+          return OnDevice(device, [&] { *memory = AllocateOnDevice(device, bytes, stream); });
+        },
+    .release =
+        [](int32_t device, void* memory, void* stream) {
+          return OnDevice(device, [&] { ReleaseOnDevice(memory, stream); });
+        },
+    .allocate_pinned =
+        [](int32_t device, size_t bytes, void** memory) {
+          return OnDevice(device, [&] { *memory = AllocatePinned(bytes); });
+        },
+    .release_pinned = [](int32_t device,
+                         void* memory) { return OnDevice(device, [&] { ReleasePinned(memory); }); },
+    .copy = [](int32_t device, void* to, const void* from, size_t bytes,
+               void* stream) { return OnDevice(device, [&] { Copy(to, from, bytes, stream); }); },
+    .fill = [](int32_t device, void* to, int32_t byte, size_t bytes,
+               void* stream) { return OnDevice(device, [&] { Fill(to, byte, bytes, stream); }); },
+    .locate =
+        [](const void* memory, CudaMemoryKind* kind, int32_t* device) {
+          return Guard([&] {
+            const MemoryPlace place = Locate(memory);
+            *kind = place.kind;
+            *device = place.device;
+          });
+        },
+
+    .create_stream =
+        [](int32_t device, void** stream) {
+          return OnDevice(device, [&] { *stream = CreateStream(); });
+        },
+    .destroy_stream = [](int32_t device,
+                         void* stream) { return OnDevice(device, [&] { DestroyStream(stream); }); },
+    .wait_stream = [](int32_t device,
+                      void* stream) { return OnDevice(device, [&] { WaitForStream(stream); }); },
+    .create_event = [](int32_t device,
+                       void** event) { return OnDevice(device, [&] { *event = CreateEvent(); }); },
+    .destroy_event = [](int32_t device,
+                        void* event) { return OnDevice(device, [&] { DestroyEvent(event); }); },
+    .record_event =
+        [](int32_t device, void* event, void* stream) {
+          return OnDevice(device, [&] { RecordEvent(event, stream); });
+        },
+    .wait_event = [](int32_t device,
+                     void* event) { return OnDevice(device, [&] { WaitForEvent(event); }); },
+    .order_after_event =
+        [](int32_t device, void* stream, void* event) {
+          return OnDevice(device, [&] { OrderAfterEvent(stream, event); });
+        },
+
+    .preprocess =
+        [](int32_t device, const FusedLaunch* launch, void* stream) {
+          return OnDevice(device, [&] { LaunchFused(*launch, stream); });
+        },
+    .detect = nullptr,
+    .nms = nullptr,
+
+    .nvjpeg_open = nullptr,
+    .nvjpeg_close = nullptr,
+    .nvjpeg_decode = nullptr,
+};
+
+}  // namespace
+}  // namespace endcap
+
+extern "C" __attribute__((visibility("default"))) const endcap::CudaApi* EndcapCudaApi() {
+  return &endcap::kApi;
+}

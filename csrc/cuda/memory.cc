@@ -1,0 +1,70 @@
+#include "cuda/memory.h"
+
+#include <cuda_runtime.h>
+
+#include <map>
+#include <mutex>
+
+#include "cuda/launch.h"
+
+namespace endcap {
+namespace {
+
+// What the pool keeps when the device has come to rest; more goes back to other users of the
+// device. A batch of 64 float tensors of 3 x 640 x 640 and its heads fit in.
+constexpr uint64_t kKeptBytes = uint64_t{1} << 30;
+
+cudaMemPool_t MakePool(int32_t device) {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = device;
+  cudaMemPool_t pool = nullptr;
+  Check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+  uint64_t kept = kKeptBytes;
+  Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
+        "cudaMemPoolSetAttribute");
+  return pool;
+}
+
+// Not the device's default pool: its settings are those of the whole process.
+cudaMemPool_t PoolOf(int32_t device) {
+  static std::mutex mutex;
+  static std::map<int32_t, cudaMemPool_t> pools;
+  const std::lock_guard lock(mutex);
+  const auto found = pools.find(device);
+  if (found != pools.end()) return found->second;
+  return pools.emplace(device, MakePool(device)).first->second;
+}
+
+}  // namespace
+
+void* AllocateOnDevice(int32_t device, size_t bytes, void* stream) {
+  void* memory = nullptr;
+  Check(cudaMallocFromPoolAsync(&memory, bytes, PoolOf(device), static_cast<cudaStream_t>(stream)),
+        "cudaMallocFromPoolAsync");
+  return memory;
+}
+
+void ReleaseOnDevice(void* memory, void* stream) {
+  Check(cudaFreeAsync(memory, static_cast<cudaStream_t>(stream)), "cudaFreeAsync");
+}
+
+void* AllocatePinned(size_t bytes) {
+  void* memory = nullptr;
+  Check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+  return memory;
+}
+
+void ReleasePinned(void* memory) { Check(cudaFreeHost(memory), "cudaFreeHost"); }
+
+void Copy(void* to, const void* from, size_t bytes, void* stream) {
+  Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
+        "cudaMemcpyAsync");
+}
+
+void Fill(void* to, int32_t byte, size_t bytes, void* stream) {
+  Check(cudaMemsetAsync(to, byte, bytes, static_cast<cudaStream_t>(stream)), "cudaMemsetAsync");
+}
+
+}  // namespace endcap

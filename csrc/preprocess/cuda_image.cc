@@ -1,0 +1,161 @@
+#include "preprocess/cuda_image.h"
+
+#include <cstring>
+
+#include "common/fail.h"
+#include "preprocess/pixel_source.h"
+
+namespace endcap {
+namespace {
+
+// Rows that go up as pixels begin where wide loads are aligned.
+size_t AlignedRow(int width, int channels) {
+  const size_t bytes = static_cast<size_t>(width) * static_cast<size_t>(channels);
+  return (bytes + kPlaneRowAlignment - 1) / kPlaneRowAlignment * kPlaneRowAlignment;
+}
+
+int StoredChannels(PixelFormat format) { return format == PixelFormat::kGray ? 1 : 3; }
+
+FusedSource SourceOf(PixelFormat format) {
+  switch (format) {
+    case PixelFormat::kBgr:
+      return FusedSource::kBgr;
+    case PixelFormat::kGray:
+      return FusedSource::kGray;
+    default:
+      return FusedSource::kRgb;
+  }
+}
+
+// Puts the bands of a decoder into rows of `row_stride_bytes`.
+class RowSink : public BandSink {
+ public:
+  RowSink(uint8_t* rows, size_t row_stride_bytes)
+      : rows_(rows), row_stride_bytes_(row_stride_bytes) {}
+
+  void Begin(const BandFormat& format) override { format_ = format; }
+  void Consume(const RowBand& band) override {
+    const size_t bytes = static_cast<size_t>(format_.width) * static_cast<size_t>(format_.channels);
+    for (int i = 0; i < band.row_count; ++i) {
+      std::memcpy(rows_ + row_stride_bytes_ * static_cast<size_t>(band.first_row + i),
+                  band.data + band.row_stride_bytes * i, bytes);
+    }
+  }
+  int EndRow() const override { return format_.height; }
+
+ private:
+  uint8_t* rows_;
+  size_t row_stride_bytes_;
+  BandFormat format_;
+};
+
+}  // namespace
+
+CudaImage::CudaImage(const PreprocessParams& params, const ImageView& view, int device_id)
+    : view_(view) {
+  if (view.format == PixelFormat::kEncoded) {
+    OpenFile(params);
+  } else {
+    OpenPixels(params, device_id);
+  }
+}
+
+void CudaImage::OpenFile(const PreprocessParams& params) {
+  if (view_.device != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported, "the encoded image is in GPU memory; give it in CPU memory");
+  }
+  header_ = ReadHeader(view_, params.limits);
+  if (params.exif == ExifPolicy::kIgnore) header_.orientation = 1;
+  orientation_ = header_.orientation;
+  const int image_w = header_.oriented_width();
+  const int image_h = header_.oriented_height();
+  placement_ = Place(params, image_w, image_h);
+  options_ = {params.channels(), DecodeScale(params, placement_, image_w, image_h)};
+  if (params.jpeg_decoder != JpegDecoder::kCpu) planes_.emplace(view_, header_, options_);
+  if (planes_ && planes_->layout().available) {
+    layout_ = planes_->layout();
+    decoder_ = JpegDecoder::kHybrid;
+    staged_bytes_ = layout_.size_bytes;
+    return;
+  }
+  planes_.reset();
+  decoder_ = JpegDecoder::kCpu;
+  format_ = DecodedFormat(header_, options_);
+  row_stride_bytes_ = AlignedRow(format_.width, format_.channels);
+  staged_bytes_ = row_stride_bytes_ * static_cast<size_t>(format_.height);
+}
+
+void CudaImage::OpenPixels(const PreprocessParams& params, int device_id) {
+  // CheckPixels takes GPU memory for an error, being the CPU's.
+  ImageView as_on_cpu = view_;
+  as_on_cpu.device = Device::kCpu;
+  CheckPixels(as_on_cpu, params.limits);
+  header_.width = view_.width;
+  header_.height = view_.height;
+  placement_ = Place(params, view_.width, view_.height);
+  format_ = {view_.width, view_.height, StoredChannels(view_.format)};
+  if (view_.device == Device::kCuda) {
+    if (view_.device_id != device_id) {
+      FailArgument("the pixels are on device cuda:", view_.device_id,
+                   "; give memory of cuda:", device_id);
+    }
+    return;
+  }
+  row_stride_bytes_ = AlignedRow(format_.width, format_.channels);
+  staged_bytes_ = row_stride_bytes_ * static_cast<size_t>(format_.height);
+}
+
+Geometry CudaImage::MakeGeometry(int source_index) const noexcept {
+  return endcap::MakeGeometry(placement_, header_.oriented_width(), header_.oriented_height(),
+                              orientation_, source_index);
+}
+
+int64_t CudaImage::Fill(uint8_t* staged) {
+  if (planes_) return planes_->Decode(staged);
+  if (view_.format == PixelFormat::kEncoded) {
+    RowSink sink(staged, row_stride_bytes_);
+    return DecodeToBands(view_, header_, options_, sink);
+  }
+  if (staged_bytes_ != 0) CopyPixels(staged);
+  return 0;
+}
+
+void CudaImage::CopyPixels(uint8_t* staged) const {
+  RowSink sink(staged, row_stride_bytes_);
+  sink.Begin(format_);
+  sink.Consume({view_.planes[0].data, view_.planes[0].row_stride_bytes, 0, format_.height});
+}
+
+FusedImage CudaImage::Describe(const uint8_t* device) const {
+  FusedImage image;
+  if (decoder_ == JpegDecoder::kHybrid) {
+    image.source = FusedSource::kYcc;
+    image.upsampling = layout_.upsampling;
+    image.width = layout_.width;
+    image.height = layout_.height;
+    for (size_t i = 0; i < static_cast<size_t>(layout_.plane_count); ++i) {
+      image.planes[i] = device + layout_.planes[i].offset_bytes;
+      image.row_stride_bytes[i] = static_cast<int64_t>(layout_.planes[i].row_stride_bytes);
+    }
+    image.chroma_width = layout_.planes[1].width;
+    image.chroma_height = layout_.planes[1].height;
+    return image;
+  }
+  image.width = format_.width;
+  image.height = format_.height;
+  if (view_.device == Device::kCuda) {
+    image.planes[0] = view_.planes[0].data;
+    image.row_stride_bytes[0] = view_.planes[0].row_stride_bytes;
+  } else {
+    image.planes[0] = device;
+    image.row_stride_bytes[0] = static_cast<int64_t>(row_stride_bytes_);
+  }
+  if (view_.format != PixelFormat::kEncoded) {
+    image.source = SourceOf(view_.format);
+  } else {
+    image.source = format_.channels == 1 ? FusedSource::kGray : FusedSource::kRgb;
+  }
+  return image;
+}
+
+}  // namespace endcap

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "decode/jpeg_planes.h"
+#include "endcap/decode.h"
+#include "endcap/preprocess.h"
+#include "preprocess/fused_launch.h"
+#include "preprocess/placement.h"
+
+namespace endcap {
+
+// One image on its way to the GPU: opened, then brought into pinned memory in the form in which it
+// goes up, then described for the kernel. Not thread-safe; different images are independent.
+class CudaImage {
+ public:
+  // Reads and checks the header, or the view of pixels, and places the image. `device_id`: where
+  // pixels in device memory must be. Throws as ReadHeader and CheckPixels.
+  CudaImage(const PreprocessParams& params, const ImageView& view, int device_id);
+
+  const Placement& placement() const noexcept { return placement_; }
+  int orientation() const noexcept { return orientation_; }
+  Geometry MakeGeometry(int source_index) const noexcept;
+  JpegDecoder decoder() const noexcept { return decoder_; }
+
+  // Bytes that Fill writes and that go up; 0 for pixels that are on the device already.
+  size_t staged_bytes() const noexcept { return staged_bytes_; }
+
+  // Decodes the file, or copies the pixels, to `staged`, which is aligned to kPlaneAlignment.
+  // Once only. Returns the nanoseconds spent in the JPEG decoder. Throws as DecodeToBands.
+  int64_t Fill(uint8_t* staged);
+
+  // What Add of FusedPlan wants, once the staged bytes are at `device`.
+  FusedImage Describe(const uint8_t* device) const;
+
+ private:
+  void OpenFile(const PreprocessParams& params);
+  void OpenPixels(const PreprocessParams& params, int device_id);
+  void CopyPixels(uint8_t* staged) const;
+
+  ImageView view_;
+  ImageHeader header_;
+  DecodeOptions options_;
+  // Planes of a JPEG; without it rows of R, G, B or gray, decoded or given.
+  std::optional<JpegPlaneReader> planes_;
+  JpegPlaneLayout layout_;
+  BandFormat format_;
+  Placement placement_;
+  int orientation_ = 1;
+  JpegDecoder decoder_ = JpegDecoder::kAuto;
+  size_t row_stride_bytes_ = 0;
+  size_t staged_bytes_ = 0;
+};
+
+}  // namespace endcap

@@ -1,0 +1,32 @@
+#include "preprocess/preprocess_output.h"
+
+#include <algorithm>
+
+#include "common/fail.h"
+
+namespace endcap {
+
+void CheckOutputShape(const PreprocessParams& params, const TensorView& view, size_t item) {
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  const bool same_shape =
+      view.rank == spec.rank &&
+      std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
+  if (view.data == nullptr || view.dtype != spec.dtype || !same_shape) {
+    FailArgument("output ", item, " does not fit: images are ", DTypeName(spec.dtype), " [",
+                 spec.shape[0], ", ", spec.shape[1], ", ", spec.shape[2], "]");
+  }
+}
+
+void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry) {
+  if (output.geometry == nullptr) return;
+  const auto values = geometry.ToArray();
+  std::copy(values.begin(), values.end(), output.geometry);
+}
+
+Geometry BlankGeometry(const PreprocessOutput& output) {
+  Geometry geometry;
+  geometry.source_index = static_cast<float>(output.source_index);
+  return geometry;
+}
+
+}  // namespace endcap
