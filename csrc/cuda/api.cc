@@ -8,6 +8,7 @@
 #include "cuda/launch.h"
 #include "cuda/memory.h"
 #include "cuda/streams.h"
+#include "decode/nvjpeg_decode.h"
 #include "preprocess/fused_launch.h"
 
 // The table of libendcap_cuda.so: each entry forwards to the function of a stage.
@@ -110,9 +111,16 @@ constexpr CudaApi kApi = {
     .detect = nullptr,
     .nms = nullptr,
 
-    .nvjpeg_open = nullptr,
-    .nvjpeg_close = nullptr,
-    .nvjpeg_decode = nullptr,
+    .nvjpeg_open =
+        [](int32_t device, void** decoder) {
+          return OnDevice(device, [&] { *decoder = OpenNvjpeg(); });
+        },
+    .nvjpeg_close = [](int32_t device,
+                       void* decoder) { return OnDevice(device, [&] { CloseNvjpeg(decoder); }); },
+    .nvjpeg_decode =
+        [](int32_t device, void* decoder, NvjpegDecodeBatch* batch, void* stream) {
+          return OnDevice(device, [&] { DecodeNvjpeg(decoder, *batch, stream); });
+        },
 };
 
 }  // namespace

@@ -16,10 +16,11 @@ namespace {
 
 using Shape = std::vector<int64_t>;
 
-// (available, reason, library_path, driver_version, runtime_version, devices); a device is
-// (id, name, compute_major, compute_minor, multiprocessors, memory_bytes).
-using DeviceRow = std::tuple<int, std::string, int, int, int, int64_t>;
-using StateRow = std::tuple<bool, std::string, std::string, int, int, std::vector<DeviceRow>>;
+// (available, reason, library_path, driver_version, runtime_version, architectures, devices); a
+// device is (id, name, compute_major, compute_minor, multiprocessors, memory_bytes, covered).
+using DeviceRow = std::tuple<int, std::string, int, int, int, int64_t, bool>;
+using StateRow =
+    std::tuple<bool, std::string, std::string, int, int, std::string, std::vector<DeviceRow>>;
 
 StateRow DescribeState() {
   const CudaState* state = nullptr;
@@ -30,10 +31,10 @@ StateRow DescribeState() {
   std::vector<DeviceRow> devices;
   for (const CudaDevice& device : state->devices) {
     devices.emplace_back(device.id, device.name, device.compute_major, device.compute_minor,
-                         device.multiprocessors, device.memory_bytes);
+                         device.multiprocessors, device.memory_bytes, device.covered);
   }
-  return {state->available,      state->reason,          state->library_path,
-          state->driver_version, state->runtime_version, std::move(devices)};
+  return {state->available,       state->reason,        state->library_path, state->driver_version,
+          state->runtime_version, state->architectures, std::move(devices)};
 }
 
 CudaTarget TargetOf(int device_id, StreamHandle stream) { return {device_id, StreamOf(stream)}; }

@@ -17,6 +17,7 @@ class CudaDevice:
         compute_capability: major and minor.
         multiprocessors: how many it has.
         memory_bytes: all of its memory.
+        covered: whether the library has code for it.
     """
 
     id: int
@@ -24,6 +25,7 @@ class CudaDevice:
     compute_capability: tuple[int, int]
     multiprocessors: int
     memory_bytes: int
+    covered: bool
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,12 @@ class CudaState:
     """Whether ``device="cuda"`` works here, and with what.
 
     Attributes:
-        available: the library is loaded, its driver works, there is a device.
-        reason: a sentence: why not; empty when available.
+        available: the library is loaded, its driver works, there is a device that it has code for.
+        reason: why not, and what to do; empty when available.
         library_path: ``libendcap_cuda.so`` as it was loaded; empty where there is none.
         driver_version: newest CUDA that the driver can run, 1000 * major + 10 * minor; 0 unknown.
         runtime_version: CUDA that the library was built with, written alike.
+        architectures: what its code is for, such as ``90-real``, or as PTX ``90-virtual``.
         devices: the GPUs.
     """
 
@@ -44,20 +47,17 @@ class CudaState:
     library_path: str
     driver_version: int
     runtime_version: int
+    architectures: str
     devices: tuple[CudaDevice, ...]
 
 
 def cuda_state() -> CudaState:
     """Return what there is of CUDA; looked for once per process. Never raises."""
-    available, reason, library_path, driver_version, runtime_version, devices = _core.cuda_state()
+    *facts, devices = _core.cuda_state()
     return CudaState(
-        available,
-        reason,
-        library_path,
-        driver_version,
-        runtime_version,
+        *facts,
         devices=tuple(
-            CudaDevice(number, name, (major, minor), multiprocessors, memory_bytes)
-            for number, name, major, minor, multiprocessors, memory_bytes in devices
+            CudaDevice(number, name, (major, minor), *rest)
+            for number, name, major, minor, *rest in devices
         ),
     )

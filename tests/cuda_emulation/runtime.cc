@@ -187,9 +187,12 @@ cudaError_t cudaDeviceSynchronize() {
   RunAll();
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  const bool fits = properties->allocType == cudaMemAllocationTypePinned &&
+                    properties->location.type == cudaMemLocationTypeDevice &&
+                    properties->location.id >= 0 && properties->location.id < DeviceCount();
   *pool = nullptr;
-  return cudaSuccess;
+  return Note(fits ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
 
@@ -206,6 +209,10 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
   return cudaMalloc(memory, bytes);
+}
+cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t,
+                                    cudaStream_t stream) {
+  return cudaMallocAsync(memory, bytes, stream);
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   const Guard guard(Lock());
