@@ -75,25 +75,40 @@ Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files) {
   return results;
 }
 
+// A batch that was enqueued and may not have been worked on yet.
+class GpuBatch {
+ public:
+  GpuBatch(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files, void* stream)
+      : target_{0, stream}, elements_(Elements(preprocessor.params())) {
+    std::vector<PreprocessOutput> outputs(files.size());
+    for (PreprocessOutput& output : outputs) {
+      memory_.push_back(AllocateCuda(elements_ * sizeof(float), target_));
+      output.image = View(preprocessor.params(), memory_.back().get(), Device::kCuda);
+    }
+    items_ = preprocessor.Run(Views(files), outputs, stream);
+  }
+
+  Results Fetch() const {
+    Results results;
+    results.items = items_;
+    results.tensors.assign(memory_.size(), std::vector<float>(elements_, -2.0F));
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      CopyCuda(results.tensors[i].data(), memory_[i].get(), elements_ * sizeof(float), target_);
+    }
+    SynchronizeCuda(target_);
+    return results;
+  }
+
+ private:
+  CudaTarget target_;
+  size_t elements_;
+  std::vector<std::shared_ptr<void>> memory_;
+  std::vector<PreprocessItem> items_;
+};
+
 Results OnGpu(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files) {
-  const PreprocessParams& params = preprocessor.params();
   const CudaStream stream(0);
-  const CudaTarget target{0, stream.get()};
-  const size_t bytes = Elements(params) * sizeof(float);
-  std::vector<std::shared_ptr<void>> memory;
-  std::vector<PreprocessOutput> outputs(files.size());
-  for (PreprocessOutput& output : outputs) {
-    memory.push_back(AllocateCuda(bytes, target));
-    output.image = View(params, memory.back().get(), Device::kCuda);
-  }
-  Results results;
-  results.items = preprocessor.Run(Views(files), outputs, stream.get());
-  results.tensors.assign(files.size(), std::vector<float>(Elements(params), -2.0F));
-  for (size_t i = 0; i < files.size(); ++i) {
-    CopyCuda(results.tensors[i].data(), memory[i].get(), bytes, target);
-  }
-  SynchronizeCuda(target);
-  return results;
+  return GpuBatch(preprocessor, files, stream.get()).Fetch();
 }
 
 void ExpectDecoder(const PreprocessItem& item, JpegDecoder decoder) {
@@ -149,6 +164,22 @@ TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
     }
   }
   EXPECT_EQ(fake_->images, 8);  // the progressive file
+}
+
+// The engine writes at once, so it must not be called before earlier kernels have read.
+TEST_F(NvjpegPreprocess, LeavesThePlanesToTheKernelsOfEarlierBatches) {
+  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+  CudaPreprocessor preprocessor(params);
+  const CudaStream stream(0);
+  std::vector<std::vector<Bytes>> files;
+  std::vector<GpuBatch> batches;
+  for (int i = 0; i < 6; ++i) {
+    files.push_back({MakeJpeg(120 - 10 * i, 80), MakeJpeg(64, 40 + 8 * i)});
+    batches.emplace_back(preprocessor, files.back(), stream.get());
+  }
+  for (size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_EQ(batches[i].Fetch().tensors, OnCpu(params, files[i]).tensors) << "batch " << i;
+  }
 }
 
 TEST_F(NvjpegPreprocess, GivesABadFileItsStatusAndTouchesNoOther) {
