@@ -35,9 +35,14 @@ void CudaPreprocessContext::Begin() {
   plan_.Clear();
 }
 
-void CudaPreprocessContext::ReserveImages(size_t bytes) {
-  host_images_.Reserve(bytes);
-  device_images_.Reserve(bytes, upload_stream_.get());
+void CudaPreprocessContext::ReserveImages(size_t host_bytes, size_t device_bytes) {
+  host_images_.Reserve(host_bytes);
+  device_images_.Reserve(device_bytes, upload_stream_.get());
+}
+
+CudaNvjpegSource& CudaPreprocessContext::nvjpeg() {
+  if (nvjpeg_ == nullptr) nvjpeg_ = std::make_unique<CudaNvjpegSource>(device_id_);
+  return *nvjpeg_;
 }
 
 void CudaPreprocessContext::Upload(size_t offset, size_t bytes) const {

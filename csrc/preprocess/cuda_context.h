@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "cuda/runtime.h"
+#include "preprocess/cuda_nvjpeg_source.h"
 #include "preprocess/fused_plan.h"
 
 namespace endcap {
@@ -23,12 +24,20 @@ class CudaPreprocessContext {
   // memory is written in the order of upload_stream, after the kernel of the batch before.
   void Begin();
 
-  // Room for the images' `bytes`. Throws kOutOfMemory, kCuda.
-  void ReserveImages(size_t bytes);
+  // Room for images: in pinned memory, and on the device, where the first `host_bytes` are those
+  // that go up. Throws kOutOfMemory, kCuda.
+  void ReserveImages(size_t host_bytes, size_t device_bytes);
   uint8_t* host_images() const noexcept { return host_images_.data(); }
-  const uint8_t* device_images() const noexcept { return device_images_.data(); }
+  uint8_t* device_images() const noexcept { return device_images_.data(); }
   // Sends a part of the images up. From any thread.
   void Upload(size_t offset, size_t bytes) const;
+
+  // Made when it is first asked for. Throws as its constructor.
+  CudaNvjpegSource& nvjpeg();
+  // Waits until nothing uses the images' device memory, as nvJPEG asks. After ReserveImages.
+  void WaitForImages() const { upload_stream_.Wait(); }
+  // Decodes the files of nvjpeg(), as if they were uploaded.
+  void DecodeNvjpeg() { nvjpeg().Decode(upload_stream_.get()); }
 
   FusedPlan& plan() noexcept { return plan_; }
   // Sends the plan up and launches it on `stream`, after all that was uploaded.
@@ -44,6 +53,7 @@ class CudaPreprocessContext {
   CudaEvent uploaded_;
   CudaEvent done_;
   FusedPlan plan_;
+  std::unique_ptr<CudaNvjpegSource> nvjpeg_;
 };
 
 // Contexts for batches that are under way at the same time. Thread-safe.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "common/fail.h"
+#include "decode/jpeg_decoder_choice.h"
 #include "preprocess/pixel_source.h"
 
 namespace endcap {
@@ -51,16 +52,31 @@ class RowSink : public BandSink {
 
 }  // namespace
 
-CudaImage::CudaImage(const PreprocessParams& params, const ImageView& view, int device_id)
+CudaImage::CudaImage(const PreprocessParams& params, const ImageView& view,
+                     const Surroundings& surroundings)
     : view_(view) {
   if (view.format == PixelFormat::kEncoded) {
-    OpenFile(params);
+    OpenFile(params, surroundings);
   } else {
-    OpenPixels(params, device_id);
+    OpenPixels(params, surroundings.device_id);
   }
 }
 
-void CudaImage::OpenFile(const PreprocessParams& params) {
+JpegDecoder CudaImage::Choose(const PreprocessParams& params, const Surroundings& surroundings,
+                              const JpegPlaneReader& planes) const {
+  JpegDecoderRequest request;
+  request.mode = params.decode;
+  request.requested = params.jpeg_decoder;
+  request.nvjpeg_available = surroundings.nvjpeg;
+  request.batch_size = surroundings.batch_size;
+  request.pixels = int64_t{header_.width} * header_.height;
+  request.file.has_planes = planes.layout().available;
+  request.file.one_scan = !header_.progressive && header_.scan_count == 1;
+  request.file.ended = EndsWithEndMarker(view_.planes[0].data, view_.size_bytes);
+  return ChooseJpegDecoder(request);
+}
+
+void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& surroundings) {
   if (view_.device != Device::kCpu) {
     Fail(ErrorCode::kUnsupported, "the encoded image is in GPU memory; give it in CPU memory");
   }
@@ -71,6 +87,14 @@ void CudaImage::OpenFile(const PreprocessParams& params) {
   const int image_h = header_.oriented_height();
   placement_ = Place(params, image_w, image_h);
   options_ = {params.channels(), DecodeScale(params, placement_, image_w, image_h)};
+  if (surroundings.nvjpeg) {
+    const JpegPlaneReader full_size(view_, header_, {options_.channels, 1});
+    if (Choose(params, surroundings, full_size) == JpegDecoder::kNvjpeg) {
+      decoder_ = JpegDecoder::kNvjpeg;
+      layout_ = full_size.layout();
+      return;
+    }
+  }
   if (params.jpeg_decoder != JpegDecoder::kCpu) planes_.emplace(view_, header_, options_);
   if (planes_ && planes_->layout().available) {
     layout_ = planes_->layout();
@@ -128,7 +152,7 @@ void CudaImage::CopyPixels(uint8_t* staged) const {
 
 FusedImage CudaImage::Describe(const uint8_t* device) const {
   FusedImage image;
-  if (decoder_ == JpegDecoder::kHybrid) {
+  if (decoder_ == JpegDecoder::kHybrid || decoder_ == JpegDecoder::kNvjpeg) {
     image.source = FusedSource::kYcc;
     image.upsampling = layout_.upsampling;
     image.width = layout_.width;

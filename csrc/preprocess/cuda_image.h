@@ -15,27 +15,43 @@ namespace endcap {
 // goes up, then described for the kernel. Not thread-safe; different images are independent.
 class CudaImage {
  public:
-  // Reads and checks the header, or the view of pixels, and places the image. `device_id`: where
-  // pixels in device memory must be. Throws as ReadHeader and CheckPixels.
-  CudaImage(const PreprocessParams& params, const ImageView& view, int device_id);
+  // Where an image is worked on, and with what around it.
+  struct Surroundings {
+    int device_id = 0;    // where pixels in device memory must be
+    bool nvjpeg = false;  // nvJPEG is there, and `decode` allows it
+    int batch_size = 1;
+  };
+
+  // Reads and checks the header, or the view of pixels, and places the image. Throws as ReadHeader,
+  // CheckPixels and ChooseJpegDecoder.
+  CudaImage(const PreprocessParams& params, const ImageView& view,
+            const Surroundings& surroundings);
 
   const Placement& placement() const noexcept { return placement_; }
   int orientation() const noexcept { return orientation_; }
   Geometry MakeGeometry(int source_index) const noexcept;
   JpegDecoder decoder() const noexcept { return decoder_; }
 
-  // Bytes that Fill writes and that go up; 0 for pixels that are on the device already.
+  // Bytes that Fill writes and that go up; 0 for pixels that are on the device already, and for
+  // files that nvJPEG decodes there.
   size_t staged_bytes() const noexcept { return staged_bytes_; }
+  // Bytes that nvJPEG writes on the device, as layout() says; 0 for other images.
+  size_t nvjpeg_bytes() const noexcept {
+    return decoder_ == JpegDecoder::kNvjpeg ? layout_.size_bytes : 0;
+  }
+  const JpegPlaneLayout& layout() const noexcept { return layout_; }
 
   // Decodes the file, or copies the pixels, to `staged`, which is aligned to kPlaneAlignment.
   // Once only. Returns the nanoseconds spent in the JPEG decoder. Throws as DecodeToBands.
   int64_t Fill(uint8_t* staged);
 
-  // What Add of FusedPlan wants, once the staged bytes are at `device`.
+  // What Add of FusedPlan wants, once the staged bytes, or nvJPEG's, are at `device`.
   FusedImage Describe(const uint8_t* device) const;
 
  private:
-  void OpenFile(const PreprocessParams& params);
+  void OpenFile(const PreprocessParams& params, const Surroundings& surroundings);
+  JpegDecoder Choose(const PreprocessParams& params, const Surroundings& surroundings,
+                     const JpegPlaneReader& planes) const;
   void OpenPixels(const PreprocessParams& params, int device_id);
   void CopyPixels(uint8_t* staged) const;
 

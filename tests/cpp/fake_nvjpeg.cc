@@ -104,7 +104,7 @@ void CopyPlanes(const std::vector<uint8_t>& samples, const JpegPlaneLayout& layo
   for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
     const JpegPlane& plane = layout.planes[i];
     for (size_t y = 0; y < static_cast<size_t>(plane.height); ++y) {
-      std::memcpy(to.channel[i] + to.pitch[i] * y,
+      state.write(to.channel[i] + to.pitch[i] * y,
                   samples.data() + plane.offset_bytes + plane.row_stride_bytes * y,
                   static_cast<size_t>(plane.width));
     }
@@ -138,6 +138,7 @@ EXPORTED Status nvjpegGetProperty(int property, int* value) {
 }
 
 EXPORTED Status nvjpegCreateEx(nv::Backend backend, void*, void*, unsigned, nv::Handle* handle) {
+  if (state.refuses) return nv::kNotInitialized;
   if (backend == nv::kBackendHardware && !state.has_engine) return nv::kArchMismatch;
   return Create(handle, nv::HandleTag{backend});
 }

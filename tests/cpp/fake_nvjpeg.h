@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 // Stands in for nvJPEG where there is no GPU: the functions that endcap uses, over endcap's own
@@ -9,6 +10,7 @@ namespace endcap::testing {
 
 struct FakeNvjpeg {
   // What the library does.
+  bool refuses = false;  // no handle is given out
   bool has_engine = true;
   bool fails_batches = false;  // the engine refuses every batch
 
@@ -19,9 +21,10 @@ struct FakeNvjpeg {
   int images = 0;           // that the kernels decoded
   int broken_rules = 0;     // memory was used that earlier work on a stream still reads
 
-  // Puts work on a stream; runs work on the device now.
+  // Puts work on a stream; runs work on the device now; writes to the device within such work.
   std::function<void(void* stream, std::function<void()>)> enqueue;
   std::function<void(std::function<void()>)> run_now;
+  std::function<void(void* to, const void* from, size_t bytes)> write;
 };
 
 inline constexpr char kFakeNvjpegSymbol[] = "FakeNvjpegState";

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "decode/jpeg_planes.h"
 #include "endcap/error.h"
+#include "error_matchers.h"
 #include "fake_nvjpeg.h"
 #include "jpeg_writer.h"
 
@@ -93,6 +95,7 @@ class NvjpegDecode : public ::testing::Test {
     fake_->enqueue = [](void* stream, std::function<void()> work) {
       emulation::Enqueue(static_cast<cudaStream_t>(stream), std::move(work));
     };
+    fake_->write = [](void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); };
     fake_->run_now = [this](std::function<void()> work) {
       emulation::Enqueue(engine_, std::move(work));
       EXPECT_EQ(cudaStreamSynchronize(engine_), cudaSuccess);
@@ -245,6 +248,12 @@ TEST_F(NvjpegDecode, MakesNothingAnewInSteadyState) {
   const int created = fake_->objects_created;
   for (int i = 0; i < 4; ++i) Run(images);
   EXPECT_EQ(fake_->objects_created, created);
+}
+
+TEST_F(NvjpegDecode, SaysWhyItCannotBeOpened) {
+  fake_->refuses = true;
+  EXPECT_TRUE(testing::Throws(ErrorCode::kCuda, "nvjpegCreateEx failed: not initialized",
+                              [] { OpenNvjpeg(); }));
 }
 
 TEST_F(NvjpegDecode, TakesEmptyBatches) {

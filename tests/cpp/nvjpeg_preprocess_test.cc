@@ -1,0 +1,257 @@
+// CudaPreprocessor with nvJPEG, on the emulated library and the one that stands in for nvJPEG. That
+// one gives libjpeg-turbo's planes, so tensors must be those of the CPU with exact pixels.
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "cuda/runtime.h"
+#include "decode/jpeg_decoder_choice.h"
+#include "endcap/preprocess.h"
+#include "error_matchers.h"
+#include "fake_nvjpeg.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::FakeNvjpeg;
+using testing::FakeNvjpegFunction;
+using testing::MakeJpeg;
+using testing::Throws;
+
+[[maybe_unused]] const int libraries_chosen =
+    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1) +
+    setenv("ENDCAP_NVJPEG_LIBRARY", FAKE_NVJPEG, /*overwrite=*/1);
+
+PreprocessParams FastBy(JpegDecoder decoder) {
+  PreprocessParams params;
+  params.height = 48;
+  params.width = 64;
+  params.decode = DecodeMode::kFast;
+  params.jpeg_decoder = decoder;
+  return params;
+}
+
+struct Results {
+  std::vector<PreprocessItem> items;
+  std::vector<std::vector<float>> tensors;
+};
+
+TensorView View(const PreprocessParams& params, void* data, Device device) {
+  TensorView view;
+  view.data = data;
+  view.shape = {params.channels(), params.height, params.width};
+  view.rank = 3;
+  view.device = device;
+  return view;
+}
+
+size_t Elements(const PreprocessParams& params) {
+  return static_cast<size_t>(params.channels()) * static_cast<size_t>(params.height) *
+         static_cast<size_t>(params.width);
+}
+
+std::vector<ImageView> Views(const std::vector<Bytes>& files) {
+  std::vector<ImageView> views;
+  for (const Bytes& file : files) views.push_back(Encoded(file));
+  return views;
+}
+
+Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files) {
+  params.decode = DecodeMode::kExact;
+  params.jpeg_decoder = JpegDecoder::kCpu;
+  Results results;
+  results.tensors.assign(files.size(), std::vector<float>(Elements(params), -1.0F));
+  std::vector<PreprocessOutput> outputs(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    outputs[i].image = View(params, results.tensors[i].data(), Device::kCpu);
+  }
+  results.items = Preprocessor(params, 1).Run(Views(files), outputs);
+  return results;
+}
+
+// A batch that was enqueued and may not have been worked on yet.
+class GpuBatch {
+ public:
+  GpuBatch(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files, void* stream)
+      : target_{0, stream}, elements_(Elements(preprocessor.params())) {
+    std::vector<PreprocessOutput> outputs(files.size());
+    for (PreprocessOutput& output : outputs) {
+      memory_.push_back(AllocateCuda(elements_ * sizeof(float), target_));
+      output.image = View(preprocessor.params(), memory_.back().get(), Device::kCuda);
+    }
+    items_ = preprocessor.Run(Views(files), outputs, stream);
+  }
+
+  Results Fetch() const {
+    Results results;
+    results.items = items_;
+    results.tensors.assign(memory_.size(), std::vector<float>(elements_, -2.0F));
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      CopyCuda(results.tensors[i].data(), memory_[i].get(), elements_ * sizeof(float), target_);
+    }
+    SynchronizeCuda(target_);
+    return results;
+  }
+
+ private:
+  CudaTarget target_;
+  size_t elements_;
+  std::vector<std::shared_ptr<void>> memory_;
+  std::vector<PreprocessItem> items_;
+};
+
+Results OnGpu(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files) {
+  const CudaStream stream(0);
+  return GpuBatch(preprocessor, files, stream.get()).Fetch();
+}
+
+void ExpectDecoder(const PreprocessItem& item, JpegDecoder decoder) {
+  EXPECT_TRUE(item.status.ok()) << item.status.message;
+  EXPECT_EQ(item.decoder, decoder);
+}
+
+class NvjpegPreprocess : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    void* library = dlopen(FAKE_NVJPEG, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    const auto get =
+        reinterpret_cast<FakeNvjpegFunction>(dlsym(library, testing::kFakeNvjpegSymbol));
+    ASSERT_NE(get, nullptr);
+    fake_ = get();
+    *fake_ = {};
+    fake_->enqueue = [this](void*, std::function<void()> work) { Now(work); };
+    fake_->run_now = [this](std::function<void()> work) { Now(work); };
+    fake_->write = [this](void* to, const void* from, size_t bytes) {
+      CopyCuda(to, from, bytes, {0, stream_.get()});
+    };
+  }
+  void TearDown() override { EXPECT_EQ(fake_->broken_rules, 0); }
+
+  void Now(const std::function<void()>& work) {
+    work();
+    SynchronizeCuda({0, stream_.get()});
+  }
+
+  FakeNvjpeg* fake_ = nullptr;
+  CudaStream stream_{0};
+};
+
+TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
+  const std::vector<Bytes> files = {MakeJpeg(200, 300),
+                                    MakeJpeg(90, 70, 3, {.progressive = true}),
+                                    MakeJpeg(60, 61, 1),
+                                    MakeJpeg(75, 40, 3, {.orientation = 6}),
+                                    MakeJpeg(33, 45, 3, {.luma_columns = 1, .luma_rows = 1}),
+                                    MakeJpeg(64, 64, 3, {.luma_rows = 1})};
+  for (const Color color : {Color::kRgb, Color::kGray}) {
+    PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+    params.color = color;
+    const Results expected = OnCpu(params, files);
+    CudaPreprocessor preprocessor(params);
+    for (int i = 0; i < 4; ++i) {
+      const Results results = OnGpu(preprocessor, files);
+      for (size_t k = 0; k < files.size(); ++k) {
+        ExpectDecoder(results.items[k], JpegDecoder::kNvjpeg);
+        EXPECT_EQ(results.tensors[k], expected.tensors[k]) << "file " << k;
+      }
+    }
+  }
+  EXPECT_EQ(fake_->images, 8);  // the progressive file
+}
+
+// The engine writes at once, so it must not be called before earlier kernels have read.
+TEST_F(NvjpegPreprocess, LeavesThePlanesToTheKernelsOfEarlierBatches) {
+  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+  CudaPreprocessor preprocessor(params);
+  const CudaStream stream(0);
+  std::vector<std::vector<Bytes>> files;
+  std::vector<GpuBatch> batches;
+  for (int i = 0; i < 6; ++i) {
+    files.push_back({MakeJpeg(120 - 10 * i, 80), MakeJpeg(64, 40 + 8 * i)});
+    batches.emplace_back(preprocessor, files.back(), stream.get());
+  }
+  for (size_t i = 0; i < batches.size(); ++i) {
+    EXPECT_EQ(batches[i].Fetch().tensors, OnCpu(params, files[i]).tensors) << "batch " << i;
+  }
+}
+
+TEST_F(NvjpegPreprocess, GivesABadFileItsStatusAndTouchesNoOther) {
+  Bytes damaged = MakeJpeg(90, 70);
+  damaged.erase(damaged.begin() + 700, damaged.end() - 600);
+  Bytes cut_short = MakeJpeg(90, 70);
+  cut_short.resize(cut_short.size() - 2);
+  const std::vector<Bytes> files = {MakeJpeg(200, 300), damaged,       MakeJpeg(50, 50, 4),
+                                    cut_short,          Bytes(100, 0), MakeJpeg(75, 40)};
+  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+  const Results expected = OnCpu(params, files);
+  CudaPreprocessor preprocessor(params);
+  const Results results = OnGpu(preprocessor, files);
+  for (const size_t good : {0, 5}) {
+    ExpectDecoder(results.items[good], JpegDecoder::kNvjpeg);
+    EXPECT_EQ(results.tensors[good], expected.tensors[good]);
+  }
+  const std::pair<size_t, ErrorCode> bad[] = {{1, ErrorCode::kCorruptImage},
+                                              {2, ErrorCode::kUnsupported},
+                                              {3, ErrorCode::kCorruptImage},
+                                              {4, ErrorCode::kCorruptImage}};
+  for (const auto& [index, code] : bad) {
+    EXPECT_EQ(results.items[index].status.code, code) << results.items[index].status.message;
+    EXPECT_FALSE(results.items[index].status.message.empty());
+    EXPECT_EQ(results.items[index].decoder, JpegDecoder::kAuto);
+    EXPECT_EQ(results.tensors[index], std::vector<float>(Elements(params), 0.0F));
+  }
+}
+
+TEST_F(NvjpegPreprocess, AutoTakesItForLargeBatchesOfWholeBaselineFiles) {
+  constexpr int kSide = 1024;
+  constexpr size_t kEnough = kNvjpegCrossoverPixels / (kSide * kSide);
+  const Bytes file = MakeJpeg(kSide, kSide);
+  const PreprocessParams params = FastBy(JpegDecoder::kAuto);
+  CudaPreprocessor preprocessor(params);
+
+  std::vector<Bytes> files(kEnough, file);
+  files[1] = MakeJpeg(kSide, kSide, 3, {.progressive = true});
+  files[2] = MakeJpeg(64, 64, 4);
+  const Results expected = OnCpu(params, files);
+  const Results large = OnGpu(preprocessor, files);
+  ExpectDecoder(large.items[1], JpegDecoder::kHybrid);
+  ExpectDecoder(large.items[2], JpegDecoder::kCpu);
+  for (const size_t k : {size_t{0}, kEnough - 1}) {
+    ExpectDecoder(large.items[k], JpegDecoder::kNvjpeg);
+    EXPECT_EQ(large.tensors[k], expected.tensors[k]);
+  }
+  EXPECT_EQ(large.tensors[2], expected.tensors[2]);
+
+  files.resize(kEnough - 1);
+  ExpectDecoder(OnGpu(preprocessor, files).items[0], JpegDecoder::kHybrid);
+}
+
+TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {
+  PreprocessParams params = FastBy(JpegDecoder::kAuto);
+  params.decode = DecodeMode::kExact;
+  CudaPreprocessor preprocessor(params);
+  const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
+  for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
+  EXPECT_EQ(fake_->objects_created, 0);
+  params.jpeg_decoder = JpegDecoder::kNvjpeg;
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "exact", [&] { CudaPreprocessor{params}; }));
+}
+
+TEST_F(NvjpegPreprocess, WhereItIsMissingOnlyItsNameIsAnError) {
+  fake_->refuses = true;
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "nvjpegCreateEx failed",
+                     [] { CudaPreprocessor{FastBy(JpegDecoder::kNvjpeg)}; }));
+  CudaPreprocessor preprocessor(FastBy(JpegDecoder::kAuto));
+  const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
+  for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
+}
+
+}  // namespace
+}  // namespace endcap
