@@ -41,14 +41,8 @@ float CandidateList::ScoreLimit() const noexcept {
 }
 
 BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
-  BoxXyxy box = raw;
-  if (format == BoxFormat::kCxcywh) box = CornersOf(raw.x1, raw.y1, raw.x2, raw.y2);
-  if (params_.box_unit == BoxUnit::kNormalized) {
-    const auto width = static_cast<float>(params_.input_width);
-    const auto height = static_cast<float>(params_.input_height);
-    box = {box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height};
-  }
-  return box;
+  return BoxInPixels(raw, format, params_.box_unit, static_cast<float>(params_.input_width),
+                     static_cast<float>(params_.input_height));
 }
 
 void CandidateList::Resize(Candidates& candidates, size_t count) {

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
+#include "box_decode/exponential.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"
@@ -12,16 +14,22 @@
 namespace endcap {
 namespace {
 
-// Softmax with the maximum taken away first, summed in double.
+// Softmax with the maximum taken away first, in double.
 void Softmax(std::span<const float> logits, std::vector<float>& scores) {
   const float highest = *std::max_element(logits.begin(), logits.end());
   if (!std::isfinite(highest))
     FailArgument("the greatest of the logits is ", highest, ", not finite");
   thread_local std::vector<double> powers;
   powers.clear();
-  for (const float logit : logits) powers.push_back(std::exp(static_cast<double>(logit) - highest));
-  const double total = std::accumulate(powers.begin(), powers.end(), 0.0);
-  for (const double power : powers) scores.push_back(static_cast<float>(power / total));
+  for (const float logit : logits) {
+    powers.push_back(Exponential(static_cast<double>(logit) - highest));
+  }
+  std::array<double, kSumParts> parts{};
+  for (size_t i = 0; i < powers.size(); ++i) parts[i % kSumParts] += powers[i];
+  for (size_t half = kSumParts / 2; half > 0; half /= 2) {
+    for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
+  }
+  for (const double power : powers) scores.push_back(static_cast<float>(power / parts[0]));
   TrimScratch(powers);
 }
 

@@ -40,9 +40,6 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
     FailArgument(spec.name, " has shape ", ShapeText(view.shape, view.rank),
                  ": the head family and num_classes ask for ", ShapeText(spec.shape, spec.rank));
   }
-  if (view.device != Device::kCpu) {
-    Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this build reads CPU memory only");
-  }
   if (view.data == nullptr && view.size() > 0) FailArgument(spec.name, " has no data");
   if (view.size() > std::numeric_limits<uint32_t>::max()) {
     Fail(ErrorCode::kUnsupported, spec.name, " has ", view.size(), " elements: at most ",
@@ -50,16 +47,31 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
   }
 }
 
+void RefuseGpuMemory(const TensorSpec& spec, const ConstTensorView& view) {
+  if (view.device == Device::kCpu) return;
+  Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this path reads CPU memory only");
+}
+
 }  // namespace
+
+void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
+  CheckShape(spec, view);
+  const bool is_half = spec.dtype == DType::kFloat32 && view.dtype == DType::kFloat16;
+  if (view.dtype != spec.dtype && !is_half) {
+    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give ",
+                 spec.dtype == DType::kFloat32 ? "float32 or float16" : DTypeName(spec.dtype));
+  }
+}
 
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
                      std::vector<float>& memory, Path path)
     : name_(spec.name) {
-  CheckShape(spec, view);
+  CheckHeadTensor(spec, view);
+  RefuseGpuMemory(spec, view);
   const auto count = static_cast<size_t>(view.size());
   if (view.dtype == DType::kFloat32) {
     values_ = {static_cast<const float*>(view.data), count};
-  } else if (view.dtype == DType::kFloat16) {
+  } else {
     const std::span halves(static_cast<const uint16_t*>(view.data), count);
     memory.resize(count);
     if (path == Path::kSimd) {
@@ -68,8 +80,6 @@ HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
       std::transform(halves.begin(), halves.end(), memory.begin(), HalfToFloat);
     }
     values_ = memory;
-  } else {
-    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give float32 or float16");
   }
   shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
 }
@@ -82,10 +92,8 @@ void HeadInput::RefuseNan(int64_t used_rows) const {
 }
 
 std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view) {
-  CheckShape(spec, view);
-  if (view.dtype != DType::kInt32) {
-    FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give int32");
-  }
+  CheckHeadTensor(spec, view);
+  RefuseGpuMemory(spec, view);
   return {static_cast<const int32_t*>(view.data), static_cast<size_t>(view.size())};
 }
 

@@ -4,13 +4,16 @@
 #include <cmath>
 #include <limits>
 
+#include "box_decode/exponential.h"
+#include "common/host_device.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
 
 // A raw score under `activation`; kFamilyDefault and kNone leave it.
-inline float ActivateScore(Activation activation, float raw) {
-  return activation == Activation::kSigmoid ? 1.0F / (1.0F + std::exp(-raw)) : raw;
+ENDCAP_HOST_DEVICE inline float ActivateScore(Activation activation, float raw) {
+  if (activation != Activation::kSigmoid) return raw;
+  return static_cast<float>(1.0 / (1.0 + Exponential(-static_cast<double>(raw))));
 }
 
 // A raw score whose ActivateScore is greater than `limit` (0 to 1) is greater than this. The
@@ -18,8 +21,8 @@ inline float ActivateScore(Activation activation, float raw) {
 inline float RawLimit(Activation activation, float limit) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   if (activation != Activation::kSigmoid) return limit;
-  // The roundings of exp, sum and quotient are less than a millionth of the score, unless it is
-  // near to the subnormal numbers.
+  // The errors of exponential, sum and quotient are less than a millionth of the score, unless it
+  // is near to the subnormal numbers.
   const double probability = std::min(static_cast<double>(limit), 1.0) * (1.0 - 1e-6);
   if (probability < 1e-30) return kLowest;
   const double logit = std::log(probability / (1.0 - probability));

@@ -6,19 +6,23 @@
 #include <limits>
 #include <vector>
 
+#include "common/host_device.h"
+
 namespace endcap {
 
 // Score and position in one integer: ascending keys are descending scores, and among equal scores
 // (-0 equals 0) ascending positions. The score is not NaN.
-inline uint64_t ScoreKey(float score, uint32_t position) noexcept {
+ENDCAP_HOST_DEVICE inline uint64_t ScoreKey(float score, uint32_t position) noexcept {
   const auto bits = std::bit_cast<uint32_t>(score + 0.0F);  // makes -0 a 0
   const uint32_t descending = (bits >> 31) != 0 ? bits : bits ^ 0x7FFFFFFFU;
   return uint64_t{descending} << 32 | position;
 }
 
-inline uint32_t KeyPosition(uint64_t key) noexcept { return static_cast<uint32_t>(key); }
+ENDCAP_HOST_DEVICE inline uint32_t KeyPosition(uint64_t key) noexcept {
+  return static_cast<uint32_t>(key);
+}
 
-inline float KeyScore(uint64_t key) noexcept {
+ENDCAP_HOST_DEVICE inline float KeyScore(uint64_t key) noexcept {
   const auto descending = static_cast<uint32_t>(key >> 32);
   return std::bit_cast<float>((descending >> 31) != 0 ? descending : descending ^ 0x7FFFFFFFU);
 }

@@ -9,6 +9,8 @@
 #include "cuda/memory.h"
 #include "cuda/streams.h"
 #include "decode/nvjpeg_decode.h"
+#include "nms/nms_cuda.h"
+#include "postprocess/detection_cuda.h"
 #include "preprocess/fused_launch.h"
 
 // The table of libendcap_cuda.so: each entry forwards to the function of a stage.
@@ -108,8 +110,12 @@ constexpr CudaApi kApi = {
         [](int32_t device, const FusedLaunch* launch, void* stream) {
           return OnDevice(device, [&] { LaunchFused(*launch, stream); });
         },
-    .detect = nullptr,
-    .nms = nullptr,
+    .detect =
+        [](int32_t device, const DetectionLaunch* launch, void* stream) {
+          return OnDevice(device, [&] { LaunchDetection(*launch, stream); });
+        },
+    .nms = [](int32_t device, const NmsLaunch* launch,
+              void* stream) { return OnDevice(device, [&] { LaunchNms(*launch, stream); }); },
 
     .nvjpeg_open =
         [](int32_t device, void** decoder) {

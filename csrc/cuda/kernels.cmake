@@ -7,5 +7,14 @@ set(ENDCAP_CUDA_KERNELS
   decode/nvjpeg_library.cc
   decode/nvjpeg_object.cc
   preprocess/fused_preprocess.cu
+  box_decode/classification_cuda.cu
+  box_decode/filter_cuda.cu
+  box_decode/suppressed_heads_cuda.cu
+  box_decode/yolov5_cuda.cu
+  box_decode/yolov8_cuda.cu
+  box_decode/yolov8_multi_label_cuda.cu
+  nms/key_sort_cuda.cu
+  nms/nms_cuda.cu
+  postprocess/detection_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")

@@ -26,7 +26,8 @@ void FillIndices(const PostprocessOutput& output, size_t position) {
 
 }  // namespace
 
-void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item) {
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item,
+                  Device device, int device_id) {
   if (output.tensors.size() != specs.size()) {
     FailArgument("item ", item, " has ", output.tensors.size(), " output views: it needs ",
                  specs.size());
@@ -38,10 +39,13 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
     const bool same_shape =
         view.rank == spec.rank &&
         std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
-    if (!same_shape || view.dtype != spec.dtype || view.device != Device::kCpu) {
+    const bool same_device =
+        view.device == device && (device == Device::kCpu || view.device_id == device_id);
+    if (!same_shape || view.dtype != spec.dtype || !same_device) {
       FailArgument("output ", spec.name, " of item ", item,
                    " has a wrong shape, dtype or device: ", "it is ", DTypeName(spec.dtype), " of ",
-                   spec.shape[0], " rows in CPU memory");
+                   spec.shape[0], " rows in ",
+                   device == Device::kCpu ? "CPU memory" : "memory of the GPU that runs this");
     }
   }
 }

@@ -10,8 +10,9 @@
 namespace endcap {
 
 // Throws kInvalidArgument when a view's dtype or shape is not what `specs`, from
-// PostprocessOutputs, says.
-void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item);
+// PostprocessOutputs, says, or when it is not memory of `device`.
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item,
+                  Device device = Device::kCpu, int device_id = 0);
 
 // Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
 void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);

@@ -51,12 +51,14 @@ class Opencv8Filter {
   using Sum = int32_t;
   using Number = uint8_t;
 
-  __device__ explicit Opencv8Filter(const QuadColumns& columns)
-      : left_weight_(columns.Weights(0)), right_weight_(columns.Weights(1)) {
+  __device__ explicit Opencv8Filter(const QuadColumns& columns) {
+    const int4 left_weights = columns.Weights(0);
+    const int4 right_weights = columns.Weights(1);
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
-      left_[i] = columns.Position(columns.First(i));
-      right_[i] = columns.Position(columns.First(i) + 1);
+      const int first = columns.First(i);
+      positions_[i] = Pair(columns.Position(first), columns.Position(first + 1));
+      weights_[i] = Pair(Pick(left_weights, i), Pick(right_weights, i));
     }
   }
 
@@ -67,13 +69,13 @@ class Opencv8Filter {
   __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
-      const uint32_t left = read(left_[i]);
-      const uint32_t right = read(right_[i]);
+      const uint32_t left = read(Low(positions_[i]));
+      const uint32_t right = read(High(positions_[i]));
 #pragma unroll
       for (int c = 0; c < kColors; ++c) {
         const int32_t horizontal = OpencvHorizontal(static_cast<uint8_t>(ColorOf(left, c)),
                                                     static_cast<uint8_t>(ColorOf(right, c)),
-                                                    Pick(left_weight_, i), Pick(right_weight_, i));
+                                                    Low(weights_[i]), High(weights_[i]));
         sums[i][c] += OpencvVerticalTerm(horizontal, weight);
       }
     }
@@ -82,10 +84,16 @@ class Opencv8Filter {
   __device__ static Number Finish(Sum sum, float /*sum_scale*/) { return OpencvVerticalRound(sum); }
 
  private:
-  int left_[kQuad];
-  int right_[kQuad];
-  int4 left_weight_;
-  int4 right_weight_;
+  // Positions are below 2^16, the longest side of an image, and weights at most 2^11: in pairs they
+  // leave registers to those that read rows.
+  __device__ static uint32_t Pair(int low, int high) {
+    return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
+  }
+  __device__ static int Low(uint32_t pair) { return static_cast<int>(pair & 0xFFFFU); }
+  __device__ static int High(uint32_t pair) { return static_cast<int>(pair >> 16); }
+
+  uint32_t positions_[kQuad];
+  uint32_t weights_[kQuad];
 };
 
 class Pillow8Filter {

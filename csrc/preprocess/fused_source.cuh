@@ -20,6 +20,11 @@ __device__ inline uint32_t PackPixel(const Rgb8& rgb) {
 
 __device__ inline uint32_t ByteOf(uint32_t word, int index) { return word >> (8 * index) & 0xFFU; }
 
+// Byte `index` of eight.
+__device__ inline int EighthByte(const uint2& words, int index) {
+  return static_cast<int>(ByteOf(index < 4 ? words.x : words.y, index % 4));
+}
+
 __device__ inline uint32_t LumaOfPixel(uint32_t pixel, bool blue_first) {
   const auto first = static_cast<uint8_t>(ByteOf(pixel, 0));
   const auto last = static_cast<uint8_t>(ByteOf(pixel, 2));
@@ -74,16 +79,19 @@ __device__ void LoadBytes(const uint8_t* row, int row_bytes, int at, uint32_t (&
   }
 }
 
-// Four interleaved pixels of three words.
-__device__ inline void UnpackPixels(const uint32_t* words, uint32_t* pixels) {
-  pixels[0] = words[0];
-  pixels[1] = __funnelshift_r(words[0], words[1], 24);
-  pixels[2] = __funnelshift_r(words[1], words[2], 16);
-  pixels[3] = words[2] >> 8;
+// Pixels are stored in fours, so that few are in registers at a time. `to` is 16-byte aligned.
+template <typename PixelAt>
+__device__ void StorePixels(const PixelAt& pixel_at, uint32_t* to) {
+  auto* vectors = reinterpret_cast<uint4*>(to);
+#pragma unroll
+  for (int i = 0; i < kFusedGroup / 4; ++i) {
+    vectors[i] =
+        make_uint4(pixel_at(4 * i), pixel_at(4 * i + 1), pixel_at(4 * i + 2), pixel_at(4 * i + 3));
+  }
 }
 
-// Samples c - 1 to c + 4 of a row of half the columns; the border's beyond the border. `c` is a
-// multiple of four.
+// A group's samples c - 1 to c + 4 of a row of half the columns; the border's beyond the border.
+// `c` is a multiple of four.
 __device__ inline void LoadChroma(const uint8_t* row, int width, int c, int (&samples)[6]) {
   const uint32_t word = *reinterpret_cast<const uint32_t*>(row + c);
   samples[0] = row[c == 0 ? 0 : c - 1];
@@ -95,13 +103,11 @@ __device__ inline void LoadChroma(const uint8_t* row, int width, int c, int (&sa
   }
 }
 
-// The chroma of a group where there are half the columns.
+// The same of two rows, added up as the filter's first half.
 template <bool kBlended>
-__device__ void DoubleChroma(const FusedImage& image, int plane, int x, int y,
-                             int (&chroma)[kFusedGroup]) {
+__device__ void LoadChromaSums(const FusedImage& image, int plane, int x, int y, int (&sums)[6]) {
   const uint8_t* base = image.planes[plane];
   const int64_t stride = image.row_stride_bytes[plane];
-  int sums[6];
   LoadChroma(base + stride * (kBlended ? y / 2 : y), image.chroma_width, x / 2, sums);
   if constexpr (kBlended) {
     int far[6];
@@ -110,91 +116,105 @@ __device__ void DoubleChroma(const FusedImage& image, int plane, int x, int y,
 #pragma unroll
     for (int i = 0; i < 6; ++i) sums[i] = BlendChromaRows(sums[i], far[i]);
   }
-#pragma unroll
-  for (int i = 0; i < kFusedGroup; ++i) {
-    const bool odd = i % 2 != 0;
-    const int near = sums[i / 2 + 1];
-    const int far = sums[odd ? i / 2 + 2 : i / 2];
-    chroma[i] = kBlended ? UpsampleBlendedColumn(near, far, odd) : UpsampleColumn(near, far, odd);
-  }
 }
 
-// The chroma of a group where there are all columns.
-__device__ inline void FullChroma(const FusedImage& image, int plane, int x, int y,
-                                  int (&chroma)[kFusedGroup]) {
-  const uint8_t* base = image.planes[plane] + x;
-  const int64_t stride = image.row_stride_bytes[plane];
+// The second half: the chroma of pixel `i` of a group.
+template <bool kBlended>
+__device__ int DoubledChroma(const int (&sums)[6], int i) {
+  const bool odd = i % 2 != 0;
+  const int near = sums[i / 2 + 1];
+  const int far = sums[odd ? i / 2 + 2 : i / 2];
+  return kBlended ? UpsampleBlendedColumn(near, far, odd) : UpsampleColumn(near, far, odd);
+}
+
+template <bool kBlended>
+__device__ void StageDoubled(const FusedImage& image, const uint2& luma, int x, int y,
+                             uint32_t* to) {
+  int cb[6];
+  int cr[6];
+  LoadChromaSums<kBlended>(image, 1, x, y, cb);
+  LoadChromaSums<kBlended>(image, 2, x, y, cr);
+  StorePixels(
+      [&](int i) {
+        return PackPixel(YccPixelToRgb(EighthByte(luma, i), DoubledChroma<kBlended>(cb, i),
+                                       DoubledChroma<kBlended>(cr, i)));
+      },
+      to);
+}
+
+// Chroma with all columns, of one row or between two.
+__device__ inline void StageFull(const FusedImage& image, const uint2& luma, int x, int y,
+                                 uint32_t* to) {
   const bool blended = HasRowContext(image.upsampling);
-  const uint2 near = *reinterpret_cast<const uint2*>(base + stride * (blended ? y / 2 : y));
-  uint2 far = near;
-  if (blended) {
-    far = *reinterpret_cast<const uint2*>(base + stride * FarChromaRow(y, image.chroma_height));
-  }
+  uint2 near[2];
+  uint2 far[2];
 #pragma unroll
-  for (int i = 0; i < kFusedGroup; ++i) {
-    const auto sample = static_cast<int>(ByteOf(i < 4 ? near.x : near.y, i % 4));
-    const auto other = static_cast<int>(ByteOf(i < 4 ? far.x : far.y, i % 4));
-    chroma[i] = blended ? UpsampleRow(sample, other, y % 2 != 0) : sample;
+  for (int plane = 0; plane < 2; ++plane) {
+    const uint8_t* base = image.planes[plane + 1] + x;
+    const int64_t stride = image.row_stride_bytes[plane + 1];
+    near[plane] = *reinterpret_cast<const uint2*>(base + stride * (blended ? y / 2 : y));
+    const int far_row = blended ? FarChromaRow(y, image.chroma_height) : y;
+    far[plane] = *reinterpret_cast<const uint2*>(base + stride * far_row);
   }
+  const auto chroma = [&](int plane, int i) {
+    const int sample = EighthByte(near[plane], i);
+    return blended ? UpsampleRow(sample, EighthByte(far[plane], i), y % 2 != 0) : sample;
+  };
+  StorePixels(
+      [&](int i) {
+        return PackPixel(YccPixelToRgb(EighthByte(luma, i), chroma(0, i), chroma(1, i)));
+      },
+      to);
 }
 
-__device__ inline void LoadYccGroup(const FusedImage& image, bool gray, int x, int y,
-                                    uint32_t (&pixels)[kFusedGroup]) {
+__device__ inline void StageYcc(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
   const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
   const uint2 luma = *reinterpret_cast<const uint2*>(row + x);
-  const bool colored = !gray && image.upsampling != ChromaUpsampling::kGray;
-  int cb[kFusedGroup] = {};
-  int cr[kFusedGroup] = {};
-  if (colored && image.upsampling == ChromaUpsampling::kColumnsAndRows) {
-    DoubleChroma<true>(image, 1, x, y, cb);
-    DoubleChroma<true>(image, 2, x, y, cr);
-  } else if (colored && image.upsampling == ChromaUpsampling::kColumns) {
-    DoubleChroma<false>(image, 1, x, y, cb);
-    DoubleChroma<false>(image, 2, x, y, cr);
-  } else if (colored) {
-    FullChroma(image, 1, x, y, cb);
-    FullChroma(image, 2, x, y, cr);
-  }
-#pragma unroll
-  for (int i = 0; i < kFusedGroup; ++i) {
-    const uint32_t value = ByteOf(i < 4 ? luma.x : luma.y, i % 4);
-    pixels[i] = colored ? PackPixel(YccPixelToRgb(static_cast<int32_t>(value), cb[i], cr[i]))
-                        : RepeatByte(value);
+  if (gray || image.upsampling == ChromaUpsampling::kGray) {
+    StorePixels([&](int i) { return RepeatByte(static_cast<uint32_t>(EighthByte(luma, i))); }, to);
+  } else if (image.upsampling == ChromaUpsampling::kColumnsAndRows) {
+    StageDoubled<true>(image, luma, x, y, to);
+  } else if (image.upsampling == ChromaUpsampling::kColumns) {
+    StageDoubled<false>(image, luma, x, y, to);
+  } else {
+    StageFull(image, luma, x, y, to);
   }
 }
 
-__device__ inline void LoadInterleavedGroup(const FusedImage& image, bool gray, int x, int y,
-                                            uint32_t (&pixels)[kFusedGroup]) {
-  const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
+__device__ inline void StageGray(const FusedImage& image, int x, int y, uint32_t* to) {
+  uint32_t words[2];
+  LoadBytes(image.planes[0] + image.row_stride_bytes[0] * y, image.width, x, words);
+  StorePixels([&](int i) { return RepeatByte(ByteOf(words[i / 4], i % 4)); }, to);
+}
+
+__device__ inline void StageInterleaved(const FusedImage& image, bool gray, int x, int y,
+                                        uint32_t* to) {
   uint32_t words[6];
-  LoadBytes(row, 3 * image.width, 3 * x, words);
-  UnpackPixels(words, pixels);
-  UnpackPixels(words + 3, pixels + 4);
-  if (!gray) return;
-#pragma unroll
-  for (uint32_t& pixel : pixels) {
-    pixel = LumaOfPixel(pixel, image.source == FusedSource::kBgr);
+  LoadBytes(image.planes[0] + image.row_stride_bytes[0] * y, 3 * image.width, 3 * x, words);
+  const auto pixel = [&](int i) {
+    const int word = 3 * i / 4;
+    return i % 4 == 0   ? words[word]
+           : i % 4 == 3 ? words[word] >> 8
+                        : __funnelshift_r(words[word], words[word + 1], 3 * i % 4 * 8U);
+  };
+  if (gray) {
+    const bool blue_first = image.source == FusedSource::kBgr;
+    StorePixels([&](int i) { return LumaOfPixel(pixel(i), blue_first); }, to);
+  } else {
+    StorePixels(pixel, to);
   }
 }
 
 // Pixels [x, x + kFusedGroup) of a row, x a multiple of kFusedGroup; beyond the row's end they mean
 // nothing. `to` is 16-byte aligned.
 __device__ inline void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
-  uint32_t pixels[kFusedGroup];
   if (image.source == FusedSource::kYcc) {
-    LoadYccGroup(image, gray, x, y, pixels);
+    StageYcc(image, gray, x, y, to);
   } else if (image.source == FusedSource::kGray) {
-    const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
-    uint32_t words[2];
-    LoadBytes(row, image.width, x, words);
-#pragma unroll
-    for (int i = 0; i < kFusedGroup; ++i) pixels[i] = RepeatByte(ByteOf(words[i / 4], i % 4));
+    StageGray(image, x, y, to);
   } else {
-    LoadInterleavedGroup(image, gray, x, y, pixels);
+    StageInterleaved(image, gray, x, y, to);
   }
-  auto* vectors = reinterpret_cast<uint4*>(to);
-  vectors[0] = make_uint4(pixels[0], pixels[1], pixels[2], pixels[3]);
-  vectors[1] = make_uint4(pixels[4], pixels[5], pixels[6], pixels[7]);
 }
 
 }  // namespace endcap

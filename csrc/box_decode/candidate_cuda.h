@@ -1,0 +1,51 @@
+#pragma once
+
+#include "box_decode/candidate_keys_cuda.h"
+
+namespace endcap {
+
+// What a key of a HeadBatch stands for.
+struct Candidate {
+  BoxXyxy box;  // pixels of the model's input
+  float score;
+  int32_t class_id;
+  int32_t index;
+};
+
+__device__ inline BoxXyxy ReadBoxRow(const HeadImage& head, int input, uint64_t first) {
+  return {ReadValue(head, input, first), ReadValue(head, input, first + 1),
+          ReadValue(head, input, first + 2), ReadValue(head, input, first + 3)};
+}
+
+// Families with boxes.
+__device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage& head,
+                                          uint64_t key) {
+  const uint32_t position = KeyPosition(key);
+  const auto num_classes = static_cast<uint32_t>(rule.num_classes);
+  const uint32_t index = PositionHoldsClass(rule.family) ? position / num_classes : position;
+  auto class_id = static_cast<int32_t>(position % num_classes);
+  BoxXyxy raw = {};
+  switch (rule.family) {
+    case HeadFamily::kYolov8:
+      raw = {ReadValue(head, 0, index), ReadValue(head, 0, uint64_t{head.rows} + index),
+             ReadValue(head, 0, uint64_t{head.rows} * 2 + index),
+             ReadValue(head, 0, uint64_t{head.rows} * 3 + index)};
+      break;
+    case HeadFamily::kYolov5:
+      raw = ReadBoxRow(head, 0, uint64_t{index} * (5 + num_classes));
+      break;
+    case HeadFamily::kEnd2End:
+      raw = ReadBoxRow(head, 0, uint64_t{index} * 6);
+      class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
+      break;
+    case HeadFamily::kEfficientNms:
+      raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
+      class_id = static_cast<const int32_t*>(head.inputs[3])[index];
+      break;
+    case HeadFamily::kClassification:
+      break;
+  }
+  return {ToPixels(rule, raw), KeyScore(key), class_id, static_cast<int32_t>(index)};
+}
+
+}  // namespace endcap

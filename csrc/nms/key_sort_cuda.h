@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace endcap {
+
+// Sorts ScoreKeys whose positions ascend, in the order of `stream`: by score, equal scores stay in
+// their order. Throws kCuda.
+void SortScoreKeys(const uint64_t* keys, uint64_t* sorted, int64_t count, void* scratch,
+                   size_t scratch_bytes, cudaStream_t stream);
+
+// Bytes of scratch that it needs.
+size_t SortScratchBytes(int64_t count);
+
+}  // namespace endcap

@@ -1,0 +1,38 @@
+#include <limits>
+
+#include "common/fail.h"
+#include "common/score_order.h"
+#include "cuda/runtime.h"
+#include "endcap/nms.h"
+#include "nms/nms_launch.h"
+
+namespace endcap {
+
+void NmsCuda(const float* boxes_xyxy, const float* scores, const int32_t* class_ids, int64_t count,
+             const NmsOptions& options, int device_id, void* stream, int64_t* kept,
+             int64_t* kept_count) {
+  if (count < 0 || count > std::numeric_limits<int32_t>::max()) {
+    FailArgument("there are ", count, " boxes: at most ", std::numeric_limits<int32_t>::max(),
+                 " can be handled");
+  }
+  if (!(options.iou_threshold >= 0.0 && options.iou_threshold <= 1.0)) {
+    FailArgument("iou_threshold is ", options.iou_threshold, ": give a number from 0 to 1");
+  }
+  if (kept_count == nullptr ||
+      (count > 0 && (boxes_xyxy == nullptr || scores == nullptr || kept == nullptr))) {
+    FailArgument("boxes, scores, kept and kept_count must not be null");
+  }
+  RequireCuda(device_id);
+  const bool limited = options.max_detections >= 0 && options.max_detections < count;
+  const NmsLaunch launch = {boxes_xyxy,
+                            scores,
+                            class_ids,
+                            count,
+                            limited ? options.max_detections : count,
+                            FloatBelow(options.iou_threshold),
+                            kept,
+                            kept_count};
+  CheckCuda(Cuda().nms(device_id, &launch, stream));
+}
+
+}  // namespace endcap

@@ -1,0 +1,181 @@
+#include "postprocess/detection_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "box_decode/families.h"
+#include "box_decode/head_input.h"
+#include "common/fail.h"
+#include "common/score_order.h"
+
+namespace endcap {
+namespace {
+
+constexpr size_t kScratchBytes = size_t{256} << 20;
+constexpr size_t kAlignment = 256;
+
+size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The tensor, and the axis of it, that says how many rows (as of HeadImage) there are.
+uint64_t RowsOf(HeadFamily family, const std::vector<ConstTensorView>& head) {
+  switch (family) {
+    case HeadFamily::kYolov8:
+      return static_cast<uint64_t>(head[0].shape[1]);
+    case HeadFamily::kEfficientNms:
+      return static_cast<uint64_t>(head[1].shape[0]);
+    default:
+      return static_cast<uint64_t>(head[0].shape[0]);
+  }
+}
+
+void CheckHead(const HeadParams& params, const std::vector<ConstTensorView>& head, int device_id) {
+  const HeadSpecs specs = SpecsOf(params);
+  if (head.size() != specs.count) {
+    FailArgument("head ", HeadFamilyName(params.family), " came with ", head.size(),
+                 " tensors: it needs ", specs.count);
+  }
+  for (size_t i = 0; i < specs.count; ++i) {
+    CheckHeadTensor(specs.specs[i], head[i]);
+    if (head[i].device == Device::kCuda && head[i].device_id != device_id) {
+      FailArgument(specs.specs[i].name, " is in memory of GPU ", head[i].device_id,
+                   ": the postprocessor runs on GPU ", device_id);
+    }
+  }
+  if (params.family == HeadFamily::kEfficientNms &&
+      (head[2].shape[0] != head[1].shape[0] || head[3].shape[0] != head[1].shape[0])) {
+    FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
+                 " and ", head[3].shape[0], " rows: they must have as many");
+  }
+}
+
+// Calls use(view) for the tensors that are to be staged.
+template <typename Use>
+void ForEachStaged(const PostprocessInput& input, Use use) {
+  if (input.status != 0) return;
+  for (const ConstTensorView& view : input.head) {
+    if (view.device == Device::kCpu) use(view);
+  }
+}
+
+HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
+                        const uint8_t*& staged) {
+  HeadImage image = {};
+  if (input.status != 0) {
+    image.blank = 1;
+    return image;
+  }
+  image.rows = static_cast<uint32_t>(RowsOf(params.family, input.head));
+  for (size_t i = 0; i < input.head.size(); ++i) {
+    const ConstTensorView& view = input.head[i];
+    image.inputs[i] = view.data;
+    if (view.device == Device::kCpu) {
+      image.inputs[i] = staged;
+      staged += Aligned(view.size_bytes());
+    }
+    if (view.dtype == DType::kFloat16) image.half_inputs |= 1U << i;
+  }
+  return image;
+}
+
+DetectionImage MakeDetectionImage(const PostprocessInput& input, const PostprocessOutput& output) {
+  DetectionImage image = {};
+  for (size_t i = 0; i < output.tensors.size(); ++i) image.outputs[i] = output.tensors[i].data;
+  image.status = input.status;
+  if (input.geometry != nullptr && input.geometry_device == Device::kCuda) {
+    image.geometry = input.geometry;
+  } else if (input.geometry != nullptr) {
+    std::copy_n(input.geometry, Geometry::kSize, image.values);
+    image.has_values = 1;
+  }
+  return image;
+}
+
+}  // namespace
+
+void CheckDetectionInputs(const PostprocessParams& params, std::span<const PostprocessInput> inputs,
+                          int device_id) {
+  for (const PostprocessInput& input : inputs) {
+    if (input.status == 0) CheckHead(params.head, input.head, device_id);
+  }
+}
+
+size_t StagedBytes(std::span<const PostprocessInput> inputs) {
+  size_t bytes = 0;
+  for (const PostprocessInput& input : inputs) {
+    ForEachStaged(input, [&](const ConstTensorView& view) { bytes += Aligned(view.size_bytes()); });
+  }
+  return bytes;
+}
+
+void StageHeads(std::span<const PostprocessInput> inputs, uint8_t* staged) {
+  for (const PostprocessInput& input : inputs) {
+    ForEachStaged(input, [&](const ConstTensorView& view) {
+      if (view.data != nullptr) std::memcpy(staged, view.data, view.size_bytes());
+      staged += Aligned(view.size_bytes());
+    });
+  }
+}
+
+DetectionGroups PlanGroups(const PostprocessParams& params,
+                           std::span<const PostprocessInput> inputs) {
+  uint64_t candidates = 1;
+  for (const PostprocessInput& input : inputs) {
+    if (input.status != 0) continue;
+    const uint64_t rows = RowsOf(params.head.family, input.head);
+    candidates = std::max(candidates, MostCandidates(params.head, rows));
+  }
+  DetectionGroups groups = {};
+  groups.key_capacity = static_cast<uint32_t>(candidates);
+  if (NeedsNms(params.head.family)) {
+    const int rows = std::min(params.max_detections, params.head.max_candidates);
+    groups.kept_capacity = std::min(groups.key_capacity, static_cast<uint32_t>(rows));
+  }
+  const size_t key_bytes = sizeof(uint64_t) * groups.key_capacity;
+  const size_t kept_bytes = kKeptBytes * groups.kept_capacity;
+  const size_t image_bytes = sizeof(CandidateState) + key_bytes + kept_bytes;
+  const size_t fit = std::clamp<size_t>((kScratchBytes - 3 * kAlignment) / image_bytes, 1,
+                                        static_cast<size_t>(kMaxBatchImages));
+  groups.images = std::min(fit, std::max<size_t>(inputs.size(), 1));
+  groups.keys_at = Aligned(sizeof(CandidateState) * groups.images);
+  groups.kept_at = groups.keys_at + Aligned(key_bytes * groups.images);
+  groups.bytes = groups.kept_at + Aligned(kept_bytes * groups.images);
+  return groups;
+}
+
+DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const DetectionGroups& groups,
+                                    std::span<const PostprocessInput> inputs,
+                                    std::span<const PostprocessOutput> outputs,
+                                    DetectionMemory& memory) {
+  const bool classifies = params.head.family == HeadFamily::kClassification;
+  DetectionLaunch launch = {};
+  HeadBatch& heads = launch.heads;
+  heads.rule = MakeHeadRule(params.head);
+  heads.count = static_cast<int32_t>(inputs.size());
+  heads.key_capacity = groups.key_capacity;
+  heads.states = reinterpret_cast<CandidateState*>(memory.scratch);
+  heads.keys = reinterpret_cast<uint64_t*>(memory.scratch + groups.keys_at);
+  DetectionBatch& batch = launch.detections;
+  batch.suppresses = NeedsNms(params.head.family) ? 1 : 0;
+  batch.class_agnostic = params.class_agnostic ? 1 : 0;
+  batch.iou_limit = FloatBelow(params.iou_threshold);
+  // A classifier's classes are all candidates, and none is left out.
+  batch.max_candidates =
+      classifies ? groups.key_capacity : static_cast<uint32_t>(params.head.max_candidates);
+  batch.max_rows =
+      static_cast<uint32_t>(classifies ? params.head.ResolvedTopK() : params.max_detections);
+  batch.kept_capacity = groups.kept_capacity;
+  batch.kept = memory.scratch + groups.kept_at;
+  batch.records = memory.records;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);
+    batch.images[i] = MakeDetectionImage(inputs[i], outputs[i]);
+    if (classifies) {
+      heads.images[i].class_probabilities =
+          static_cast<float*>(batch.images[i].outputs[kProbabilitiesOutput]);
+    }
+  }
+  if (memory.records != nullptr) memory.records += inputs.size();
+  return launch;
+}
+
+}  // namespace endcap

@@ -1,0 +1,276 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "common/half.h"
+#include "cuda/launch.h"
+#include "endcap/postprocess.h"
+#include "postprocess/detection_cuda.h"
+#include "postprocess/detection_plan.h"
+
+// Runs batches by Postprocessor and by the kernels, and compares all that comes out.
+
+namespace endcap::testing {
+
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(size_t bytes) {
+    Check(cudaMalloc(&data_, bytes + 1), "cudaMalloc");  // at least one
+  }
+  ~DeviceBytes() { cudaFree(data_); }
+  DeviceBytes(DeviceBytes&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  DeviceBytes& operator=(DeviceBytes&&) = delete;
+
+  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
+  void Write(const void* from, size_t bytes, size_t offset = 0) {
+    Check(cudaMemcpy(data() + offset, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+  }
+  std::vector<uint8_t> Read(size_t bytes) const {
+    std::vector<uint8_t> values(bytes);
+    Check(cudaMemcpy(values.data(), data_, bytes, cudaMemcpyDefault), "cudaMemcpy");
+    return values;
+  }
+
+ private:
+  void* data_ = nullptr;
+};
+
+struct TestTensor {
+  std::vector<uint8_t> bytes;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+
+  ConstTensorView View(const void* data, Device device) const {
+    ConstTensorView view;
+    view.data = data;
+    view.dtype = dtype;
+    view.rank = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), view.shape.begin());
+    view.device = device;
+    return view;
+  }
+};
+
+template <typename T>
+TestTensor Tensor(const std::vector<T>& values, DType dtype, std::vector<int64_t> shape) {
+  TestTensor tensor{std::vector<uint8_t>(values.size() * sizeof(T)), dtype, std::move(shape)};
+  if (!values.empty()) std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+  return tensor;
+}
+
+inline TestTensor FloatTensor(const std::vector<float>& values, std::vector<int64_t> shape,
+                              bool half = false) {
+  if (!half) return Tensor(values, DType::kFloat32, std::move(shape));
+  std::vector<uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(), FloatToHalf);
+  return Tensor(halves, DType::kFloat16, std::move(shape));
+}
+
+struct TestImage {
+  std::vector<TestTensor> head;
+  std::optional<std::array<float, 8>> geometry;
+  bool geometry_on_device = false;
+  int32_t status = 0;
+  size_t misaligned_by = 0;       // bytes, of the heads on the device
+  bool staged = false;            // the head is in CPU memory
+  std::vector<size_t> skipped{};  // outputs that nobody wants
+};
+
+struct Results {
+  std::vector<std::vector<std::vector<uint8_t>>> tensors;  // [image][output] bytes
+  std::vector<PostprocessItem> items;
+};
+
+inline constexpr uint8_t kUnwritten = 0xA5;
+
+inline PostprocessOutput OutputViews(const std::vector<TensorSpec>& specs, const TestImage& image,
+                                     const std::vector<uint8_t*>& data, Device device) {
+  PostprocessOutput output;
+  for (size_t i = 0; i < specs.size(); ++i) {
+    TensorView view;
+    const bool skipped = std::ranges::find(image.skipped, i) != image.skipped.end();
+    view.data = skipped ? nullptr : data[i];
+    view.dtype = specs[i].dtype;
+    view.shape = specs[i].shape;
+    view.rank = specs[i].rank;
+    view.device = device;
+    output.tensors.push_back(view);
+  }
+  return output;
+}
+
+inline size_t BytesOf(const TensorSpec& spec) {
+  TensorView view;
+  view.shape = spec.shape;
+  view.rank = spec.rank;
+  view.dtype = spec.dtype;
+  return view.size_bytes();
+}
+
+inline Results RunOnCpu(const PostprocessParams& params, const std::vector<TestImage>& images) {
+  Postprocessor postprocessor(params, 1);
+  const auto specs = PostprocessOutputs(params);
+  Results results;
+  std::vector<PostprocessInput> inputs(images.size());
+  std::vector<PostprocessOutput> outputs;
+  results.tensors.resize(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (const TestTensor& tensor : images[i].head) {
+      inputs[i].head.push_back(tensor.View(tensor.bytes.data(), Device::kCpu));
+    }
+    if (images[i].geometry) inputs[i].geometry = images[i].geometry->data();
+    inputs[i].status = images[i].status;
+    std::vector<uint8_t*> data;
+    for (const TensorSpec& spec : specs) {
+      results.tensors[i].emplace_back(BytesOf(spec), kUnwritten);
+      data.push_back(results.tensors[i].back().data());
+    }
+    outputs.push_back(OutputViews(specs, images[i], data, Device::kCpu));
+  }
+  results.items = postprocessor.Run(inputs, outputs);
+  return results;
+}
+
+inline Results RunKernels(const PostprocessParams& params, const std::vector<TestImage>& images) {
+  const auto specs = PostprocessOutputs(params);
+  std::vector<DeviceBytes> memory;
+  std::vector<PostprocessInput> inputs(images.size());
+  std::vector<PostprocessOutput> outputs;
+  std::vector<std::vector<uint8_t*>> written(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    const TestImage& image = images[i];
+    for (const TestTensor& tensor : image.head) {
+      if (image.staged) {
+        inputs[i].head.push_back(tensor.View(tensor.bytes.data(), Device::kCpu));
+        continue;
+      }
+      DeviceBytes& head = memory.emplace_back(tensor.bytes.size() + image.misaligned_by);
+      head.Write(tensor.bytes.data(), tensor.bytes.size(), image.misaligned_by);
+      inputs[i].head.push_back(tensor.View(head.data() + image.misaligned_by, Device::kCuda));
+    }
+    if (image.geometry && image.geometry_on_device) {
+      DeviceBytes& geometry = memory.emplace_back(sizeof(*image.geometry));
+      geometry.Write(image.geometry->data(), sizeof(*image.geometry));
+      inputs[i].geometry = reinterpret_cast<const float*>(geometry.data());
+      inputs[i].geometry_device = Device::kCuda;
+    } else if (image.geometry) {
+      inputs[i].geometry = image.geometry->data();
+    }
+    inputs[i].status = image.status;
+    for (const TensorSpec& spec : specs) {
+      DeviceBytes& output = memory.emplace_back(BytesOf(spec));
+      const std::vector<uint8_t> unwritten(BytesOf(spec), kUnwritten);
+      output.Write(unwritten.data(), unwritten.size());
+      written[i].push_back(output.data());
+    }
+    outputs.push_back(OutputViews(specs, image, written[i], Device::kCuda));
+  }
+  CheckDetectionInputs(params, inputs, 0);
+  const DetectionGroups groups = PlanGroups(params, inputs);
+  DeviceBytes scratch(groups.bytes);
+  DeviceBytes records(images.size() * sizeof(DetectionRecord));
+  const size_t staged_bytes = StagedBytes(inputs);
+  DeviceBytes staged(staged_bytes);
+  std::vector<uint8_t> heads(staged_bytes);
+  StageHeads(inputs, heads.data());
+  staged.Write(heads.data(), heads.size());
+  DetectionMemory places = {scratch.data(), staged.data(),
+                            reinterpret_cast<DetectionRecord*>(records.data())};
+  const std::span<const PostprocessInput> in(inputs);
+  const std::span<const PostprocessOutput> out(outputs);
+  for (size_t first = 0; first < in.size(); first += groups.images) {
+    const size_t count = std::min(groups.images, in.size() - first);
+    LaunchDetection(MakeDetectionLaunch(params, groups, in.subspan(first, count),
+                                        out.subspan(first, count), places),
+                    nullptr);
+  }
+  Results results;
+  results.tensors.resize(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (size_t k = 0; k < specs.size(); ++k) {
+      std::vector<uint8_t> bytes(BytesOf(specs[k]));
+      Check(cudaMemcpy(bytes.data(), written[i][k], bytes.size(), cudaMemcpyDefault), "cudaMemcpy");
+      results.tensors[i].push_back(std::move(bytes));
+    }
+  }
+  const auto bytes = records.Read(images.size() * sizeof(DetectionRecord));
+  for (size_t i = 0; i < images.size(); ++i) {
+    DetectionRecord record;
+    std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
+    results.items.push_back(ItemOf(params.head, record));
+  }
+  return results;
+}
+
+// Every byte of the outputs, the status, the sentence. Returns the CPU's results.
+inline Results ExpectSameAsCpu(const PostprocessParams& params,
+                               const std::vector<TestImage>& images) {
+  Results expected = RunOnCpu(params, images);
+  const Results actual = RunKernels(params, images);
+  const auto specs = PostprocessOutputs(params);
+  for (size_t i = 0; i < images.size(); ++i) {
+    SCOPED_TRACE("image " + std::to_string(i));
+    EXPECT_EQ(actual.items[i].status.code, expected.items[i].status.code);
+    EXPECT_EQ(actual.items[i].status.message, expected.items[i].status.message);
+    EXPECT_EQ(actual.items[i].num_detections, expected.items[i].num_detections);
+    EXPECT_EQ(actual.items[i].truncated, expected.items[i].truncated);
+    for (size_t k = 0; k < specs.size(); ++k) {
+      EXPECT_EQ(actual.tensors[i][k], expected.tensors[i][k]) << specs[k].name;
+    }
+  }
+  return expected;
+}
+
+// Heads whose boxes crowd around some centres, so that many overlap, with scores on a grid, so that
+// many are equal. Rows are box, then `scores` numbers.
+struct RandomHead {
+  std::mt19937 random;
+  float score_scale = 1.0F;
+  int score_steps = 400;
+
+  explicit RandomHead(uint32_t seed) : random(seed) {}
+
+  float Uniform(float low, float high) {
+    return std::uniform_real_distribution<float>(low, high)(random);
+  }
+  float Score() {
+    const float uniform = Uniform(0.0F, 1.0F);
+    const float steps = static_cast<float>(score_steps);
+    return std::floor(uniform * uniform * uniform * steps) / steps * score_scale;
+  }
+  // cx, cy, w, h
+  std::array<float, 4> Box() {
+    const auto centre = std::floor(Uniform(0.0F, 12.0F)) * 50.0F + 20.0F;
+    return {centre + Uniform(-9.0F, 9.0F), 600.0F - centre + Uniform(-9.0F, 9.0F),
+            Uniform(20.0F, 60.0F), Uniform(20.0F, 60.0F)};
+  }
+  // [4+C, A]
+  std::vector<float> Yolov8(size_t classes, size_t anchors) {
+    std::vector<float> head((4 + classes) * anchors);
+    for (size_t a = 0; a < anchors; ++a) {
+      const auto box = Box();
+      for (size_t i = 0; i < 4; ++i) head[i * anchors + a] = box[i];
+      for (size_t c = 0; c < classes; ++c) head[(4 + c) * anchors + a] = Score();
+    }
+    return head;
+  }
+  // [A, extra + C]; extra: 5 (box, objectness)
+  std::vector<float> Yolov5(size_t classes, size_t anchors) {
+    std::vector<float> head;
+    for (size_t a = 0; a < anchors; ++a) {
+      const auto box = Box();
+      head.insert(head.end(), box.begin(), box.end());
+      for (size_t c = 0; c < classes + 1; ++c) head.push_back(Score());
+    }
+    return head;
+  }
+};
+
+}  // namespace endcap::testing

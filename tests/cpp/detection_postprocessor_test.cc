@@ -1,0 +1,204 @@
+// CudaPostprocessor and NmsCuda through the library's table: memory, streams and errors. What the
+// kernels compute is in detection_cuda_test.cc and nms_cuda_test.cc.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "cuda/runtime.h"
+#include "endcap/nms.h"
+#include "endcap/postprocess.h"
+#include "error_matchers.h"
+
+namespace endcap {
+namespace {
+
+using testing::Throws;
+
+[[maybe_unused]] const int library_chosen =
+    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1);
+
+constexpr int64_t kAnchors = 40;
+constexpr int64_t kRows = 6;
+
+PostprocessParams Params() {
+  PostprocessParams params;
+  params.head.num_classes = 2;
+  params.max_detections = kRows;
+  return params;
+}
+
+// [6, kAnchors]: boxes side by side, of which every other is a detection.
+std::vector<float> Head(float score) {
+  std::vector<float> head;
+  for (int64_t row = 0; row < 6; ++row) {
+    for (int64_t a = 0; a < kAnchors; ++a) {
+      const auto x = static_cast<float>(20 * a);
+      const std::array<float, 6> numbers = {x, 50, 12, 12, a % 2 == 0 ? score : 0.1F, 0.0F};
+      head.push_back(numbers[static_cast<size_t>(row)]);
+    }
+  }
+  return head;
+}
+
+ConstTensorView View(const void* data, Device device) {
+  ConstTensorView view;
+  view.data = data;
+  view.shape = {6, kAnchors};
+  view.rank = 2;
+  view.device = device;
+  return view;
+}
+
+// Device memory for the outputs of one image.
+struct Outputs {
+  std::vector<std::shared_ptr<void>> memory;
+  PostprocessOutput views;
+
+  Outputs(const PostprocessParams& params, const CudaTarget& target) {
+    for (const TensorSpec& spec : PostprocessOutputs(params)) {
+      TensorView view;
+      view.dtype = spec.dtype;
+      view.shape = spec.shape;
+      view.rank = spec.rank;
+      view.device = Device::kCuda;
+      memory.push_back(AllocateCuda(view.size_bytes(), target));
+      view.data = memory.back().get();
+      views.tensors.push_back(view);
+    }
+  }
+
+  template <typename T>
+  std::vector<T> Read(size_t position, const CudaTarget& target) const {
+    std::vector<T> values(static_cast<size_t>(views.tensors[position].size()));
+    CopyCuda(values.data(), memory[position].get(), values.size() * sizeof(T), target);
+    SynchronizeCuda(target);
+    return values;
+  }
+};
+
+std::shared_ptr<void> Upload(const std::vector<float>& values, const CudaTarget& target) {
+  std::shared_ptr<void> memory = AllocateCuda(values.size() * sizeof(float), target);
+  CopyCuda(memory.get(), values.data(), values.size() * sizeof(float), target);
+  return memory;
+}
+
+TEST(CudaPostprocessor, RunTellsWhatBecameOfEachImage) {
+  const CudaStream stream(0);
+  const CudaTarget target{0, stream.get()};
+  CudaPostprocessor postprocessor(Params());
+  EXPECT_EQ(postprocessor.device_id(), 0);
+  EXPECT_EQ(postprocessor.outputs().size(), 6U);
+  auto bad = Head(0.9F);
+  bad[100] = std::numeric_limits<float>::quiet_NaN();
+  const auto good_memory = Upload(Head(0.9F), target);
+  const auto bad_memory = Upload(bad, target);
+  const auto geometry = Upload({0.5F, 0.5F, 0, 0, 3000, 3000, 1, 0}, target);
+  const auto* geometry_values = static_cast<const float*>(geometry.get());
+  const std::vector<PostprocessInput> inputs = {
+      {{View(good_memory.get(), Device::kCuda)}, geometry_values, Device::kCuda, 0},
+      {{View(bad_memory.get(), Device::kCuda)}, nullptr, Device::kCpu, 0},
+      {{}, nullptr, Device::kCpu, 3}};
+  std::vector<Outputs> memory;
+  std::vector<PostprocessOutput> outputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    outputs.push_back(memory.emplace_back(postprocessor.params(), target).views);
+  }
+  const auto items = postprocessor.Run(inputs, outputs, stream.get());
+  ASSERT_EQ(items.size(), 3U);
+  EXPECT_TRUE(items[0].status.ok());
+  EXPECT_EQ(items[0].num_detections, kRows);
+  EXPECT_EQ(items[1].status.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(items[1].status.message, "head is NaN at element 100");
+  EXPECT_TRUE(items[2].status.ok());
+  EXPECT_EQ(memory[0].Read<int32_t>(4, target), (std::vector<int32_t>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(memory[0].Read<float>(1, target)[6], (20.0F * 2 + 6) * 2);  // x2 of anchor 2
+  EXPECT_EQ(memory[1].Read<int32_t>(5, target), std::vector<int32_t>{4});
+  EXPECT_EQ(memory[2].Read<int32_t>(5, target), std::vector<int32_t>{3});
+  EXPECT_EQ(memory[2].Read<int32_t>(4, target), std::vector<int32_t>(kRows, -1));
+}
+
+TEST(CudaPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
+  const CudaStream stream(0);
+  const CudaTarget target{0, stream.get()};
+  CudaPostprocessor postprocessor(Params());
+  PinnedBuffer pinned(0);
+  pinned.Reserve(6 * kAnchors * sizeof(float));
+  std::vector<Outputs> memory;
+  // Calls that are all under way at once.
+  for (int call = 0; call < 4; ++call) {
+    auto pageable = Head(0.5F + 0.1F * static_cast<float>(call));
+    std::memcpy(pinned.data(), pageable.data(), pageable.size() * sizeof(float));
+    const std::vector<PostprocessInput> inputs = {
+        {{View(pageable.data(), Device::kCpu)}, nullptr, Device::kCpu, 0},
+        {{View(pinned.data(), Device::kCpu)}, nullptr, Device::kCpu, 0}};
+    std::vector<PostprocessOutput> outputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      outputs.push_back(memory.emplace_back(postprocessor.params(), target).views);
+    }
+    postprocessor.Enqueue(inputs, outputs, stream.get());
+    std::fill(pageable.begin(), pageable.end(), 0.0F);
+    std::memset(pinned.data(), 0, pageable.size() * sizeof(float));
+  }
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const float score = 0.5F + 0.1F * static_cast<float>(i / 2);
+    EXPECT_EQ(memory[i].Read<float>(2, target), std::vector<float>(kRows, score));
+  }
+}
+
+TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
+  CudaPostprocessor postprocessor(Params());
+  const Outputs memory(postprocessor.params(), {});
+  const std::vector<PostprocessOutput> outputs = {memory.views};
+  const auto head = Head(0.9F);
+  const std::vector<PostprocessInput> inputs = {
+      {{View(head.data(), Device::kCpu)}, nullptr, Device::kCpu, 0}};
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 heads came with 0 outputs",
+                     [&] { postprocessor.Enqueue(inputs, {}, nullptr); }));
+  auto on_cpu = outputs;
+  on_cpu[0].tensors[2].device = Device::kCpu;
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "memory of the GPU that runs this",
+                     [&] { postprocessor.Enqueue(inputs, on_cpu, nullptr); }));
+  auto elsewhere = inputs;
+  elsewhere[0].head[0].device = Device::kCuda;
+  elsewhere[0].head[0].device_id = 3;
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "memory of GPU 3",
+                     [&] { postprocessor.Enqueue(elsewhere, outputs, nullptr); }));
+  auto wide = inputs;
+  wide[0].head[0].shape = {7, 2};
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "head has shape [7, 2]",
+                     [&] { postprocessor.Run(wide, outputs, nullptr); }));
+  EXPECT_TRUE(postprocessor.Run({}, {}, nullptr).empty());
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:5", [&] { CudaPostprocessor(Params(), 5); }));
+}
+
+TEST(NmsCuda, ThroughTheTable) {
+  const CudaStream stream(0);
+  const CudaTarget target{0, stream.get()};
+  const auto boxes = Upload({0, 0, 10, 10, 1, 1, 11, 11, 40, 40, 50, 50}, target);
+  const auto scores = Upload({0.5F, 0.9F, 0.7F}, target);
+  const auto kept = AllocateCuda(3 * sizeof(int64_t), target);
+  const auto kept_count = AllocateCuda(sizeof(int64_t), target);
+  const auto run = [&](int64_t count, double threshold) {
+    NmsCuda(static_cast<float*>(boxes.get()), static_cast<float*>(scores.get()), nullptr, count,
+            {threshold, -1}, 0, stream.get(), static_cast<int64_t*>(kept.get()),
+            static_cast<int64_t*>(kept_count.get()));
+    std::vector<int64_t> read(1);
+    CopyCuda(read.data(), kept_count.get(), sizeof(int64_t), target);
+    SynchronizeCuda(target);
+    read.resize(1 + static_cast<size_t>(read[0]));
+    CopyCuda(read.data() + 1, kept.get(), (read.size() - 1) * sizeof(int64_t), target);
+    SynchronizeCuda(target);
+    return read;
+  };
+  EXPECT_EQ(run(3, 0.5), (std::vector<int64_t>{2, 1, 2}));
+  EXPECT_EQ(run(3, 0.9), (std::vector<int64_t>{3, 1, 2, 0}));
+  EXPECT_EQ(run(0, 0.5), std::vector<int64_t>{0});
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "iou_threshold is 1.5", [&] { run(3, 1.5); }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "at most", [&] { run(int64_t{1} << 31, 0.5); }));
+}
+
+}  // namespace
+}  // namespace endcap

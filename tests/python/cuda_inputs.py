@@ -1,0 +1,56 @@
+"""Arrays on a GPU, as endcap's own and as other libraries hold them, and the mark of their tests.
+
+The GPU may be the emulated one, whose memory is the host's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import endcap
+from endcap import _core
+
+STATE = endcap.cuda_state()
+# ENDCAP_REQUIRE_CUDA=1: the tests run, and fail, where there is nothing to run them on.
+needs_cuda = pytest.mark.skipif(
+    not STATE.available and os.environ.get("ENDCAP_REQUIRE_CUDA") != "1",
+    reason=f"CUDA cannot be used: {STATE.reason}",
+)
+
+
+def on_gpu(array: np.ndarray) -> endcap.CudaArray:
+    return endcap.CudaArray(_core.CudaTensor.upload(np.ascontiguousarray(array), 0, 0, None))
+
+
+class ByDlpack:
+    """Another library's array on a GPU: it speaks DLPack and nothing else."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = on_gpu(array)
+        self.streams: list[Any] = []
+
+    def __dlpack__(self, **options: Any) -> Any:
+        self.streams.append(options["stream"])
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+
+class ByInterface:
+    """Another library's array on a GPU: it has the CUDA array interface and nothing else."""
+
+    def __init__(self, array: np.ndarray, **changes: Any) -> None:
+        self._array = on_gpu(array)
+        self._changes = changes
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self._array.__cuda_array_interface__ | self._changes
+
+
+HOLDERS = (on_gpu, ByDlpack, ByInterface)

@@ -1,0 +1,84 @@
+"""nms and batched_nms on a GPU: the CPU's indices, wherever boxes lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_inputs import HOLDERS, needs_cuda, on_gpu
+
+import endcap
+
+pytestmark = needs_cuda
+RANDOM = np.random.default_rng(3)
+CORNERS = RANDOM.uniform(0, 100, (300, 2))
+BOXES = np.hstack([CORNERS, CORNERS + RANDOM.uniform(1, 60, (300, 2))]).astype(np.float32)
+SCORES = np.round(RANDOM.uniform(0, 1, 300), 1).astype(np.float32)
+CLASS_IDS = RANDOM.integers(0, 4, 300)
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+@pytest.mark.parametrize("threshold", [0.0, 0.45, 1.0])
+def test_boxes_on_the_gpu(hold: Any, threshold: float) -> None:
+    kept = endcap.nms(hold(BOXES), hold(SCORES), threshold)
+    assert isinstance(kept, endcap.CudaArray)
+    assert kept.dtype == np.int64
+    np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(BOXES, SCORES, threshold))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+@pytest.mark.parametrize("hold", [np.asarray, *HOLDERS])
+def test_classes_of_every_integer_type(hold: Any, dtype: str) -> None:
+    kept = endcap.batched_nms(on_gpu(BOXES), SCORES, hold(CLASS_IDS.astype(dtype)), 0.5)
+    expected = endcap.batched_nms(BOXES, SCORES, CLASS_IDS, 0.5)
+    np.testing.assert_array_equal(kept.to_numpy(), expected)
+
+
+def test_class_ids_beyond_32_bits() -> None:
+    wide = CLASS_IDS * 2**33
+    kept = endcap.batched_nms(on_gpu(BOXES), on_gpu(SCORES), on_gpu(wide), 0.5)
+    np.testing.assert_array_equal(kept.to_numpy(), endcap.batched_nms(BOXES, SCORES, wide, 0.5))
+
+
+def test_boxes_of_the_host_go_up() -> None:
+    kept = endcap.nms(BOXES.tolist(), SCORES, 0.5, device="cuda")
+    np.testing.assert_array_equal(kept.to_numpy(), endcap.nms(BOXES, SCORES, 0.5))
+    assert endcap.nms(BOXES, SCORES, 0.5, device="cuda:0", stream=2).stream == 2
+
+
+def test_no_boxes() -> None:
+    empty = np.zeros((0, 4), np.float32)
+    assert endcap.nms(on_gpu(empty), on_gpu(SCORES[:0]), 0.5).shape == (0,)
+    assert endcap.batched_nms(empty, [], [], 0.5, device="cuda").to_numpy().tolist() == []
+
+
+def test_a_score_without_order_is_refused() -> None:
+    scores = SCORES.copy()
+    scores[7] = np.nan
+    with pytest.raises(endcap.InvalidArgumentError, match="NaN"):
+        endcap.nms(on_gpu(BOXES), on_gpu(scores), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "threshold", "message"),
+    [
+        (BOXES[:9], SCORES, 0.5, "shape"),
+        (BOXES.ravel(), SCORES, 0.5, "shape"),
+        (BOXES, SCORES[:, None], 0.5, "shape"),
+        (BOXES.astype(np.float16), SCORES, 0.5, "boxes are float16"),
+        (BOXES, SCORES.astype(np.float64), 0.5, "scores are float64"),
+        (BOXES, SCORES, 1.5, "iou_threshold"),
+        (BOXES, SCORES, "half", "iou_threshold"),
+    ],
+)
+def test_what_does_not_fit(
+    boxes: np.ndarray, scores: np.ndarray, threshold: Any, message: str
+) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=message):
+        endcap.nms(on_gpu(boxes), on_gpu(scores), threshold)
+
+
+def test_the_cpu_does_not_fetch_boxes_from_the_gpu() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="boxes lies on cuda:0"):
+        endcap.nms(on_gpu(BOXES), SCORES, 0.5, device="cpu")

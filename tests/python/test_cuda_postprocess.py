@@ -1,0 +1,162 @@
+"""Postprocessor with device="cuda": the CPU's detections, wherever heads lie."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_inputs import HOLDERS, ByDlpack, needs_cuda, on_gpu
+from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+
+import endcap
+
+pytestmark = needs_cuda
+GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
+HEADS: dict[str, Any] = {
+    "yolov8": np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
+    "yolov5": np.stack([yolov5_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
+    "end2end": np.stack([end2end_head(seed, rows=20, num_classes=3) for seed in (1, 2)]),
+    "efficient_nms": {
+        name: np.stack([values] * 2) for name, values in efficient_nms_outputs(9, rows=20).items()
+    },
+    "classification": np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32),
+}
+HEAD = HEADS["yolov8"]
+
+
+def make(family: str = "yolov8", **more: Any) -> endcap.Postprocessor:
+    num_classes = 7 if family == "efficient_nms" else 3
+    return endcap.Postprocessor(family, num_classes=num_classes, **more)
+
+
+def held(head: Any, hold: Any) -> Any:
+    if isinstance(head, dict):
+        return {name: hold(values) for name, values in head.items()}
+    return hold(head)
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    copied = actual.to_numpy()
+    assert type(copied) is type(expected)
+    for field in fields(expected):
+        np.testing.assert_array_equal(
+            getattr(copied, field.name), getattr(expected, field.name), field.name
+        )
+        if field.name != "truncated":
+            assert isinstance(getattr(actual, field.name), endcap.CudaArray)
+
+
+@pytest.mark.parametrize("hold", [np.asarray, *HOLDERS])
+@pytest.mark.parametrize("family", HEADS)
+def test_every_head_wherever_it_lies(family: str, hold: Any) -> None:
+    head = HEADS[family]
+    assert_same(
+        make(family, device="cuda")(held(head, hold), GEOMETRY), make(family)(head, GEOMETRY)
+    )
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+def test_geometry_on_the_gpu(hold: Any) -> None:
+    expected = make()(HEAD, GEOMETRY)
+    assert_same(make(device="cuda")(hold(HEAD), hold(GEOMETRY)), expected)
+    one = make(device="cuda")(hold(HEAD[0]), hold(GEOMETRY[0]))
+    assert_same(one, make()(HEAD[0], GEOMETRY[0]))
+
+
+@pytest.mark.parametrize(
+    "geometry", [GEOMETRY[:1], GEOMETRY[0], GEOMETRY.astype(np.float64), GEOMETRY[:, :7].copy()]
+)
+def test_a_geometry_on_the_gpu_that_does_not_fit(geometry: np.ndarray) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="geometry is"):
+        make(device="cuda")(HEAD, on_gpu(geometry))
+
+
+def test_half_precision_and_one_image() -> None:
+    half = HEAD[0].astype(np.float16)
+    assert_same(make(device="cuda")(on_gpu(half)), make()(half))
+
+
+def test_a_blank_image_has_no_detections() -> None:
+    status = np.array([0, endcap.Status.CORRUPT_IMAGE], np.int32)
+    result = make(device="cuda")(on_gpu(HEAD), GEOMETRY, status)
+    assert_same(result, make()(HEAD, GEOMETRY, status))
+    assert result.to_numpy().num_detections[1] == 0
+
+
+def test_truncation_is_told() -> None:
+    assert_same(make(max_candidates=3, device="cuda")(HEAD), make(max_candidates=3)(HEAD))
+    assert make(max_candidates=3, device="cuda")(HEAD).truncated.all()
+
+
+def test_a_bad_head_is_an_error_of_the_call() -> None:
+    bad = HEAD.copy()
+    bad[1, 5, 3] = np.nan
+    with pytest.raises(endcap.InvalidArgumentError) as expected:
+        make()(bad)
+    with pytest.raises(endcap.InvalidArgumentError, match="image index 1 of 2") as caught:
+        make(device="cuda")(on_gpu(bad))
+    assert str(caught.value) == str(expected.value)
+
+
+def test_enqueue_tells_a_bad_head_by_its_status() -> None:
+    bad = HEAD.copy()
+    bad[1, 5, 3] = np.nan
+    result = make(device="cuda").enqueue(on_gpu(bad), GEOMETRY)
+    assert result.truncated is None
+    copied = result.to_numpy()
+    assert copied.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT]
+    assert copied.num_detections[1] == 0
+    np.testing.assert_array_equal(copied.boxes[0], make()(HEAD, GEOMETRY).boxes[0])
+
+
+def test_enqueue_classifies() -> None:
+    logits = HEADS["classification"]
+    assert_same(
+        make("classification", device="cuda").enqueue(logits), make("classification")(logits)
+    )
+
+
+def test_indexing_copies_to_the_host() -> None:
+    result, expected = make(device="cuda")(HEAD), make()(HEAD)
+    assert len(result) == 2
+    for image, wanted in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(image.boxes, wanted.boxes)
+        np.testing.assert_array_equal(result[0].scores, expected[0].scores)
+    with pytest.raises(endcap.InvalidArgumentError, match="2 images"):
+        result.to_supervision()
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (np.zeros((2, 8, 5), np.float32), "num_classes"),
+        (np.zeros((7,), np.float32), "shapes"),
+        (np.zeros((1, 7, 5), np.int32), "float"),
+        (np.zeros((1, 7, 5), np.float64), "float"),
+    ],
+)
+def test_a_head_that_does_not_fit(head: np.ndarray, message: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=message):
+        make(device="cuda")(on_gpu(head))
+
+
+def test_heads_without_images_or_anchors() -> None:
+    for shape in ((0, 7, 20), (2, 7, 0)):
+        head = np.zeros(shape, np.float32)
+        assert_same(make(device="cuda")(on_gpu(head)), make()(head))
+
+
+def test_threads_and_device_are_told() -> None:
+    postprocessor = make(device="cuda", threads=4)
+    assert (postprocessor.threads, postprocessor.device) == (1, "cuda:0")
+    assert postprocessor.parameters == make().parameters
+
+
+def test_a_producer_is_told_the_stream() -> None:
+    head = ByDlpack(HEAD)
+    for stream, told in ((None, 1), (2, 2)):
+        result = make(device="cuda")(head, stream=stream)
+        assert head.streams.pop() == told
+        assert result.boxes.stream == (stream or 0)
