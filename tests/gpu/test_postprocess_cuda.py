@@ -20,10 +20,10 @@ def assert_same(actual: endcap.CudaDetections, expected: endcap.Detections) -> N
         np.testing.assert_array_equal(getattr(copied, field), getattr(expected, field), field)
 
 
-def both(head: Any, geometry: Any = None, **options: Any) -> endcap.Detections:
-    """Runs a head on both and compares; returns the CPU's."""
-    expected = endcap.Postprocessor(**options)(head, geometry)
-    actual = endcap.Postprocessor(**options, device="cuda")(head, geometry)
+def both(tensors: Any, geometry: Any = None, **options: Any) -> endcap.Detections:
+    """Runs heads on both and compares; returns the CPU's."""
+    expected = endcap.Postprocessor(**options)(tensors, geometry)
+    actual = endcap.Postprocessor(**options, device="cuda")(tensors, geometry)
     assert_same(actual, expected)
     return expected
 

@@ -13,7 +13,7 @@ from sample_heads import yolov8_head
 import endcap
 
 WORKERS = 6
-ROUNDS = 8
+ROUNDS = 4
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["each its own", "one for all"])

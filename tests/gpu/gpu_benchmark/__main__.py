@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import endcap
 from benchmarks import machine
@@ -34,18 +35,31 @@ def gpu_facts() -> dict[str, object]:
     }
 
 
+def measuring_torch() -> Any:
+    """torch, which takes the time; RuntimeError where it or a GPU is missing."""
+    state = endcap.cuda_state()
+    if not state.available:
+        raise RuntimeError(state.reason)
+    try:
+        import torch
+    except ImportError as error:
+        raise RuntimeError("torch is not installed") from error
+    if not torch.cuda.is_available():
+        raise RuntimeError("torch finds no GPU")
+    return torch
+
+
 def main() -> int:
     """Measures what can be measured here."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("output", type=Path)
     parser.add_argument("--server", type=Path, help="folder with bin/tritonserver and lib/")
     options = parser.parse_args()
-    state = endcap.cuda_state()
-    if not state.available:
-        print(f"nothing to measure: {state.reason}")
+    try:
+        torch = measuring_torch()
+    except RuntimeError as error:
+        print(f"nothing was measured: {error}")
         return 1 if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1" else 0
-    import torch
-
     results = Results()
     measure_pixels(torch, results)
     measure_heads(torch, results)
