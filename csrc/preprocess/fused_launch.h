@@ -51,6 +51,7 @@ struct FusedImage {
   bool swap_red_blue = false;  // between source and tensor
   bool fixed_weights = false;  // kOpencvFloat8: this image has 11-bit weights, as kOpencv8
   bool vector_stores = false;  // the output allows stores of four elements
+  bool in_place = false;       // a row is wider than what can be staged
   float sum_scale = 1.0F;      // AxisTaps::sum_scale of the rows
   int32_t out_x = 0;           // the visible window in the tensor
   int32_t out_y = 0;
@@ -74,7 +75,8 @@ struct FusedLaunch {
   const int32_t* tables = nullptr;
   const FusedImage* images = nullptr;
   int32_t image_count = 0;
-  int32_t height = 0;  // of the tensors
+  int32_t in_place_count = 0;  // images with in_place
+  int32_t height = 0;          // of the tensors
   int32_t width = 0;
   int32_t channels = 0;  // 1 or 3
   bool planar = false;   // NCHW

@@ -50,6 +50,7 @@ void FusedPlan::Clear() {
   images_.clear();
   words_.clear();
   taps_.clear();
+  launch_.in_place_count = 0;
   launch_.staged_pixels = 0;
 }
 
@@ -105,7 +106,7 @@ const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int he
 }
 
 // Makes room in shared memory for the rows that the widest run of columns reads.
-void FusedPlan::ReserveRows(const FusedImage& image) {
+void FusedPlan::ReserveRows(FusedImage& image) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const int32_t* first = words_.data() + image.columns.first;
   int pitch = 0;
@@ -121,6 +122,8 @@ void FusedPlan::ReserveRows(const FusedImage& image) {
     }
   }
   const int rows = std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
+  image.in_place = rows == 0;
+  launch_.in_place_count += image.in_place ? 1 : 0;
   launch_.staged_pixels = std::max(launch_.staged_pixels, rows * pitch);
 }
 

@@ -42,7 +42,7 @@ class FusedPlan {
   using Key = std::array<int, 10>;
 
   const FusedTaps& TapsOf(const Placement& placement, int width, int height);
-  void ReserveRows(const FusedImage& image);
+  void ReserveRows(FusedImage& image);
   size_t tables_offset() const noexcept;
   size_t element_table_offset() const noexcept;
 

@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <type_traits>
+
 #include "cuda/launch.h"
 #include "preprocess/fused_filter.cuh"
 #include "preprocess/fused_launch.h"
-#include "preprocess/fused_source.cuh"
+#include "preprocess/fused_rows.cuh"
 #include "preprocess/fused_span.h"
 #include "preprocess/fused_store.cuh"
 
@@ -12,95 +15,21 @@
 namespace endcap {
 namespace {
 
-// Blocks of the largest size that share a multiprocessor: 80 registers a thread, the fewest that
-// spill nothing.
-constexpr int kMinBlocks = 3;
-
-// The source's rows that make one row of the tensor, as the upright image has them.
-struct RowTaps {
-  int first;
-  const int32_t* weight;
-  int taps;
-  int samples;
-  bool flip;
-
-  // Where row `tap` is stored, along the rows' axis.
-  __device__ int Stored(int tap) const {
-    const int sample = ClampSample(first + tap, samples);
-    return flip ? samples - 1 - sample : sample;
-  }
-};
-
-// Reads rows [begin, begin + count) of `rows` into shared memory, each `pitch` pixels after the
-// other.
-template <typename Filter>
-__device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
-                          int begin, int count, const FusedSpan& span, int pitch,
-                          uint32_t* shared) {
-  const bool gray = launch.channels == 1;
-  const int step = image.swap_axes ? 1 : kFusedGroup;
-  const int threads = static_cast<int>(blockDim.x) * step;
-  int row = 0;
-  for (int i = static_cast<int>(threadIdx.x) * step;; i += threads) {
-    for (; row < count && i >= pitch; i -= pitch) ++row;
-    if (row >= count) return;
-    if (i >= span.count || Filter::IsZero(rows.weight[begin + row])) continue;
-    uint32_t* to = shared + row * pitch + i;
-    const int across = rows.Stored(begin + row);
-    if (image.swap_axes) {
-      *to = FetchPixel(image, gray, across, span.base + i);
-    } else {
-      StageGroup(image, gray, span.base + i, across, to);
-    }
-  }
+// Blocks of the largest size that share a multiprocessor, as many as registers allow without
+// spilling: 80 of them a thread; more where one kernel holds two filters, and for the rare images
+// that are read in place.
+constexpr int MinBlocks(ResizeArithmetic arithmetic, bool staged) {
+  return staged && arithmetic != ResizeArithmetic::kOpencvFloat8 ? 3 : 2;
 }
 
-// Adds up the rows of a visible row of the tensor. kStaged: through shared memory; else each thread
-// reads the pixels that it needs in place, for images too wide for that.
-template <typename Filter, bool kStaged>
-__device__ void SumRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
-                        const FusedSpan& span, const QuadColumns& columns, bool visible,
-                        typename Filter::Sum (&sums)[kQuad][kColors]) {
-  const Filter filter(columns);
-  if constexpr (kStaged) {
-    ENDCAP_DYNAMIC_SHARED(bytes);
-    auto* shared = reinterpret_cast<uint32_t*>(bytes);
-    const int pitch = span.pitch();
-    const int staged = min(min(launch.staged_pixels / pitch, kFusedMaxStagedRows), rows.taps);
-#pragma unroll 1
-    for (int begin = 0; begin < rows.taps; begin += staged) {
-      const int count = min(staged, rows.taps - begin);
-      if (begin != 0) __syncthreads();
-      StageRows<Filter>(launch, image, rows, begin, count, span, pitch, shared);
-      __syncthreads();
-#pragma unroll 1
-      for (int k = 0; visible && k < count; ++k) {
-        const int32_t weight = rows.weight[begin + k];
-        if (Filter::IsZero(weight)) continue;
-        const uint32_t* row = shared + k * pitch;
-        filter.AddRow([row](int position) { return row[position]; }, weight, sums);
-      }
-    }
-  } else {
-    const bool gray = launch.channels == 1;
-#pragma unroll 1
-    for (int k = 0; visible && k < rows.taps; ++k) {
-      if (Filter::IsZero(rows.weight[k])) continue;
-      const int across = rows.Stored(k);
-      const auto read = [&](int position) {
-        const int along = span.base + position;
-        return FetchPixel(image, gray, image.swap_axes ? across : along,
-                          image.swap_axes ? along : across);
-      };
-      filter.AddRow(read, rows.weight[k], sums);
-    }
-  }
-}
+// What a filter makes of four columns: pixels' numbers, R, G, B as in the tensor.
+template <typename Number>
+using QuadNumbers = Number[kQuad][kColors];
 
-// The elements of four columns of a visible row; those outside the window are padding.
-template <typename Filter, int kBytes>
-__device__ void StoreSums(const FusedLaunch& launch, const FusedImage& image, int x, int y,
-                          const typename Filter::Sum (&sums)[kQuad][kColors]) {
+// Stores four columns of a visible row; those outside the window are padding.
+template <int kBytes, typename Number>
+__device__ void StoreNumbers(const FusedLaunch& launch, const FusedImage& image, int x, int y,
+                             const QuadNumbers<Number>& numbers) {
   QuadElements elements;
 #pragma unroll
   for (int i = 0; i < kQuad; ++i) {
@@ -108,8 +37,7 @@ __device__ void StoreSums(const FusedLaunch& launch, const FusedImage& image, in
     const bool inside = u >= 0 && u < image.visible_w;
 #pragma unroll
     for (int c = 0; c < kColors; ++c) {
-      const auto sum = image.swap_red_blue ? sums[i][kColors - 1 - c] : sums[i][c];
-      const uint32_t element = Normalize<kBytes>(launch, c, Filter::Finish(sum, image.sum_scale));
+      const uint32_t element = Normalize<kBytes>(launch, c, numbers[i][c]);
       elements[c][i] = inside ? element : launch.padding[c];
     }
   }
@@ -130,10 +58,10 @@ __device__ void StoreEmpty(const FusedLaunch& launch, const FusedImage& image, i
   StoreQuad<kBytes>(launch, image, x, y, elements);
 }
 
-// Columns [x, x + 4) of a visible row; x may lie beyond the tensor. False where none is visible,
-// and nothing was stored.
+// Columns [x, x + 4) of a visible row; x may lie beyond the tensor. False where none is visible.
 template <typename Filter, bool kStaged>
-__device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int x, int y) {
+__device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int x, int y,
+                         QuadNumbers<typename Filter::Number>& numbers) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const auto block_quad = static_cast<int>(blockIdx.x * blockDim.x);
   const int begin = max(block_quad, quads.first) - quads.first;
@@ -168,51 +96,65 @@ __device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int
   }
   SumRows<Filter, kStaged>(launch, image, rows, span, columns, visible, sums);
   if (!visible) return false;
-  switch (SizeOf(launch.dtype)) {
-    case 1:
-      StoreSums<Filter, 1>(launch, image, x, y, sums);
-      break;
-    case 2:
-      StoreSums<Filter, 2>(launch, image, x, y, sums);
-      break;
-    default:
-      StoreSums<Filter, 4>(launch, image, x, y, sums);
+#pragma unroll
+  for (int i = 0; i < kQuad; ++i) {
+#pragma unroll
+    for (int c = 0; c < kColors; ++c) {
+      const auto sum = image.swap_red_blue ? sums[i][kColors - 1 - c] : sums[i][c];
+      numbers[i][c] = Filter::Finish(sum, image.sum_scale);
+    }
   }
   return true;
 }
 
+template <ResizeArithmetic kArithmetic>
+using NumberOf = std::conditional_t<kArithmetic == ResizeArithmetic::kFloat, float, uint8_t>;
+
 template <ResizeArithmetic kArithmetic, bool kStaged>
-__device__ bool MakeQuadBy(const FusedLaunch& launch, const FusedImage& image, int x, int y) {
+__device__ bool MakeQuadBy(const FusedLaunch& launch, const FusedImage& image, int x, int y,
+                           QuadNumbers<NumberOf<kArithmetic>>& numbers) {
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
-    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y);
+    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y, numbers);
   } else if constexpr (kArithmetic == ResizeArithmetic::kPillow8) {
-    return MakeQuad<Pillow8Filter, kStaged>(launch, image, x, y);
+    return MakeQuad<Pillow8Filter, kStaged>(launch, image, x, y, numbers);
   } else if constexpr (kArithmetic == ResizeArithmetic::kFloat) {
-    return MakeQuad<FloatFilter, kStaged>(launch, image, x, y);
+    return MakeQuad<FloatFilter, kStaged>(launch, image, x, y, numbers);
   } else if (image.fixed_weights) {
-    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y);
+    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y, numbers);
   } else {
-    return MakeQuad<OpencvFloat8Filter, kStaged>(launch, image, x, y);
+    return MakeQuad<OpencvFloat8Filter, kStaged>(launch, image, x, y, numbers);
+  }
+}
+
+template <int kBytes, typename Number>
+__device__ void Store(const FusedLaunch& launch, const FusedImage& image, int x, int y, bool made,
+                      const QuadNumbers<Number>& numbers) {
+  if (made) {
+    StoreNumbers<kBytes>(launch, image, x, y, numbers);
+  } else {
+    StoreEmpty<kBytes>(launch, image, x, y);
   }
 }
 
 template <ResizeArithmetic kArithmetic, bool kStaged>
-__global__ void __launch_bounds__(kFusedMaxThreads, kMinBlocks)
+__global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kStaged))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
   const FusedImage& image = launch.images[blockIdx.z];
+  if (image.in_place == kStaged) return;  // the other kernel's
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const auto y = static_cast<int>(blockIdx.y);
   const bool in_window =
       image.source != FusedSource::kBlank && y >= image.out_y && y < image.out_y + image.visible_h;
-  const bool made = in_window && MakeQuadBy<kArithmetic, kStaged>(launch, image, x, y);
-  if (made || x >= launch.width) return;
+  QuadNumbers<NumberOf<kArithmetic>> numbers;
+  const bool made = in_window && MakeQuadBy<kArithmetic, kStaged>(launch, image, x, y, numbers);
+  if (x >= launch.width) return;
   switch (SizeOf(launch.dtype)) {
     case 1:
-      return StoreEmpty<1>(launch, image, x, y);
+      return Store<1>(launch, image, x, y, made, numbers);
     case 2:
-      return StoreEmpty<2>(launch, image, x, y);
+      return Store<2>(launch, image, x, y, made, numbers);
     default:
-      return StoreEmpty<4>(launch, image, x, y);
+      return Store<4>(launch, image, x, y, made, numbers);
   }
 }
 
@@ -242,17 +184,21 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
   const int columns_per_block = kQuad * launch.threads;
   const auto tiles =
       static_cast<unsigned>((launch.width + columns_per_block - 1) / columns_per_block);
-  const size_t shared_bytes = sizeof(uint32_t) * static_cast<size_t>(launch.staged_pixels);
-  const Kernel kernel = launch.staged_pixels > 0 ? KernelFor<true>(launch.arithmetic)
-                                                 : KernelFor<false>(launch.arithmetic);
   for (int first = 0; first < launch.image_count; first += kMaxImagesPerGrid) {
     FusedLaunch part = launch;
     part.images += first;
     part.image_count = std::min(launch.image_count - first, kMaxImagesPerGrid);
     const dim3 grid(tiles, static_cast<unsigned>(launch.height),
                     static_cast<unsigned>(part.image_count));
-    Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)), shared_bytes,
-           static_cast<cudaStream_t>(stream), part);
+    const auto run = [&](Kernel kernel, int pixels) {
+      Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)),
+             sizeof(uint32_t) * static_cast<size_t>(pixels), static_cast<cudaStream_t>(stream),
+             part);
+    };
+    if (launch.in_place_count < launch.image_count) {
+      run(KernelFor<true>(launch.arithmetic), launch.staged_pixels);
+    }
+    if (launch.in_place_count > 0) run(KernelFor<false>(launch.arithmetic), 0);
   }
 }
 

@@ -59,10 +59,10 @@ __device__ void LoadBytes(const uint8_t* row, int row_bytes, int at, uint32_t (&
   const int end = at - skip + 4 * kWords + (skip == 0 ? 0 : 4);
   if (at >= skip && end <= row_bytes) {
     const auto* from = reinterpret_cast<const uint32_t*>(row + at - skip);
-    uint32_t word = from[0];
+    uint32_t word = __ldg(from);
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
-      const uint32_t next = i + 1 < kWords || skip != 0 ? from[i + 1] : 0;
+      const uint32_t next = i + 1 < kWords || skip != 0 ? __ldg(from + i + 1) : 0;
       words[i] = __funnelshift_r(word, next, 8U * static_cast<unsigned>(skip));
       word = next;
     }
@@ -74,7 +74,7 @@ __device__ void LoadBytes(const uint8_t* row, int row_bytes, int at, uint32_t (&
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int byte = at + 4 * i + k;
-      if (byte < row_bytes) words[i] |= static_cast<uint32_t>(row[byte]) << (8 * k);
+      if (byte < row_bytes) words[i] |= static_cast<uint32_t>(__ldg(row + byte)) << (8 * k);
     }
   }
 }
@@ -93,9 +93,9 @@ __device__ void StorePixels(const PixelAt& pixel_at, uint32_t* to) {
 // A group's samples c - 1 to c + 4 of a row of half the columns; the border's beyond the border.
 // `c` is a multiple of four.
 __device__ inline void LoadChroma(const uint8_t* row, int width, int c, int (&samples)[6]) {
-  const uint32_t word = *reinterpret_cast<const uint32_t*>(row + c);
-  samples[0] = row[c == 0 ? 0 : c - 1];
-  samples[5] = row[c + 4 < width ? c + 4 : width - 1];
+  const uint32_t word = __ldg(reinterpret_cast<const uint32_t*>(row + c));
+  samples[0] = __ldg(row + (c == 0 ? 0 : c - 1));
+  samples[5] = __ldg(row + (c + 4 < width ? c + 4 : width - 1));
   samples[1] = static_cast<int>(ByteOf(word, 0));
 #pragma unroll
   for (int i = 1; i < 4; ++i) {
@@ -152,9 +152,9 @@ __device__ inline void StageFull(const FusedImage& image, const uint2& luma, int
   for (int plane = 0; plane < 2; ++plane) {
     const uint8_t* base = image.planes[plane + 1] + x;
     const int64_t stride = image.row_stride_bytes[plane + 1];
-    near[plane] = *reinterpret_cast<const uint2*>(base + stride * (blended ? y / 2 : y));
+    near[plane] = __ldg(reinterpret_cast<const uint2*>(base + stride * (blended ? y / 2 : y)));
     const int far_row = blended ? FarChromaRow(y, image.chroma_height) : y;
-    far[plane] = *reinterpret_cast<const uint2*>(base + stride * far_row);
+    far[plane] = __ldg(reinterpret_cast<const uint2*>(base + stride * far_row));
   }
   const auto chroma = [&](int plane, int i) {
     const int sample = EighthByte(near[plane], i);
@@ -169,7 +169,7 @@ __device__ inline void StageFull(const FusedImage& image, const uint2& luma, int
 
 __device__ inline void StageYcc(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
   const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
-  const uint2 luma = *reinterpret_cast<const uint2*>(row + x);
+  const uint2 luma = __ldg(reinterpret_cast<const uint2*>(row + x));
   if (gray || image.upsampling == ChromaUpsampling::kGray) {
     StorePixels([&](int i) { return RepeatByte(static_cast<uint32_t>(EighthByte(luma, i))); }, to);
   } else if (image.upsampling == ChromaUpsampling::kColumnsAndRows) {

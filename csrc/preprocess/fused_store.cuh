@@ -15,6 +15,15 @@
 
 namespace endcap {
 
+// A store to the tensor. The compiler cannot see that its address is one of global memory.
+template <typename T>
+__device__ void StoreGlobal(T* to, T value) {
+#if defined(__CUDA_ARCH__)
+  __builtin_assume(__isGlobal(to));
+#endif
+  *to = value;
+}
+
 // Elements of four columns, as bits.
 using QuadElements = uint32_t[kColors][kQuad];
 
@@ -58,9 +67,13 @@ __device__ uint32_t Normalize(const FusedLaunch& launch, int color, float pixel)
 // One element; `index` counts elements.
 template <int kBytes>
 __device__ void StoreElement(void* data, int64_t index, uint32_t bits) {
-  if constexpr (kBytes == 4) static_cast<uint32_t*>(data)[index] = bits;
-  if constexpr (kBytes == 2) static_cast<uint16_t*>(data)[index] = static_cast<uint16_t>(bits);
-  if constexpr (kBytes == 1) static_cast<uint8_t*>(data)[index] = static_cast<uint8_t>(bits);
+  if constexpr (kBytes == 4) StoreGlobal(static_cast<unsigned*>(data) + index, bits);
+  if constexpr (kBytes == 2) {
+    StoreGlobal(static_cast<unsigned short*>(data) + index, static_cast<unsigned short>(bits));
+  }
+  if constexpr (kBytes == 1) {
+    StoreGlobal(static_cast<unsigned char*>(data) + index, static_cast<unsigned char>(bits));
+  }
 }
 
 // Four elements from `index`, a multiple of four, in one store.
@@ -68,12 +81,14 @@ template <int kBytes>
 __device__ void StoreVector(void* data, int64_t index, uint32_t a, uint32_t b, uint32_t c,
                             uint32_t d) {
   const int64_t vector = index / kQuad;
-  if constexpr (kBytes == 4) static_cast<uint4*>(data)[vector] = make_uint4(a, b, c, d);
+  if constexpr (kBytes == 4) {
+    StoreGlobal(static_cast<uint4*>(data) + vector, make_uint4(a, b, c, d));
+  }
   if constexpr (kBytes == 2) {
-    static_cast<uint2*>(data)[vector] = make_uint2(a | b << 16, c | d << 16);
+    StoreGlobal(static_cast<uint2*>(data) + vector, make_uint2(a | b << 16, c | d << 16));
   }
   if constexpr (kBytes == 1) {
-    static_cast<uint32_t*>(data)[vector] = a | b << 8 | c << 16 | d << 24;
+    StoreGlobal(static_cast<unsigned*>(data) + vector, a | b << 8 | c << 16 | d << 24);
   }
 }
 

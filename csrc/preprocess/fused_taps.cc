@@ -19,8 +19,9 @@ bool HasWeight(const AxisTaps& axis, size_t entry) {
                                    : axis.float_weight[entry] != 0.0F;
 }
 
-// The first sample of an output's taps: that from which all taps with a weight are met.
-int FirstOf(const AxisTaps& axis, int output, int source_size) {
+// The first sample of an output's taps, at least `least`: that from which all taps with a weight
+// are met. At the border there may be several.
+int FirstOf(const AxisTaps& axis, int output, int source_size, int least) {
   const size_t entry = axis.Offset(output);
   const auto meets = [&](int first) {
     for (int k = 0; k < axis.taps; ++k) {
@@ -32,10 +33,11 @@ int FirstOf(const AxisTaps& axis, int output, int source_size) {
     return true;
   };
   for (int k = 0; k < axis.taps; ++k) {
-    const int first = axis.index[entry + static_cast<size_t>(k)] - k;
+    const int first = std::max(axis.index[entry + static_cast<size_t>(k)] - k, least);
     if (HasWeight(axis, entry + static_cast<size_t>(k)) && meets(first)) return first;
   }
-  Fail(ErrorCode::kInternal, "the taps of output ", output, " are not neighbours");
+  Fail(ErrorCode::kInternal, "the taps of output ", output,
+       " are not neighbours, or begin before those of the one before");
 }
 
 void AlignWords(std::vector<int32_t>& words) {
@@ -86,11 +88,8 @@ CompactTaps Compact(const AxisTaps& axis, int source_size) {
   CompactTaps compact;
   compact.taps = axis.taps;
   for (int i = 0; i < axis.size(); ++i) {
-    const int first = FirstOf(axis, i, source_size);
-    if (i > 0 && first < compact.first.back()) {
-      Fail(ErrorCode::kInternal, "the taps of output ", i, " begin before those of the one before");
-    }
-    compact.first.push_back(first);
+    const int least = i == 0 ? 1 - axis.taps : compact.first.back();
+    compact.first.push_back(FirstOf(axis, i, source_size, least));
     for (int k = 0; k < axis.taps; ++k) {
       compact.weight.push_back(WeightBits(axis, axis.Offset(i) + static_cast<size_t>(k)));
     }

@@ -53,11 +53,18 @@ class CudaState:
 
 def cuda_state() -> CudaState:
     """Return what there is of CUDA; looked for once per process. Never raises."""
-    *facts, devices = _core.cuda_state()
+    available, reason, library_path, driver_version, runtime_version, architectures, devices = (
+        _core.cuda_state()
+    )
     return CudaState(
-        *facts,
+        available,
+        reason,
+        library_path,
+        driver_version,
+        runtime_version,
+        architectures,
         devices=tuple(
-            CudaDevice(number, name, (major, minor), *rest)
-            for number, name, major, minor, *rest in devices
+            CudaDevice(number, name, (major, minor), multiprocessors, memory_bytes, covered)
+            for number, name, major, minor, multiprocessors, memory_bytes, covered in devices
         ),
     )

@@ -74,6 +74,7 @@ Status Parse(const unsigned char* bytes, size_t size, nvjpeg::JpegStream stream)
     stream->size = size;
     stream->header = ReadHeader(file, {});
     stream->layout = JpegPlaneReader(file, stream->header, {}).layout();
+    if (stream->header.width == state.refused_width) return nvjpeg::kJpegNotSupported;
     return stream->layout.available ? nvjpeg::kSuccess : nvjpeg::kJpegNotSupported;
   } catch (const Error&) {
     return nvjpeg::kBadJpeg;

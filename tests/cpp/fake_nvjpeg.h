@@ -12,6 +12,7 @@ struct FakeNvjpeg {
   // What the library does.
   bool refuses = false;  // no handle is given out
   bool has_engine = true;
+  int refused_width = 0;       // files of this width are not supported
   bool fails_batches = false;  // the engine refuses every batch
 
   // What it did.

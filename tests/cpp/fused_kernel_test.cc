@@ -200,6 +200,21 @@ TEST(FusedKernel, RowsTooWideForSharedMemoryAreReadInPlace) {
   }
 }
 
+TEST(FusedKernel, WideAndNarrowImagesInOneBatch) {
+  const int width = kFusedMaxStagedPixels + 9;
+  const Bytes wide = MakePixels(3, width, 3);
+  const Bytes narrow = MakePixels(20, 30, 3);
+  const PreprocessParams params = Sized(5, 8, Fit::kLetterbox);
+  FusedBatch batch(params);
+  batch.AddPixels(Pixels(PixelFormat::kRgb, narrow, 30, 20));
+  batch.AddPixels(Pixels(PixelFormat::kRgb, wide, width, 3));
+  batch.AddBlank();
+  const auto tensors = batch.Run();
+  EXPECT_TRUE(tensors[0] == OnCpu(params, Pixels(PixelFormat::kRgb, narrow, 30, 20)));
+  EXPECT_TRUE(tensors[1] == OnCpu(params, Pixels(PixelFormat::kRgb, wide, width, 3)));
+  EXPECT_TRUE(tensors[2] == Bytes(tensors[2].size(), 0));
+}
+
 TEST(FusedKernel, RowsThatFitOneAtATimeOnly) {
   const int width = kFusedMaxStagedPixels - 11;
   const Bytes pixels = MakePixels(7, width, 3);

@@ -62,8 +62,9 @@ std::vector<ImageView> Views(const std::vector<Bytes>& files) {
   return views;
 }
 
-Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files) {
-  params.decode = DecodeMode::kExact;
+Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files,
+              DecodeMode mode = DecodeMode::kExact) {
+  params.decode = mode;
   params.jpeg_decoder = JpegDecoder::kCpu;
   Results results;
   results.tensors.assign(files.size(), std::vector<float>(Elements(params), -1.0F));
@@ -231,6 +232,23 @@ TEST_F(NvjpegPreprocess, AutoTakesItForLargeBatchesOfWholeBaselineFiles) {
 
   files.resize(kEnough - 1);
   ExpectDecoder(OnGpu(preprocessor, files).items[0], JpegDecoder::kHybrid);
+}
+
+TEST_F(NvjpegPreprocess, AutoGivesWhatItRefusesToTheCpu) {
+  fake_->refused_width = 1026;
+  std::vector<Bytes> files(9, MakeJpeg(1024, 1024));
+  files[3] = MakeJpeg(1024, 1026);
+  files[5] = files[3];
+  files[5].erase(files[5].begin() + 4000, files[5].end() - 4000);
+  const PreprocessParams params = FastBy(JpegDecoder::kAuto);
+  CudaPreprocessor preprocessor(params);
+  const Results results = OnGpu(preprocessor, files);
+  ExpectDecoder(results.items[2], JpegDecoder::kNvjpeg);
+  EXPECT_EQ(results.tensors[2], OnCpu(params, {files[2]}).tensors[0]);
+  ExpectDecoder(results.items[3], JpegDecoder::kHybrid);
+  EXPECT_EQ(results.tensors[3], OnCpu(params, {files[3]}, DecodeMode::kFast).tensors[0]);
+  EXPECT_EQ(results.items[5].status.code, ErrorCode::kCorruptImage);
+  EXPECT_EQ(results.tensors[5], std::vector<float>(Elements(params), 0.0F));
 }
 
 TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {

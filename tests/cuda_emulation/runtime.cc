@@ -46,8 +46,17 @@ Stream& DefaultStream() {
   return *stream;
 }
 
+Stream& StreamOfThisThread() {
+  thread_local Stream stream = *Streams().insert(std::make_shared<CUstream_st>()).first;
+  return stream;
+}
+
 Stream Find(cudaStream_t handle) {
-  if (handle == nullptr) return DefaultStream();
+  constexpr uintptr_t legacy = 1;      // cudaStreamLegacy
+  constexpr uintptr_t per_thread = 2;  // cudaStreamPerThread
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (handle == nullptr || number == legacy) return DefaultStream();
+  if (number == per_thread) return StreamOfThisThread();
   for (const Stream& stream : Streams()) {
     if (stream.get() == handle) return stream;
   }

@@ -1,0 +1,172 @@
+#include "preprocess/cuda_batch.h"
+
+#include <chrono>
+#include <exception>
+#include <mutex>
+
+#include "common/path_select.h"
+#include "preprocess/preprocess_output.h"
+
+namespace endcap {
+
+// What goes wrong with the device on any of a batch's threads: the first is thrown at the end.
+class DeviceErrors {
+ public:
+  template <typename Call>
+  void Guard(Call call) noexcept {
+    try {
+      call();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  void Rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+namespace {
+
+size_t AlignPlane(size_t bytes) {
+  return (bytes + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment;
+}
+
+}  // namespace
+
+CudaBatch::CudaBatch(const PreprocessParams& params, const CudaImage::Surroundings& surroundings,
+                     ThreadPool& pool, std::span<const ImageView> views,
+                     std::span<const PreprocessOutput> outputs)
+    : params_(params),
+      surroundings_(surroundings),
+      pool_(pool),
+      views_(views),
+      outputs_(outputs),
+      count_(static_cast<int>(views.size())),
+      items_(views.size()),
+      images_(views.size()),
+      offsets_(views.size()) {}
+
+// Does something with an image; what goes wrong is its own status.
+template <typename Call>
+bool CudaBatch::Try(size_t image, Call call) noexcept {
+  try {
+    call();
+    return true;
+  } catch (...) {
+    items_[image].status = StatusOfCurrentException();
+    return false;
+  }
+}
+
+void CudaBatch::Open() {
+  pool_.ParallelFor(count_, [this](int i) {
+    const auto at = static_cast<size_t>(i);
+    Try(at, [&] { images_[at].emplace(params_, views_[at], surroundings_); });
+  });
+}
+
+// What goes up comes first; what nvJPEG writes follows.
+void CudaBatch::Reserve(CudaPreprocessContext& context) {
+  size_t end = 0;
+  const auto lay_out = [&](size_t (CudaImage::*bytes)() const noexcept) {
+    for (size_t i = 0; i < images_.size(); ++i) {
+      const size_t size = images_[i] ? ((*images_[i]).*bytes)() : 0;
+      if (size == 0) continue;
+      offsets_[i] = end;
+      end += AlignPlane(size);
+    }
+    return end;
+  };
+  const size_t staged = lay_out(&CudaImage::staged_bytes);
+  const size_t all = lay_out(&CudaImage::nvjpeg_bytes);
+  context.ReserveImages(staged, all);
+  if (all != staged) context.WaitForImages();
+}
+
+void CudaBatch::Upload(CudaPreprocessContext& context) {
+  Reserve(context);
+  DeviceErrors errors;
+  pool_.ParallelFor(count_ + 2, [&](int i) {
+    if (i == 0) {
+      errors.Guard([&] { DecodeByNvjpeg(context); });
+    } else if (i == 1) {
+      errors.Guard([&] { Plan(context); });
+    } else {
+      UploadOne(static_cast<size_t>(i - 2), context, errors);
+    }
+  });
+  errors.Rethrow();
+}
+
+void CudaBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<size_t> files;
+  for (size_t i = 0; i < images_.size(); ++i) {
+    if (images_[i] && images_[i]->nvjpeg_bytes() != 0) files.push_back(i);
+  }
+  if (files.empty()) return;
+  CudaNvjpegSource& nvjpeg = context.nvjpeg();
+  nvjpeg.Clear();
+  for (const size_t i : files) {
+    nvjpeg.Add(views_[i], images_[i]->layout(), context.device_images() + offsets_[i]);
+  }
+  context.DecodeNvjpeg();
+  const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
+  for (size_t k = 0; k < files.size(); ++k) {
+    PreprocessItem& item = items_[files[k]];
+    item.status = nvjpeg.StatusOf(k);
+    if (!item.status.ok()) {
+      refused_.push_back(files[k]);
+      continue;
+    }
+    item.decoder = JpegDecoder::kNvjpeg;
+    item.decode_ns = spent.count() / static_cast<int64_t>(files.size());
+  }
+}
+
+void CudaBatch::Plan(CudaPreprocessContext& context) {
+  for (size_t i = 0; i < images_.size(); ++i) {
+    void* output = outputs_[i].image.data;
+    if (!images_[i]) {
+      context.plan().AddBlank(output);
+      continue;
+    }
+    context.plan().Add(images_[i]->Describe(context.device_images() + offsets_[i]),
+                       images_[i]->placement(), images_[i]->orientation(), output);
+  }
+}
+
+void CudaBatch::UploadOne(size_t image, CudaPreprocessContext& context,
+                          DeviceErrors& errors) noexcept {
+  if (!images_[image] || images_[image]->nvjpeg_bytes() != 0) return;
+  const bool filled = Try(image, [&] {
+    items_[image].decode_ns = images_[image]->Fill(context.host_images() + offsets_[image]);
+    items_[image].decoder = images_[image]->decoder();
+  });
+  const size_t bytes = images_[image]->staged_bytes();
+  if (filled && bytes != 0) errors.Guard([&] { context.Upload(offsets_[image], bytes); });
+}
+
+std::vector<PreprocessItem> CudaBatch::Finish(FusedPlan& plan) {
+  bool planes = false;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const PreprocessOutput& output = outputs_[i];
+    const bool ok = items_[i].status.ok();
+    if (!ok) plan.MakeBlank(i);
+    WriteGeometry(output,
+                  ok ? images_[i]->MakeGeometry(output.source_index) : BlankGeometry(output));
+    if (output.status != nullptr) *output.status = static_cast<int32_t>(items_[i].status.code);
+    planes = planes || items_[i].decoder == JpegDecoder::kHybrid ||
+             items_[i].decoder == JpegDecoder::kNvjpeg;
+  }
+  NoteRun(Stage::kPreprocess, Path::kCuda);
+  if (planes) NoteRun(Stage::kDecode, Path::kCuda);
+  return std::move(items_);
+}
+
+}  // namespace endcap

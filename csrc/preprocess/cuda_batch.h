@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "endcap/preprocess.h"
+#include "endcap/thread_pool.h"
+#include "preprocess/cuda_context.h"
+#include "preprocess/cuda_image.h"
+
+namespace endcap {
+
+class DeviceErrors;
+
+// One batch of images on its way to the GPU: Open, Upload, Finish, in this order. Failures of
+// single images become their status; kCuda and kOutOfMemory of the device are thrown.
+class CudaBatch {
+ public:
+  CudaBatch(const PreprocessParams& params, const CudaImage::Surroundings& surroundings,
+            ThreadPool& pool, std::span<const ImageView> views,
+            std::span<const PreprocessOutput> outputs);
+
+  // Headers are read and images placed.
+  void Open();
+
+  // Each image goes up as soon as it is decoded. The plan is worked out meanwhile, and nvJPEG
+  // decodes its files.
+  void Upload(CudaPreprocessContext& context);
+
+  // Geometry and status; images that failed become blank.
+  std::vector<PreprocessItem> Finish(FusedPlan& plan);
+
+  // The images that nvJPEG was given and did not decode.
+  const std::vector<size_t>& refused() const noexcept { return refused_; }
+
+ private:
+  template <typename Call>
+  bool Try(size_t image, Call call) noexcept;
+  void Reserve(CudaPreprocessContext& context);
+  void DecodeByNvjpeg(CudaPreprocessContext& context);
+  void Plan(CudaPreprocessContext& context);
+  void UploadOne(size_t image, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
+
+  const PreprocessParams& params_;
+  CudaImage::Surroundings surroundings_;
+  ThreadPool& pool_;
+  std::span<const ImageView> views_;
+  std::span<const PreprocessOutput> outputs_;
+  int count_;
+  std::vector<PreprocessItem> items_;
+  std::vector<std::optional<CudaImage>> images_;
+  std::vector<size_t> offsets_;  // into the images' device memory
+  std::vector<size_t> refused_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,286 @@
+// CudaPreprocessor with the library built for the host, against Preprocessor: every bit of the
+// tensors, and all that is said about them.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "endcap/cuda.h"
+#include "endcap/preprocess.h"
+#include "error_matchers.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::JpegOptions;
+using testing::MakeJpeg;
+using testing::MakePixels;
+using testing::Throws;
+
+// Before the library is looked for, which happens once a process.
+const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
+
+TensorView ImageTensor(const PreprocessParams& params, Device device) {
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  TensorView view;
+  view.dtype = spec.dtype;
+  view.shape = spec.shape;
+  view.rank = spec.rank;
+  view.device = device;
+  return view;
+}
+
+// What a run leaves behind, tensors in CPU memory.
+struct Results {
+  std::vector<Bytes> tensors;
+  std::vector<std::array<float, 8>> geometry;
+  std::vector<int32_t> status;
+  std::vector<PreprocessItem> items;
+
+  explicit Results(size_t count) : tensors(count), geometry(count), status(count, -1) {}
+};
+
+Results OnCpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
+  Results results(images.size());
+  std::vector<PreprocessOutput> outputs;
+  for (size_t i = 0; i < images.size(); ++i) {
+    TensorView view = ImageTensor(params, Device::kCpu);
+    results.tensors[i].resize(view.size_bytes());
+    view.data = results.tensors[i].data();
+    outputs.push_back({view, results.geometry[i].data(), &results.status[i], static_cast<int>(i)});
+  }
+  results.items = Preprocessor(params, 2).Run(images, outputs);
+  return results;
+}
+
+// A run whose tensors are still on their way.
+class CudaRun {
+ public:
+  CudaRun(CudaPreprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
+      : target_{0, stream}, results_(images.size()) {
+    std::vector<PreprocessOutput> outputs;
+    for (size_t i = 0; i < images.size(); ++i) {
+      TensorView view = ImageTensor(preprocessor.params(), Device::kCuda);
+      results_.tensors[i].resize(view.size_bytes());
+      memory_.push_back(AllocateCuda(view.size_bytes(), target_));
+      view.data = memory_.back().get();
+      outputs.push_back(
+          {view, results_.geometry[i].data(), &results_.status[i], static_cast<int>(i)});
+    }
+    results_.items = preprocessor.Run(images, outputs, stream);
+  }
+
+  Results Fetch() {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      CopyCuda(results_.tensors[i].data(), memory_[i].get(), results_.tensors[i].size(), target_);
+    }
+    SynchronizeCuda(target_);
+    return results_;
+  }
+
+ private:
+  CudaTarget target_;
+  Results results_;
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
+Results OnGpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
+  CudaPreprocessor preprocessor(params, 0, 2);
+  return CudaRun(preprocessor, images, nullptr).Fetch();
+}
+
+void ExpectSame(const Results& results, const Results& expected) {
+  for (size_t i = 0; i < expected.tensors.size(); ++i) {
+    EXPECT_TRUE(results.tensors[i] == expected.tensors[i]) << "tensor " << i;
+    EXPECT_EQ(results.geometry[i], expected.geometry[i]) << "geometry " << i;
+    EXPECT_EQ(results.status[i], expected.status[i]) << "status " << i;
+    EXPECT_EQ(results.items[i].status.code, expected.items[i].status.code);
+    EXPECT_EQ(results.items[i].status.message, expected.items[i].status.message);
+  }
+}
+
+PreprocessParams Sized(int height, int width) {
+  PreprocessParams params;
+  params.height = height;
+  params.width = width;
+  return params;
+}
+
+Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int luma_rows = 2) {
+  JpegOptions options;
+  options.orientation = orientation;
+  options.luma_columns = luma_columns;
+  options.luma_rows = luma_rows;
+  return MakeJpeg(height, width, 3, options);
+}
+
+class CudaPreprocessorTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(DescribeCuda().available) << DescribeCuda().reason; }
+};
+
+TEST_F(CudaPreprocessorTest, FilesOfEveryKindInOneBatch) {
+  const std::vector<Bytes> files = {Jpeg(45, 67, 0),
+                                    Jpeg(67, 45, 6),
+                                    Jpeg(40, 30, 3, 1, 1),
+                                    Jpeg(33, 90, 8, 2, 1),
+                                    Jpeg(50, 50, 0, 1, 2),
+                                    MakeJpeg(31, 64, 1),
+                                    MakeJpeg(40, 41, 4),
+                                    Jpeg(20, 100, 0, 4, 1),
+                                    Jpeg(300, 200, 5),
+                                    Jpeg(3, 3, 0),
+                                    MakeJpeg(90, 60, 3, {.progressive = true})};
+  std::vector<ImageView> images;
+  for (const Bytes& file : files) images.push_back(Encoded(file));
+  for (const DecodeMode decode : {DecodeMode::kExact, DecodeMode::kFast}) {
+    for (const Color color : {Color::kRgb, Color::kGray}) {
+      PreprocessParams params = Sized(24, 36);
+      params.decode = decode;
+      params.color = color;
+      const Results results = OnGpu(params, images);
+      ExpectSame(results, OnCpu(params, images));
+      EXPECT_EQ(results.items[0].decoder, JpegDecoder::kHybrid);
+      EXPECT_EQ(results.items[6].decoder, JpegDecoder::kCpu) << "CMYK";
+      EXPECT_GT(results.items[0].decode_ns, 0);
+    }
+  }
+}
+
+TEST_F(CudaPreprocessorTest, TheCpusDecoderByName) {
+  const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(67, 45, 6), MakeJpeg(31, 64, 1)};
+  std::vector<ImageView> images;
+  for (const Bytes& file : files) images.push_back(Encoded(file));
+  PreprocessParams params = Sized(24, 36);
+  params.jpeg_decoder = JpegDecoder::kCpu;
+  const Results results = OnGpu(params, images);
+  ExpectSame(results, OnCpu(params, images));
+  for (const PreprocessItem& item : results.items) EXPECT_EQ(item.decoder, JpegDecoder::kCpu);
+}
+
+TEST_F(CudaPreprocessorTest, ABadImageIsBlankAndItsNeighboursAreWhole) {
+  const Bytes good = Jpeg(45, 67, 0);
+  Bytes cut = good;
+  cut.resize(cut.size() / 2);
+  const Bytes garbage(100, 7);
+  ImageView yuv;
+  yuv.format = PixelFormat::kNv12;
+  const std::vector<ImageView> images = {Encoded(good), Encoded(cut), Encoded(garbage), yuv,
+                                         Encoded(good)};
+  const PreprocessParams params = Sized(24, 36);
+  const Results results = OnGpu(params, images);
+  ExpectSame(results, OnCpu(params, images));
+  EXPECT_EQ(results.items[1].status.code, ErrorCode::kCorruptImage);
+  EXPECT_EQ(results.tensors[1], Bytes(results.tensors[1].size(), 0));
+  EXPECT_EQ(results.items[3].status.code, ErrorCode::kUnsupported);
+}
+
+TEST_F(CudaPreprocessorTest, PixelsInCpuAndGpuMemory) {
+  const int width = 31;
+  const int height = 22;
+  const Bytes pixels = MakePixels(height, width, 3);
+  const CudaTarget target;
+  const auto memory = AllocateCuda(pixels.size(), target);
+  CopyCuda(memory.get(), pixels.data(), pixels.size(), target);
+  for (const PixelFormat format : {PixelFormat::kRgb, PixelFormat::kBgr, PixelFormat::kGray}) {
+    const ptrdiff_t stride = format == PixelFormat::kGray ? width : 3 * width;
+    const ImageView host = ImageView::Interleaved(format, pixels.data(), width, height, stride);
+    ImageView bottom_up = host;
+    bottom_up.planes[0] = {pixels.data() + stride * (height - 1), -stride};
+    ImageView device = host;
+    device.planes[0].data = static_cast<const uint8_t*>(memory.get());
+    device.device = Device::kCuda;
+    const PreprocessParams params = Sized(24, 36);
+    const Results results = OnGpu(params, {host, bottom_up, device});
+    ExpectSame(results, OnCpu(params, {host, bottom_up, host}));
+    EXPECT_EQ(results.items[0].decoder, JpegDecoder::kAuto);
+  }
+}
+
+TEST_F(CudaPreprocessorTest, ImagesMayChangeAsSoonAsRunReturns) {
+  const PreprocessParams params = Sized(24, 36);
+  CudaPreprocessor preprocessor(params, 0, 1);
+  Bytes pixels = MakePixels(22, 31, 3);
+  const ImageView image = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 31, 22, 93);
+  const Results expected = OnCpu(params, {image});
+  CudaRun run(preprocessor, {image}, nullptr);
+  std::fill(pixels.begin(), pixels.end(), uint8_t{0});
+  ExpectSame(run.Fetch(), expected);
+}
+
+// Nothing is waited for between the runs: memory of one must not be written by a later one before
+// it is done with.
+TEST_F(CudaPreprocessorTest, ManyRunsOnTheirWayAtATime) {
+  const PreprocessParams params = Sized(24, 36);
+  CudaPreprocessor preprocessor(params, 0, 2);
+  std::vector<Bytes> files;
+  for (int i = 0; i < 8; ++i) files.push_back(Jpeg(20 + 31 * i, 200 - 20 * i, i + 1));
+  std::vector<CudaRun> runs;
+  for (const Bytes& file : files) {
+    runs.emplace_back(preprocessor, std::vector<ImageView>{Encoded(file), Encoded(files[0])},
+                      nullptr);
+  }
+  for (size_t i = 0; i < files.size(); ++i) {
+    ExpectSame(runs[i].Fetch(), OnCpu(params, {Encoded(files[i]), Encoded(files[0])}));
+  }
+}
+
+TEST_F(CudaPreprocessorTest, ThreadsShareOnePreprocessor) {
+  const PreprocessParams params = Sized(24, 36);
+  CudaPreprocessor preprocessor(params, 0, 2);
+  const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(120, 45, 6), Jpeg(30, 31, 2)};
+  std::vector<std::thread> threads;
+  std::vector<Results> results(files.size(), Results(1));
+  for (size_t i = 0; i < files.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        results[i] = CudaRun(preprocessor, {Encoded(files[i])}, nullptr).Fetch();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < files.size(); ++i) {
+    ExpectSame(results[i], OnCpu(params, {Encoded(files[i])}));
+  }
+}
+
+TEST_F(CudaPreprocessorTest, WhatCannotBeRunIsRefusedBeforeAnyWork) {
+  const PreprocessParams params = Sized(24, 36);
+  CudaPreprocessor preprocessor(params, 0, 1);
+  const Bytes file = Jpeg(45, 67, 0);
+  const std::array images = {Encoded(file)};
+  Bytes tensor(ImageTensor(params, Device::kCpu).size_bytes());
+  TensorView view = ImageTensor(params, Device::kCpu);
+  view.data = tensor.data();
+  const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "cuda:0",
+                     [&] { preprocessor.Run(images, outputs, nullptr); }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 images came with 0 outputs",
+                     [&] { preprocessor.Run(images, {}, nullptr); }));
+  EXPECT_TRUE(preprocessor.Run({}, {}, nullptr).empty());
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:7", [&] { CudaPreprocessor(params, 7); }));
+}
+
+TEST_F(CudaPreprocessorTest, MemoryOfAnotherPlaceIsThatImagesError) {
+  const PreprocessParams params = Sized(24, 36);
+  const Bytes file = Jpeg(45, 67, 0);
+  ImageView encoded_on_gpu = Encoded(file);
+  encoded_on_gpu.device = Device::kCuda;
+  const Bytes pixels = MakePixels(22, 31, 3);
+  ImageView elsewhere = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 31, 22, 93);
+  elsewhere.device = Device::kCuda;
+  elsewhere.device_id = 3;
+  const Results results = OnGpu(params, {encoded_on_gpu, elsewhere, Encoded(file)});
+  EXPECT_EQ(results.items[0].status.code, ErrorCode::kUnsupported);
+  EXPECT_EQ(results.items[1].status.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(results.items[2].status.code, ErrorCode::kOk);
+}
+
+}  // namespace
+}  // namespace endcap

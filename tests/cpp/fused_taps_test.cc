@@ -1,0 +1,99 @@
+// Taps as the kernel has them, against those that they are made of.
+
+#include "preprocess/fused_taps.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "preprocess/fused_span.h"
+
+namespace endcap {
+namespace {
+
+void ExpectSameTaps(const AxisTaps& axis, int source_size, const std::string& what) {
+  const CompactTaps compact = Compact(axis, source_size);
+  ASSERT_EQ(compact.size(), axis.size());
+  ASSERT_EQ(compact.taps, axis.taps);
+  for (int i = 0; i < axis.size(); ++i) {
+    for (int k = 0; k < axis.taps; ++k) {
+      const size_t entry = axis.Offset(i) + static_cast<size_t>(k);
+      const int32_t weight = axis.float_weight.empty()
+                                 ? axis.fixed_weight[entry]
+                                 : std::bit_cast<int32_t>(axis.float_weight[entry]);
+      ASSERT_EQ(compact.weight[entry], weight) << what;
+      if (weight == 0) continue;
+      const int first = compact.first[static_cast<size_t>(i)];
+      ASSERT_EQ(ClampSample(first + k, source_size), axis.index[entry])
+          << what << ", output " << i << ", tap " << k;
+    }
+    if (i > 0) {
+      ASSERT_LE(compact.first[static_cast<size_t>(i) - 1], compact.first[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+TEST(CompactTaps, EveryFilterAndManySizes) {
+  for (const auto interpolation : {Interpolation::kNearest, Interpolation::kBilinear,
+                                   Interpolation::kBicubic, Interpolation::kArea}) {
+    for (const bool antialias : {false, true}) {
+      if (antialias && interpolation == Interpolation::kNearest) continue;
+      for (const Quantize quantize : {Quantize::kUint8, Quantize::kNone}) {
+        PreprocessParams params;
+        params.interpolation = interpolation;
+        params.antialias = antialias;
+        params.quantize = quantize;
+        for (int source = 1; source <= 65500; source += source < 40 ? 1 : source / 3) {
+          for (const int resized : {1, 2, 3, 7, 8, 33, 64, 100, 299, 300, 301, 640}) {
+            for (const bool rows : {false, true}) {
+              const AxisRequest request{source, resized, resized / 4, (resized + 1) / 2,
+                                        rows,   source,  resized};
+              ExpectSameTaps(MakeAxisTaps(params, request), source,
+                             "filter " + std::to_string(static_cast<int>(interpolation)) + ", " +
+                                 std::to_string(source) + " to " + std::to_string(resized));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CompactTaps, TapsThatAreNoNeighboursAreRefused) {
+  AxisTaps axis;
+  axis.taps = 2;
+  axis.index = {0, 5};
+  axis.fixed_weight = {1, 1};
+  EXPECT_THROW(Compact(axis, 10), Error);
+}
+
+// A span holds every sample of its columns, as stored, and begins with a group.
+TEST(FusedSpan, HoldsWhatItsColumnsRead) {
+  for (int samples = 1; samples <= 60; ++samples) {
+    FusedAxis axis;
+    axis.samples = samples;
+    for (axis.taps = 1; axis.taps <= 5; ++axis.taps) {
+      for (int first = -3; first < samples; ++first) {
+        for (int last = first; last < samples; last += 7) {
+          for (const bool flip : {false, true}) {
+            const FusedSpan span = SpanOf(axis, first, last, flip);
+            ASSERT_EQ(span.base % kFusedGroup, 0);
+            ASSERT_GE(span.base, 0);
+            ASSERT_LE(span.base + span.count, samples);
+            for (int sample = first; sample < last + axis.taps; ++sample) {
+              const int nearest = ClampSample(sample, samples);
+              const int stored = flip ? samples - 1 - nearest : nearest;
+              ASSERT_GE(stored, span.base);
+              ASSERT_LT(stored, span.base + span.count);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace endcap

@@ -1,0 +1,164 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "fake_triton.h"
+
+// The postprocess backend on a GPU, which is the emulated one, against the same on the CPU.
+
+namespace endcap {
+namespace {
+
+using fake::Answer;
+using fake::Server;
+
+[[maybe_unused]] const int library_chosen =
+    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1);
+
+constexpr auto kCpu = TRITONSERVER_MEMORY_CPU;
+constexpr auto kGpu = TRITONSERVER_MEMORY_GPU;
+constexpr auto kOnGpu = TRITONSERVER_INSTANCEGROUPKIND_GPU;
+constexpr auto kOnCpu = TRITONSERVER_INSTANCEGROUPKIND_CPU;
+constexpr int64_t kImages = 2;
+constexpr int64_t kAnchors = 40;
+
+const std::map<std::string, std::string> kYolov8{
+    {"head", "yolov8"}, {"num_classes", "3"}, {"max_detections", "10"}, {"threads", "1"}};
+const std::map<std::string, std::string> kClassification{
+    {"head", "classification"}, {"num_classes", "5"}, {"top_k", "2"}, {"threads", "1"}};
+const std::vector<std::string> kDetections{"num_detections",    "detection_boxes",
+                                           "detection_scores",  "detection_classes",
+                                           "detection_indices", "status"};
+
+template <typename T>
+fake::Input Tensor(const std::string& name, TRITONSERVER_DataType type, std::vector<int64_t> shape,
+                   const std::vector<T>& values, TRITONSERVER_MemoryType place) {
+  return {name, type, std::move(shape), {fake::Put(std::as_bytes(std::span(values)), place)}};
+}
+
+fake::Input Head(TRITONSERVER_MemoryType place, float spoilt = 0) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> unit(0.01F, 1.0F);
+  std::vector<float> head(kImages * 7 * kAnchors);
+  for (size_t i = 0; i < head.size(); ++i) {
+    const size_t row = i / kAnchors % 7;
+    head[i] = unit(random) * (row < 4 ? 600.0F : 1.0F);
+  }
+  if (spoilt != 0) head[9] = spoilt;
+  return Tensor("head", TRITONSERVER_TYPE_FP32, {kImages, 7, kAnchors}, head, place);
+}
+
+fake::Input Geometry(TRITONSERVER_MemoryType place) {
+  const std::vector<float> rows{0.5F, 0.6F, 3, 2, 900, 1000, 1, 0, 1, 1, 0, 0, 640, 640, 1, 1};
+  return Tensor("geometry", TRITONSERVER_TYPE_FP32, {kImages, 8}, rows, place);
+}
+
+fake::Input Status(TRITONSERVER_MemoryType place) {
+  return Tensor("status", TRITONSERVER_TYPE_INT32, {kImages, 1}, std::vector<int32_t>{0, 1}, place);
+}
+
+fake::Input Logits(TRITONSERVER_MemoryType place) {
+  const std::vector<float> logits{0, 3, 1, -1, 2, 5, 1, 0, 4, 2};
+  return Tensor("logits", TRITONSERVER_TYPE_FP32, {kImages, 5}, logits, place);
+}
+
+Answer OnCpu(const std::map<std::string, std::string>& parameters, fake::Request request) {
+  Server server(parameters, kOnCpu);
+  request.policies.clear();
+  return server.Infer({request})[0];
+}
+
+void ExpectSame(const Answer& answer, const Answer& expected) {
+  ASSERT_EQ(answer.error, "");
+  ASSERT_EQ(expected.error, "");
+  ASSERT_EQ(answer.outputs.size(), expected.outputs.size());
+  for (const auto& [name, output] : expected.outputs) {
+    EXPECT_EQ(answer.outputs.at(name).shape, output.shape) << name;
+    EXPECT_EQ(answer.outputs.at(name).Values<uint8_t>(), output.Values<uint8_t>()) << name;
+  }
+}
+
+TEST(GpuPostprocessBackend, AnswersAsTheCpuWhereverTheInputsLie) {
+  const Answer expected = OnCpu(kYolov8, {{Head(kCpu), Geometry(kCpu)}, kDetections, {}});
+  EXPECT_GT(expected.outputs.at("num_detections").Values<int32_t>()[0], 0);
+  Server server(kYolov8, kOnGpu);
+  for (const auto head : {kCpu, kGpu}) {
+    for (const auto geometry : {kCpu, kGpu}) {
+      const fake::Request request{{Head(head), Geometry(geometry)}, kDetections, {}};
+      const Answer answer = server.Infer({request})[0];
+      ExpectSame(answer, expected);
+      EXPECT_EQ(answer.outputs.at("detection_boxes").asked, kCpu);
+      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kCpu);
+    }
+  }
+  EXPECT_EQ(Server::Counter("endcap_postprocess_spills_total"), 0);
+  EXPECT_EQ(Server::Counter("endcap_postprocess_images_total"), 4 * kImages);
+}
+
+TEST(GpuPostprocessBackend, FillsTheGpuMemoryOfAReaderThatHasIt) {
+  fake::Request request{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
+  const Answer expected = OnCpu(kYolov8, request);
+  request.policies["detection_boxes"].promised = kGpu;
+  request.policies["num_detections"].promised = kGpu;
+  for (const auto kind : {kOnGpu, kOnCpu}) {
+    Server server(kYolov8, kind);
+    const std::vector<Answer> answers = server.Infer({request, request});
+    for (const Answer& answer : answers) {
+      ExpectSame(answer, expected);
+      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kGpu);
+      EXPECT_EQ(answer.outputs.at("detection_scores").buffer.type, kCpu);
+    }
+  }
+}
+
+TEST(GpuPostprocessBackend, AHeadInSeveralBuffersIsGathered) {
+  fake::Request request{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
+  const Answer expected = OnCpu(kYolov8, request);
+  const std::vector<float> values = fake::Output{{}, request.inputs[0].buffers[0]}.Values<float>();
+  const auto bytes = std::as_bytes(std::span(values));
+  request.inputs[0].buffers = {fake::Put(bytes.first(1001), kGpu),
+                               fake::Put(bytes.subspan(1001), kCpu)};
+  ExpectSame(Server(kYolov8, kOnGpu).Infer({request})[0], expected);
+}
+
+TEST(GpuPostprocessBackend, StatusFromTheGpuBlanksItsImage) {
+  const fake::Request request{{Head(kGpu), Geometry(kCpu), Status(kGpu)}, kDetections, {}};
+  const Answer expected = OnCpu(kYolov8, request);
+  EXPECT_EQ(expected.outputs.at("num_detections").Values<int32_t>()[1], 0);
+  ExpectSame(Server(kYolov8, kOnGpu).Infer({request})[0], expected);
+}
+
+TEST(GpuPostprocessBackend, ABadHeadFailsItsOwnRequest) {
+  const fake::Request good{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
+  const fake::Request bad{{Head(kGpu, NAN), Geometry(kGpu)}, kDetections, {}};
+  const Answer expected = OnCpu(kYolov8, good);
+  const std::string sentence = OnCpu(kYolov8, bad).error;
+  Server server(kYolov8, kOnGpu);
+  const std::vector<Answer> answers = server.Infer({good, bad, good});
+  ExpectSame(answers[0], expected);
+  EXPECT_EQ(answers[1].error, sentence);
+  EXPECT_NE(sentence.find("NaN"), std::string::npos);
+  ExpectSame(answers[2], expected);
+}
+
+TEST(GpuPostprocessBackend, LabelsFollowFromIdsOnTheGpu) {
+  fake::Request request{
+      {Logits(kGpu)}, {"class_scores", "class_ids", "class_labels", "class_probabilities"}, {}};
+  const Answer expected = OnCpu(kClassification, request);
+  Server server(kClassification, kOnGpu);
+  ExpectSame(server.Infer({request})[0], expected);
+  request.policies["class_ids"].promised = kGpu;
+  request.policies["class_labels"].given = kGpu;
+  ExpectSame(server.Infer({request})[0], expected);
+  // Without the ids in the answer.
+  request.outputs = {"class_labels"};
+  ExpectSame(server.Infer({request})[0], OnCpu(kClassification, request));
+}
+
+}  // namespace
+}  // namespace endcap

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "endcap/preprocess.h"
+#include "fake_triton.h"
+#include "jpeg_writer.h"
+
+// The preprocess backend on a GPU, which is the emulated one, against the core on the CPU.
+
+namespace endcap {
+namespace {
+
+using fake::Answer;
+using fake::Server;
+
+[[maybe_unused]] const int library_chosen =
+    setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1);
+
+constexpr auto kCpu = TRITONSERVER_MEMORY_CPU;
+constexpr auto kPinned = TRITONSERVER_MEMORY_CPU_PINNED;
+constexpr auto kGpu = TRITONSERVER_MEMORY_GPU;
+constexpr auto kOnGpu = TRITONSERVER_INSTANCEGROUPKIND_GPU;
+constexpr auto kOnCpu = TRITONSERVER_INSTANCEGROUPKIND_CPU;
+constexpr char kSpills[] = "endcap_preprocess_spills_total";
+
+const std::map<std::string, std::string> kParameters{{"size", "24,32"}, {"threads", "1"}};
+const std::vector<testing::Bytes> kFiles{testing::MakeJpeg(30, 50), testing::MakeJpeg(48, 20)};
+
+struct Expected {
+  std::vector<float> images;
+  std::vector<float> geometry;
+  std::vector<int32_t> status;
+};
+
+Expected OnCpu() {
+  const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  const size_t item = 3 * 24 * 32;
+  Expected expected{std::vector<float>(2 * item), std::vector<float>(16), {9, 9}};
+  std::vector<ImageView> views;
+  std::vector<PreprocessOutput> outputs;
+  for (size_t i = 0; i < 2; ++i) {
+    views.push_back(ImageView::Encoded(kFiles[i].data(), kFiles[i].size()));
+    TensorView image;
+    image.data = expected.images.data() + i * item;
+    image.shape = spec.shape;
+    image.rank = spec.rank;
+    outputs.push_back(
+        {image, expected.geometry.data() + i * 8, &expected.status[i], static_cast<int>(i)});
+  }
+  Preprocessor(params, 1).Run(views, outputs);
+  return expected;
+}
+
+// `encoded` as a BYTES tensor, cut into `parts` buffers.
+fake::Input Encoded(const std::vector<testing::Bytes>& files, TRITONSERVER_MemoryType type,
+                    size_t parts = 1) {
+  testing::Bytes all;
+  for (const testing::Bytes& file : files) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      all.push_back(static_cast<uint8_t>(file.size() >> shift));
+    }
+    all.insert(all.end(), file.begin(), file.end());
+  }
+  fake::Input input{
+      "encoded", TRITONSERVER_TYPE_BYTES, {static_cast<int64_t>(files.size()), 1}, {}};
+  const auto bytes = std::as_bytes(std::span(all));
+  for (size_t i = 0; i < parts; ++i) {
+    const size_t begin = bytes.size() * i / parts;
+    const size_t end = bytes.size() * (i + 1) / parts;
+    input.buffers.push_back(fake::Put(bytes.subspan(begin, end - begin), type));
+  }
+  return input;
+}
+
+fake::Request Wanting(std::vector<std::string> outputs, fake::Input input) {
+  return {{std::move(input)}, std::move(outputs), {}};
+}
+
+void ExpectSame(const Answer& answer) {
+  const Expected expected = OnCpu();
+  ASSERT_EQ(answer.error, "");
+  EXPECT_EQ(answer.outputs.at("images").Values<float>(), expected.images);
+  EXPECT_EQ(answer.outputs.at("geometry").Values<float>(), expected.geometry);
+  EXPECT_EQ(answer.outputs.at("status").Values<int32_t>(), expected.status);
+}
+
+const std::vector<std::string> kAll{"images", "geometry", "status"};
+
+TEST(GpuPreprocessBackend, LeavesImagesOnTheGpuAndTheRestOnTheHost) {
+  Server server(kParameters, kOnGpu);
+  const std::vector<Answer> answers = server.Infer({Wanting(kAll, Encoded(kFiles, kCpu))});
+  ExpectSame(answers[0]);
+  EXPECT_EQ(answers[0].outputs.at("images").buffer.type, kGpu);
+  EXPECT_EQ(answers[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
+  EXPECT_EQ(answers[0].outputs.at("geometry").buffer.type, kCpu);
+  EXPECT_EQ(answers[0].outputs.at("status").buffer.type, kCpu);
+  EXPECT_EQ(Server::Counter(kSpills), 0);
+  EXPECT_EQ(Server::Counter("endcap_preprocess_images_total"), 2);
+}
+
+TEST(GpuPreprocessBackend, FillsHostMemoryForAReaderThatWantsIt) {
+  Server server(kParameters, kOnGpu);
+  for (const auto type : {kCpu, kPinned}) {
+    fake::Request request = Wanting(kAll, Encoded(kFiles, kCpu));
+    request.policies["images"].promised = type;
+    const Answer answer = server.Infer({request})[0];
+    ExpectSame(answer);
+    EXPECT_EQ(answer.outputs.at("images").asked, kGpu);
+    EXPECT_NE(answer.outputs.at("images").buffer.type, kGpu);
+  }
+  EXPECT_EQ(Server::Counter(kSpills), 0);
+}
+
+TEST(GpuPreprocessBackend, CountsSpills) {
+  Server server(kParameters, kOnGpu);
+  fake::Request spilled = Wanting(kAll, Encoded(kFiles, kCpu));
+  spilled.policies["images"].given = kPinned;
+  const std::vector<Answer> answers =
+      server.Infer({spilled, Wanting(kAll, Encoded(kFiles, kCpu)), spilled});
+  for (const Answer& answer : answers) ExpectSame(answer);
+  EXPECT_EQ(Server::Counter(kSpills), 2);
+}
+
+TEST(GpuPreprocessBackend, FillsGpuMemoryWithWhatTheHostMade) {
+  for (const auto kind : {kOnGpu, kOnCpu}) {
+    Server server(kParameters, kind);
+    fake::Request request = Wanting(kAll, Encoded(kFiles, kCpu));
+    for (const std::string& name : kAll) request.policies[name].promised = kGpu;
+    const Answer answer = server.Infer({request})[0];
+    ExpectSame(answer);
+    for (const std::string& name : kAll) EXPECT_EQ(answer.outputs.at(name).buffer.type, kGpu);
+  }
+}
+
+TEST(GpuPreprocessBackend, GathersFilesFromTheGpu) {
+  for (const auto kind : {kOnGpu, kOnCpu}) {
+    Server server(kParameters, kind);
+    for (const size_t parts : {1, 3}) {
+      ExpectSame(server.Infer({Wanting(kAll, Encoded(kFiles, kGpu, parts))})[0]);
+    }
+    fake::Request mixed = Wanting(kAll, Encoded(kFiles, kGpu, 2));
+    mixed.inputs[0].buffers[0] = Encoded(kFiles, kCpu, 2).buffers[0];
+    ExpectSame(server.Infer({mixed})[0]);
+  }
+}
+
+TEST(GpuPreprocessBackend, ImagesThatNobodyWantsAreStillDecoded) {
+  Server server(kParameters, kOnGpu);
+  const Answer answer = server.Infer({Wanting({"geometry"}, Encoded(kFiles, kCpu))})[0];
+  ASSERT_EQ(answer.error, "");
+  EXPECT_EQ(answer.outputs.size(), 1U);
+  EXPECT_EQ(answer.outputs.at("geometry").Values<float>(), OnCpu().geometry);
+}
+
+TEST(GpuPreprocessBackend, ABadFileFailsItsOwnRequest) {
+  Server server(kParameters, kOnGpu);
+  const std::vector<testing::Bytes> bad{kFiles[0], {1, 2, 3}};
+  const std::vector<Answer> answers =
+      server.Infer({Wanting(kAll, Encoded(bad, kCpu)), Wanting(kAll, Encoded(kFiles, kCpu))});
+  EXPECT_TRUE(answers[0].error.starts_with("corrupt_image: image index 1 of 2"))
+      << answers[0].error;
+  ExpectSame(answers[1]);
+}
+
+TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithASentence) {
+  try {
+    const Server server(kParameters, kOnGpu, 9);
+    FAIL() << "the model loaded";
+  } catch (const std::runtime_error& error) {
+    const std::string sentence = error.what();
+    EXPECT_NE(sentence.find("cuda:9"), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("KIND_CPU"), std::string::npos) << sentence;
+  }
+}
+
+}  // namespace
+}  // namespace endcap
