@@ -40,9 +40,9 @@ class Torchvision:
 
 
 def least_bytes() -> int:
-    """Bytes that the work must move: the tensors, and once each source row that a tap reads."""
+    """Bytes that the work must move: the tensors, and once each source row that has a weight."""
     centers = (np.arange(_HEIGHT) + 0.5) * HEIGHT / _HEIGHT - 0.5
-    rows = np.unique(np.clip([np.floor(centers), np.floor(centers) + 1], 0, HEIGHT - 1))
+    rows = np.unique(np.clip([np.floor(centers), np.ceil(centers)], 0, HEIGHT - 1))
     return BATCH * (3 * SIZE * SIZE * 4 + len(rows) * WIDTH * 3)
 
 
