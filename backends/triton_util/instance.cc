@@ -20,7 +20,7 @@ Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance) {
                                   "; to work on the CPU, give the model's config "
                                   "instance_group { kind: KIND_CPU }");
   }
-  return Workplace({device_id, nullptr});
+  return Workplace(device_id);
 }
 
 }  // namespace endcap::triton

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "endcap/cuda.h"
@@ -12,7 +13,9 @@ namespace endcap::triton {
 class Workplace {
  public:
   Workplace() = default;  // on the CPU
-  explicit Workplace(const CudaTarget& target) noexcept : target_(target) {}
+  // On a GPU, with a stream of its own, which copies of the workplace share. Throws kCuda.
+  explicit Workplace(int device_id)
+      : stream_(NewCudaStream(device_id)), target_(CudaTarget{device_id, stream_.get()}) {}
 
   bool on_gpu() const noexcept { return target_.has_value(); }
   // On a GPU only.
@@ -27,6 +30,7 @@ class Workplace {
   }
 
  private:
+  std::shared_ptr<void> stream_;
   std::optional<CudaTarget> target_;
 };
 

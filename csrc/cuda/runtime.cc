@@ -43,6 +43,11 @@ void RequireCuda(int device_id) {
   }
 }
 
+std::shared_ptr<void> NewCudaStream(int device_id) {
+  const auto stream = std::make_shared<CudaStream>(device_id);
+  return {stream, stream->get()};
+}
+
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target) {
   const CudaApi& cuda = Cuda();
   void* memory = nullptr;

@@ -98,9 +98,9 @@ TEST(CudaPostprocessor, RunTellsWhatBecameOfEachImage) {
   const auto geometry = Upload({0.5F, 0.5F, 0, 0, 3000, 3000, 1, 0}, target);
   const auto* geometry_values = static_cast<const float*>(geometry.get());
   const std::vector<PostprocessInput> inputs = {
-      {{View(good_memory.get(), Device::kCuda)}, geometry_values, Device::kCuda, 0},
-      {{View(bad_memory.get(), Device::kCuda)}, nullptr, Device::kCpu, 0},
-      {{}, nullptr, Device::kCpu, 3}};
+      {{View(good_memory.get(), Device::kCuda)}, geometry_values, 0, Device::kCuda},
+      {{View(bad_memory.get(), Device::kCuda)}, nullptr, 0},
+      {{}, nullptr, 3}};
   std::vector<Outputs> memory;
   std::vector<PostprocessOutput> outputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -132,8 +132,8 @@ TEST(CudaPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
     auto pageable = Head(0.5F + 0.1F * static_cast<float>(call));
     std::memcpy(pinned.data(), pageable.data(), pageable.size() * sizeof(float));
     const std::vector<PostprocessInput> inputs = {
-        {{View(pageable.data(), Device::kCpu)}, nullptr, Device::kCpu, 0},
-        {{View(pinned.data(), Device::kCpu)}, nullptr, Device::kCpu, 0}};
+        {{View(pageable.data(), Device::kCpu)}, nullptr, 0},
+        {{View(pinned.data(), Device::kCpu)}, nullptr, 0}};
     std::vector<PostprocessOutput> outputs;
     for (size_t i = 0; i < inputs.size(); ++i) {
       outputs.push_back(memory.emplace_back(postprocessor.params(), target).views);
@@ -154,7 +154,7 @@ TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
   const std::vector<PostprocessOutput> outputs = {memory.views};
   const auto head = Head(0.9F);
   const std::vector<PostprocessInput> inputs = {
-      {{View(head.data(), Device::kCpu)}, nullptr, Device::kCpu, 0}};
+      {{View(head.data(), Device::kCpu)}, nullptr, 0}};
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 heads came with 0 outputs",
                      [&] { postprocessor.Enqueue(inputs, {}, nullptr); }));
   auto on_cpu = outputs;

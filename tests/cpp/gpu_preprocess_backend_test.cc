@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "fake_triton.h"
 #include "jpeg_writer.h"
@@ -17,6 +18,8 @@ using fake::Server;
 
 [[maybe_unused]] const int library_chosen =
     setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1);
+[[maybe_unused]] const int memory_chosen =
+    setenv("ENDCAP_EMULATED_MEMORY_MB", "64", /*overwrite=*/1);
 
 constexpr auto kCpu = TRITONSERVER_MEMORY_CPU;
 constexpr auto kPinned = TRITONSERVER_MEMORY_CPU_PINNED;
@@ -163,6 +166,25 @@ TEST(GpuPreprocessBackend, ABadFileFailsItsOwnRequest) {
   EXPECT_TRUE(answers[0].error.starts_with("corrupt_image: image index 1 of 2"))
       << answers[0].error;
   ExpectSame(answers[1]);
+}
+
+TEST(GpuPreprocessBackend, WithoutGpuMemoryARequestFailsAndTheServerGoesOn) {
+  Server server(kParameters, kOnGpu);
+  fake::Request request = Wanting(kAll, Encoded(kFiles, kCpu));
+  request.policies["images"].promised = kCpu;
+  std::vector<std::shared_ptr<void>> all_of_it;
+  for (size_t bytes = size_t{1} << 40; bytes >= 256;) {
+    try {
+      all_of_it.push_back(AllocateCuda(bytes, {}));
+    } catch (const Error&) {
+      bytes /= 2;
+    }
+  }
+  const std::string error = server.Infer({request})[0].error;
+  EXPECT_TRUE(error.starts_with("out_of_memory: ")) << error;
+  all_of_it.clear();
+  SynchronizeCuda({});
+  ExpectSame(server.Infer({request})[0]);
 }
 
 TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithASentence) {

@@ -1,4 +1,4 @@
-"""Arrays on a GPU, as endcap's own and as other libraries hold them, and the mark of their tests.
+"""Arrays on a GPU, as endcap's own and as other libraries hold them, and what their tests need.
 
 The GPU may be the emulated one, whose memory is the host's.
 """
@@ -15,11 +15,12 @@ import endcap
 from endcap import _core
 
 STATE = endcap.cuda_state()
-# ENDCAP_REQUIRE_CUDA=1: the tests run, and fail, where there is nothing to run them on.
-needs_cuda = pytest.mark.skipif(
-    not STATE.available and os.environ.get("ENDCAP_REQUIRE_CUDA") != "1",
-    reason=f"CUDA cannot be used: {STATE.reason}",
-)
+
+
+def require_cuda() -> None:
+    """Skips the rest of a module where there is no GPU; ENDCAP_REQUIRE_CUDA=1 lets it fail."""
+    if not STATE.available and os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
+        pytest.skip(f"CUDA cannot be used: {STATE.reason}", allow_module_level=True)
 
 
 def on_gpu(array: np.ndarray) -> endcap.CudaArray:

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import needs_cuda, on_gpu
+from cuda_inputs import on_gpu, require_cuda
 
 import endcap
 from endcap import _core
 
-pytestmark = needs_cuda
+require_cuda()
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 

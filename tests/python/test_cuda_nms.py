@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, needs_cuda, on_gpu
+from cuda_inputs import HOLDERS, on_gpu, require_cuda
 
 import endcap
 
-pytestmark = needs_cuda
+require_cuda()
 RANDOM = np.random.default_rng(3)
 CORNERS = RANDOM.uniform(0, 100, (300, 2))
 BOXES = np.hstack([CORNERS, CORNERS + RANDOM.uniform(1, 60, (300, 2))]).astype(np.float32)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, ByDlpack, needs_cuda, on_gpu
+from cuda_inputs import HOLDERS, ByDlpack, on_gpu, require_cuda
 from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
 
 import endcap
 
-pytestmark = needs_cuda
+require_cuda()
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
 HEADS: dict[str, Any] = {
     "yolov8": np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),

@@ -7,11 +7,11 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
-from cuda_inputs import HOLDERS, ByDlpack, ByInterface, needs_cuda, on_gpu
+from cuda_inputs import HOLDERS, ByDlpack, ByInterface, on_gpu, require_cuda
 
 import endcap
 
-pytestmark = needs_cuda
+require_cuda()
 PIXELS = jpegs.photo(40, 60)
 FILES = [jpegs.photo_jpeg(30, 50), jpegs.photo_jpeg(64, 48, seed=1)]
 SIZE = (32, 48)
