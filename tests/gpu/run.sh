@@ -81,6 +81,13 @@ if [ -f "$kit/tritonserver.tar.xz" ]; then
 else
   say "the kit has no server"
 fi
+if [ ${#server[@]} -gt 0 ] && "$python" -c 'import tritonclient.grpc, tritonclient.http'; then
+  step server-tests 100 env PATH="$work/server/bin:$PATH" \
+    LD_LIBRARY_PATH="$work/server/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "${pytest[@]}" "$root/tests/triton/test_gpu_instances.py"
+else
+  say "no server, or no tritonclient: tests/triton/test_gpu_instances.py is left out"
+fi
 [ -f "$kit/commit" ] && ENDCAP_COMMIT=$(cat "$kit/commit") && export ENDCAP_COMMIT
 say benchmark
 timeout 200 "$python" -m gpu_benchmark "$out/gpu.json" "${server[@]}" || failed+=(benchmark)
