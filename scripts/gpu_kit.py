@@ -25,6 +25,7 @@ CLIENT = (
     "gevent",
     "geventhttpclient",
     "greenlet",
+    "ml-dtypes",
     "python-rapidjson",
     "tritonclient",
     "zope-event",
