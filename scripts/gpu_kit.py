@@ -2,9 +2,9 @@
 
 python scripts/gpu_kit.py OUTPUT
 
-OUTPUT gets wheels/ (those of endcap in dist/, and pytest's), tritonserver.tar.xz (NVIDIA's server
-and its libraries, without the Python backend) and `commit`. Runs in an environment with pip and the
-server's wheel.
+OUTPUT gets wheels/ (endcap's in dist/, pytest's, tritonclient's), tritonserver.tar.xz (NVIDIA's
+server and its libraries, without the Python backend) and `commit`. Runs in an environment with pip
+and the server's wheel.
 """
 
 from __future__ import annotations
@@ -19,6 +19,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTEST = ("iniconfig", "packaging", "pluggy", "pygments", "pytest", "pytest-timeout")
+# Of the server's tests; gRPC itself, which is large, is to be there.
+CLIENT = (
+    "brotli",
+    "gevent",
+    "geventhttpclient",
+    "greenlet",
+    "ml-dtypes",
+    "python-rapidjson",
+    "tritonclient",
+    "zope-event",
+    "zope-interface",
+)
+PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
 MOST_BYTES = 60_000_000
 
 
@@ -35,16 +48,22 @@ def output_of(*command: str | Path) -> str:
 
 
 def collect_wheels(target: Path) -> None:
-    """Copies the wheels of endcap, and fetches pytest's."""
+    """Copies the wheels of endcap, and fetches what the tests need for the same Pythons."""
     target.mkdir(parents=True)
     ours = sorted((ROOT / "dist").glob("endcap-*.whl"))
     if not ours:
-        raise KitError(
-            "dist/ holds no wheel; run `make wheel PYTHON=...` for the GPU machine's Python"
-        )
+        raise KitError("dist/ has no wheel: `make wheel PYTHON=...` for the GPU machine's Python")
     for wheel in ours:
         shutil.copy2(wheel, target)
-    output_of(sys.executable, "-m", "pip", "download", "--no-deps", "--dest", target, *PYTEST)
+        fetch(target, python=wheel.name.split("-")[2].removeprefix("cp"))
+
+
+def fetch(target: Path, python: str) -> None:
+    """Downloads wheels for a Python, such as "312", whatever this machine's is."""
+    chosen = ("--no-deps", "--only-binary=:all:", "--implementation=cp", "--python-version", python)
+    platforms = [f"--platform={name}_x86_64" for name in PLATFORMS]
+    pip = (sys.executable, "-m", "pip", "download", "--dest", target)
+    output_of(*pip, *chosen, *platforms, *PYTEST, *CLIENT)
 
 
 def pack_server(target: Path) -> None:

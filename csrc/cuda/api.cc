@@ -6,6 +6,7 @@
 #include "cuda/device_guard.h"
 #include "cuda/devices.h"
 #include "cuda/launch.h"
+#include "cuda/launch_layout.h"
 #include "cuda/memory.h"
 #include "cuda/streams.h"
 #include "decode/nvjpeg_decode.h"
@@ -45,6 +46,7 @@ int32_t OnDevice(int32_t device, Body body) noexcept {
 
 constexpr CudaApi kApi = {
     .version = kCudaApiVersion,
+    .layout = LaunchLayout(),
     .architectures = ENDCAP_CUDA_BUILT_FOR,
     .last_message = [] { return LastMessage().c_str(); },
 

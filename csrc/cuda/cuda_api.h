@@ -31,6 +31,7 @@ struct CudaDeviceFacts {
 // cudaEvent_t.
 struct CudaApi {
   uint32_t version;
+  uint32_t layout;  // LaunchLayout of cuda/launch_layout.h
   // What the kernels were compiled for, in CMake's words: "75-real 90-real 90-virtual".
   const char* architectures;
   const char* (*last_message)();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "cuda/launch_layout.h"
 #include "cuda/runtime.h"
 
 namespace endcap {
@@ -125,11 +126,9 @@ CudaLibrary OpenCudaLibrary(const std::string& path) {
     return Unavailable(std::move(state), path + " is not endcap's GPU code");
   }
   const CudaApi* api = get();
-  if (api->version != kCudaApiVersion) {
+  if (api->version != kCudaApiVersion || api->layout != LaunchLayout()) {
     return Unavailable(std::move(state),
-                       path + " is of another build of endcap: its functions have version " +
-                           std::to_string(api->version) + ", and " +
-                           std::to_string(kCudaApiVersion) + " is needed; install endcap anew");
+                       path + " is of another build of endcap; install endcap anew");
   }
   state.architectures = api->architectures;
   if (api->versions(&state.driver_version, &state.runtime_version) != 0) {

@@ -96,7 +96,8 @@ TEST_F(FakeCuda, SaysThatThereIsNoCodeForTheDevice) {
 }
 
 TEST_F(FakeCuda, RefusesAnotherBuildsLibrary) {
-  ExpectUnavailable(Open({{"FAKE_CUDA_VERSION", "4711"}}), "version 4711");
+  ExpectUnavailable(Open({{"FAKE_CUDA_VERSION", "4711"}}), "another build");
+  ExpectUnavailable(Open({{"FAKE_CUDA_LAYOUT", "4711"}}), "another build");
 }
 
 TEST(OpenCudaLibrary, SaysWhyAFileCannotBeOpened) {

@@ -10,8 +10,9 @@
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-kit=${1:-$root/build/gpu-kit}
+kit=$(cd "${1:-$root/build/gpu-kit}" && pwd) || exit 2
 out=${OUT:-$root/build/gpu-check}
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
 python=${PYTHON:-python3}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -47,7 +48,6 @@ unpack_wheels() { # those for this Python; what is installed already is left as 
   [ -d "$work/site/endcap" ] || { echo "run.sh: $kit/wheels has no endcap for $tag" >&2; exit 2; }
 }
 
-mkdir -p "$out"
 export PYTHONPATH=""
 unpack_wheels
 export PYTHONPATH="$work/site:$root:$root/tests/gpu" PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
@@ -80,6 +80,13 @@ if [ -f "$kit/tritonserver.tar.xz" ]; then
     server=(--server "$work/server")
 else
   say "the kit has no server"
+fi
+if [ ${#server[@]} -gt 0 ] && "$python" -c 'import tritonclient.grpc, tritonclient.http' 2>/dev/null; then
+  step server-tests 100 env PATH="$work/server/bin:$PATH" \
+    LD_LIBRARY_PATH="$work/server/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "${pytest[@]}" "$root/tests/triton/test_gpu_instances.py"
+else
+  say "no server, or no tritonclient: tests/triton/test_gpu_instances.py is left out"
 fi
 [ -f "$kit/commit" ] && ENDCAP_COMMIT=$(cat "$kit/commit") && export ENDCAP_COMMIT
 say benchmark

@@ -43,8 +43,8 @@ struct CudaTarget {
   void* stream = nullptr;  // a cudaStream_t of that device; null: the legacy default stream
 };
 
-// A stream of the device that does not wait for the legacy default stream. It is destroyed, its work
-// done first, when the last owner lets go. Throws kCuda.
+// A stream of the device that does not wait for the legacy default stream. It is destroyed, its
+// work done first, when the last owner lets go. Throws kCuda.
 std::shared_ptr<void> NewCudaStream(int device_id);
 
 // Device memory in the order of a stream, from the device's pool; 256-byte aligned. It is given

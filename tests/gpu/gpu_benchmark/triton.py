@@ -64,7 +64,9 @@ def running(server: Path, repository: Path) -> Iterator[int]:
         "--allow-grpc=false",
         "--allow-metrics=false",
     ]
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(server / "lib")}
+    # The driver's library may be found by the path that is set.
+    places = [str(server / "lib"), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    environment = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(places)}
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [*map(str, command)], stdout=stream, stderr=subprocess.STDOUT, env=environment
