@@ -140,14 +140,14 @@ template <ResizeArithmetic kArithmetic, bool kStaged>
 __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kStaged))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
   const FusedImage& image = launch.images[blockIdx.z];
-  if (image.in_place == kStaged) return;  // the other kernel's
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const auto y = static_cast<int>(blockIdx.y);
-  const bool in_window =
-      image.source != FusedSource::kBlank && y >= image.out_y && y < image.out_y + image.visible_h;
+  const bool mine = image.in_place != kStaged;  // else the other kernel's
+  const bool in_window = mine && image.source != FusedSource::kBlank && y >= image.out_y &&
+                         y < image.out_y + image.visible_h;
   QuadNumbers<NumberOf<kArithmetic>> numbers;
   const bool made = in_window && MakeQuadBy<kArithmetic, kStaged>(launch, image, x, y, numbers);
-  if (x >= launch.width) return;
+  if (!mine || x >= launch.width) return;
   switch (SizeOf(launch.dtype)) {
     case 1:
       return Store<1>(launch, image, x, y, made, numbers);

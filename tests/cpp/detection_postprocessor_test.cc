@@ -153,8 +153,7 @@ TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
   const Outputs memory(postprocessor.params(), {});
   const std::vector<PostprocessOutput> outputs = {memory.views};
   const auto head = Head(0.9F);
-  const std::vector<PostprocessInput> inputs = {
-      {{View(head.data(), Device::kCpu)}, nullptr, 0}};
+  const std::vector<PostprocessInput> inputs = {{{View(head.data(), Device::kCpu)}, nullptr, 0}};
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 heads came with 0 outputs",
                      [&] { postprocessor.Enqueue(inputs, {}, nullptr); }));
   auto on_cpu = outputs;
