@@ -58,7 +58,9 @@ def gpu_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServ
     (repository / "pre_ensemble" / "1").mkdir(parents=True)
     (repository / "pre_ensemble" / "config.pbtxt").write_text(ENSEMBLE)
     with run_server(repository) as running:
-        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        failed = {
+            n: m.get("reason") for n, m in running.index().items() if m.get("state") != "READY"
+        }
         assert not failed
         yield running
 

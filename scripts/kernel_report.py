@@ -1,0 +1,90 @@
+"""What the compiler made of the GPU's kernels: a table for people, from the library itself.
+
+    python scripts/kernel_report.py build/dev/libendcap_cuda.so
+
+Needs `cuobjdump` and `nvdisasm` of the CUDA toolkit on PATH; both are Python packages as well
+(nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm). Exits with 1 when a kernel uses local memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_FUNCTION = re.compile(r"Function\s*:?\s*(\S+?):?$")
+_USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
+_WIDE = re.compile(r"\b(LDG\.E\.128|STG\.E\.128|STS\.128)")
+
+
+@dataclass
+class Kernel:
+    """One kernel in machine code."""
+
+    registers: int = 0
+    stack: int = 0
+    shared: int = 0
+    local: int = 0
+    wide: Counter[str] = field(default_factory=Counter)
+
+
+def run(*command: str, text: str | None = None) -> list[str]:
+    """Lines that a program prints."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def read(library: Path, architecture: str) -> dict[str, Kernel]:
+    """endcap's own kernels by name, in the order of the library; CUB's are left out."""
+    options = ("--gpu-architecture", architecture, str(library))
+    kernels: dict[str, Kernel] = {}
+    name = ""
+    for line in run("cuobjdump", "--dump-resource-usage", *options):
+        if found := _FUNCTION.search(line.strip()):
+            name = found[1]
+        elif found := _USAGE.search(line):
+            kernels[name] = Kernel(*(int(number) for number in found.groups()))
+    for line in run("cuobjdump", "--dump-sass", *options):
+        if found := _FUNCTION.search(line.strip()):
+            name = found[1]
+        elif (found := _WIDE.search(line)) and name in kernels:
+            kernels[name].wide[found[1]] += 1
+    readable = run("c++filt", "-p", text="\n".join(kernels))
+    named = {short(long): kernel for long, kernel in zip(readable, kernels.values(), strict=True)}
+    return {name: kernel for name, kernel in named.items() if "cub::" not in name}
+
+
+def short(name: str) -> str:
+    """A kernel's name without its namespaces."""
+    name = name.replace("endcap::", "").replace("(anonymous namespace)::", "")
+    return name.removeprefix("void ")
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("library", type=Path)
+    parser.add_argument("--architecture", default="sm_90", help="default: %(default)s")
+    arguments = parser.parse_args()
+    kernels = read(arguments.library, arguments.architecture)
+    if not kernels:
+        print(f"{arguments.library} has no code for {arguments.architecture}", file=sys.stderr)
+        return 1
+    print("| kernel | registers | shared bytes | local bytes | 16-byte loads | 16-byte stores |")
+    print("|---|---|---|---|---|---|")
+    for name, kernel in sorted(kernels.items()):
+        local = kernel.stack + kernel.local
+        loads, stores = kernel.wide["LDG.E.128"], kernel.wide["STG.E.128"]
+        row = (f"`{name}`", kernel.registers, kernel.shared, local, loads, stores)
+        print("| " + " | ".join(str(cell) for cell in row) + " |")
+    return 1 if any(kernel.stack + kernel.local for kernel in kernels.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
