@@ -61,6 +61,10 @@ void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
     FailArgument(spec.name, " is ", DTypeName(view.dtype), ": give ",
                  spec.dtype == DType::kFloat32 ? "float32 or float16" : DTypeName(spec.dtype));
   }
+  // A GPU's error for this would end all its work in the process.
+  if (view.device == Device::kCuda && !IsAligned(view)) {
+    FailArgument(spec.name, " does not begin at a multiple of its element's size");
+  }
 }
 
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,

@@ -22,6 +22,15 @@ void NmsCuda(const float* boxes_xyxy, const float* scores, const int32_t* class_
       (count > 0 && (boxes_xyxy == nullptr || scores == nullptr || kept == nullptr))) {
     FailArgument("boxes, scores, kept and kept_count must not be null");
   }
+  const auto aligned = [](const void* data, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+  };
+  if (!aligned(boxes_xyxy, sizeof(float)) || !aligned(scores, sizeof(float)) ||
+      !aligned(class_ids, sizeof(int32_t)) || !aligned(kept, sizeof(int64_t)) ||
+      !aligned(kept_count, sizeof(int64_t))) {
+    FailArgument("boxes, scores, class_ids, kept and kept_count must begin at multiples of their ",
+                 "elements' sizes");
+  }
   RequireCuda(device_id);
   const bool limited = options.max_detections >= 0 && options.max_detections < count;
   const NmsLaunch launch = {boxes_xyxy,

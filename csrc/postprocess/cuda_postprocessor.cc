@@ -20,6 +20,15 @@ struct Staging {
   CudaEvent used;  // the GPU's last use of it
 
   explicit Staging(int device_id) : memory(device_id), used(device_id) {}
+  ~Staging() {
+    try {
+      used.Wait();
+    } catch (...) {
+      // A broken device has nothing left to wait for, and whoever broke it has been told.
+    }
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
 };
 
 }  // namespace
@@ -128,6 +137,7 @@ std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessI
   std::unique_ptr<Staging> staging = engine_->TakeStaging();
   staging->memory.Reserve(bytes);
   CopyCuda(staging->memory.data(), records.get(), bytes, target);
+  staging->used.Record(target.stream);
   SynchronizeCuda(target);
   std::vector<DetectionRecord> read(inputs.size());
   std::memcpy(read.data(), staging->memory.data(), bytes);

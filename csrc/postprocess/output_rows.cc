@@ -36,6 +36,10 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
     const TensorView& view = output.tensors[i];
     if (view.data == nullptr) continue;
     const TensorSpec& spec = specs[i];
+    if (view.device == Device::kCuda && !IsAligned(view)) {
+      FailArgument("output ", spec.name, " of item ", item,
+                   " does not begin at a multiple of its element's size");
+    }
     const bool same_shape =
         view.rank == spec.rank &&
         std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());

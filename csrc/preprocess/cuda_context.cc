@@ -24,7 +24,7 @@ CudaPreprocessContext::~CudaPreprocessContext() {
   try {
     upload_stream_.Wait();
     done_.Wait();
-  } catch (const Error&) {
+  } catch (...) {
     // A broken device has nothing left to wait for, and whoever broke it has been told.
   }
 }
@@ -60,8 +60,11 @@ void CudaPreprocessContext::Launch(void* stream) {
   uploaded_.Record(upload_stream_.get());
   uploaded_.OrderAfter(stream);
   const FusedLaunch launch = plan_.Launch(device_block_.data());
-  CheckCuda(Cuda().preprocess(device_id_, &launch, stream));
-  done_.Record(stream);
+  const int32_t code = Cuda().preprocess(device_id_, &launch, stream);
+  const ItemStatus failure =
+      code == 0 ? ItemStatus{} : ItemStatus{static_cast<ErrorCode>(code), Cuda().last_message()};
+  done_.Record(stream);  // also after a failure: a part may run
+  if (!failure.ok()) throw Error(failure.code, failure.message);
 }
 
 std::unique_ptr<CudaPreprocessContext> CudaContextPool::Take() {

@@ -15,6 +15,9 @@ void CheckOutputShape(const PreprocessParams& params, const TensorView& view, si
     FailArgument("output ", item, " does not fit: images are ", DTypeName(spec.dtype), " [",
                  spec.shape[0], ", ", spec.shape[1], ", ", spec.shape[2], "]");
   }
+  if (view.device == Device::kCuda && !IsAligned(view)) {
+    FailArgument("output ", item, " does not begin at a multiple of its element's size");
+  }
 }
 
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry) {

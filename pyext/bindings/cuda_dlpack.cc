@@ -62,7 +62,7 @@ void LetGo(ManagedTensor* managed) {
     // The consumer may have enqueued work on the default stream that still reads the memory. Other
     // streams than that one may be gone by now.
     OrderCudaAfter(exported->tensor.target, nullptr);
-  } catch (const Error&) {
+  } catch (...) {
     // The device is broken; the next call on it tells so.
   }
 }

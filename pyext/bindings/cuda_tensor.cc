@@ -181,7 +181,7 @@ StreamOrder::~StreamOrder() {
   for (const CudaTarget& other : others_) {
     try {
       OrderCudaAfter(other, target_.stream);
-    } catch (const Error&) {
+    } catch (...) {
       // The stream is broken; the next call on it tells so.
       return;
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     """Return a view of an array on the target's device; ``name`` is for the error.
 
     What fills the array comes before what is enqueued on the target's stream from now on; for a
-    CudaArray the core sees to that.
+    CudaArray the core sees to that. A torch tensor's memory is not used anew before that work is
+    done; arrays of other libraries must live until then, unless they were made on that stream.
 
     Raises:
         InvalidArgumentError: another device, or an array that its library does not hand over.
@@ -63,7 +65,22 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
             f"{name} is of type {type(source).__name__}, which does not hand it over through "
             f"DLPack ({error})"
         ) from error
+    _keep_until_done(source, target)
     return _core.CudaTensor.from_dlpack(capsule, target.device_id, target.stream)
+
+
+def _keep_until_done(source: Any, target: Target) -> None:
+    # torch gives memory back in the order of the stream that it was allocated on, and does not know
+    # of another stream that reads it.
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(source, torch.Tensor):
+        return
+    device = f"cuda:{target.device_id}"
+    if target.stream in (0, _LEGACY_DEFAULT_STREAM):
+        stream = torch.cuda.default_stream(device)
+    else:
+        stream = torch.cuda.ExternalStream(target.stream, device=device)
+    source.record_stream(stream)
 
 
 def upload(array: npt.NDArray[Any], target: Target) -> _core.CudaTensor:

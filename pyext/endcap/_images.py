@@ -55,11 +55,9 @@ def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | _core.CudaTens
     if device_of(image) is None:
         return to_buffer(image)
     tensor = borrow(image, target, "an image")
-    if len(tensor.shape) != 1:
-        return tensor
     if tensor.type_string != "|u1":
         raise InvalidArgumentError(f"an image has dtype {np.dtype(tensor.type_string)}: give uint8")
-    return tensor.to_numpy()
+    return tensor if len(tensor.shape) != 1 else tensor.to_numpy()
 
 
 def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:

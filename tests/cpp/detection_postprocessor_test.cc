@@ -165,6 +165,17 @@ TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
   elsewhere[0].head[0].device_id = 3;
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "memory of GPU 3",
                      [&] { postprocessor.Enqueue(elsewhere, outputs, nullptr); }));
+  const auto shifted = [](void* data) { return static_cast<char*>(data) + 1; };
+  const std::shared_ptr<void> memory_of_gpu = AllocateCuda(1024, {0, nullptr});
+  auto odd_head = inputs;
+  odd_head[0].head[0].device = Device::kCuda;
+  odd_head[0].head[0].data = shifted(memory_of_gpu.get());
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "head does not begin at a multiple",
+                     [&] { postprocessor.Enqueue(odd_head, outputs, nullptr); }));
+  auto odd_output = outputs;
+  odd_output[0].tensors[1].data = shifted(odd_output[0].tensors[1].data);
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "does not begin at a multiple",
+                     [&] { postprocessor.Enqueue(inputs, odd_output, nullptr); }));
   auto wide = inputs;
   wide[0].head[0].shape = {7, 2};
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "head has shape [7, 2]",
@@ -196,6 +207,12 @@ TEST(NmsCuda, ThroughTheTable) {
   EXPECT_EQ(run(3, 0.9), (std::vector<int64_t>{3, 1, 2, 0}));
   EXPECT_EQ(run(0, 0.5), std::vector<int64_t>{0});
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "iou_threshold is 1.5", [&] { run(3, 1.5); }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "multiples of their elements' sizes", [&] {
+    NmsCuda(static_cast<float*>(boxes.get()), static_cast<float*>(scores.get()), nullptr, 3,
+            {0.5, -1}, 0, stream.get(),
+            reinterpret_cast<int64_t*>(static_cast<char*>(kept.get()) + 4),
+            static_cast<int64_t*>(kept_count.get()));
+  }));
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "at most", [&] { run(int64_t{1} << 31, 0.5); }));
 }
 

@@ -71,6 +71,7 @@ def test_a_file_on_the_gpu_comes_to_the_host() -> None:
     ("image", "message"),
     [
         (PIXELS.astype(np.float32), "uint8"),
+        (PIXELS.view(np.int8), "uint8"),
         (np.zeros(8, np.float32), "uint8"),
         (np.zeros((4, 4, 2), np.uint8), "2 channels"),
         (np.zeros((1, 4, 4, 3), np.uint8), "4-D"),

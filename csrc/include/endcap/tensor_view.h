@@ -52,6 +52,12 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<void>;
 using ConstTensorView = BasicTensorView<const void>;
 
+// Whether the data begins at a multiple of its element's size, as GPUs need it.
+template <typename T>
+bool IsAligned(const BasicTensorView<T>& view) noexcept {
+  return reinterpret_cast<uintptr_t>(view.data) % SizeOf(view.dtype) == 0;
+}
+
 // Name, type and shape of one item's tensor, without the batch dimension. A dimension of -1 is
 // known only at run time.
 struct TensorSpec {

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,10 @@ def gpu_facts() -> dict[str, object]:
     try:
         told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        told = "unknown"
+        told = ""
     return {
         "gpus": [device.name for device in state.devices],
-        "driver": told.splitlines()[0],
+        "driver": (told or "unknown").splitlines()[0],
         "cuda_of_driver": state.driver_version,
         "cuda_of_code": state.runtime_version,
         "architectures": state.architectures,
@@ -61,13 +63,29 @@ def main() -> int:
         print(f"nothing was measured: {error}")
         return 1 if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1" else 0
     results = Results()
-    measure_pixels(torch, results)
-    measure_heads(torch, results)
-    measure_jpegs(torch, results)
+    parts = [partial(part, torch) for part in (measure_pixels, measure_heads, measure_jpegs)]
     if options.server is not None:
         from gpu_benchmark.server import measure_server
 
-        measure_server(options.server, results)
+        parts.append(partial(measure_server, options.server))
+    failed = False
+    for part in parts:
+        # One that fails must not cost the others their rows.
+        try:
+            part(results)
+        except Exception:
+            failed = True
+            traceback.print_exc()
+            results.left_out.append(f"{part.func.__name__} failed: {sys.exc_info()[1]!r}")
+        write(options.output, results)
+    described = write(options.output, results)
+    print(f"{described['gpus']}, driver {described['driver']}, commit {described['commit']}")
+    print(table(results))
+    return 1 if failed else 0
+
+
+def write(output: Path, results: Results) -> dict[str, Any]:
+    """Writes what there is so far; returns the description of the machine."""
     described = {**machine.describe(), **gpu_facts()}
     if os.environ.get("ENDCAP_COMMIT"):
         described["commit"] = os.environ["ENDCAP_COMMIT"]
@@ -76,10 +94,8 @@ def main() -> int:
         "rows": [asdict(row) for row in results.rows],
         "left_out": results.left_out,
     }
-    options.output.write_text(json.dumps(written, indent=1) + "\n")
-    print(f"{described['gpus']}, driver {described['driver']}, commit {described['commit']}")
-    print(table(results))
-    return 0
+    output.write_text(json.dumps(written, indent=1) + "\n")
+    return described
 
 
 if __name__ == "__main__":
