@@ -1,0 +1,137 @@
+#include "streams.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "memory.h"
+
+namespace endcap::emulation {
+namespace {
+
+std::set<Stream>& Streams() {
+  static auto* streams = new std::set<Stream>{std::make_shared<CUstream_st>()};
+  return *streams;
+}
+
+Stream& DefaultStream() {
+  static auto* stream = new Stream(*Streams().begin());
+  return *stream;
+}
+
+Stream& StreamOfThisThread() {
+  thread_local Stream stream = *Streams().insert(std::make_shared<CUstream_st>()).first;
+  return stream;
+}
+
+}  // namespace
+
+std::recursive_mutex& Lock() {
+  static auto* mutex = new std::recursive_mutex;
+  return *mutex;
+}
+
+Stream Find(cudaStream_t handle) {
+  constexpr uintptr_t legacy = 1;      // cudaStreamLegacy
+  constexpr uintptr_t per_thread = 2;  // cudaStreamPerThread
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (handle == nullptr || number == legacy) return DefaultStream();
+  if (number == per_thread) return StreamOfThisThread();
+  for (const Stream& stream : Streams()) {
+    if (stream.get() == handle) return stream;
+  }
+  return nullptr;
+}
+
+void RunUntil(CUstream_st& stream, uint64_t position) {
+  const DeviceAccess access;
+  while (stream.done < position) {
+    const auto work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    work();
+    ++stream.done;
+  }
+}
+
+void RunAll() {
+  for (const Stream& stream : std::vector<Stream>(Streams().begin(), Streams().end())) {
+    RunUntil(*stream, stream->enqueued);
+  }
+}
+
+void Push(const Stream& stream, std::function<void()> work) {
+  stream->queue.push_back(std::move(work));
+  ++stream->enqueued;
+}
+
+void Enqueue(cudaStream_t stream, std::function<void()> work) {
+  const Guard guard(Lock());
+  Push(Find(stream), std::move(work));
+}
+
+}  // namespace endcap::emulation
+
+using namespace endcap::emulation;
+
+cudaError_t cudaDeviceSynchronize() {
+  const Guard guard(Lock());
+  RunAll();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
+  const Guard guard(Lock());
+  const auto stream = std::make_shared<CUstream_st>();
+  Streams().insert(stream);
+  *handle = stream.get();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+  const Guard guard(Lock());
+  const Stream stream = Find(handle);
+  if (!stream || handle == nullptr) return Note(cudaErrorInvalidResourceHandle);
+  RunUntil(*stream, stream->enqueued);
+  Streams().erase(stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  const Guard guard(Lock());
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  RunUntil(*stream, stream->enqueued);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  const Guard guard(Lock());
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  if (!event->stream) return cudaSuccess;
+  Push(stream,
+       [source = event->stream, position = event->position] { RunUntil(*source, position); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  const Guard guard(Lock());
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  event->stream = stream;
+  event->position = stream->enqueued;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Guard guard(Lock());
+  if (event->stream) RunUntil(*event->stream, event->position);
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Guard guard(Lock());
+  const bool done = !event->stream || event->stream->done >= event->position;
+  return done ? cudaSuccess : cudaErrorNotReady;  // not an error to be noted
+}
