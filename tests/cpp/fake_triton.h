@@ -11,8 +11,8 @@
 #include "triton_util/triton_api.h"
 
 // A server for one backend, which is linked into the test: it loads one model with one instance,
-// and says where inputs lie and outputs go. GPU memory is that of the emulated library, which the
-// host can read.
+// and says where inputs lie and outputs go. GPU memory is that of the emulated library: the
+// host reaches it by copies only.
 
 namespace endcap::fake {
 

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fake_triton.h"
+
+// What Triton's API leaves open, for the tests' server.
+
+struct TRITONSERVER_Error {
+  TRITONSERVER_Error_Code code;
+  std::string message;
+};
+struct TRITONSERVER_Message {
+  std::string json;
+};
+struct TRITONSERVER_Parameter {};
+struct TRITONSERVER_MetricFamily {
+  std::string name;
+};
+struct TRITONSERVER_Metric {
+  std::string name;
+};
+struct TRITONBACKEND_Backend {
+  void* state = nullptr;
+};
+struct TRITONBACKEND_Model {
+  TRITONBACKEND_Backend* backend;
+  std::string config;
+  void* state = nullptr;
+};
+struct TRITONBACKEND_ModelInstance {
+  TRITONBACKEND_Model* model;
+  TRITONSERVER_InstanceGroupKind kind;
+  int32_t device_id;
+  void* state = nullptr;
+};
+struct TRITONBACKEND_Input {
+  const endcap::fake::Input* given;
+};
+struct TRITONBACKEND_Request {
+  const endcap::fake::Request* given;
+  std::vector<TRITONBACKEND_Input> inputs;
+  std::map<std::string, TRITONSERVER_MemoryType> asked;
+  endcap::fake::Answer answer;
+  int answers = 0;
+  int releases = 0;
+};
+struct TRITONBACKEND_Output {
+  TRITONBACKEND_Request* request;
+  std::string name;
+  endcap::fake::Output result;
+};
+struct TRITONBACKEND_Response {
+  TRITONBACKEND_Request* request;
+  std::vector<std::unique_ptr<TRITONBACKEND_Output>> outputs;
+};
+
+namespace endcap::fake {
+
+// Values of the metrics by name.
+std::map<std::string, double>& Counters();
+
+std::shared_ptr<void> NewMemory(size_t bytes, TRITONSERVER_MemoryType type);
+
+}  // namespace endcap::fake
