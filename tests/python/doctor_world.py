@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import endcap
+from endcap.doctor import Subject
 from endcap.server import ServerInstallation, locate_server
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
@@ -176,3 +177,8 @@ def replace_needed(library: Path, name: str, other: str) -> None:
         pytest.skip("patchelf is not installed")
     replace_by_copy(library)
     subprocess.run([program, "--replace-needed", name, other, str(library)], check=True)
+
+
+def subject(repository: Path, **options: object) -> Subject:
+    """What the doctor is asked to look at."""
+    return Subject(find_repository=lambda: repository, **options)  # type: ignore[arg-type]

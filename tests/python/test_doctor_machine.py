@@ -1,8 +1,7 @@
-"""endcap doctor on machines that have too little: shared memory, files, ports, and no GPU."""
+"""endcap doctor on machines that have too little: shared memory, files and ports."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import resource
 import shutil
@@ -10,16 +9,14 @@ import socket
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from doctor_world import Answer, World, doctor, in_own_mounts, pasted
+from doctor_world import doctor, in_own_mounts, pasted, subject
 from echo_model import write_model
 
-import endcap
-from endcap.doctor import Severity, Subject, cuda_library, gpu, machine
+from endcap.doctor import Severity, machine
 from endcap.doctor.cgroup import cpu_quota, memory_limit
 from endcap.doctor.memory import check_leftovers, check_shared_memory
 from endcap.server import ServerPorts
@@ -33,10 +30,6 @@ max_batch_size: 16
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 1024, 1024 ] } ]
 instance_group [ { count: 8 kind: KIND_CPU } ]
 """
-
-
-def subject(repository: Path, **options: object) -> Subject:
-    return Subject(find_repository=lambda: repository, **options)  # type: ignore[arg-type]
 
 
 # --- shared memory --------------------------------------------------------------------------------
@@ -230,124 +223,3 @@ print(check_cpu(Subject(find_repository=lambda: None)).found)
 
 
 # --- GPU ------------------------------------------------------------------------------------------
-
-
-def add_libraries(world: World, names: Sequence[str]) -> None:
-    for name in names:
-        (world.site / name).parent.mkdir(parents=True, exist_ok=True)
-        (world.site / name).touch()
-
-
-def test_without_a_gpu_all_is_a_note() -> None:
-    if gpu.check_driver(subject(Path())).severity is Severity.OK:
-        pytest.skip("there is an NVIDIA driver")
-    answer = doctor()
-    answer.expect("cuda_driver", "note", "no NVIDIA driver is here", "`docker run --gpus all`")
-    assert answer.findings["gpus"]["found"] == "none"
-    assert answer.errors == set()
-
-
-def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
-    world = World(tmp_path, without=["nvidia", "nvidia_nvjpeg*", "nvidia_dali*"])
-    before = world.doctor()
-    before.expect("dali", "note", "nvidia.dali is not installed", "`pip install 'endcap[dali]'`")
-    if before.findings["nvjpeg"]["severity"] == "note":  # else the CUDA toolkit is installed
-        before.expect("nvjpeg", "note", "libnvjpeg.so is neither", "`pip install 'endcap[cuda]'`")
-    add_libraries(world, ["nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/dali/__init__.py"])
-    world.add_distribution("nvidia-dali-cuda130", "2.4.0")
-    after: Answer = world.doctor()
-    assert after.findings["nvjpeg"]["found"] == str(world.site / "nvidia/cu13/lib/libnvjpeg.so.13")
-    assert after.findings["dali"]["found"] == "nvidia-dali-cuda130 2.4.0"
-
-
-GPU_CODE = endcap.CudaState(
-    available=True,
-    reason="",
-    library_path="/somewhere/libendcap_cuda.so",
-    driver_version=13010,
-    runtime_version=13000,
-    architectures="75-real 90-real",
-    devices=(endcap.CudaDevice(0, "Some GPU", (9, 0), 132, 1 << 36, True),),
-)
-
-
-@pytest.mark.parametrize(
-    ("changes", "severity", "found", "problem"),
-    [
-        ({}, "ok", "CUDA 13.0 for 75-real 90-real", None),
-        (
-            {"devices": (endcap.CudaDevice(1, "Old GPU", (6, 1), 20, 1 << 33, False),)},
-            "note",
-            "CUDA 13.0 for 75-real 90-real",
-            "there is no code for cuda:1 (Old GPU)",
-        ),
-        (
-            {"available": False, "driver_version": 0, "reason": "there is no NVIDIA driver"},
-            "note",
-            "CUDA 13.0 for 75-real 90-real, without a driver",
-            None,
-        ),
-        (
-            {"available": False, "reason": "the NVIDIA driver runs CUDA 12.4; install another"},
-            "warning",
-            "CUDA 13.0 for 75-real 90-real",
-            "the NVIDIA driver runs CUDA 12.4",
-        ),
-        (
-            {"available": False, "runtime_version": 0, "reason": "x.so: invalid ELF header"},
-            "error",
-            "none",
-            "x.so: invalid ELF header",
-        ),
-        (
-            {
-                "available": False,
-                "library_path": "",
-                "runtime_version": 0,
-                "reason": "this build of endcap has no GPU code (looked for x)",
-            },
-            "note",
-            "none",
-            "this build of endcap has no GPU code (looked for x)",
-        ),
-    ],
-    ids=["usable", "uncovered", "no driver", "old driver", "broken", "absent"],
-)
-def test_what_is_said_of_the_gpu_code(
-    monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, Any],
-    severity: str,
-    found: str,
-    problem: str | None,
-) -> None:
-    state = dataclasses.replace(GPU_CODE, **changes)
-    monkeypatch.setattr(endcap, "cuda_state", lambda: state)
-    finding = cuda_library.check_cuda_library(subject(Path()))
-    assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
-
-
-def test_nvidia_smi_that_fails(tmp_path: Path) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text("#!/bin/sh\necho it could not talk to the driver\nexit 9\n")
-    program.chmod(0o755)
-    answer = doctor(environment={"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    answer.expect(
-        "gpus", "warning", "ended with exit code 9 and said: it could not talk", "`nvidia-smi`"
-    )
-
-
-def test_versions_are_read_from_what_drivers_print() -> None:
-    proc = (
-        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x)\n"
-        "GCC version:  gcc version 13.3.0 (Ubuntu 13.3.0-6ubuntu2~24.04)\n"
-    )
-    assert gpu.release_of_driver(proc) == "580.65.06"
-    assert gpu.release_of_driver("") is None
-    assert gpu.written_cuda(13000) == "13.0"
-    assert gpu.written_cuda(12040) == "12.4"
-    listing = (
-        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n  MIG 1g.10gb Device 0: (UUID: MIG-2)\n"
-        "GPU 1: Tesla T4\n"
-    )
-    assert gpu.names_of_gpus(listing) == ["NVIDIA H100 80GB HBM3", "Tesla T4"]
-    assert gpu.names_of_gpus("No devices were found\n") == []
