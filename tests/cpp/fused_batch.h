@@ -12,6 +12,7 @@
 #include "decode/jpeg_planes.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 #include "preprocess/fused_plan.h"
 
@@ -42,16 +43,6 @@ class OnDevice {
   uint8_t* memory_ = nullptr;
   uint8_t* data_ = nullptr;
 };
-
-inline TensorView ImageTensor(const PreprocessParams& params, void* data) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView view;
-  view.data = data;
-  view.dtype = spec.dtype;
-  view.shape = spec.shape;
-  view.rank = spec.rank;
-  return view;
-}
 
 // What the CPU's scalar path, the definition, makes of an image.
 inline Bytes OnCpu(const PreprocessParams& params, const ImageView& image) {

@@ -11,6 +11,7 @@
 #include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
@@ -18,6 +19,7 @@ namespace {
 
 using testing::Bytes;
 using testing::Encoded;
+using testing::ImageTensor;
 using testing::JpegOptions;
 using testing::MakeJpeg;
 using testing::MakePixels;
@@ -25,16 +27,6 @@ using testing::Throws;
 
 // Before the library is looked for, which happens once a process.
 const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
-
-TensorView ImageTensor(const PreprocessParams& params, Device device) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView view;
-  view.dtype = spec.dtype;
-  view.shape = spec.shape;
-  view.rank = spec.rank;
-  view.device = device;
-  return view;
-}
 
 // What a run leaves behind, tensors in CPU memory.
 struct Results {
@@ -50,7 +42,7 @@ Results OnCpu(const PreprocessParams& params, const std::vector<ImageView>& imag
   Results results(images.size());
   std::vector<PreprocessOutput> outputs;
   for (size_t i = 0; i < images.size(); ++i) {
-    TensorView view = ImageTensor(params, Device::kCpu);
+    TensorView view = ImageTensor(params, nullptr);
     results.tensors[i].resize(view.size_bytes());
     view.data = results.tensors[i].data();
     outputs.push_back({view, results.geometry[i].data(), &results.status[i], static_cast<int>(i)});
@@ -66,7 +58,7 @@ class CudaRun {
       : target_{0, stream}, results_(images.size()) {
     std::vector<PreprocessOutput> outputs;
     for (size_t i = 0; i < images.size(); ++i) {
-      TensorView view = ImageTensor(preprocessor.params(), Device::kCuda);
+      TensorView view = ImageTensor(preprocessor.params(), nullptr, Device::kCuda);
       results_.tensors[i].resize(view.size_bytes());
       memory_.push_back(AllocateCuda(view.size_bytes(), target_));
       view.data = memory_.back().get();
@@ -255,8 +247,8 @@ TEST_F(CudaPreprocessorTest, WhatCannotBeRunIsRefusedBeforeAnyWork) {
   CudaPreprocessor preprocessor(params, 0, 1);
   const Bytes file = Jpeg(45, 67, 0);
   const std::array images = {Encoded(file)};
-  Bytes tensor(ImageTensor(params, Device::kCpu).size_bytes());
-  TensorView view = ImageTensor(params, Device::kCpu);
+  Bytes tensor(ImageTensor(params, nullptr).size_bytes());
+  TensorView view = ImageTensor(params, nullptr);
   view.data = tensor.data();
   const std::array outputs = {PreprocessOutput{view, nullptr, nullptr, 0}};
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "cuda:0",

@@ -12,6 +12,7 @@
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
 #include "fake_nvjpeg.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
@@ -21,6 +22,7 @@ using testing::Bytes;
 using testing::Encoded;
 using testing::FakeNvjpeg;
 using testing::FakeNvjpegFunction;
+using testing::ImageTensor;
 using testing::MakeJpeg;
 using testing::Throws;
 
@@ -42,15 +44,6 @@ struct Results {
   std::vector<std::vector<float>> tensors;
 };
 
-TensorView View(const PreprocessParams& params, void* data, Device device) {
-  TensorView view;
-  view.data = data;
-  view.shape = {params.channels(), params.height, params.width};
-  view.rank = 3;
-  view.device = device;
-  return view;
-}
-
 size_t Elements(const PreprocessParams& params) {
   return static_cast<size_t>(params.channels()) * static_cast<size_t>(params.height) *
          static_cast<size_t>(params.width);
@@ -70,7 +63,7 @@ Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files,
   results.tensors.assign(files.size(), std::vector<float>(Elements(params), -1.0F));
   std::vector<PreprocessOutput> outputs(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
-    outputs[i].image = View(params, results.tensors[i].data(), Device::kCpu);
+    outputs[i].image = ImageTensor(params, results.tensors[i].data(), Device::kCpu);
   }
   results.items = Preprocessor(params, 1).Run(Views(files), outputs);
   return results;
@@ -84,7 +77,7 @@ class GpuBatch {
     std::vector<PreprocessOutput> outputs(files.size());
     for (PreprocessOutput& output : outputs) {
       memory_.push_back(AllocateCuda(elements_ * sizeof(float), target_));
-      output.image = View(preprocessor.params(), memory_.back().get(), Device::kCuda);
+      output.image = ImageTensor(preprocessor.params(), memory_.back().get(), Device::kCuda);
     }
     items_ = preprocessor.Run(Views(files), outputs, stream);
   }

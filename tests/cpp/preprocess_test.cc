@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "error_matchers.h"
+#include "image_tensor.h"
 #include "jpeg_writer.h"
 
 namespace endcap {
@@ -15,6 +16,7 @@ namespace {
 
 using testing::Bytes;
 using testing::Encoded;
+using testing::ImageTensor;
 using testing::MakeJpeg;
 using testing::MakePixels;
 using testing::Throws;
@@ -29,16 +31,6 @@ struct Tensors {
     return reinterpret_cast<const float*>(images.data() + i * images.size() / items.size());
   }
 };
-
-TensorView ImageTensor(const PreprocessParams& params, void* data) {
-  const TensorSpec spec = PreprocessOutputs(params)[0];
-  TensorView view;
-  view.data = data;
-  view.dtype = spec.dtype;
-  view.shape = spec.shape;
-  view.rank = spec.rank;
-  return view;
-}
 
 Tensors Preprocess(Preprocessor& preprocessor, const std::vector<ImageView>& images) {
   const size_t bytes = ImageTensor(preprocessor.params(), nullptr).size_bytes();
