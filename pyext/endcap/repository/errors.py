@@ -1,0 +1,23 @@
+"""What keeps a repository from being written or checked."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from endcap.errors import EndcapError
+
+
+class RepositoryError(EndcapError, RuntimeError):
+    """A network or a repository that cannot be used; one sentence that says what to do next."""
+
+
+def import_onnx(module: str = "onnx") -> ModuleType:
+    """Returns a module of the package `onnx`. Raises RepositoryError when it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise RepositoryError(
+            f"reading a network takes the package onnx, which cannot be imported ({error}); "
+            "run `pip install 'endcap[init]'`"
+        ) from error
