@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, evaluate, infer, serve
+from endcap.cli import demo, doctor, evaluate, infer, init, serve
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)

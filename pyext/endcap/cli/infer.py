@@ -12,6 +12,7 @@ from typing import Annotated, TextIO
 import typer
 from rich.console import Console
 
+from endcap._labels import read_labels
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.cli.failure import (
     INTERRUPTED,
@@ -21,7 +22,7 @@ from endcap.cli.failure import (
     say,
     stopped_by_signals,
 )
-from endcap.cli.images import expand_images, read_labels
+from endcap.cli.images import expand_images
 from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.cli.pictures import PictureFolder

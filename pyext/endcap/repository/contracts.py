@@ -1,0 +1,49 @@
+"""What our two backends' parameters come to: every value, and the tensors, as the core says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from endcap import _core
+from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+
+
+@dataclass(frozen=True)
+class Contract:
+    """parameters, meanings: of all of them, as text. inputs, outputs: of one image, unbatched."""
+
+    parameters: Mapping[str, str]
+    meanings: Mapping[str, str]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+ENCODED = TensorSpec("encoded", "STRING", (1,))
+
+
+def preprocess_contract(parameters: Mapping[str, str]) -> Contract:
+    """Raises InvalidArgumentError or UnsupportedError for parameters that cannot be."""
+    core = _core.Preprocessor(list(parameters.items()), 1)
+    return Contract(*_texts(core.parameters), (ENCODED,), _tensors(core.outputs))
+
+
+def postprocess_contract(parameters: Mapping[str, str]) -> Contract:
+    """inputs: of the head only. Raises InvalidArgumentError for parameters that cannot be.
+
+    A dimension that the network decides is None.
+    """
+    core = _core.Postprocessor(list(parameters.items()), 1)
+    return Contract(*_texts(core.parameters), _tensors(core.inputs), _tensors(core.outputs))
+
+
+def _texts(rows: list[_core.Parameter]) -> tuple[dict[str, str], dict[str, str]]:
+    values = {name: value for name, _, _, value in rows}
+    return values, {name: meaning for name, meaning, _, _ in rows}
+
+
+def _tensors(specs: list[_core.Spec]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, TRITON_TYPES[dtype], tuple(dim if dim >= 0 else None for dim in dims))
+        for name, dtype, dims in specs
+    )

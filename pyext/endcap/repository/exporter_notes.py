@@ -1,0 +1,62 @@
+"""What an exporter wrote into an ONNX file's metadata.
+
+The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes, as
+a Python dict or list), `task`, `imgsz`, `head`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ExporterNotes:
+    """The notes that could be read; None or "" where there is none.
+
+    size: height and width. head: the class of the network's last module.
+    """
+
+    names: tuple[str, ...] | None
+    task: str
+    size: tuple[int, int] | None
+    head: str
+    is_ultralytics: bool
+
+
+def read_notes(metadata: Mapping[str, str]) -> ExporterNotes:
+    """Reads the metadata; a note in a form that is not understood counts as none."""
+    return ExporterNotes(
+        names=_names(_literal(metadata.get("names", ""))),
+        task=metadata.get("task", ""),
+        size=_size(_literal(metadata.get("imgsz", ""))),
+        head=metadata.get("head", ""),
+        is_ultralytics=metadata.get("author") == "Ultralytics"
+        or {"names", "stride"} <= {*metadata},
+    )
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, dict) and set(value) == set(range(len(value))):
+        value = [value[class_id] for class_id in range(len(value))]
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    return tuple(str(name) for name in value)
+
+
+def _size(value: Any) -> tuple[int, int] | None:
+    sides = [value, value] if isinstance(value, int) else value
+    if not isinstance(sides, (list, tuple)) or len(sides) != 2:
+        return None
+    if not all(isinstance(side, int) and side > 0 for side in sides):
+        return None
+    return (sides[0], sides[1])

@@ -1,0 +1,93 @@
+"""Which head family a network ends in: what is proposed, and the choice among proposals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from endcap.errors import UnsupportedError
+from endcap.postprocess import Postprocessor
+from endcap.repository.errors import RepositoryError
+from endcap.repository.network_output import NetworkOutput
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A value that was found out, and why it is this one."""
+
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Head:
+    """One way to read a network's outputs.
+
+    inputs: an input of postprocess -> the network's output for it. num_classes: None where the
+    outputs do not tell. is_sure: whether the outputs can hardly be anything else.
+    parameters: of postprocess, beside the family.
+    """
+
+    family: str
+    inputs: Mapping[str, NetworkOutput]
+    num_classes: int | None
+    reason: str
+    is_sure: bool
+    parameters: Mapping[str, Finding] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Such as `yolov8 (output0 [84, 8400]: ...)`."""
+        return f"{self.family} ({self.reason})"
+
+
+def families() -> list[str]:
+    """Returns the head families that postprocess reads, as its parameter table names them."""
+    (row,) = (row for row in Postprocessor(threads=1).describe() if row.name == "head")
+    return row.allowed.removeprefix("one of ").split(", ")
+
+
+def choose_head(
+    path: Path, proposals: Sequence[Head], outputs: Sequence[NetworkOutput], wanted: str | None
+) -> Head:
+    """Returns the head that the user names, else the only one that is sure.
+
+    Raises RepositoryError when none fits or it is not clear which, and UnsupportedError for one
+    that is recognised and that postprocess does not read.
+    """
+    listed = "; ".join(map(str, outputs))
+    if wanted is not None:
+        fitting = [head for head in proposals if head.family == wanted]
+        if not fitting:
+            others = ", ".join(str(head) for head in proposals) or "none of the families"
+            raise RepositoryError(
+                f"the outputs of {path} ({listed}) do not have the form of {wanted}; they "
+                f"fit {others}"
+            )
+        if len(fitting) > 1:
+            raise RepositoryError(
+                f"{path} has several outputs of the form of {wanted} ({listed}); export it with one"
+            )
+        return _readable(path, fitting[0])
+    sure = [head for head in proposals if head.is_sure]
+    if len(sure) == 1:
+        return _readable(path, sure[0])
+    if not proposals:
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) have the form of no head that is known "
+            f"({', '.join(families())}); export it with its boxes decoded"
+        )
+    raise RepositoryError(
+        f"the outputs of {path} ({listed}) may be "
+        f"{' or '.join(str(head) for head in sure or proposals)}; say which it is: "
+        f"{' or '.join(f'--head {head.family}' for head in sure or proposals)}"
+    )
+
+
+def _readable(path: Path, head: Head) -> Head:
+    if head.family not in families():
+        raise UnsupportedError(
+            f"{path} ends in a head of the family {head}, which this version of endcap does not "
+            f"read; it reads {', '.join(families())}"
+        )
+    return head

@@ -1,0 +1,119 @@
+"""How images have to be prepared for a network: the parameters of preprocess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from endcap.preprocess import presets
+from endcap.repository.contracts import preprocess_contract
+from endcap.repository.errors import RepositoryError
+from endcap.repository.exporter_notes import ExporterNotes
+from endcap.repository.head import Finding, Head
+from endcap.repository.network_input import NetworkInput
+from endcap.repository.options import InitOptions
+
+_YOLO_FAMILIES = ("yolov5", "yolov8", "end2end")
+# What a preset is good for, where the user has to choose.
+_CANDIDATES = {
+    "classification": "torchvision, inception or vgg",
+    "detection": "ultralytics, rtdetr or ssd",
+}
+
+
+def choose_recipe(
+    path: Path, image: NetworkInput, head: Head, notes: ExporterNotes, options: InitOptions
+) -> dict[str, Finding]:
+    """Returns the parameters that have to be written, `preset` first, each with its reason.
+
+    Raises RepositoryError when nothing tells how the network's images were prepared, and
+    InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
+    """
+    chosen = {"preset": _preset(path, head, notes, options)}
+    preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
+    needed = dict(_needed(path, image, head, notes, options, preset))
+    needed |= {
+        name: Finding(value, "as given")
+        for name, value in options.settings.items()
+        if name in preset
+    }
+    chosen |= {
+        name: finding
+        for name, finding in needed.items()
+        if name == "size" or finding.value != preset[name]
+    }
+    _check(path, image, {name: finding.value for name, finding in chosen.items()})
+    return chosen
+
+
+def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) -> Finding:
+    if options.preset is not None:
+        return Finding(options.preset, "as given")
+    if head.family == "classification":
+        if notes.is_ultralytics and notes.task == "classify":
+            return Finding("torchvision", "as Ultralytics' classifiers, by the exporter's metadata")
+    elif notes.is_ultralytics:
+        return Finding("ultralytics", "by the exporter's metadata")
+    elif head.family in _YOLO_FAMILIES:
+        return Finding("ultralytics", f"what networks with a {head.family} head are trained with")
+    kind = "classification" if head.family == "classification" else "detection"
+    raise RepositoryError(
+        f"nothing in {path} tells how its images have to be prepared; name the recipe of its "
+        f"training with --preset, for a network like this {_CANDIDATES[kind]} (of "
+        f"{', '.join(presets())})"
+    )
+
+
+def _needed(
+    path: Path,
+    image: NetworkInput,
+    head: Head,
+    notes: ExporterNotes,
+    options: InitOptions,
+    preset: Mapping[str, str],
+) -> Iterator[tuple[str, Finding]]:
+    height, width = image.size
+    yield "size", Finding(f"{height},{width}", image.size_reason)
+    yield "layout", Finding(image.layout, "the input's shape")
+    yield "dtype", Finding(image.dtype, f"the input is {image.data_type}")
+    if image.channels == 1:
+        yield "color", Finding("gray", "the input has one channel")
+    if preset["fit"] == "center_crop":
+        yield "resize_shorter", _resize_shorter(image, preset)
+    if head.family == "classification" and notes.task == "classify" and options.preset is None:
+        # torchvision's transform without its crop and statistics, on what OpenCV reads.
+        reason = "as Ultralytics' classifiers are trained"
+        yield "resize_shorter", Finding(str(min(height, width)), reason)
+        yield "mean", Finding("0,0,0", reason)
+        yield "std", Finding("1,1,1", reason)
+        yield "exif", Finding("apply", reason)
+        if height != width:
+            yield "fit", Finding("stretch", reason)
+    if image.data_type == "UINT8":
+        for name, value in {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}.items():
+            yield name, Finding(value, "a network that takes UINT8 normalises by itself")
+    if image.data_type == "INT8" and "scale" not in options.settings:
+        raise RepositoryError(
+            f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
+            "and what else differs from the preset"
+        )
+
+
+def _resize_shorter(image: NetworkInput, preset: Mapping[str, str]) -> Finding:
+    """The preset's own share of the short side, at the network's size."""
+    crop = min(int(side) for side in preset["size"].split(","))
+    whole = int(preset["resize_shorter"])
+    resized = round(min(image.size) * whole / crop)
+    return Finding(
+        str(resized), f"the crop's share of the short side is the preset's, {crop}/{whole}"
+    )
+
+
+def _check(path: Path, image: NetworkInput, parameters: Mapping[str, str]) -> None:
+    """Raises what the core says of the parameters, and RepositoryError for another tensor."""
+    made = preprocess_contract(parameters).outputs[0]
+    if (made.data_type, made.dims) != (image.data_type, image.dims):
+        raise RepositoryError(
+            f"preprocess would make {made}, and {path} takes {image.data_type} {list(image.dims)}; "
+            "leave out what was given to --set about size, layout, dtype or color"
+        )

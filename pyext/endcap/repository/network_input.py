@@ -1,0 +1,132 @@
+"""A network's input: how a batch of images has to lie in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.repository.errors import RepositoryError
+from endcap.repository.exporter_notes import ExporterNotes
+from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.tensor_spec import TensorSpec
+
+# The types that preprocess writes, by Triton's name.
+IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}
+_CHANNELS = (1, 3)
+
+
+@dataclass(frozen=True)
+class NetworkInput:
+    """One batch of images.
+
+    dtype: NumPy's name. layout: nchw or nhwc. size: height and width. batch: the only batch size
+    that the network takes, None when any will do. size_reason: where the size is from.
+    """
+
+    name: str
+    data_type: str
+    layout: str
+    channels: int
+    size: tuple[int, int]
+    batch: int | None
+    size_reason: str
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the type."""
+        return IMAGE_DTYPES[self.data_type]
+
+    @property
+    def dims(self) -> tuple[int, int, int]:
+        """Of one image."""
+        height, width = self.size
+        if self.layout == "nchw":
+            return (self.channels, height, width)
+        return (height, width, self.channels)
+
+
+def read_input(
+    network: OnnxFile, notes: ExporterNotes, wanted_size: tuple[int, int] | None
+) -> NetworkInput:
+    """Finds out how a network takes images.
+
+    wanted_size: height and width, for a network that takes any.
+    Raises RepositoryError for what is no single batch of images, or leaves the size open.
+    """
+    spec = _only_image(network)
+    layout = _layout(network.path, spec)
+    batch, *rest = spec.dims
+    channels, *sides = rest if layout == "nchw" else [rest[-1], *rest[:-1]]
+    if batch not in (None, 1):
+        raise RepositoryError(
+            f"{network.path} takes exactly {batch} images at once ({spec}), and requests come in "
+            "any number; export it for a batch of 1, or with a dynamic batch"
+        )
+    size, reason = _size(network.path, spec, (sides[0], sides[1]), notes, wanted_size)
+    return NetworkInput(
+        name=spec.name,
+        data_type=spec.data_type,
+        layout=layout,
+        channels=channels or 3,
+        size=size,
+        batch=batch,
+        size_reason=reason,
+    )
+
+
+def _only_image(network: OnnxFile) -> TensorSpec:
+    if len(network.inputs) != 1:
+        listed = "; ".join(map(str, network.inputs)) or "none"
+        raise RepositoryError(
+            f"{network.path} has {len(network.inputs)} inputs ({listed}), and one, the image, is "
+            "expected; export the network without the others, or with their values inside"
+        )
+    (spec,) = network.inputs
+    if len(spec.dims) != 4:
+        raise RepositoryError(
+            f"{network.path} takes {spec}, which is no batch of images: [N, C, H, W] or "
+            "[N, H, W, C] is expected"
+        )
+    if spec.data_type not in IMAGE_DTYPES:
+        raise RepositoryError(
+            f"{network.path} takes {spec}; {', '.join(IMAGE_DTYPES)} are the types that images "
+            "can be given in"
+        )
+    return spec
+
+
+def _layout(path: Path, spec: TensorSpec) -> str:
+    first, last = spec.dims[1] in _CHANNELS, spec.dims[3] in _CHANNELS
+    if first != last:
+        return "nchw" if first else "nhwc"
+    found = "both ends" if first else "neither end"
+    raise RepositoryError(
+        f"{path} takes {spec}: a channel dimension of 1 or 3 is expected behind the batch or at "
+        f"the end, and {found} may be it; export it with fixed channels"
+    )
+
+
+def _size(
+    path: Path,
+    spec: TensorSpec,
+    sides: tuple[int | None, int | None],
+    notes: ExporterNotes,
+    wanted: tuple[int, int] | None,
+) -> tuple[tuple[int, int], str]:
+    if wanted is not None:
+        if any(side not in (None, want) for side, want in zip(sides, wanted, strict=True)):
+            raise RepositoryError(
+                f"--size is {wanted[0]},{wanted[1]} (height, width), and {path} takes {spec} only; "
+                "leave --size out"
+            )
+        return wanted, "--size"
+    height, width = sides
+    if height is not None and width is not None:
+        return (height, width), "the input's shape"
+    noted = notes.size
+    if noted and all(side in (None, note) for side, note in zip(sides, noted, strict=True)):
+        return noted, "imgsz in the metadata; the network itself takes any size"
+    raise RepositoryError(
+        f"{path} takes images of any height and width ({spec}); say which it was trained for, for "
+        "example --size 640 or --size 480,640 (height, width)"
+    )

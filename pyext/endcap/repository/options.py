@@ -1,0 +1,72 @@
+"""What the user says about the repository to write; what is None is found out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from endcap.errors import InvalidArgumentError
+
+# The first release whose ensembles know max_inflight_requests, by both of its numbers.
+_INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+
+
+class Runtime(str, Enum):
+    """What runs the network."""
+
+    python = "python"  # ONNX Runtime in a Python-backend model
+    onnxruntime = "onnxruntime"
+    tensorrt = "tensorrt"
+    openvino = "openvino"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions:
+    """settings: parameters of preprocess and postprocess by name, which win over what is found."""
+
+    runtime: Runtime = Runtime.python
+    head: str | None = None
+    preset: str | None = None
+    size: tuple[int, int] | None = None
+    labels: Path | None = None
+    num_classes: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    max_batch: int = 16
+    instances: int = 1
+    name: str | None = None
+    fp16: bool = False
+    self_contained: bool = False
+    triton_version: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_batch < 1 or self.instances < 1:
+            raise InvalidArgumentError(
+                f"max-batch is {self.max_batch} and instances {self.instances}: give 1 or more"
+            )
+        if self.name is not None and not _MODEL_NAME.fullmatch(self.name):
+            raise InvalidArgumentError(
+                f"name is '{self.name}': models are called by letters, digits and ._+- only"
+            )
+        self.inflight_limit()
+
+    def inflight_limit(self) -> int | None:
+        """Returns how many requests may wait at each step; None where the server has no limit.
+
+        Two batches: one that is worked on, and one that is ready when that is done.
+        Raises InvalidArgumentError for a version that is none.
+        """
+        if self.triton_version is None:
+            return None
+        match = re.fullmatch(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:-py3)?", self.triton_version)
+        if match is None:
+            raise InvalidArgumentError(
+                f"triton-version is '{self.triton_version}': give the container's, such as 25.11, "
+                "or the server's, such as 2.63.0"
+            )
+        version = (int(match[1]), int(match[2]))
+        since = _INFLIGHT_LIMIT_SINCE["container" if version[0] > 9 else "server"]
+        return 2 * self.max_batch if version >= since else None

@@ -1,0 +1,148 @@
+"""From a plan to the texts of a repository, by the templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from endcap.repository.contracts import ENCODED, preprocess_contract
+from endcap.repository.discoveries import discoveries
+from endcap.repository.head import Finding
+from endcap.repository.options import Runtime
+from endcap.repository.plan import Plan, values
+from endcap.repository.tensor_spec import TensorSpec
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+_RUNTIMES = {
+    Runtime.python: "Python backend with ONNX Runtime",
+    Runtime.onnxruntime: "backend `onnxruntime`",
+    Runtime.tensorrt: "backend `tensorrt`",
+    Runtime.openvino: "backend `openvino`",
+}
+_RESULT_NOTES = {
+    "num_detections": "how many of the rows below count",
+    "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image",
+    "detection_scores": "0 to 1, best first",
+    "detection_classes": "class id, from 0",
+    "detection_indices": "which row of the head; -1 in rows that do not count",
+    "class_scores": "best first",
+    "class_ids": "from 0, in the order of the scores",
+    "class_labels": "their names",
+    "class_probabilities": "the scores of all classes in their order",
+    "status": "0, or the failure class of a blanked image",
+}
+_SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
+# Values that say nothing where they are the default; a reader looks for what was decided.
+_UNSPOKEN = {"box_unit": "pixel", "activation": "none"}
+
+
+def render(plan: Plan, folder: str) -> dict[str, str]:
+    """Returns the texts by their path in the repository; `folder` is its name, for the README."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # texts of protobuf and Markdown; `quoted` is for the former
+    )
+    environment.filters["quoted"] = _quoted
+    context = _context(plan, folder)
+    names = plan.names
+    templates = {
+        f"{names.preprocess}/config.pbtxt": "preprocess.config.pbtxt.j2",
+        f"{names.network}/config.pbtxt": "network.config.pbtxt.j2",
+        f"{names.postprocess}/config.pbtxt": "postprocess.config.pbtxt.j2",
+        f"{names.ensemble}/config.pbtxt": "ensemble.config.pbtxt.j2",
+        "README.md": "README.md.j2",
+    }
+    return {
+        path: environment.get_template(template).render(context).lstrip("\n")
+        for path, template in templates.items()
+    }
+
+
+def joined_labels(names: tuple[str, ...]) -> str:
+    """Returns class names as the parameter `labels` has them: comma-separated, else a JSON list."""
+    plain = all("," not in name and name == name.strip() for name in names)
+    if plain and not names[0].startswith("["):
+        return ",".join(names)
+    return json.dumps(names, ensure_ascii=False)
+
+
+def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
+    network_input = TensorSpec(plan.image.name, plan.image.data_type, plan.image.dims)
+    labels = plan.classes.names
+    given_labels = plan.is_classifier and labels is not None
+    return {
+        "options": plan.options,
+        "runtime": plan.options.runtime.value,
+        "runtime_text": _RUNTIMES[plan.options.runtime],
+        "names": plan.names,
+        "head": plan.head,
+        "is_classifier": plan.is_classifier,
+        "encoded": ENCODED,
+        "network_input": network_input,
+        "network_batch": plan.network_batch,
+        "image_note": _image_note(plan),
+        "preprocess_outputs": preprocess_contract(values(plan.preprocess)).outputs,
+        "preprocess": plan.preprocess,
+        "served_outputs": plan.served_outputs,
+        "output_notes": {
+            output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
+        },
+        "postprocess_inputs": (*_head_inputs(plan), *_SIDE_INPUTS[plan.is_classifier :]),
+        "postprocess": _spoken(plan.postprocess, is_classifier=plan.is_classifier),
+        "results": plan.results,
+        "result_notes": _RESULT_NOTES,
+        "result_lines": {"class_probabilities": ['label_filename: "labels.txt"']}
+        if given_labels
+        else {},
+        "labels_file": given_labels,
+        "labels": joined_labels(labels) if labels else None,
+        "inflight_limit": plan.options.inflight_limit(),
+        "discoveries": list(discoveries(plan)),
+        "model_file": plan.network.path.name,
+        "folder": folder,
+        "shapes": _engine_shapes(plan),
+    }
+
+
+def _head_inputs(plan: Plan) -> list[TensorSpec]:
+    """The network's outputs under the names that postprocess has for them."""
+    served = zip(plan.head.inputs, plan.served_outputs, strict=True)
+    return [TensorSpec(part, spec.data_type, spec.dims) for part, spec in served]
+
+
+def _image_note(plan: Plan) -> str:
+    parameters = preprocess_contract(values(plan.preprocess)).parameters
+    order = "channels first" if plan.image.layout == "nchw" else "channels last"
+    return f"{parameters['color']}, {order}, {parameters['fit']}"
+
+
+def _spoken(findings: dict[str, Finding], *, is_classifier: bool) -> dict[str, Finding]:
+    return {
+        name: finding
+        for name, finding in findings.items()
+        if is_classifier or finding.value != _UNSPOKEN.get(name)
+    }
+
+
+def _engine_shapes(plan: Plan) -> str:
+    """The options of trtexec for a network that takes any number of images."""
+    if plan.image.batch is not None:
+        return ""
+    dims = "x".join(map(str, plan.image.dims))
+    sizes = {"min": 1, "opt": max(1, plan.network_batch // 2), "max": plan.network_batch}
+    return "".join(f" --{kind}Shapes={plan.image.name}:{n}x{dims}" for kind, n in sizes.items())
+
+
+def _quoted(text: str) -> str:
+    """Returns a text as it stands between the quotes of protobuf's text format."""
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
+    return "".join(escapes.get(character, character) for character in text)

@@ -1,0 +1,124 @@
+"""Writes a repository whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import endcap
+from endcap.errors import InvalidArgumentError
+from endcap.repository.errors import RepositoryError
+from endcap.repository.options import Runtime
+from endcap.repository.plan import Plan
+from endcap.repository.rendering import TEMPLATES, render
+from endcap.server.backend_directory import find_our_backends
+
+_WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
+
+
+def check_target(target: Path) -> None:
+    """Raises InvalidArgumentError where the repository cannot be made without losing something."""
+    if target.exists() and not target.is_dir():
+        raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
+    if target.is_dir() and any(target.iterdir()):
+        raise InvalidArgumentError(
+            f"folder {target} is not empty, and nothing in it is overwritten; give --output "
+            "another folder, or remove that one"
+        )
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise InvalidArgumentError(f"{parent}, where {target.name} is to be, is no folder; make it")
+
+
+def write_repository(
+    plan: Plan, target: Path, *, picture: Path, on_file: Callable[[], None] = lambda: None
+) -> None:
+    """Writes the repository of a plan to `target`, which is empty or not there.
+
+    picture: a JPEG file for the warm-up. on_file is called after each file of `count_files`.
+    Raises InvalidArgumentError as `check_target`, ServerError when the backends are not installed,
+    and OSError; then nothing is left behind.
+    """
+    check_target(target)
+    with _whole_folder(target) as folder:
+        for path, text in render(plan, target.name).items():
+            _write(folder / path, text.encode())
+            on_file()
+        for path, content in _contents(plan, picture).items():
+            _write(folder / path, content)
+            on_file()
+        for path, source in _copies(plan).items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, folder / path)
+            on_file()
+        for model in (plan.names.preprocess, plan.names.postprocess, plan.names.ensemble):
+            (folder / model / "1").mkdir(exist_ok=True)
+
+
+def find_warm_up_picture(repository: Path) -> Path:
+    """Returns a small JPEG of the repository that comes with endcap."""
+    picture = repository / _WARM_UP_PICTURE
+    if not picture.is_file():
+        raise RepositoryError(
+            f"{picture}, for the warm-up, is not in this installation of endcap "
+            f"({', '.join(endcap.__path__)}); reinstall it with `pip install endcap`"
+        )
+    return picture
+
+
+def _contents(plan: Plan, picture: Path) -> dict[str, bytes]:
+    names = plan.names
+    encoded = picture.read_bytes()
+    contents = {
+        # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
+        f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
+    }
+    if plan.options.runtime is Runtime.python:
+        model = TEMPLATES / "onnxruntime_model.py"
+        contents[f"{names.network}/1/model.py"] = model.read_bytes()
+    if plan.classes.names is not None:
+        lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
+        contents[f"{names.network}/labels.txt"] = lines
+        if plan.is_classifier:
+            contents[f"{names.postprocess}/labels.txt"] = lines
+    return contents
+
+
+def _copies(plan: Plan) -> dict[str, Path]:
+    """The large files, by their path in the repository."""
+    names, network = plan.names, plan.network
+    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
+    folder = network.path.parent
+    copies = {f"{names.network}/{version}model.onnx": network.path}
+    for file in network.external_files:
+        copies[f"{names.network}/{version}{file.relative_to(folder).as_posix()}"] = file
+    if plan.options.self_contained:
+        backends = find_our_backends()
+        for model, backend in (
+            (names.preprocess, "endcap_preprocess"),
+            (names.postprocess, "endcap_postprocess"),
+        ):
+            for file in sorted(path for path in backends[backend].iterdir() if path.is_file()):
+                copies[f"{model}/{file.name}"] = file
+    return copies
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@contextlib.contextmanager
+def _whole_folder(target: Path) -> Iterator[Path]:
+    """Gives a folder beside `target` that takes its place when the block ends well."""
+    place = target.resolve()
+    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    partial.mkdir()
+    try:
+        yield partial
+        partial.rename(place)  # also over an empty folder
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
