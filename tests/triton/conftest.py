@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "python")]  # calls and the like; jpegs
+# calls and the like; jpegs, tolerances; reference
+sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
 
 import served_models  # noqa: E402
 import tritonclient.grpc as grpc_client  # noqa: E402

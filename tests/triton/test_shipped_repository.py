@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from commands import ENDCAP
 from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
@@ -27,7 +27,6 @@ TRUTH = json.loads(
 )
 LABELS = (REPOSITORY / "detector" / "labels.txt").read_text(encoding="utf-8").split()
 POSTPROCESS_CONFIG = (REPOSITORY / "postprocess" / "config.pbtxt").read_text(encoding="utf-8")
-ENDCAP = str(Path(sysconfig.get_path("scripts")) / "endcap")
 
 
 @dataclass(frozen=True)
