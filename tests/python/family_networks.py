@@ -8,7 +8,7 @@ channels and layout, and so little that the table's order stays.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +199,12 @@ def classifier(
     base = (random.permutation(classes) / 2).astype(np.float32)
     change = random.uniform(-1, 1, classes).astype(np.float32)
     return Network({"logits": Output(base, change, softmax=softmax)}, **options)
+
+
+def transposed(network: Network) -> Network:
+    """The same network with each of its outputs the other way round."""
+    outputs = {
+        name: replace(output, base=output.base.T, change=np.asarray(output.change).T)
+        for name, output in network.outputs.items()
+    }
+    return replace(network, outputs=outputs)

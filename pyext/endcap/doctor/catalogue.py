@@ -72,6 +72,7 @@ CHECKS = (
     Check(gpu.DALI, gpu.check_dali),
     Check(packages.CLIENT, packages.check_client),
     Check(packages.EVALUATE, packages.check_evaluate),
+    Check(packages.INIT, packages.check_init),
 )
 
 TOPICS = (*(check.topic for check in CHECKS), start.START)

@@ -50,6 +50,7 @@ REQUIRED = Topic(
 )
 CLIENT = _extra("client", Group.CLIENTS, "for `endcap infer` and `endcap demo`")
 EVALUATE = _extra("evaluate", Group.CLIENTS, "for `endcap evaluate`")
+INIT = _extra("init", Group.CLIENTS, "for `endcap init`")
 SERVER = _extra(
     "server",
     Group.PYTHON_MODELS,
@@ -70,6 +71,11 @@ def check_client(subject: Subject) -> Finding:
 def check_evaluate(subject: Subject) -> Finding:
     """What the evaluation needs."""
     return _check(EVALUATE, "evaluate")
+
+
+def check_init(subject: Subject) -> Finding:
+    """What writing a repository needs."""
+    return _check(INIT, "init")
 
 
 def check_server(subject: Subject) -> Finding:

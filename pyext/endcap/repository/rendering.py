@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from endcap.repository.contracts import ENCODED, preprocess_contract
 from endcap.repository.discoveries import discoveries
+from endcap.repository.errors import RepositoryError
 from endcap.repository.head import Finding
 from endcap.repository.options import Runtime
 from endcap.repository.plan import Plan, values
@@ -42,7 +42,11 @@ _UNSPOKEN = {"box_unit": "pixel", "activation": "none"}
 
 
 def render(plan: Plan, folder: str) -> dict[str, str]:
-    """Returns the texts by their path in the repository; `folder` is its name, for the README."""
+    """Returns the texts by their path in the repository; `folder` is its name, for the README.
+
+    Raises RepositoryError when jinja2 is not installed.
+    """
+    jinja2 = _import_jinja2()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -65,6 +69,16 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
         path: environment.get_template(template).render(context).lstrip("\n")
         for path, template in templates.items()
     }
+
+
+def _import_jinja2() -> Any:
+    try:
+        return importlib.import_module("jinja2")
+    except ImportError as error:
+        raise RepositoryError(
+            f"writing a repository takes jinja2, which cannot be imported ({error}); run "
+            "`pip install 'endcap[init]'`"
+        ) from error
 
 
 def joined_labels(names: tuple[str, ...]) -> str:

@@ -20,6 +20,7 @@ from endcap.repository.network_output import NetworkOutput
 # Strides of the grids: three, with a coarser one (P6), with a finer one (P2), or both.
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (4, 8, 16, 32, 64))
 _ANCHORS_PER_CELL = (1, 3)  # without and with anchor boxes
+_FEWEST_QUERIES = 50
 _MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
 _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
 _TASK_FAMILIES = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
@@ -40,10 +41,9 @@ def propose_yolo(
 
 def _propose(output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes) -> Iterator[Head]:
     rows, columns = output.dims
-    if _is_rtdetr(output, notes):
+    if _is_rtdetr(output, size, notes):
         reason = f"{output.name} [{rows}, 4 + {columns - 4}]: a row for each query"
         yield Head("rtdetr", {"head": output}, columns - 4, reason, is_sure=True)
-        return
     if columns == 6 and _looks_suppressed(output):
         reason = f"{output.name} [{rows}, 6]: each row a box, a score and a class"
         sure = rows <= _MOST_QUERIES and _grids(rows, size) is None
@@ -111,14 +111,17 @@ def _grids(count: int, size: tuple[int, int]) -> _Grids | None:
     return None
 
 
-def _is_rtdetr(output: NetworkOutput, notes: ExporterNotes) -> bool:
+def _is_rtdetr(output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes) -> bool:
+    """Whether each row holds a box in fractions of the image and scores, of a set of queries."""
     rows, columns = output.dims
-    if columns < 5 or rows > _MOST_QUERIES:
-        return False
     if notes.head:
         return notes.head == "RTDETRDecoder"
+    if columns < 7 or not _FEWEST_QUERIES <= rows <= _MOST_QUERIES or _grids(rows, size):
+        return False
     values = output.values
-    return columns != 6 and values is not None and bool(((values >= 0) & (values <= 1)).all())
+    if values is None or not values[:, :4].any():
+        return False
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def _looks_suppressed(output: NetworkOutput) -> bool:

@@ -1,0 +1,68 @@
+"""Runs `endcap init` in this process, on small networks that are written for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from cli_runs import endcap
+from onnx import TensorProto, helper
+from typer.testing import Result
+
+Shape = list[Any]  # a text stands for a free dimension
+
+IMAGE: Mapping[str, Shape] = {"images": ["batch", 3, 64, 64]}
+
+
+def init(model: Path, *options: object, output: Path | None = None) -> Result:
+    """Runs the command; the repository is `models` beside the network unless told otherwise."""
+    target = output or model.parent / "models"
+    return endcap("init", model, "-o", target, *options, columns=200)
+
+
+def write_shapes(
+    path: Path,
+    outputs: Mapping[str, Shape],
+    *,
+    inputs: Mapping[str, Shape] = IMAGE,
+    element: int = TensorProto.FLOAT,
+    metadata: Mapping[str, str] | None = None,
+) -> Path:
+    """A network whose outputs are zeros of the given shapes; a text is a free dimension.
+
+    The batch dimension is the first input's; the others are fixed.
+    """
+    (first, *_) = inputs
+    nodes = []
+    initializers = []
+    for name, shape in outputs.items():
+        zeros = np.zeros([1, *shape[1:]], np.float32)
+        initializers.append(onnx.numpy_helper.from_array(zeros, f"{name}_zeros"))
+        ones = onnx.numpy_helper.from_array(np.array([-1, *[1] * (len(shape) - 1)]), f"{name}_rank")
+        initializers.append(ones)
+        nodes += [
+            helper.make_node("Cast", [first], [f"{name}_numbers"], to=TensorProto.FLOAT),
+            helper.make_node(
+                "ReduceMean",
+                [f"{name}_numbers"],
+                [f"{name}_mean"],
+                axes=list(range(1, len(inputs[first]))),
+                keepdims=0,
+            ),
+            helper.make_node("Reshape", [f"{name}_mean", f"{name}_rank"], [f"{name}_each"]),
+            helper.make_node("Mul", [f"{name}_each", f"{name}_zeros"], [name]),
+        ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info(name, element, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
+        initializers,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    helper.set_model_props(model, dict(metadata or {}))
+    onnx.save(model, str(path))
+    return path
