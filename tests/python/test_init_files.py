@@ -1,0 +1,179 @@
+"""endcap init, what it writes for each runtime, and what it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import family_networks as families
+import numpy as np
+import onnx
+import pytest
+from family_networks import Network
+from google.protobuf import text_format
+from init_runs import init
+from PIL import Image
+from tritonclient.grpc import model_config_pb2
+
+from endcap.repository.rendering import TEMPLATES, joined_labels
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+
+
+def written(folder: Path, network: Network, *options: object) -> Path:
+    done = init(network.write(folder / "model.onnx"), *options)
+    assert done.exit_code == 0, done.stderr
+    return folder / "models"
+
+
+def config(model: Path) -> model_config_pb2.ModelConfig:
+    text = (model / "config.pbtxt").read_text(encoding="utf-8")
+    return text_format.Parse(text, model_config_pb2.ModelConfig())
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+COMMON = {
+    "README.md",
+    "preprocess/config.pbtxt",
+    "preprocess/warmup/encoded",
+    "detector/config.pbtxt",
+    "postprocess/config.pbtxt",
+    "detect/config.pbtxt",
+}
+
+
+@pytest.mark.parametrize(
+    ("runtime", "more"),
+    [
+        ("python", {"detector/1/model.py", "detector/1/model.onnx"}),
+        ("onnxruntime", {"detector/1/model.onnx"}),
+        ("openvino", {"detector/1/model.onnx"}),
+        ("tensorrt", {"detector/model.onnx"}),
+    ],
+)
+def test_files_and_backend_of_each_runtime(runtime: str, more: set[str], tmp_path: Path) -> None:
+    models = written(tmp_path, families.yolov8(), "--runtime", runtime)
+    assert files(models) == COMMON | more
+    network = config(models / "detector")
+    assert network.backend == runtime
+    assert network.default_model_filename == ("model.onnx" if runtime == "openvino" else "")
+    assert [(each.name, list(each.dims)) for each in network.output] == [("output0", [7, 84])]
+    for model in ("preprocess", "postprocess", "detector", "detect"):
+        assert (models / model / "1").is_dir() or model == "detector"
+
+
+def test_tensorrt_says_how_the_engine_is_made(tmp_path: Path) -> None:
+    done = init(families.yolov8().write(tmp_path / "model.onnx"), "--runtime", "tensorrt")
+    assert "engine is still missing" in done.stdout
+    readme = (tmp_path / "models" / "README.md").read_text()
+    assert "--saveEngine=detector/1/model.plan" in readme
+    assert "--maxShapes=images:16x3x64x64" in readme
+
+
+def test_half_precision_reaches_every_step(tmp_path: Path) -> None:
+    models = written(tmp_path, families.yolov8(), "--fp16", "--runtime", "onnxruntime")
+    half = model_config_pb2.TYPE_FP16
+    assert config(models / "preprocess").output[0].data_type == half
+    assert config(models / "detector").input[0].data_type == half
+    assert config(models / "detector").output[0].data_type == half
+    assert config(models / "postprocess").input[0].data_type == half
+    graph = onnx.load(str(models / "detector/1/model.onnx")).graph
+    assert graph.input[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+
+
+def test_options_of_serving(tmp_path: Path) -> None:
+    options = ["--name", "parts", "--instances", 3, "--max-batch", 4, "--triton-version", "25.11"]
+    models = written(tmp_path, families.yolov8(), *options)
+    folders = {path.name for path in models.iterdir() if path.is_dir()}
+    assert folders == {"parts", "parts_preprocess", "parts_detector", "parts_postprocess"}
+    assert [group.count for group in config(models / "parts_detector").instance_group] == [3]
+    ensemble = config(models / "parts")
+    assert ensemble.max_batch_size == 4
+    assert ensemble.ensemble_scheduling.max_inflight_requests == 8
+    steps = [step.model_name for step in ensemble.ensemble_scheduling.step]
+    assert steps == ["parts_preprocess", "parts_detector", "parts_postprocess"]
+
+
+def test_the_wheels_server_gets_no_field_that_it_does_not_know(tmp_path: Path) -> None:
+    models = written(tmp_path, families.yolov8())
+    assert "max_inflight_requests" not in (models / "detect" / "config.pbtxt").read_text()
+
+
+def test_names_with_quotes_and_in_other_scripts_arrive(tmp_path: Path) -> None:
+    names = ['a "quoted" one', "back\\slash", "größe, groß"]
+    network = families.yolov8(metadata={"names": str(names), "stride": "32"})
+    models = written(tmp_path, network)
+    assert config(models / "detect").parameters["labels"].string_value == joined_labels((*names,))
+    lines = (models / "detector" / "labels.txt").read_text(encoding="utf-8").splitlines()
+    assert lines == names
+
+
+def test_tensor_names_with_odd_characters_arrive(tmp_path: Path) -> None:
+    odd = 'StatefulPartitionedCall:0 "x"\\y'
+    network = families.yolov8()
+    renamed = Network({odd: network.outputs["output0"]})
+    models = written(tmp_path, renamed)
+    assert config(models / "detector").output[0].name == odd
+    step = config(models / "detect").ensemble_scheduling.step[1]
+    assert dict(step.output_map) == {odd: "head"}
+
+
+def test_external_weights_come_along(tmp_path: Path) -> None:
+    model = onnx.load(str(families.yolov8().write(tmp_path / "inside.onnx")))
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=100
+    )
+    assert init(path).exit_code == 0
+    copied = tmp_path / "models" / "detector" / "1" / "weights.bin"
+    assert copied.read_bytes() == (tmp_path / "weights.bin").read_bytes()
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    assert files(written(tmp_path, families.yolov8())) >= COMMON
+
+
+def test_the_warm_up_is_a_jpeg(tmp_path: Path) -> None:
+    element = (written(tmp_path, families.yolov8()) / "preprocess/warmup/encoded").read_bytes()
+    assert int.from_bytes(element[:4], "little") == len(element) - 4
+    (tmp_path / "warm.jpg").write_bytes(element[4:])
+    with Image.open(tmp_path / "warm.jpg") as picture:
+        assert picture.format == "JPEG"
+
+
+def test_it_says_what_it_found_and_why(tmp_path: Path) -> None:
+    done = init(families.yolov8(batch=1).write(tmp_path / "model.onnx"))
+    for part in ("84 cells of strides 8, 16, 32", "one image at a time", "yolov8", "Wrote"):
+        assert part in done.stdout
+    assert "takes one image at a time, which wastes" in done.stderr
+    readme = (tmp_path / "models" / "README.md").read_text()
+    assert "84 cells of strides 8, 16, 32" in readme
+
+
+def test_the_shipped_detector_runs_the_same_model_py() -> None:
+    shipped = SHIPPED / "detector" / "1" / "model.py"
+    assert shipped.read_bytes() == (TEMPLATES / "onnxruntime_model.py").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("a", "b c"), "a,b c"),
+        (("a", "b, c"), '["a", "b, c"]'),
+        (("[a", "b"), '["[a", "b"]'),
+        ((" a", "b"), '[" a", "b"]'),
+        (("ä,",), '["ä,"]'),
+    ],
+)
+def test_labels_as_one_text(names: tuple[str, ...], text: str) -> None:
+    assert joined_labels(names) == text
+
+
+def test_no_half_folder_is_ever_seen(tmp_path: Path) -> None:
+    """The folder appears at once: it is another one, renamed."""
+    models = written(tmp_path, families.yolov8())
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    assert np.all([path.stat().st_size > 0 for path in models.rglob("*") if path.is_file()])

@@ -1,0 +1,202 @@
+"""endcap init, what it finds out of a network, and what it says about it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import family_networks as families
+import numpy as np
+import pytest
+from family_networks import Network, Output, grid_rows
+from init_runs import write_shapes
+
+import endcap
+from endcap.errors import UnsupportedError
+from endcap.repository.exporter_notes import read_notes
+from endcap.repository.options import InitOptions
+from endcap.repository.plan import Plan, make_plan, values
+
+ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
+CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}
+
+
+def plan_of(network: Network, folder: Path, **options: object) -> Plan:
+    model = network.write(folder / "model.onnx")
+    return make_plan(model, InitOptions(**options))  # type: ignore[arg-type]
+
+
+def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) -> Network:
+    """A head of the given grids: yolov8 with one anchor in each cell, yolov5 with three."""
+    centers = np.array(
+        [
+            ((x + 0.5) * stride, (y + 0.5) * stride, 8, 8)
+            for stride in strides
+            for y in range(-(-size[0] // stride))
+            for x in range(-(-size[1] // stride))
+            for _ in range(anchors)
+        ],
+        np.float32,
+    )
+    scores = np.full((len(centers), 4 if anchors > 1 else 3), 0.1, np.float32)
+    base = np.hstack([centers, scores])
+    return Network({"out": Output(base if anchors > 1 else base.T)}, size=size)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (128, 320), (480, 640), (50, 70)])
+@pytest.mark.parametrize("strides", [(8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32)])
+@pytest.mark.parametrize(("anchors", "family"), [(1, "yolov8"), (3, "yolov5")])
+def test_grids_tell_the_family(
+    size: tuple[int, int], strides: tuple[int, ...], anchors: int, family: str, tmp_path: Path
+) -> None:
+    plan = plan_of(grid_network(size, strides, anchors), tmp_path)
+    assert plan.head.family == family
+    assert plan.head.num_classes == 3
+    assert ", ".join(map(str, strides)) in plan.head.reason
+    assert plan.preprocess["size"].value == f"{size[0]},{size[1]}"
+    assert plan.served_outputs[0].dims == plan.head.inputs["head"].dims
+
+
+def test_names_of_the_metadata_decide_between_two_forms(tmp_path: Path) -> None:
+    """One row an anchor, one anchor a cell: only the number of names tells 5 + C from 4 + C."""
+    network = families.transposed(families.yolov8(classes=4))
+    names = {**ULTRALYTICS, "names": str(dict(enumerate("abc")))}
+    plan = plan_of(replace(network, metadata=names), tmp_path)
+    assert (plan.head.family, plan.head.num_classes) == ("yolov5", 3)
+    assert plan.classes.names == ("a", "b", "c")
+
+
+def test_a_single_class_yolov5_is_not_taken_for_end2end(tmp_path: Path) -> None:
+    plan = plan_of(families.yolov5(classes=1), tmp_path)
+    assert (plan.head.family, plan.head.num_classes) == ("yolov5", 1)
+
+
+def test_scores_that_are_no_probabilities_get_a_sigmoid(tmp_path: Path) -> None:
+    boxes, scores = grid_rows(7, classes=3)
+    logits = np.hstack([boxes, scores * 20 - 10]).T
+    plan = plan_of(Network({"out": Output(np.ascontiguousarray(logits))}), tmp_path)
+    assert plan.postprocess["activation"].value == "sigmoid"
+    assert "-10" in plan.postprocess["activation"].reason
+
+
+def test_boxes_as_fractions_are_found_out(tmp_path: Path) -> None:
+    boxes, scores = grid_rows(7, classes=3)
+    head = np.ascontiguousarray(np.hstack([boxes / 64, scores]).T)
+    plan = plan_of(Network({"out": Output(head)}), tmp_path)
+    assert plan.postprocess["box_unit"].value == "normalized"
+    assert plan.postprocess["input_size"].value == "64,64"
+
+
+@pytest.mark.parametrize(
+    ("network", "activation", "why"),
+    [
+        (families.classifier(), "softmax", "ends in Add"),
+        (families.classifier(softmax=True), "none", "ends in Softmax"),
+    ],
+)
+def test_softmax_in_the_graph_or_not(
+    network: Network, activation: str, why: str, tmp_path: Path
+) -> None:
+    plan = plan_of(network, tmp_path, preset="torchvision")
+    assert plan.postprocess["activation"].value == activation
+    assert why in plan.postprocess["activation"].reason
+
+
+def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
+    plan = plan_of(replace(families.classifier(), metadata=CLASSIFIES), tmp_path)
+    recipe = endcap.Preprocessor(**values(plan.preprocess)).parameters  # type: ignore[arg-type]
+    assert recipe["fit"] == "center_crop"
+    assert (recipe["size"], recipe["resize_shorter"]) == ("64,64", "64")
+    assert (recipe["mean"], recipe["std"], recipe["exif"]) == ("0,0,0", "1,1,1", "apply")
+
+
+def test_a_crop_keeps_the_presets_proportion(tmp_path: Path) -> None:
+    network = replace(families.classifier(), size=(384, 384))
+    plan = plan_of(network, tmp_path, preset="torchvision")
+    assert plan.preprocess["resize_shorter"].value == "439"
+    assert "224/256" in plan.preprocess["resize_shorter"].reason
+
+
+def test_gray_networks_get_gray_images(tmp_path: Path) -> None:
+    shape = {"logits": ["n", 4]}
+    model = write_shapes(tmp_path / "gray.onnx", shape, inputs={"x": ["n", 1, 28, 28]})
+    plan = make_plan(model, InitOptions(preset="inception", settings={"mean": "1", "std": "1"}))
+    assert plan.preprocess["color"].value == "gray"
+    assert plan.images.dims == (1, 28, 28)
+
+
+def test_a_size_in_the_metadata_fills_an_open_one(tmp_path: Path) -> None:
+    network = replace(
+        families.yolov8(size=("height", "width")), metadata={**ULTRALYTICS, "imgsz": "[64, 64]"}
+    )
+    plan = plan_of(network, tmp_path)
+    assert plan.image.size == (64, 64)
+    assert "imgsz" in plan.image.size_reason
+
+
+def test_what_is_given_wins(tmp_path: Path) -> None:
+    settings = {"score_threshold": "0.5", "upscale": "false", "multi_label": "true"}
+    plan = plan_of(families.yolov8(), tmp_path, preset="rtdetr", settings=settings)
+    assert plan.preprocess["preset"].value == "rtdetr"
+    assert plan.preprocess["upscale"].value == "false"
+    assert plan.postprocess["score_threshold"].value == "0.5"
+    assert plan.postprocess["multi_label"].value == "true"
+
+
+def test_networks_of_one_image_limit_the_ensemble_and_no_other_step(tmp_path: Path) -> None:
+    plan = plan_of(families.yolov8(batch=1), tmp_path, max_batch=8)
+    assert plan.network_batch == 1
+    assert plan_of(families.yolov8(), tmp_path, max_batch=8).network_batch == 8
+
+
+def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
+    names = {**ULTRALYTICS, "names": "['a', 'b']"}
+    plan = plan_of(replace(families.yolov5(), metadata=names), tmp_path, head="yolov5")
+    assert plan.classes.names is None
+    assert "names 2" in plan.classes.reason
+
+
+def test_a_head_for_a_later_version_is_named(tmp_path: Path) -> None:
+    boxes = {"pred_logits": ["n", 300, 80], "pred_boxes": ["n", 300, 4]}
+    model = write_shapes(tmp_path / "detr.onnx", boxes)
+    with pytest.raises(UnsupportedError, match=r"rtdetr .*pred_logits"):
+        make_plan(model, InitOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("{0: 'a', 1: 'b, c'}", ("a", "b, c")),
+        ("{1: 'b', 0: 'a'}", ("a", "b")),
+        ("['a', 'b']", ("a", "b")),
+        ("{1: 'a', 2: 'b'}", None),
+        ("{}", None),
+        ("names", None),
+        ("__import__('os').getcwd()", None),
+        ("(" * 500, None),
+        ("", None),
+    ],
+)
+def test_names_in_metadata(text: str, names: tuple[str, ...] | None) -> None:
+    assert read_notes({"names": text}).names == names
+
+
+@pytest.mark.parametrize("text", ["640", "[640, 640]", "(640, 640)"])
+def test_sizes_in_metadata(text: str) -> None:
+    assert ast.literal_eval(text)
+    assert read_notes({"imgsz": text}).size == (640, 640)
+
+
+@pytest.mark.parametrize("text", ["[640]", "[640, 640, 3]", "0", "[0, 4]", "'640'", "x"])
+def test_sizes_that_are_none(text: str) -> None:
+    assert read_notes({"imgsz": text}).size is None
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"),
+    [(None, None), ("24.10", None), ("2.51.0", None), ("25.10", None), ("25.11", 32),
+     ("2.62.0", None), ("2.63.0", 32), ("26.01-py3", 32), ("v2.70", 32)],
+)  # fmt: skip
+def test_the_in_flight_limit_follows_the_release(version: str | None, limit: int | None) -> None:
+    assert InitOptions(triton_version=version).inflight_limit() == limit
