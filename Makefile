@@ -73,8 +73,10 @@ evaluate: build $(SCENES)/annotations.json
 $(SCENES)/annotations.json: $(wildcard training/*.py) | $(VENV)/.test
 	$(BIN)/python -m training.make_dataset --count 400 --output $(SCENES)
 
-test-peers: $(BENCH)/.endcap $(BENCH)/.peers
-	$(BENCH_BIN)/python -m pytest tests/peers
+# What ultralytics exports is served by the environment that has the server.
+test-peers: build $(BENCH)/.endcap $(BENCH)/.peers
+	ENDCAP_SERVER_PYTHON=$(abspath $(BIN))/python YOLO_AUTOINSTALL=false \
+	  $(BENCH_BIN)/python -m pytest tests/peers
 
 # A peer that cannot be installed is a row that says so.
 bench: $(BENCH)/.endcap build

@@ -79,6 +79,16 @@ SERVED_BOX_PIXELS = 0.05
 HALF_SCORE = 1e-3
 HALF_BOX_PIXELS = 0.1
 
+# Detections of a head against another package's reading of the same head. Both compute boxes in
+# float32 from centre and size and map them back as (x - pad) / scale, with scales that differ where
+# one is the rounded side's: some ulps at a thousand pixels (6e-5 each).
+PEER_SCORE = 1e-6
+PEER_BOX_PIXELS = 2e-3
+
+# A classifier's scores against the package's own run of the network on the same file: PyTorch and
+# ONNX Runtime sum in different orders, and a resized pixel may differ by a step.
+PEER_CLASS_SCORE = 1e-4
+
 # What serving may change in mAP: the same roundings, which move a detection across an IoU step or
 # past another score now and then.
 SERVED_MAP_DIFFERENCE = 0.002

@@ -12,6 +12,7 @@ from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.head import Finding, Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
+from endcap.repository.yolo_heads import RTDETR_DECODER
 
 _YOLO_FAMILIES = ("yolov5", "yolov8", "end2end")
 # What a preset is good for, where the user has to choose.
@@ -52,6 +53,8 @@ def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) 
     if head.family == "classification":
         if notes.is_ultralytics and notes.task == "classify":
             return Finding("torchvision", "as Ultralytics' classifiers, by the exporter's metadata")
+    elif notes.head == RTDETR_DECODER:
+        return Finding("rtdetr", "by the exporter's metadata")
     elif notes.is_ultralytics:
         return Finding("ultralytics", "by the exporter's metadata")
     elif head.family in _YOLO_FAMILIES:
@@ -89,6 +92,10 @@ def _needed(
         yield "exif", Finding("apply", reason)
         if height != width:
             yield "fit", Finding("stretch", reason)
+    if notes.head == RTDETR_DECODER and notes.is_ultralytics and options.preset is None:
+        reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
+        yield "antialias", Finding("false", reason)
+        yield "exif", Finding("apply", reason)
     if image.data_type == "UINT8":
         for name, value in {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}.items():
             yield name, Finding(value, "a network that takes UINT8 normalises by itself")

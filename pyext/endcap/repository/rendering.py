@@ -38,7 +38,7 @@ _RESULT_NOTES = {
 }
 _SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
 # Values that say nothing where they are the default; a reader looks for what was decided.
-_UNSPOKEN = {"box_unit": "pixel", "activation": "none"}
+_UNSPOKEN = {"box_unit": "pixel", "box_format": "xyxy", "activation": "none"}
 
 
 def render(plan: Plan, folder: str) -> dict[str, str]:

@@ -22,6 +22,7 @@ _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (4, 8, 16, 32, 64))
 _ANCHORS_PER_CELL = (1, 3)  # without and with anchor boxes
 _FEWEST_QUERIES = 50
 _MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
+RTDETR_DECODER = "RTDETRDecoder"  # as Ultralytics' exporter names it
 _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
 _TASK_FAMILIES = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 
@@ -47,8 +48,9 @@ def _propose(output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes)
     if columns == 6 and _looks_suppressed(output):
         reason = f"{output.name} [{rows}, 6]: each row a box, a score and a class"
         sure = rows <= _MOST_QUERIES and _grids(rows, size) is None
-        unit = {"box_unit": _unit(None if output.values is None else output.values[:, :4], size)}
-        yield Head("end2end", {"head": output}, None, reason, sure, unit)
+        boxes = None if output.values is None else output.values[:, :4]
+        parameters = {"box_format": _format(boxes, notes), "box_unit": _unit(boxes)}
+        yield Head("end2end", {"head": output}, None, reason, sure, parameters)
     named = len(notes.names) if notes.names else None
     if rows > 4:
         grids, classes = _grids(columns, size), rows - 4
@@ -98,7 +100,7 @@ def _grid_head(
     if boxes is not None and not _covers_image(boxes, size):
         is_sure = False
         reason += "; but the boxes of a trial run do not cover the image, as if not decoded"
-    parameters = {"box_unit": _unit(boxes, size), "activation": _activation(scores)}
+    parameters = {"box_unit": _unit(boxes), "activation": _activation(scores)}
     return Head(family, {"head": output}, classes, reason, is_sure, parameters)
 
 
@@ -114,9 +116,11 @@ def _grids(count: int, size: tuple[int, int]) -> _Grids | None:
 def _is_rtdetr(output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes) -> bool:
     """Whether each row holds a box in fractions of the image and scores, of a set of queries."""
     rows, columns = output.dims
+    if columns == 6:  # its decoder's own selection, which reads like any other
+        return False
     if notes.head:
-        return notes.head == "RTDETRDecoder"
-    if columns < 7 or not _FEWEST_QUERIES <= rows <= _MOST_QUERIES or _grids(rows, size):
+        return notes.head == RTDETR_DECODER
+    if columns < 5 or not _FEWEST_QUERIES <= rows <= _MOST_QUERIES or _grids(rows, size):
         return False
     values = output.values
     if values is None or not values[:, :4].any():
@@ -133,7 +137,16 @@ def _looks_suppressed(output: NetworkOutput) -> bool:
     return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
 
 
-def _unit(boxes: NDArray[np.float64] | None, size: tuple[int, int]) -> Finding:
+def _format(boxes: NDArray[np.float64] | None, notes: ExporterNotes) -> Finding:
+    """Of boxes after suppression, which are corners with most exporters."""
+    if notes.head == RTDETR_DECODER:
+        return Finding("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
+    if boxes is not None and (boxes[:, 2:] < boxes[:, :2]).any():
+        return Finding("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
+    return Finding("xyxy", "what networks with suppression inside give")
+
+
+def _unit(boxes: NDArray[np.float64] | None) -> Finding:
     if boxes is None:
         return Finding("pixel", "assumed, as it could not be tried")
     if not boxes.any():

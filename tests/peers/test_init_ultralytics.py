@@ -1,0 +1,141 @@
+"""Networks of ultralytics, exported by itself, behind `endcap init`: its post-processing agrees.
+
+Weights are random, with final layers that spread scores over 0 to 1: what is compared is how a head
+is read, and that needs many boxes of all scores, not right ones.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pictures import picture
+from tolerances import PEER_BOX_PIXELS, PEER_CLASS_SCORE, PEER_SCORE
+from ultralytics import RTDETR, YOLO
+from ultralytics.utils import nms, ops
+
+SERVER_PYTHON = os.environ.get("ENDCAP_SERVER_PYTHON")
+SIDE = 160
+SCRIPT = Path(__file__).with_name("served_export.py")
+
+pytestmark = pytest.mark.skipif(
+    SERVER_PYTHON is None, reason="ENDCAP_SERVER_PYTHON names no Python with the extra `server`"
+)
+
+
+def export(folder: Path, yaml: str, **options: Any) -> tuple[Path, Any]:
+    """Builds a network from ultralytics' YAML and has it export itself; gives file and network."""
+    torch.manual_seed(0)
+    network = (RTDETR if yaml.startswith("rtdetr") else YOLO)(yaml)
+    spread_scores(network.model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter, about itself
+        path = network.export(format="onnx", imgsz=SIDE, simplify=False, opset=17, **options)
+    target = folder / "network.onnx"
+    Path(path).replace(target)
+    return target, network
+
+
+def spread_scores(network: Any) -> None:
+    """Gives the last layers of the class scores weights with which logits are about -1 +- 2."""
+    head = network.model[-1]
+    layers = [branch[-1] for name in ("cv3", "one2one_cv3") for branch in getattr(head, name, ())]
+    layers += [*getattr(head, "dec_score_head", ())]
+
+    def scale(layer: Any, inputs: Any) -> None:
+        features = inputs[0].transpose(1, -1) if inputs[0].dim() == 4 else inputs[0]
+        deviation = float((features - features.mean(dim=(0, 1, 2)[: features.dim() - 1])).std())
+        torch.nn.init.normal_(layer.weight, std=2 / deviation / layer.weight[0].numel() ** 0.5)
+        mean = features.flatten(0, -2).mean(dim=0)
+        layer.bias.data = -1 - layer.weight.flatten(1) @ mean
+
+    hooks = [layer.register_forward_pre_hook(scale) for layer in layers]
+    with torch.no_grad():
+        network.eval()(torch.rand(1, 3, SIDE, SIDE))
+    for hook in hooks:
+        hook.remove()
+
+
+def serve(model: Path, *options: str) -> dict[str, Any]:
+    """What each hop gave; see served_export.py."""
+    photograph = model.with_suffix(".jpg")
+    photograph.write_bytes(picture("bus"))
+    result = model.with_suffix(".npz")
+    command = [SERVER_PYTHON, SCRIPT, model, photograph, result, *options]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(result))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # the exporter writes where it stands
+    return tmp_path
+
+
+def assert_detections(answer: dict[str, Any], expected: Any, *, at_least: int) -> None:
+    """expected: rows x1, y1, x2, y2, score, class in pixels of the picture, best first."""
+    count = int(answer["num_detections"][0, 0])
+    rows = expected.numpy()
+    assert count == len(rows) >= at_least
+    scores, boxes = answer["detection_scores"][0, :count], answer["detection_boxes"][0, :count]
+    np.testing.assert_allclose(scores, rows[:, 4], rtol=0, atol=PEER_SCORE)
+    np.testing.assert_allclose(boxes, rows[:, :4], rtol=0, atol=PEER_BOX_PIXELS)
+    np.testing.assert_array_equal(answer["detection_classes"][0, :count], rows[:, 5])
+
+
+def picture_shape(answer: dict[str, Any]) -> tuple[int, int]:
+    width, height = answer["geometry"][0, 4:6]
+    return int(height), int(width)
+
+
+@pytest.mark.parametrize("yaml", ["yolov8n.yaml", "yolov5n.yaml", "yolo11n.yaml"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_heads_with_suppression_behind_them(folder: Path, yaml: str, dynamic: bool) -> None:
+    model, _ = export(folder, yaml, dynamic=dynamic)
+    answer = serve(model)
+    head = torch.from_numpy(answer["output0"])
+    (expected,) = nms.non_max_suppression(head, 0.25, 0.7, max_time_img=60)
+    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(answer))
+    assert_detections(answer, expected, at_least=20)
+
+
+@pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])
+def test_heads_with_suppression_inside(folder: Path, yaml: str) -> None:
+    model, _ = export(folder, yaml, end2end=True)
+    answer = serve(model)
+    head = torch.from_numpy(answer["output0"])
+    (expected,) = nms.non_max_suppression(head, 0.25, max_det=300, end2end=True)
+    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(answer))
+    assert_detections(answer, expected, at_least=20)
+
+
+def test_rtdetr(folder: Path) -> None:
+    model, network = export(folder, "rtdetr-l.yaml")
+    answer = serve(model)
+    (rows,) = torch.from_numpy(answer["output0"])
+    kept = rows[rows[:, 4] > 0.25]
+    height, width = picture_shape(answer)
+    boxes = ops.xywh2xyxy(kept[:, :4]) * torch.tensor([width, height, width, height])
+    boxes[:, 0::2] = boxes[:, 0::2].clamp(0, width)
+    boxes[:, 1::2] = boxes[:, 1::2].clamp(0, height)
+    expected = torch.cat([boxes, kept[:, 4:]], dim=1)
+    assert_detections(answer, expected, at_least=20)
+    predicted = network.predict(model.with_suffix(".jpg"), imgsz=SIDE, verbose=False)[0]
+    assert predicted.orig_shape == (height, width)
+
+
+def test_classifier(folder: Path) -> None:
+    model, network = export(folder, "yolov8n-cls.yaml")
+    answer = serve(model)
+    (predicted,) = network.predict(model.with_suffix(".jpg"), imgsz=SIDE, verbose=False)
+    expected = predicted.probs.data.numpy()
+    given = answer["class_probabilities"][0]
+    np.testing.assert_allclose(given, expected, rtol=0, atol=PEER_CLASS_SCORE)
+    assert answer["class_ids"][0, 0] == given.argmax()
