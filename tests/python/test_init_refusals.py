@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -295,4 +296,17 @@ def test_a_failure_while_writing_leaves_nothing(
     done = init(model)
     assert done.exit_code == 2
     assert "No space left on device" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime", "jinja2"])
+def test_a_missing_package_is_named(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    monkeypatch.setitem(sys.modules, package, None)
+    done = init(model)
+    assert done.exit_code == 2
+    assert package in done.stderr
+    assert "pip install 'endcap[init]'" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]

@@ -2,119 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
+import re
 import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import cv2
-import family_networks as families
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from calls import infer, strings
 from commands import endcap
-from family_networks import Network
-from jpegs import photo_jpeg
-from PIL import Image
+from init_cases import CASES, PICTURES, TOP_K, Case, Floats, expected_rows, letterboxed
 from running_server import RunningServer, run_server
-from tolerances import HALF_BOX_PIXELS, HALF_SCORE, SERVED_BOX_PIXELS, SERVED_SCORE
+from tolerances import SERVED_SCORE
 
-from reference import detections, heads, placement
-
-Floats = np.ndarray
-
-PICTURES = [photo_jpeg(90, 130, seed=1), photo_jpeg(64, 48, seed=2), photo_jpeg(200, 150, seed=3)]
-TOP_K = 5
-DETECTIONS = 300
-NAMES = '{0: "a", 1: "b, c", 2: "d"}'
-
-
-@dataclass(frozen=True)
-class Case:
-    """A network, what is said to init, and how its images and its heads are read by the oracle.
-
-    within: differences of scores, and of boxes in pixels.
-    """
-
-    network: Network
-    family: str
-    options: Sequence[object] = ()
-    image: Callable[[bytes], tuple[Floats, Floats | None]] = lambda jpeg: letterboxed(jpeg)
-    within: tuple[float, float] = (SERVED_SCORE, SERVED_BOX_PIXELS)
-
-
-def letterboxed(jpeg: bytes) -> tuple[Floats, Floats]:
-    """Ultralytics' way into 64x64: RGB [3, 64, 64] from 0 to 1, and the geometry."""
-    pixels = cv2.cvtColor(cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR), 4)
-    height, width = pixels.shape[:2]
-    place = placement.letterbox(height, width, 64, 64, upscale=True, pad_align="center")
-    resized = cv2.resize(pixels, (place.new_w, place.new_h), interpolation=cv2.INTER_LINEAR)
-    canvas = placement.on_canvas(resized, place, 64, 64)
-    tensor = (canvas.astype(np.float32) / np.float32(255)).transpose(2, 0, 1)
-    return tensor, place.geometry(height, width)
-
-
-def as_bytes(jpeg: bytes) -> tuple[Floats, Floats]:
-    tensor, geometry = letterboxed(jpeg)
-    return np.round(tensor * 255), geometry
-
-
-def channels_last(jpeg: bytes) -> tuple[Floats, Floats]:
-    tensor, geometry = letterboxed(jpeg)
-    return tensor.transpose(1, 2, 0), geometry
-
-
-def cropped(jpeg: bytes) -> tuple[Floats, None]:
-    """torchvision's way into 64x64 at the ImageNet weights' proportion: 73 pixels, 64 of them."""
-    picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
-    place = placement.center_crop(picture.height, picture.width, 64, 64, resize_shorter=73)
-    resized = picture.resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
-    left, top = -place.pad_x, -place.pad_y
-    pixels = np.asarray(resized.crop((left, top, left + 64, top + 64)), np.float32) / 255
-    mean, std = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
-    return ((pixels - mean) / std).transpose(2, 0, 1), None
-
-
-CASES = {
-    "v8": Case(families.yolov8(), "yolov8"),
-    "v8_single": Case(families.yolov8(batch=1), "yolov8"),
-    "v8_half": Case(families.yolov8(dtype="float16"), "yolov8"),
-    "v8_bytes": Case(families.yolov8(dtype="uint8"), "yolov8", image=as_bytes),
-    "v8_last": Case(families.yolov8(layout="nhwc"), "yolov8", image=channels_last),
-    "v8_named": Case(families.yolov8(metadata={"names": NAMES, "stride": "32"}), "yolov8"),
-    "v8_any_size": Case(
-        families.yolov8(size=("height", "width")), "yolov8", ["--size", "64", "--max-batch", 4]
-    ),
-    "v8_converted": Case(
-        families.yolov8(), "yolov8", ["--fp16"], within=(HALF_SCORE, HALF_BOX_PIXELS)
-    ),
-    "v5": Case(families.yolov5(), "yolov5"),
-    "v10": Case(families.end2end(), "end2end", ["--num-classes", 5]),
-    "nms_inside": Case(
-        families.efficient_nms(),
-        "efficient_nms",
-        ["--num-classes", 6, "--preset", "ultralytics"],
-    ),
-    "nms_inside_int64": Case(
-        families.efficient_nms(ids="int64"),
-        "efficient_nms",
-        ["--num-classes", 6, "--preset", "ultralytics"],
-    ),
-    "logits": Case(
-        families.classifier(), "classification", ["--preset", "torchvision"], image=cropped
-    ),
-    "softmax": Case(
-        families.classifier(softmax=True),
-        "classification",
-        ["--preset", "torchvision"],
-        image=cropped,
-    ),
-}
+from reference import detections, heads
 
 
 def write_labels(folder: Path) -> Path:
@@ -154,31 +60,6 @@ def served(repository: Path) -> Iterator[RunningServer]:
 def asked(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
     with grpc_client.InferenceServerClient(served.grpc) as connection:
         yield connection
-
-
-def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:
-    tensor, geometry = case.image(jpeg)
-    answers = case.network.answers(tensor)
-    (first, *_) = answers.values()
-    if case.family == "efficient_nms":
-        count = int(answers["num_dets"][0])
-        candidates = [
-            heads.Candidate(
-                answers["det_boxes"][i], answers["det_scores"][i], int(answers["det_classes"][i]), i
-            )
-            for i in range(count)
-        ]
-    else:
-        read: Any = getattr(heads, case.family)
-        candidates = read(first, score_threshold=0.25)
-    suppresses = case.family in ("yolov5", "yolov8")
-    ranked, _ = heads.best(candidates, 30000)
-    return detections.pack(
-        ranked,
-        max_detections=DETECTIONS,
-        geometry=geometry,
-        iou_threshold=0.7 if suppresses else None,
-    )
 
 
 def assert_detections(
@@ -253,6 +134,29 @@ def test_every_step_was_warmed_up(served: RunningServer) -> None:
     for model in ("v8_preprocess", "v8_detector", "v8_postprocess"):
         assert served.config(model)["model_warmup"], model
     assert served.metric("endcap_preprocess_images_total", model="v8_preprocess") >= 1
+
+
+def test_the_calls_of_the_readme_answer(
+    served: RunningServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both calls of the README, as they stand there but for the ports."""
+    model = CASES["v8"].network.write(tmp_path / "v8.onnx")
+    assert endcap("init", model, "-o", tmp_path / "models", "--name", "v8").returncode == 0
+    readme = (tmp_path / "models" / "README.md").read_text()
+    readme = readme.replace("127.0.0.1:8000", served.http).replace("127.0.0.1:8001", served.grpc)
+    monkeypatch.chdir(tmp_path)
+    Path("photo.jpg").write_bytes(PICTURES[0])
+    code = re.search(r"```python\n(.*?)```", readme, re.S)
+    curl = re.search(r"    (curl .*?answer\.bin)", readme, re.S)
+    assert code
+    assert curl
+    printed = subprocess.run(
+        [sys.executable, "-c", code[1]], capture_output=True, text=True, check=True
+    ).stdout
+    expected = expected_rows(CASES["v8"], PICTURES[0])
+    assert f"{expected.scores[0]:.3f}" in printed
+    subprocess.run(["bash", "-c", curl[1]], check=True)
+    assert b"detection_boxes" in Path("answer.bin").read_bytes()
 
 
 def test_init_serve_and_the_first_answer_of_the_sample_detector_take_less_than_20_s(

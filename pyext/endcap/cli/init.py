@@ -219,7 +219,8 @@ def init(
         check_target(output)
         picture = find_warm_up_picture(find_repository())
         with _network_file(model, fp16=fp16) as network:
-            plan = make_plan(network, options)
+            with Console(stderr=True).status(f"Trying {model.name}"):  # on a terminal only
+                plan = make_plan(network, options)
             write_repository(plan, output, picture=picture)
         _report(plan, output)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import endcap
@@ -33,12 +33,10 @@ def check_target(target: Path) -> None:
         raise InvalidArgumentError(f"{parent}, where {target.name} is to be, is no folder; make it")
 
 
-def write_repository(
-    plan: Plan, target: Path, *, picture: Path, on_file: Callable[[], None] = lambda: None
-) -> None:
+def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
     """Writes the repository of a plan to `target`, which is empty or not there.
 
-    picture: a JPEG file for the warm-up. on_file is called after each file of `count_files`.
+    picture: a JPEG file for the warm-up.
     Raises InvalidArgumentError as `check_target`, ServerError when the backends are not installed,
     and OSError; then nothing is left behind.
     """
@@ -46,14 +44,11 @@ def write_repository(
     with _whole_folder(target) as folder:
         for path, text in render(plan, target.name).items():
             _write(folder / path, text.encode())
-            on_file()
         for path, content in _contents(plan, picture).items():
             _write(folder / path, content)
-            on_file()
         for path, source in _copies(plan).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / path)
-            on_file()
         for model in (plan.names.preprocess, plan.names.postprocess, plan.names.ensemble):
             (folder / model / "1").mkdir(exist_ok=True)
 
