@@ -11,11 +11,13 @@ import numpy as np
 
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.evaluation.arrays import Floats
 from endcap.evaluation.nms_numpy import box_iou
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import HeadName
 
 MATCHING_IOU = 0.5
+_SAME_PLACE_PIXELS = 1.0
 _NO_INDEX = -1
 
 Answers = Sequence[Detection | ClassScore]
@@ -25,7 +27,8 @@ Answers = Sequence[Detection | ClassScore]
 class Comparison:
     """What two ways answered for one image.
 
-    A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU.
+    A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU;
+    two boxes without an area, as clipping leaves them, match where no edge is a pixel away.
     only_served, only_reference: answers without a partner. The differences are the largest of all
     pairs: of an edge of the boxes, in pixels of the source image, and of the scores; None where no
     pair, or no box, is. `error` says why the reference has none when `status` is not "ok".
@@ -99,7 +102,7 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
     pairs: list[tuple[Detection, Detection]] = []
     lonely: list[Detection] = []
     for each in sorted(served, key=lambda detection: -detection.score):
-        ious = box_iou(np.array(each.box, np.float64), boxes)
+        ious = _overlaps(np.array(each.box, np.float64), boxes)
         ious[~free | (class_ids != each.class_id)] = 0.0
         best = int(ious.argmax()) if len(ious) else 0
         if len(ious) and ious[best] > MATCHING_IOU:
@@ -119,6 +122,14 @@ def match_detections(served: Sequence[Detection], other: Sequence[Detection]) ->
         box_difference_pixels=max(edges, default=None),
         score_difference=_largest_score(pairs),
     )
+
+
+def _overlaps(box: Floats, others: Floats) -> Floats:
+    """The IoU [N], and 1 for two boxes without an area that lie in the same place."""
+    sides = others[:, 2:] - others[:, :2]
+    both_empty = (sides.prod(axis=1) == 0) & ((box[2:] - box[:2]).prod() == 0)
+    same_place = np.abs(others - box).max(axis=1, initial=0) < _SAME_PLACE_PIXELS
+    return np.where(both_empty & same_place, 1.0, box_iou(box, others))
 
 
 def match_classes(served: Sequence[ClassScore], other: Sequence[ClassScore]) -> Comparison:
