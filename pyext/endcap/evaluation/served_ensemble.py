@@ -56,7 +56,7 @@ class ServedNetwork:
         folder, wanted = self.step.folder, self.step.version
         versions = sorted(
             (int(path.name), path)
-            for path in folder.iterdir()
+            for path in folder.glob("*")
             if path.is_dir() and path.name.isdecimal() and wanted in (-1, int(path.name))
         )
         given = self.step.config.default_model_filename
