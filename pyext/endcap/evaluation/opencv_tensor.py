@@ -16,7 +16,7 @@ from endcap.errors import CorruptImageError
 from endcap.evaluation.errors import import_package
 from endcap.evaluation.reference_settings import Color, Fit, ReferenceSettings
 
-Pixels = NDArray[np.uint8]
+Pixels = NDArray[np.uint8] | NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ def place_image(encoded: bytes, size: tuple[int, int], settings: ReferenceSettin
 
     Raises CorruptImageError when OpenCV cannot read it.
     """
-    image = _decode(encoded, settings)
+    image: Pixels = _decode(encoded, settings)
+    if not settings.quantized:
+        image = image.astype(np.float32)
     height, width = image.shape[:2]
     resized = _resized(width, height, size, settings)
     if resized != (width, height):
@@ -58,7 +60,7 @@ def place_image(encoded: bytes, size: tuple[int, int], settings: ReferenceSettin
     return Placed(_normalised(image, settings), left, top, resized, (width, height))
 
 
-def _decode(encoded: bytes, settings: ReferenceSettings) -> Pixels:
+def _decode(encoded: bytes, settings: ReferenceSettings) -> NDArray[np.uint8]:
     cv2: Any = import_package("cv2")
     flags = cv2.IMREAD_GRAYSCALE if settings.color is Color.gray else cv2.IMREAD_COLOR
     if not settings.upright:
@@ -86,7 +88,7 @@ def _resized(
 
 def _resize(image: Pixels, resized: tuple[int, int]) -> Pixels:
     cv2: Any = import_package("cv2")
-    return np.asarray(cv2.resize(image, resized, interpolation=cv2.INTER_LINEAR), np.uint8)
+    return np.asarray(cv2.resize(image, resized, interpolation=cv2.INTER_LINEAR))
 
 
 def _resize_antialiased(image: Pixels, resized: tuple[int, int]) -> Pixels:
@@ -123,7 +125,7 @@ def _on_canvas(image: Pixels, left: int, top: int, size: tuple[int, int], pad_va
         cv2.BORDER_CONSTANT,
         value=(pad_value,) * 3,
     )
-    return np.asarray(padded, np.uint8).reshape(*size, -1)
+    return np.asarray(padded).reshape(*size, -1)
 
 
 def _normalised(pixels: Pixels, settings: ReferenceSettings) -> NDArray[np.float32]:

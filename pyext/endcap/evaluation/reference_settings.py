@@ -54,16 +54,18 @@ class ReferenceSettings:
     """The defaults are the way that Ultralytics' detectors are trained and exported.
 
     size: height and width of the tensor; None takes those of the network. antialias: the image is
-    resized as Pillow does it, not OpenCV. A channel is (pixel * scale - mean) / std, its type the
-    network's. num_classes: None takes those of the head's shape. box_side: height and width in
-    pixels of a head whose boxes are fractions of them; None where boxes are pixels of the tensor.
-    top_k: None takes all classes, 5 at most. The rest is named as in the configuration of a model.
+    resized as Pillow does it, not OpenCV. quantized: resized pixels are whole numbers. A channel is
+    (pixel * scale - mean) / std, its type the network's. num_classes: None takes those of the
+    head's shape. box_side: height and width in pixels of a head whose boxes are fractions of them;
+    None where boxes are pixels of the tensor. top_k: None takes all classes, 5 at most. The rest is
+    named as in the configuration of a model.
     """
 
     size: tuple[int, int] | None = None
     fit: Fit = Fit.letterbox
     resize_shorter: int = 256
     antialias: bool = False
+    quantized: bool = True
     pad_value: int = 114
     pad_centered: bool = True
     upscale: bool = True

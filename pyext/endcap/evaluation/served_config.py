@@ -26,8 +26,6 @@ from endcap.evaluation.served_ensemble import (
 
 # Read by the backends themselves; they change no result.
 _OF_BACKENDS = ("threads", "labels_file")
-# What the reference can do of parameters that it has no setting for.
-_SUPPORTED = {"interpolation": ("bilinear",), "quantize": ("uint8",)}
 _ADVICE = "compare with a pipeline of your own, whose results `endcap evaluate --predictions` takes"
 
 
@@ -78,6 +76,7 @@ def _with_images_as(
         fit=Fit(parameters["fit"]),
         resize_shorter=int(parameters["resize_shorter"]),
         antialias=parameters["antialias"] == "true",
+        quantized=parameters["quantize"] == "uint8",
         pad_value=int(parameters["pad_value"]),
         pad_centered=parameters["pad_align"] == "center",
         upscale=parameters["upscale"] == "true",
@@ -91,13 +90,17 @@ def _with_images_as(
 
 
 def _check_supported(parameters: Mapping[str, str], place: str) -> None:
-    for name, value in parameters.items():
-        allowed = _SUPPORTED.get(name)
-        if allowed is not None and value not in allowed:
-            raise UnsupportedError(
-                f"{name} is {value} {place}, and the reference knows only "
-                f"{' and '.join(allowed)}; {_ADVICE}"
-            )
+    interpolation = parameters["interpolation"]
+    if interpolation != "bilinear":
+        raise UnsupportedError(
+            f"interpolation is {interpolation} {place}, and the reference knows only bilinear; "
+            f"{_ADVICE}"
+        )
+    if parameters["antialias"] == "true" and parameters["quantize"] != "uint8":
+        raise UnsupportedError(
+            f"quantize is {parameters['quantize']} and antialias true {place}, and the reference "
+            f"knows antialias only with quantize uint8; {_ADVICE}"
+        )
 
 
 def _parameters(ensemble: ServedEnsemble, backend: str) -> dict[str, Any]:
