@@ -1,4 +1,4 @@
-"""Draws detections onto the picture that they were found in."""
+"""Draws detections, or a class, onto the picture that they were found in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from endcap._label_places import Corner, place_labels
 from endcap._upright import upright
-from endcap.client.results import Detection
+from endcap.client.results import ClassScore, Detection, ImageResult
+from endcap.client.task import Task
 
 Color = tuple[int, int, int]
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -43,6 +44,47 @@ def class_color(class_id: int) -> Color:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
+def draw_result(
+    image: Image.Image,
+    result: ImageResult,
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Returns a new RGB picture with what a model of either task answered.
+
+    That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
+    """
+    if result.task is Task.classification and result.classes:
+        return draw_class(image, result.classes[0], labels, within=within)
+    return draw_detections(image, result.detections, labels, within=within)
+
+
+def draw_class(
+    image: Image.Image,
+    best: ClassScore,
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Returns a new RGB picture, turned upright, with a class in its upper left corner.
+
+    labels: class names by id, for a class that carries none. The size, and `within`, are as for
+    `draw_detections`; the letters shrink so far that a long name fits the picture's width.
+    """
+    picture = _prepared(image, draws=True, within=within)[0]
+    canvas = ImageDraw.Draw(picture)
+    margin = _line_width(picture)
+    caption = _caption(best, labels)
+    for share in _FONT_SHARES:
+        font = ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(picture.size) / 32))
+        if _label_size(canvas, caption, margin, font)[0] <= picture.width:
+            break
+    item = _Item((0, 0, 0, 0), caption, class_color(best.class_id))
+    _draw_label(canvas, (0, 0), item, margin, font)
+    return picture
+
+
 def draw_detections(
     image: Image.Image,
     detections: Sequence[Detection],
@@ -64,11 +106,7 @@ def draw_detections(
     drawn last, on top; its label chooses its place first. A label that would hide others is left
     out: its box still shows the class by its colour.
     """
-    picture = upright(image).convert("RGB")
-    scale = _scale(picture.size, bool(detections), within)
-    if scale != 1:
-        width, height = (max(1, round(side * scale)) for side in picture.size)
-        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    picture, scale = _prepared(image, draws=bool(detections), within=within)
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
     items = [
         _Item(
@@ -78,7 +116,7 @@ def draw_detections(
         )
         for detection in best_first
     ]
-    line_width = max(2, round(min(picture.size) / 240))
+    line_width = _line_width(picture)
     canvas = ImageDraw.Draw(picture)
     for item in reversed(items):
         canvas.rectangle(item.box, outline=item.color, width=line_width)
@@ -87,6 +125,22 @@ def draw_detections(
         if place is not None:
             _draw_label(canvas, place, item, line_width, font)
     return picture
+
+
+def _prepared(
+    image: Image.Image, *, draws: bool, within: tuple[int, int] | None
+) -> tuple[Image.Image, float]:
+    """The picture to draw on, upright and in its size, and the factor that made that size."""
+    picture = upright(image).convert("RGB")
+    scale = _scale(picture.size, draws, within)
+    if scale != 1:
+        width, height = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    return picture, scale
+
+
+def _line_width(picture: Image.Image) -> int:
+    return max(2, round(min(picture.size) / 240))
 
 
 def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -> float:
@@ -108,11 +162,11 @@ def _corners(
     return left, top, right, bottom
 
 
-def _caption(detection: Detection, labels: Sequence[str] | None) -> str:
-    name = detection.label
-    if name is None and labels is not None and 0 <= detection.class_id < len(labels):
-        name = labels[detection.class_id]
-    return f"{name if name is not None else f'class {detection.class_id}'} {detection.score:.2f}"
+def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> str:
+    name = answer.label
+    if name is None and labels is not None and 0 <= answer.class_id < len(labels):
+        name = labels[answer.class_id]
+    return f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
 
 
 def _fit_labels(

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from endcap.client import ClientError, DetectionClient
 from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
-from endcap.client.results import ImageResult, read_rows, status_name
+from endcap.client.results import ImageResult, status_name
+from endcap.client.rows import read_rows
 from endcap.errors import EndcapError, InvalidArgumentError, Status
 
 Tensors = dict[str, NDArray[Any] | None]

@@ -14,8 +14,8 @@ from PIL import Image
 
 import endcap
 from endcap._upright import open_picture
-from endcap.client import Detection
-from endcap.draw import class_color, draw_detections
+from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.draw import class_color, draw_class, draw_detections, draw_result
 
 GRAY = (128, 128, 128)
 
@@ -180,3 +180,43 @@ def test_letters_shrink_in_a_crowd_and_no_label_hides_another() -> None:
     together = draw_detections(canvas(1280, 960), crowd)
     assert letter_pixels(together) / len(crowd) > 20
     assert letter_pixels(together) / len(crowd) < 0.7 * letter_pixels(alone)
+
+
+def test_a_class_stands_in_the_upper_left_corner() -> None:
+    picture = draw_class(canvas(480, 320), ClassScore(0, 0.875, "ring"))
+    mask = colored(picture, 0)
+    assert mask[0, 0]
+    assert letter_pixels(picture) > 20
+    ys, xs = np.nonzero(mask)
+    assert ys.max() < 40
+    assert xs.max() < 160
+    assert (np.asarray(picture)[40:] == GRAY).all()
+
+
+def test_a_class_is_named_by_its_label_then_by_the_list_then_by_its_id() -> None:
+    def drawn(label: str | None, labels: list[str] | None) -> bytes:
+        return draw_class(canvas(480, 320), ClassScore(1, 0.5, label), labels).tobytes()
+
+    assert drawn("ring", None) == drawn(None, ["cross", "ring"]) == drawn("ring", ["a", "b"])
+    assert drawn(None, ["cross"]) == drawn("class 1", None)
+
+
+def test_a_long_name_of_a_class_gets_smaller_letters() -> None:
+    """80 letters do not fit 600 pixels as large as a short name's."""
+    short, long = (
+        draw_class(canvas(600, 600), ClassScore(0, 0.5, name)) for name in ("ring", "ring " * 16)
+    )
+    heights = [np.nonzero(colored(each, 0)[:, 0])[0].max() for each in (short, long)]
+    assert heights[1] < heights[0]
+
+
+def test_what_is_drawn_follows_from_the_task() -> None:
+    box = (50.0, 50.0, 200.0, 200.0)
+    best = ClassScore(3, 0.5, "ring")
+    detected = ImageResult("x", "ok", [one(box)])
+    classified = ImageResult("x", "ok", classes=[best], task=Task.classification)
+    image = canvas(320, 240)
+    assert draw_result(image, detected).tobytes() == draw_detections(image, [one(box)]).tobytes()
+    assert draw_result(image, classified).tobytes() == draw_class(image, best).tobytes()
+    nothing = ImageResult("x", "ok", task=Task.classification)
+    assert draw_result(image, nothing).tobytes() == image.tobytes()

@@ -30,7 +30,7 @@ HEADS: dict[HeadName, Callable[..., Floats]] = {
 }
 
 
-@pytest.mark.parametrize("family", list(HeadName))
+@pytest.mark.parametrize("family", list(HEADS))
 @pytest.mark.parametrize(
     "options",
     [
@@ -115,7 +115,7 @@ def test_a_score_exactly_at_the_threshold_is_no_candidate(multi_label: bool) -> 
     assert scores.tolist() == [0.75] == postprocess(head[None])[0].scores.tolist()
 
 
-@pytest.mark.parametrize("family", list(HeadName))
+@pytest.mark.parametrize("family", list(HEADS))
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("column", range(7))
 @pytest.mark.parametrize("anchor", [0, 1])

@@ -23,16 +23,27 @@ from tolerances import (
 
 import endcap
 from endcap.errors import CorruptImageError
-from endcap.evaluation import nms_numpy, numpy_heads, opencv_tensor, reference
+from endcap.evaluation import (
+    head_shape,
+    nms_numpy,
+    numpy_heads,
+    numpy_scores,
+    onnx_network,
+    opencv_tensor,
+    reference,
+)
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.opencv_tensor import place_image
 from endcap.evaluation.reference import Reference
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.evaluation.reference_settings import Color, Fit, HeadName, ReferenceSettings
 
 SIZE = (320, 416)  # height, width
 
 
-@pytest.mark.parametrize("module", [nms_numpy, numpy_heads, opencv_tensor, reference])
+@pytest.mark.parametrize(
+    "module",
+    [head_shape, nms_numpy, numpy_heads, numpy_scores, onnx_network, opencv_tensor, reference],
+)
 def test_the_reference_uses_nothing_of_what_it_checks(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     imported = [
@@ -80,11 +91,11 @@ def test_heavy_packages_are_loaded_when_they_are_needed() -> None:
 )
 def test_tensors_are_those_of_preprocess(image: bytes, options: dict[str, Any]) -> None:
     settings = ReferenceSettings(
-        letterbox=options.get("fit") != "stretch",
+        fit=Fit(options.get("fit", "letterbox")),
         upscale=options.get("upscale", True),
         pad_centered=options.get("pad_align") != "top_left",
         pad_value=options.get("pad_value", 114),
-        rgb=options.get("color") != "bgr",
+        color=Color(options.get("color", "rgb")),
         scale=options.get("scale", 1 / 255),
         mean=options.get("mean", (0.0, 0.0, 0.0)),
         std=options.get("std", (1.0, 1.0, 1.0)),
@@ -149,7 +160,7 @@ def test_size_and_classes_come_from_the_network(tmp_path: Path) -> None:
         ({"head": HEAD.T}, {}, "another family with --head"),
         ({"heads": 2}, {}, "one head of three dimensions is expected"),
         ({"image": [1, 3, 64]}, {}, r"takes images tensor\(float\) \[1, 3, 64\]; one image"),
-        ({"element": TensorProto.DOUBLE}, {}, "float32 or float16 is expected"),
+        ({"element": TensorProto.DOUBLE}, {}, "float32, float16, uint8 or int8 is expected"),
     ],
 )
 def test_a_network_that_does_not_fit_is_refused(

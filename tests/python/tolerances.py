@@ -89,6 +89,13 @@ PEER_BOX_PIXELS = 2e-3
 # ONNX Runtime sum in different orders, and a resized pixel may differ by a step.
 PEER_CLASS_SCORE = 1e-4
 
+# The server's answers against the plain OpenCV, NumPy and ONNX Runtime pipeline, in scores and in
+# pixels of the source. Beside the roundings above, one in a thousand of OpenCV's pixels may be a
+# step of 255 away (OPENCV_RESIZE_STEPS). Put into the tensors of the samples at random, that moves
+# a score by up to 0.001 and an edge by up to 0.04 pixels; these are five times as much.
+COMPARED_SCORE = 0.005
+COMPARED_BOX_PIXELS = 0.2
+
 # What serving may change in mAP: the same roundings, which move a detection across an IoU step or
 # past another score now and then.
 SERVED_MAP_DIFFERENCE = 0.002

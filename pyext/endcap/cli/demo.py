@@ -206,6 +206,6 @@ def _problem(results: Sequence[ImageResult], latency: Latency | None) -> str | N
         return describe_failures(results)
     if latency is not None and latency.failures:
         return f"when they were sent again, {describe_failures(latency.failures)}"
-    if not any(result.detections for result in results):
+    if not any(result.found for result in results):
         return f"nothing was found in any of {count(len(results), 'image')}"
     return None

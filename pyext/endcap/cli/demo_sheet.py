@@ -16,8 +16,9 @@ from endcap.cli.latency import Latency
 from endcap.cli.pictures import save_jpeg
 from endcap.cli.report import count, summary
 from endcap.client import ImageResult
+from endcap.client.task import Task
 from endcap.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
-from endcap.draw import draw_detections
+from endcap.draw import draw_result
 
 _QUALITY = 76
 
@@ -54,9 +55,15 @@ def _card(result: ImageResult, latency: Latency | None, labels: Sequence[str] | 
         return Card(name, ", ".join([*facts, "failed"]), draw)
     times = latency.times_ms.get(result.image, []) if latency else []
     first = [result.latency_ms] if result.latency_ms is not None else []
-    facts.append(count(len(result.detections), "detection"))
+    facts.append(_found(result))
     facts += [f"{statistics.median(each):.1f} ms" for each in (times or first,) if each]
     return Card(name, ", ".join(facts), draw)
+
+
+def _found(result: ImageResult) -> str:
+    if result.task is Task.classification:
+        return f"best of {len(result.classes)}" if result.classes else "no class"
+    return count(len(result.detections), "detection")
 
 
 def _draw(
@@ -66,7 +73,7 @@ def _draw(
         return printable(f"{result.status}: {result.error}")
     try:
         with open_picture(Path(result.image)) as image:
-            return draw_detections(image, result.detections, labels, within=within)
+            return draw_result(image, result, labels, within=within)
     except NOT_A_PICTURE as error:
         return printable(f"cannot be drawn: {error}")
 

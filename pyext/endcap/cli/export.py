@@ -11,7 +11,7 @@ from typing import Any
 
 import endcap
 from endcap._upright import upright_size
-from endcap.client import Detection, ImageResult
+from endcap.client import ClassScore, Detection, ImageResult
 
 CSV_COLUMNS = ("image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2")
 # pycocotools takes an annotation of id 0 for none, and the ids of COCO's own classes start at 1.
@@ -20,13 +20,14 @@ _FIRST_COCO_ID = 1
 
 def as_json(results: Sequence[ImageResult]) -> str:
     """Returns a JSON list with one object per image, each on its line; see ImageResult.to_json."""
-    return _lines([result.to_json() for result in results])
+    return json_lines([result.to_json() for result in results])
 
 
 def as_csv(results: Sequence[ImageResult]) -> str:
-    """Returns a header and a row per detection; CSV_COLUMNS names the columns.
+    """Returns a header and a row per detection or class; CSV_COLUMNS names the columns.
 
-    An image without detections has one row all the same, its cells empty from class_id on.
+    A class has no box. An image without an answer has one row all the same, its cells empty from
+    class_id on.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -34,11 +35,15 @@ def as_csv(results: Sequence[ImageResult]) -> str:
     empty: tuple[object, ...] = ("",) * (len(CSV_COLUMNS) - 2)
     for result in results:
         rows: list[tuple[object, ...]] = [
-            (each.class_id, each.label, each.score, *each.box) for each in result.detections
+            (each.class_id, each.label, each.score, *_box_cells(each)) for each in result.found
         ]
         for row in rows or [empty]:
             writer.writerow((result.image, result.status, *row))
     return text.getvalue().removesuffix("\n")
+
+
+def _box_cells(answer: Detection | ClassScore) -> tuple[object, ...]:
+    return answer.box if isinstance(answer, Detection) else ("",) * 4
 
 
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
@@ -51,9 +56,9 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
     """
     parts = {
         "info": json.dumps({"description": "detections by endcap", "version": endcap.__version__}),
-        "images": _lines([_coco_image(each, number) for number, each in _numbered(results)]),
-        "categories": _lines(_coco_categories(results, labels)),
-        "annotations": _lines(_coco_annotations(results)),
+        "images": json_lines([_coco_image(each, number) for number, each in _numbered(results)]),
+        "categories": json_lines(_coco_categories(results, labels)),
+        "annotations": json_lines(_coco_annotations(results)),
     }
     return "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}"
 
@@ -110,7 +115,7 @@ def _coco_annotation(detection: Detection, image: int, number: int) -> dict[str,
     }
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
+def json_lines(rows: Sequence[dict[str, Any]]) -> str:
     """Returns a JSON list, each element on its line."""
     if not rows:
         return "[]"

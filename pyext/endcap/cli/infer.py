@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterator, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from endcap._labels import read_labels
-from endcap.cli.export import as_coco, as_csv, as_json
+from endcap.cli.compare import (
+    ReferenceBeside,
+    check_comparison,
+    describe_reference_failures,
+    write_comparison,
+)
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -27,9 +29,10 @@ from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.cli.pictures import PictureFolder
 from endcap.cli.progress import progress_bar
-from endcap.cli.report import as_table, count, describe_failures, summary
-from endcap.cli.whole_file import whole_text_file
-from endcap.client import DetectionClient, ImageResult
+from endcap.cli.report import count, describe_failures
+from endcap.cli.report_form import Form, chosen_form, report_stream, write_report
+from endcap.client import DetectionClient, ImageResult, Task
+from endcap.errors import InvalidArgumentError
 
 EXAMPLES = """
 **Examples**
@@ -42,21 +45,17 @@ EXAMPLES = """
 
 - `endcap infer archive/ --recursive --csv --output detections.csv`
 
+- `endcap infer photo.jpg --model classify`
+
+- `endcap infer photos/ --compare model_repository`
+
 **Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
 it was interrupted; what was answered until then is reported. 141 when the reader of what it prints
 went before the end.
 """
 
 _OUTPUT = "Output"
-
-
-class Form(str, Enum):
-    """What the report looks like."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    coco = "coco"
+_COMPARISON = "Comparison"
 
 
 def infer(
@@ -116,32 +115,58 @@ def infer(
             rich_help_panel=_OUTPUT,
         ),
     ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option(
+            help="Model repository that is served: runs its network on the same images without a "
+            "server, between OpenCV and NumPy, and compares.",
+            metavar="REPOSITORY",
+            show_default=False,
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX file for --compare. Else the repository's model.onnx.",
+            metavar="FILE.onnx",
+            show_default=False,
+            rich_help_panel=_COMPARISON,
+        ),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Detect objects in images with a running server.
+    """Detect objects in images, or classify them, with a running server.
 
     The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the upright picture.
 
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
-    detections (box, score, class_id, label), and error where the status is not "ok".
+    detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
+    and error where the status is not "ok".
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2; an image without
-    detections has one row, its other cells empty.
+    detections has one row, its other cells empty, and a class has no box.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
     y, width, height, and score); failed images are listed with their status.
+
+    --compare prints for each image how many answers the server and the reference gave, how many
+    match (the same class and, of boxes, an IoU above 0.5, best score first), and the largest
+    difference of a box edge, in pixels, and of a score. Answers that differ are no failure.
     """
-    form = _form(json=json_output, csv=csv_output, coco=coco_output)
+    form = chosen_form(json=json_output, csv=csv_output, coco=coco_output)
+    check_comparison(form, compare, network)
     with (
         one_sentence(verbose=verbose),
         stopped_by_signals(exit_code=INTERRUPTED),
         contextlib.ExitStack() as until_reported,  # a client that waits holds no report up
     ):
         paths = expand_images(images, recursive=recursive)
-        _keep_inputs(paths, labels, output)
+        _keep_inputs([*paths, *filter(None, (labels, network))], output)
         names = read_labels(labels) if labels else None
-        with _destination(output) as destination:
+        reference = ReferenceBeside(compare, model, network) if compare else None
+        with report_stream(output) as stream:
             pictures = PictureFolder(draw, paths) if draw else None
             client = until_reported.enter_context(
                 DetectionClient(
@@ -153,42 +178,39 @@ def infer(
                     labels=names,
                 )
             )
-            results = _detect(client, paths, pictures)
-            _print(results, form, client.labels, destination)
-        _end(results, len(paths), pictures, draw)
+            if form is Form.coco and client.task is not Task.detection:
+                raise InvalidArgumentError(
+                    f"--coco holds detections, and model '{model}' answers with classes; "
+                    "give --json or --csv"
+                )
+            if reference is not None:
+                reference.check_task(client.task)
+            results = _detect(client, paths, pictures, reference)
+            if reference is not None:
+                write_comparison(results, reference.comparisons, stream, json=form is Form.json)
+            else:
+                write_report(results, form, client.labels, stream)
+        _end(results, len(paths), pictures, draw, reference)
 
 
-def _form(**wanted: bool) -> Form:
-    chosen = [name for name, is_wanted in wanted.items() if is_wanted]
-    if len(chosen) > 1:
-        raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
-    return Form(chosen[0]) if chosen else Form.table
-
-
-def _keep_inputs(paths: Sequence[Path], labels: Path | None, output: Path | None) -> None:
+def _keep_inputs(inputs: Sequence[Path], output: Path | None) -> None:
     if output is not None:
-        inputs = [*paths, labels] if labels else paths
         refuse_to_overwrite(inputs, [output], advice="give --output another file")
 
 
-@contextlib.contextmanager
-def _destination(output: Path | None) -> Iterator[TextIO]:
-    if output is None:
-        yield sys.stdout
-        sys.stdout.flush()
-    else:
-        with whole_text_file(output) as file:
-            yield file
-
-
 def _detect(
-    client: DetectionClient, paths: Sequence[Path], pictures: PictureFolder | None
+    client: DetectionClient,
+    paths: Sequence[Path],
+    pictures: PictureFolder | None,
+    reference: ReferenceBeside | None,
 ) -> list[ImageResult]:
     """Returns what was answered, in the order of `paths`: all, unless a signal came in between."""
     answered: list[ImageResult] = []
     with progress_bar("images", len(paths)) as advance:
 
         def take(result: ImageResult) -> None:
+            if reference is not None:
+                reference.add(result, client.labels)
             answered.append(result)
             if pictures is not None:
                 pictures.add(result, client.labels)
@@ -201,24 +223,12 @@ def _detect(
             return sorted(answered, key=lambda result: positions[result.image])
 
 
-def _print(
-    results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
-) -> None:
-    if form is Form.table:
-        console = Console(file=stream, highlight=False)
-        console.print(as_table(results), crop=False)
-        if len(results) > 1:
-            console.print(f"\n{summary(results)}", markup=False)
-        return
-    if form is Form.coco:
-        text = as_coco(results, labels)
-    else:
-        text = as_csv(results) if form is Form.csv else as_json(results)
-    stream.write(text + "\n")
-
-
 def _end(
-    results: Sequence[ImageResult], asked: int, pictures: PictureFolder | None, draw: Path | None
+    results: Sequence[ImageResult],
+    asked: int,
+    pictures: PictureFolder | None,
+    draw: Path | None,
+    reference: ReferenceBeside | None,
 ) -> None:
     """Says what is not in the report, and ends the program with its exit code."""
     not_drawn = pictures.failures if pictures else []
@@ -229,8 +239,11 @@ def _end(
     failed = not all(result.ok for result in results)
     if failed:
         say(f"endcap: {describe_failures(results)}")
+    not_compared = describe_reference_failures(reference.comparisons) if reference else None
+    if not_compared:
+        say(f"endcap: {not_compared}")
     if len(results) < asked:
         say(f"endcap: interrupted when {len(results)} of {count(asked, 'image')} were answered")
         raise typer.Exit(INTERRUPTED)
-    if failed or not_drawn:
+    if failed or not_drawn or not_compared:
         raise typer.Exit(SOME_IMAGE_FAILED)

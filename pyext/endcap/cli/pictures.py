@@ -11,7 +11,7 @@ from endcap._upright import NOT_A_PICTURE, open_picture
 from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.whole_file import whole_file
 from endcap.client import ImageResult
-from endcap.draw import draw_detections
+from endcap.draw import draw_result
 from endcap.errors import InvalidArgumentError
 
 _QUALITY = 90
@@ -19,7 +19,7 @@ _FULL_CHROMA = 0  # coloured letters stay sharp
 
 
 class PictureFolder:
-    """Writes a picture with boxes for each image that went well, under a name of its own.
+    """Writes a picture with boxes, or its class, for each image that went well, under its own name.
 
     The names are <stem>_detections.jpg, with a number where two images have the same stem. They
     follow from the list of images alone, whichever is answered first. One image named twice gets
@@ -49,7 +49,7 @@ class PictureFolder:
             return
         try:
             with open_picture(Path(result.image)) as image:
-                picture = draw_detections(image, result.detections, labels)
+                picture = draw_result(image, result, labels)
             save_jpeg(picture, target, quality=_QUALITY)
         except NOT_A_PICTURE as error:
             self.failures.append(f"{result.image} cannot be drawn: {error}")

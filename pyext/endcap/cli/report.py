@@ -10,40 +10,48 @@ from rich.padding import Padding
 from rich.text import Text
 
 from endcap.cli.failure import printable
-from endcap.client import Detection, ImageResult
+from endcap.client import ClassScore, Detection, ImageResult, Task
 
 _INDENT = 2
+_SIDES = ("x1", "y1", "x2", "y2")
 _CLASSES_IN_SUMMARY = 10
 
 
 def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
-    """Returns a heading for each image, and below it a line for each detection, or what failed.
+    """Returns a heading for each image, and below it a line for each answer, or what failed.
 
-    latency: adds the milliseconds from sending a request to its answer.
+    An answer is a detection, or a class of a classifier. latency: adds the milliseconds from
+    sending a request to its answer.
     """
-    found = [detection for result in results for detection in result.detections]
-    width = max((len(_name(detection)) for detection in found), default=0)
+    found = [each for result in results for each in result.found]
+    width = max((len(_name(each)) for each in found), default=0)
     lines: list[Text | Padding] = []
     if found:
-        titles = "".join(f"{side:>8}" for side in ("x1", "y1", "x2", "y2"))
-        lines.append(_one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
+        titles = "".join(f"{side:>8}" for side in _SIDES) if isinstance(found[0], Detection) else ""
+        lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
-        if result.detections:
-            lines += (_one_line(_row(each, width)) for each in result.detections)
+        if result.found:
+            lines += (one_line(_row(each, width)) for each in result.found)
         elif result.ok:
             lines.append(_indented(Text("nothing found", style="dim")))
         else:
-            lines.append(_indented(Text(printable(f"{result.status}: {result.error}"), "red")))
+            lines.append(failure_line(f"{result.status}: {result.error}"))
     return Group(*lines)
 
 
 def summary(results: Sequence[ImageResult]) -> str:
-    """Returns how many images were answered, and how many objects of which classes they hold."""
-    found = Counter(printable(_name(each)) for result in results for each in result.detections)
+    """Returns how many images were answered, and what they hold.
+
+    That is how many objects of which classes, or which class is the best of how many images.
+    """
     failed = sum(not result.ok for result in results)
-    answered = count(len(results) - failed, "image")
-    text = f"{count(found.total(), 'detection')} in {answered}"
+    text = count(len(results) - failed, "image")
+    if any(result.task is Task.classification for result in results):
+        found = Counter(printable(_name(result.classes[0])) for result in results if result.classes)
+    else:
+        found = Counter(printable(_name(each)) for result in results for each in result.detections)
+        text = f"{count(found.total(), 'detection')} in {text}"
     shown = found.most_common(_CLASSES_IN_SUMMARY)
     if shown:
         text += ": " + ", ".join(f"{number} {name}" for name, number in shown)
@@ -68,24 +76,34 @@ def describe_failures(results: Sequence[ImageResult]) -> str:
     )
 
 
+def image_heading(image: str) -> Text:
+    """Returns the line above what there is to say of an image."""
+    return Text(printable(image), style="bold", overflow="fold")
+
+
+def failure_line(sentence: str) -> Padding:
+    """Returns the line that says why an image failed."""
+    return _indented(Text(printable(sentence), "red"))
+
+
 def _heading(result: ImageResult, latency: bool) -> Text:
-    heading = Text(printable(result.image), style="bold", overflow="fold")
+    heading = image_heading(result.image)
     if latency and result.latency_ms is not None:
         heading.append(f"  {result.latency_ms:.1f} ms", style="not bold")
     return heading
 
 
-def _row(detection: Detection, width: int) -> str:
-    sides = "".join(f"{side:8.1f}" for side in detection.box)
-    name = printable(_name(detection))
-    return f"{'':{_INDENT}}{name:<{width}}  {detection.score:.3f}{sides}"
+def _row(answer: Detection | ClassScore, width: int) -> str:
+    box = answer.box if isinstance(answer, Detection) else ()
+    sides = "".join(f"{side:8.1f}" for side in box)
+    return f"{'':{_INDENT}}{printable(_name(answer)):<{width}}  {answer.score:.3f}{sides}"
 
 
-def _name(detection: Detection) -> str:
-    return detection.label if detection.label is not None else f"class {detection.class_id}"
+def _name(answer: Detection | ClassScore) -> str:
+    return answer.label if answer.label is not None else f"class {answer.class_id}"
 
 
-def _one_line(text: str, *, style: str = "") -> Text:
+def one_line(text: str, *, style: str = "") -> Text:
     """A line that is longer than the terminal is wide stays one, as far as endcap is concerned."""
     return Text(text, style=style, no_wrap=True, overflow="ignore")
 

@@ -1,7 +1,8 @@
-"""Clients of a running server: encoded images in, detections out."""
+"""Clients of a running server: encoded images in, detections or classes out."""
 
 from endcap.client.detect import DetectionClient
 from endcap.client.errors import ClientError
-from endcap.client.results import Detection, ImageResult
+from endcap.client.results import ClassScore, Detection, ImageResult
+from endcap.client.task import Task
 
-__all__ = ["ClientError", "Detection", "DetectionClient", "ImageResult"]
+__all__ = ["ClassScore", "ClientError", "Detection", "DetectionClient", "ImageResult", "Task"]

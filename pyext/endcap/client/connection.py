@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
-from endcap.client.results import OUTPUTS
+from endcap.client.task import INPUT
 from endcap.errors import Status
 
 _GRPC_STATUS = {
@@ -43,8 +43,8 @@ class Connection:
     """One connection to a server. Over gRPC it is thread-safe; over HTTP each thread needs one."""
 
     def __init__(self, address: Address, timeout_s: float) -> None:
-        self._address = address
-        self._timeout_s = timeout_s
+        self.address = address
+        self.timeout_s = timeout_s
         self._module = _import_tritonclient(address.protocol)
         options: dict[str, float] = {}
         self._not_http: type[Exception] = ValueError
@@ -57,54 +57,42 @@ class Connection:
         """Closes the connection; calls after that fail."""
         self._client.close()
 
-    def check_model(self, model: str) -> None:
-        """Raises ClientError when no server answers, or it does not serve `model`."""
-        try:
-            with self._translated():
-                ready = self._client.is_model_ready(model, **self._per_call())
-                live = ready or self._client.is_server_live(**self._per_call())
-                tensors = self._tensors(model) if ready else None
-        except RequestError as error:
-            if error.status_name == "timeout":
-                raise ClientError(
-                    f"{self._address} did not answer within {self._timeout_s:g} s; give it longer "
-                    "with --timeout"
-                ) from error
-            raise ClientError(
-                f"no Triton server answers at {self._address} ({error}); start one with "
-                "`endcap serve REPOSITORY`, or give its address with --url"
-            ) from error
-        if not live:
-            raise ClientError(
-                f"what answers at {self._address} is no Triton server, or one that is not live; "
-                "give the address of another with --url"
-            )
-        if tensors is None:
-            raise ClientError(
-                f"the server at {self._address} has no model '{model}' that is ready; "
-                "name one that it serves (`model=` in Python, --model of a command)"
-            )
-        inputs, outputs = tensors
-        if inputs != {"encoded"} or not outputs >= set(OUTPUTS):
-            raise ClientError(
-                f"model '{model}' does not take encoded images and answer with detections; name "
-                "an ensemble that does with --model"
-            )
+    def is_ready(self, model: str) -> bool:
+        """Whether the server serves a model now. Raises RequestError where none answers."""
+        with self._translated():
+            return bool(self._client.is_model_ready(model, **self._per_call()))
 
-    def _tensors(self, model: str) -> tuple[set[str], set[str]]:
-        if self._address.protocol == "grpc":
-            answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
-        else:
-            answer = self._client.get_model_metadata(model)
+    def is_live(self) -> bool:
+        """Whether a Triton server answers. Raises RequestError where nothing does."""
+        with self._translated():
+            return bool(self._client.is_server_live(**self._per_call()))
+
+    def tensors(self, model: str) -> tuple[set[str], set[str]]:
+        """Returns the names of a model's inputs and outputs. Raises RequestError."""
+        with self._translated():
+            if self.address.protocol == "grpc":
+                answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
+            else:
+                answer = self._client.get_model_metadata(model)
         inputs, outputs = (
             {tensor["name"] for tensor in answer.get(kind, [])} for kind in ("inputs", "outputs")
         )
         return inputs, outputs
 
+    def ready_models(self) -> list[str]:
+        """Returns the names of all models that are ready. Raises RequestError."""
+        with self._translated():
+            if self.address.protocol == "grpc":
+                answer = self._client.get_model_repository_index(as_json=True, **self._per_call())
+                rows = answer.get("models", [])
+            else:
+                rows = self._client.get_model_repository_index()
+        return sorted({row["name"] for row in rows if row.get("state") == "READY"})
+
     def parameter(self, model: str, name: str) -> str | None:
         """Returns a parameter of the model's configuration, None where it is not set."""
         with self._translated():
-            if self._address.protocol == "grpc":
+            if self.address.protocol == "grpc":
                 answer = self._client.get_model_config(model, as_json=True, **self._per_call())
                 config = answer["config"]
             else:
@@ -112,19 +100,22 @@ class Connection:
         value = config.get("parameters", {}).get(name, {}).get("string_value")
         return str(value) if value is not None else None
 
-    def infer(self, model: str, encoded: bytes) -> dict[str, NDArray[Any] | None]:
-        """Sends one encoded image as `encoded` BYTES [1,1]; returns the tensors of OUTPUTS.
+    def infer(
+        self, model: str, encoded: bytes, outputs: Sequence[str]
+    ) -> dict[str, NDArray[Any] | None]:
+        """Sends one encoded image as `encoded` BYTES [1,1]; returns tensors by name.
 
-        Raises RequestError with the server's message.
+        outputs: the tensors to return; None stands for one that the answer lacks. Raises
+        RequestError with the server's message.
         """
-        tensor = self._module.InferInput("encoded", [1, 1], "BYTES")
+        tensor = self._module.InferInput(INPUT, [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[encoded]], dtype=np.object_))
         with self._translated():
             result = self._client.infer(model, [tensor], **self._per_call())
-            return {name: result.as_numpy(name) for name in OUTPUTS}
+            return {name: result.as_numpy(name) for name in outputs}
 
     def _per_call(self) -> dict[str, float]:
-        return {"client_timeout": self._timeout_s} if self._address.protocol == "grpc" else {}
+        return {"client_timeout": self.timeout_s} if self.address.protocol == "grpc" else {}
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -134,14 +125,14 @@ class Connection:
         except utils.InferenceServerException as error:
             raise _request_error(str(error.message()), str(error.status())) from error
         except TimeoutError as error:
-            raise RequestError("timeout", f"no answer within {self._timeout_s:g} s") from error
+            raise RequestError("timeout", f"no answer within {self.timeout_s:g} s") from error
         except OSError as error:
             raise RequestError("unavailable", error.strerror or str(error)) from error
         except (ValueError, self._not_http) as error:
             # Something else than Triton's HTTP service: its gRPC or metrics port, say.
             raise RequestError(
                 "unavailable",
-                f"what answers is no Triton server's {self._address.protocol} service; the usual "
+                f"what answers is no Triton server's {self.address.protocol} service; the usual "
                 "ports are 8000 for HTTP and 8001 for gRPC",
             ) from error
 

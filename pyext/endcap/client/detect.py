@@ -1,9 +1,10 @@
-"""Sends encoded images to a detection ensemble and reads its answers."""
+"""Sends encoded images to an ensemble and reads its answers."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import threading
 import time
@@ -14,8 +15,12 @@ from types import TracebackType
 
 from endcap.client.address import Protocol, parse_address
 from endcap.client.connection import Connection
-from endcap.client.errors import RequestError
-from endcap.client.results import ImageResult, read_rows
+from endcap.client.errors import ClientError, RequestError
+from endcap.client.labels import parse_labels
+from endcap.client.results import ImageResult
+from endcap.client.rows import read_classes, read_rows
+from endcap.client.served_model import check_model
+from endcap.client.task import Task
 from endcap.errors import InvalidArgumentError
 
 _LONGEST_TIMEOUT_S = 86400.0  # a day
@@ -24,7 +29,7 @@ Image = bytes | bytearray | memoryview | str | os.PathLike[str]
 
 
 class DetectionClient:
-    """A client of an ensemble that takes `encoded` and answers with detections.
+    """A client of an ensemble that takes `encoded` and answers with detections or classes.
 
     url: HOST:PORT, with grpc:// or http:// before it where `protocol` is not given.
     protocol: "grpc" or "http"; None takes the URL's, else gRPC.
@@ -32,10 +37,15 @@ class DetectionClient:
     timeout_s: for each request.
     concurrency: how many requests are in flight at once.
     labels: class names by id; None reads them from the parameter `labels` of the model's
-        configuration (comma-separated).
+        configuration (comma-separated, or a JSON list). A classifier's own output `class_labels`
+        names what these do not.
 
-    Raises ClientError when no server answers there or it does not serve the model, and
-    InvalidArgumentError for an option that cannot be used. Thread-safe.
+    Attributes:
+        task: what the model answers with, by the outputs that it has.
+        labels: class names by id, None where neither caller nor server has any.
+
+    Raises ClientError when no server answers there, it does not serve the model, or the model's
+    labels cannot be read, and InvalidArgumentError for an option that cannot be used. Thread-safe.
     """
 
     def __init__(
@@ -61,7 +71,7 @@ class DetectionClient:
         self._per_thread = threading.local()
         self._shared = self._open()
         try:
-            self._shared.check_model(model)
+            self.task = check_model(self._shared, model)
             self.labels = list(labels) if labels is not None else self._served_labels()
         except BaseException:
             self.close()
@@ -113,19 +123,23 @@ class DetectionClient:
         return [future.result() for future in futures]
 
     def _detect_one(self, name: str, image: Image) -> ImageResult:
+        result = functools.partial(ImageResult, name, task=self.task)
         try:
             encoded = _read(image)
         except OSError as error:
-            return ImageResult(name, "unreadable", error=f"cannot be read: {error.strerror}")
+            return result("unreadable", error=f"cannot be read: {error.strerror}")
         begin = time.perf_counter()
         try:
-            outputs = self._connection().infer(self.model, encoded)
+            outputs = self._connection().infer(self.model, encoded, self.task.outputs)
             latency_ms = (time.perf_counter() - begin) * 1e3
+            if self.task is Task.classification:
+                classes = read_classes(outputs, self.labels)
+                return result("ok", classes=classes, latency_ms=latency_ms)
             detections = read_rows(outputs, self.labels)
+            return result("ok", detections=detections, latency_ms=latency_ms)
         except RequestError as error:
             latency_ms = (time.perf_counter() - begin) * 1e3
-            return ImageResult(name, error.status_name, error=str(error), latency_ms=latency_ms)
-        return ImageResult(name, "ok", detections, latency_ms=latency_ms)
+            return result(error.status_name, error=str(error), latency_ms=latency_ms)
 
     def _connection(self) -> Connection:
         if self.address.protocol == "grpc":
@@ -142,7 +156,12 @@ class DetectionClient:
 
     def _served_labels(self) -> list[str] | None:
         served = self._shared.parameter(self.model, "labels")
-        return [label.strip() for label in served.split(",")] if served else None
+        try:
+            return parse_labels(served or "") or None
+        except InvalidArgumentError as error:
+            raise ClientError(
+                f"in the parameter labels of model '{self.model}', {error}"
+            ) from error
 
 
 def _read(image: Image) -> bytes:

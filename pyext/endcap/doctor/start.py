@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
+from endcap.client.task import Task
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
@@ -84,5 +85,6 @@ def _ask(
         return no_answer(str(error))
     if not result.ok:
         return no_answer(f"{sample.name} was answered {result.status}: {result.error}")
-    detected = f"{len(result.detections)} detections in {sample.name}"
+    kind = "classes" if result.task is Task.classification else "detections"
+    detected = f"{len(result.found)} {kind} in {sample.name}"
     return START.fine(f"{ready}; {detected}, answered in {result.latency_ms:.0f} ms")

@@ -21,6 +21,6 @@ def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleT
         return importlib.import_module(module)
     except ImportError as error:
         raise EvaluationError(
-            f"evaluating takes {module.partition('.')[0]}, which cannot be imported ({error}); "
-            f"run `pip install '{install}'`"
+            f"this command takes {module.partition('.')[0]}, which cannot be imported "
+            f"({error}); run `pip install '{install}'`"
         ) from error

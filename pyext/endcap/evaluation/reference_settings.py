@@ -11,23 +11,66 @@ class HeadName(str, Enum):
 
     yolov8 = "yolov8"  # [4 + C, A], also of YOLOv9, 11 and 12
     yolov5 = "yolov5"  # [A, 5 + C]
+    end2end = "end2end"  # [K, 6]
+    efficient_nms = "efficient_nms"  # four tensors
+    classification = "classification"  # [C]
+
+
+class Fit(str, Enum):
+    """How an image fits the tensor."""
+
+    letterbox = "letterbox"
+    stretch = "stretch"
+    center_crop = "center_crop"
+
+
+class Color(str, Enum):
+    """The channels of the tensor."""
+
+    rgb = "rgb"
+    bgr = "bgr"
+    gray = "gray"
+
+
+class Activation(str, Enum):
+    """What makes scores of a head's numbers; `default` is softmax for classification, else none."""
+
+    default = "default"
+    none = "none"
+    sigmoid = "sigmoid"
+    softmax = "softmax"
+
+
+class BoxFormat(str, Enum):
+    """How a head gives boxes; `default` is cxcywh for yolov5 and yolov8, else xyxy."""
+
+    default = "default"
+    xyxy = "xyxy"
+    cxcywh = "cxcywh"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceSettings:
     """The defaults are the way that Ultralytics' detectors are trained and exported.
 
-    size: height and width of the tensor; None takes those of the network. letterbox: else the
-    image is stretched. A channel is (pixel * scale - mean) / std. num_classes: None takes those of
-    the head's shape. The rest is named as in the configuration of a model.
+    size: height and width of the tensor; None takes those of the network. antialias: the image is
+    resized as Pillow does it, not OpenCV. quantized: resized pixels are whole numbers. A channel is
+    (pixel * scale - mean) / std, its type the network's. num_classes: None takes those of the
+    head's shape. box_side: height and width in pixels of a head whose boxes are fractions of them;
+    None where boxes are pixels of the tensor. top_k: None takes all classes, 5 at most. The rest is
+    named as in the configuration of a model.
     """
 
     size: tuple[int, int] | None = None
-    letterbox: bool = True
+    fit: Fit = Fit.letterbox
+    resize_shorter: int = 256
+    antialias: bool = False
+    quantized: bool = True
     pad_value: int = 114
     pad_centered: bool = True
     upscale: bool = True
-    rgb: bool = True
+    color: Color = Color.rgb
+    channels_last: bool = False
     scale: float = 1.0 / 255.0
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
@@ -40,3 +83,12 @@ class ReferenceSettings:
     max_detections: int = 300
     multi_label: bool = False
     class_agnostic: bool = False
+    box_format: BoxFormat = BoxFormat.default
+    box_side: tuple[int, int] | None = None
+    activation: Activation = Activation.default
+    top_k: int | None = None
+
+    @property
+    def channels(self) -> int:
+        """Of the tensor."""
+        return 1 if self.color is Color.gray else 3

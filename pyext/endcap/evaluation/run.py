@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.client import DetectionClient
+from endcap.client import DetectionClient, Task
 from endcap.client.address import Protocol
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.categories import CategoriesBy, match_categories
@@ -21,13 +21,18 @@ from endcap.evaluation.predictions import Predictions, load_predictions
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
 from endcap.evaluation.served import predict_served
-from endcap.evaluation.served_config import POSTPROCESS_BACKEND, read_settings, with_preset
+from endcap.evaluation.served_config import read_settings, with_preset
+from endcap.evaluation.served_ensemble import POSTPROCESS_BACKEND, find_network, read_ensemble
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.override import repository_with
 
 # Below this a server's threshold takes next to nothing off the precision-recall curve.
 _LOW_SCORE = 0.01
 _DEFAULT_URL = "127.0.0.1"
+_NO_CLASSIFIERS = (
+    "COCO's metrics are of detections, and this model answers with classes; name a detector with "
+    "--model, or look at single images with `endcap infer --compare`"
+)
 
 # Starts to show the progress of so many steps of something, and yields what to call after each.
 ShowProgress = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
@@ -85,6 +90,8 @@ def run(
             concurrency=plan.concurrency,
         ) as client,
     ):
+        if client.task is not Task.detection:
+            raise InvalidArgumentError(_NO_CLASSIFIERS)
         classes = match_categories(
             dataset.categories,
             labels=client.labels,
@@ -129,8 +136,11 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
     if plan.reference is None:
         return None
     settings = ReferenceSettings()
+    outputs: Mapping[str, str] = {}
     if plan.repository is not None:
         settings = read_settings(plan.repository, plan.model)
+        if settings.head is HeadName.efficient_nms:  # which output is which, only the maps tell
+            outputs = find_network(read_ensemble(plan.repository, plan.model)).outputs
     settings = dataclasses.replace(settings, score_threshold=plan.score_threshold)
     if plan.iou_threshold is not None:
         settings = dataclasses.replace(settings, iou_threshold=plan.iou_threshold)
@@ -140,7 +150,9 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
         settings = dataclasses.replace(settings, head=plan.head)
     if plan.preset is not None:
         settings = with_preset(settings, plan.preset)
-    return Reference(plan.reference, settings, threads=plan.reference_threads)
+    if settings.head is HeadName.classification:
+        raise InvalidArgumentError(_NO_CLASSIFIERS)
+    return Reference(plan.reference, settings, outputs=outputs, threads=plan.reference_threads)
 
 
 @contextlib.contextmanager

@@ -9,28 +9,24 @@ from typing import Any
 
 import endcap
 from endcap.errors import UnsupportedError
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.server.override import CONFIG_NAME, read_model_config
-
-PREPROCESS_BACKEND = "endcap_preprocess"
-POSTPROCESS_BACKEND = "endcap_postprocess"
+from endcap.evaluation.reference_settings import (
+    Activation,
+    BoxFormat,
+    Color,
+    Fit,
+    HeadName,
+    ReferenceSettings,
+)
+from endcap.evaluation.served_ensemble import (
+    POSTPROCESS_BACKEND,
+    PREPROCESS_BACKEND,
+    ServedEnsemble,
+    read_ensemble,
+)
 
 # Read by the backends themselves; they change no result.
 _OF_BACKENDS = ("threads", "labels_file")
-# What the reference can do of parameters that it has no setting for.
-_SUPPORTED = {
-    "fit": ("letterbox", "stretch"),
-    "interpolation": ("bilinear",),
-    "antialias": ("false",),
-    "quantize": ("uint8",),
-    "color": ("rgb", "bgr"),
-    "layout": ("nchw",),
-    "dtype": ("float32", "float16"),
-    "head": tuple(name.value for name in HeadName),
-    "box_format": ("default", "cxcywh"),
-    "box_unit": ("pixel",),
-    "activation": ("default", "none"),
-}
+_ADVICE = "compare with a pipeline of your own, whose results `endcap evaluate --predictions` takes"
 
 
 def read_settings(repository: Path, model: str) -> ReferenceSettings:
@@ -39,14 +35,12 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
     Raises UnsupportedError, naming the parameter, for what the reference cannot do, and ServerError
     for a configuration that cannot be read.
     """
-    steps = _steps(repository, model)
+    ensemble = read_ensemble(repository, model)
     place = f"in the steps of {model}"
-    after = endcap.Postprocessor(**_parameters(steps, POSTPROCESS_BACKEND, model)).parameters
-    _check_supported(after, place)
-    before = endcap.Preprocessor(**_parameters(steps, PREPROCESS_BACKEND, model)).parameters
-    height, width = (int(side) for side in before["size"].split(","))
+    after = endcap.Postprocessor(**_parameters(ensemble, POSTPROCESS_BACKEND)).parameters
+    before = endcap.Preprocessor(**_parameters(ensemble, PREPROCESS_BACKEND)).parameters
     settings = ReferenceSettings(
-        size=(height, width),
+        size=_sides(before["size"]),
         head=HeadName(after["head"]),
         num_classes=int(after["num_classes"]),
         score_threshold=float(after["score_threshold"]),
@@ -55,6 +49,10 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
         max_detections=int(after["max_detections"]),
         multi_label=after["multi_label"] == "true",
         class_agnostic=after["class_agnostic"] == "true",
+        box_format=BoxFormat(after["box_format"]),
+        box_side=_sides(after["input_size"]) if after["box_unit"] == "normalized" else None,
+        activation=Activation(after["activation"]),
+        top_k=int(after["top_k"]) if after["head"] == HeadName.classification.value else None,
     )
     return _with_images_as(settings, before, place)
 
@@ -62,10 +60,10 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
 def with_preset(settings: ReferenceSettings, preset: str) -> ReferenceSettings:
     """Returns settings that prepare images as a preset does, at the size that is set.
 
-    Raises InvalidArgumentError for a name that no preset has, and UnsupportedError for a preset
-    that the reference cannot imitate.
+    Raises InvalidArgumentError for a name that no preset has, or a size that the preset cannot
+    make, and UnsupportedError for a preset that the reference cannot imitate.
     """
-    recipe = endcap.Preprocessor(preset, threads=1).parameters
+    recipe = endcap.Preprocessor(preset, size=settings.size, threads=1).parameters
     return _with_images_as(settings, recipe, f"in preset {preset}")
 
 
@@ -75,11 +73,15 @@ def _with_images_as(
     _check_supported(parameters, place)
     return dataclasses.replace(
         settings,
-        letterbox=parameters["fit"] == "letterbox",
+        fit=Fit(parameters["fit"]),
+        resize_shorter=int(parameters["resize_shorter"]),
+        antialias=parameters["antialias"] == "true",
+        quantized=parameters["quantize"] == "uint8",
         pad_value=int(parameters["pad_value"]),
         pad_centered=parameters["pad_align"] == "center",
         upscale=parameters["upscale"] == "true",
-        rgb=parameters["color"] == "rgb",
+        color=Color(parameters["color"]),
+        channels_last=parameters["layout"] == "nhwc",
         scale=float(parameters["scale"]),
         mean=_channels(parameters["mean"]),
         std=_channels(parameters["std"]),
@@ -88,35 +90,33 @@ def _with_images_as(
 
 
 def _check_supported(parameters: Mapping[str, str], place: str) -> None:
-    for name, value in parameters.items():
-        allowed = _SUPPORTED.get(name)
-        if allowed is not None and value not in allowed:
-            raise UnsupportedError(
-                f"{name} is {value} {place}, and the reference knows only "
-                f"{' and '.join(allowed)}; run your own pipeline and give its results with "
-                "--predictions"
-            )
-
-
-def _steps(repository: Path, model: str) -> list[Any]:
-    ensemble = read_model_config(repository / model)
-    names = [step.model_name for step in ensemble.ensemble_scheduling.step]
-    return [
-        read_model_config(repository / name)
-        for name in names
-        if (repository / name / CONFIG_NAME).is_file()
-    ]
-
-
-def _parameters(steps: list[Any], backend: str, model: str) -> dict[str, Any]:
-    configs = [step for step in steps if step.backend == backend]
-    if len(configs) != 1:
+    interpolation = parameters["interpolation"]
+    if interpolation != "bilinear":
         raise UnsupportedError(
-            f"{model} has {len(configs)} steps in backend {backend}, and the reference imitates "
-            "exactly one; run your own pipeline and give its results with --predictions"
+            f"interpolation is {interpolation} {place}, and the reference knows only bilinear; "
+            f"{_ADVICE}"
         )
-    given = {name: value.string_value for name, value in configs[0].parameters.items()}
+    if parameters["antialias"] == "true" and parameters["quantize"] != "uint8":
+        raise UnsupportedError(
+            f"quantize is {parameters['quantize']} and antialias true {place}, and the reference "
+            f"knows antialias only with quantize uint8; {_ADVICE}"
+        )
+
+
+def _parameters(ensemble: ServedEnsemble, backend: str) -> dict[str, Any]:
+    steps = ensemble.steps_in(backend)
+    if len(steps) != 1:
+        raise UnsupportedError(
+            f"{ensemble.name} has {len(steps)} steps in backend {backend}, and the reference "
+            f"imitates exactly one; {_ADVICE}"
+        )
+    given = {name: value.string_value for name, value in steps[0].config.parameters.items()}
     return {name: value for name, value in given.items() if name not in _OF_BACKENDS}
+
+
+def _sides(text: str) -> tuple[int, int]:
+    height, width = (int(side) for side in text.split(","))
+    return height, width
 
 
 def _channels(text: str) -> tuple[float, ...]:

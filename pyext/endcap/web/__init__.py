@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
+from endcap.client.task import Task
 from endcap.web.errors import PageError
 
 __all__ = ["PageError", "run"]
@@ -32,7 +33,7 @@ def run(
     ready: is called with the page's URL once it can be opened.
 
     Raises ClientError when no Triton server answers or it does not serve the model, and PageError
-    when the port cannot be used or aiohttp is not installed.
+    when the model is a classifier, the port cannot be used or aiohttp is not installed.
     """
     try:
         from endcap.web.application import make_application
@@ -43,6 +44,11 @@ def run(
             "run `pip install 'endcap[client]'`"
         ) from error
     with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
+        if client.task is not Task.detection:
+            raise PageError(
+                f"the page draws boxes, and '{model}' answers with classes; ask it with "
+                f"`endcap infer PHOTO --model {model}`, or give --model a detector"
+            )
         application = make_application(client, host=host, samples=samples)
         with PageServer(application, host=host, port=port) as server:
             ready(server.url)

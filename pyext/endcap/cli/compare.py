@@ -1,0 +1,146 @@
+"""endcap infer --compare: what is served beside a plain pipeline, image by image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import typer
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from endcap.cli.export import json_lines
+from endcap.cli.report import count, failure_line, image_heading, one_line
+from endcap.cli.report_form import Form, write_table
+from endcap.client import ImageResult, Task
+from endcap.evaluation.reference import Reference
+from endcap.evaluation.served_config import read_settings
+from endcap.evaluation.served_ensemble import find_network, read_ensemble
+from endcap.evaluation.side_by_side import Comparison, check_task, compare
+
+Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
+
+_COLUMNS = ("served", "reference", "matched", "only served", "only reference", "box edge", "score")
+_NOTHING = "-"
+
+
+def check_comparison(form: Form, compare: Path | None, network: Path | None) -> None:
+    """Raises BadParameter for options that do not go together."""
+    if network is not None and compare is None:
+        raise typer.BadParameter("--network is for --compare: give both")
+    if compare is not None and form not in (Form.table, Form.json):
+        raise typer.BadParameter(f"--compare prints a table or --json, no --{form.value}")
+
+
+class ReferenceBeside:
+    """A plain pipeline that does what the ensemble `model` of a repository is set to do.
+
+    network: the ONNX file; None takes the one that the repository serves. Raises EndcapError when
+    the ensemble or the file cannot be imitated, or a package for it is missing.
+
+    Attributes:
+        comparisons: by image, in the order of the calls of `add`.
+    """
+
+    def __init__(self, repository: Path, model: str, network: Path | None) -> None:
+        settings = read_settings(repository, model)
+        served = find_network(read_ensemble(repository, model))
+        self._reference = Reference(network or served.find_file(), settings, outputs=served.outputs)
+        self.comparisons: dict[str, Comparison] = {}
+
+    def check_task(self, task: Task) -> None:
+        """Raises InvalidArgumentError when the server's model does another task."""
+        check_task(self._reference, task)
+
+    def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
+        """Runs the reference on one image; does nothing for one that the server failed."""
+        if result.ok and result.image not in self.comparisons:
+            self.comparisons[result.image] = compare(self._reference, result, labels)
+
+
+def write_comparison(
+    results: Sequence[ImageResult], comparisons: Comparisons, stream: TextIO, *, json: bool
+) -> None:
+    """Writes what was compared: a table, or JSON."""
+    if json:
+        stream.write(json_lines([comparison_row(each, comparisons) for each in results]) + "\n")
+    else:
+        write_table(as_comparison_table(results, comparisons), stream)
+
+
+def as_comparison_table(results: Sequence[ImageResult], comparisons: Comparisons) -> Group:
+    """Returns a line of figures for each image, or what failed, and one over all of them."""
+    lines: list[Text | Padding] = [_line(_COLUMNS, style="dim")]
+    for result in results:
+        lines.append(image_heading(result.image))
+        comparison = comparisons.get(result.image)
+        if comparison is None:
+            lines.append(failure_line(f"{result.status}: {result.error}"))
+        elif not comparison.ok:
+            lines.append(failure_line(f"reference: {comparison.status}: {comparison.error}"))
+        else:
+            lines.append(_line(_cells(comparison)))
+    compared = [each for each in comparisons.values() if each.ok]
+    lines.append(Text(f"all {count(len(compared), 'compared image')}", style="bold"))
+    lines.append(_line(_cells(worst(compared))))
+    return Group(*lines)
+
+
+def comparison_row(result: ImageResult, comparisons: Comparisons) -> dict[str, Any]:
+    """Returns ImageResult.to_json with `comparison`, null for an image that the server failed."""
+    comparison = comparisons.get(result.image)
+    return {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
+
+
+def worst(comparisons: Sequence[Comparison]) -> Comparison:
+    """Returns all counts added up, and the largest of all differences."""
+    return Comparison(
+        served=sum(each.served for each in comparisons),
+        reference=sum(each.reference for each in comparisons),
+        matched=sum(each.matched for each in comparisons),
+        only_served=[one for each in comparisons for one in each.only_served],
+        only_reference=[one for each in comparisons for one in each.only_reference],
+        box_difference_pixels=_largest(comparisons, lambda each: each.box_difference_pixels),
+        score_difference=_largest(comparisons, lambda each: each.score_difference),
+    )
+
+
+def describe_reference_failures(comparisons: Comparisons) -> str | None:
+    """Returns for how many images the reference failed and why the first one did; None for none."""
+    failed = {image: each for image, each in comparisons.items() if not each.ok}
+    if not failed:
+        return None
+    image, first = next(iter(failed.items()))
+    return (
+        f"the reference failed for {len(failed)} of {count(len(comparisons), 'image')}, first "
+        f"{image} ({first.status}: {first.error})"
+    )
+
+
+def _largest(
+    comparisons: Sequence[Comparison], difference: Callable[[Comparison], float | None]
+) -> float | None:
+    return max((d for d in map(difference, comparisons) if d is not None), default=None)
+
+
+def _cells(comparison: Comparison) -> list[str]:
+    box, score = comparison.box_difference_pixels, comparison.score_difference
+    return [
+        str(comparison.served),
+        str(comparison.reference),
+        str(comparison.matched),
+        str(len(comparison.only_served)),
+        str(len(comparison.only_reference)),
+        _NOTHING if box is None else f"{box:.2f} px",
+        _NOTHING if score is None else f"{score:.4f}",
+    ]
+
+
+def _line(cells: Sequence[str], *, style: str = "") -> Text:
+    widths = [max(len(column), 6) for column in _COLUMNS]
+    return one_line(
+        "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True)),
+        style=style,
+    )

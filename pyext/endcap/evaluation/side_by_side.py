@@ -1,0 +1,177 @@
+"""One image's answers of the server beside those of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.evaluation.arrays import Floats
+from endcap.evaluation.nms_numpy import box_iou
+from endcap.evaluation.reference import Reference
+from endcap.evaluation.reference_settings import HeadName
+
+MATCHING_IOU = 0.5
+_SAME_PLACE_PIXELS = 1.0
+_NO_INDEX = -1
+
+Answers = Sequence[Detection | ClassScore]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What two ways answered for one image.
+
+    A pair that matches is of one class and, of detections, has an IoU greater than MATCHING_IOU;
+    two boxes without an area, as clipping leaves them, match where no edge is a pixel away.
+    only_served, only_reference: answers without a partner. The differences are the largest of all
+    pairs: of an edge of the boxes, in pixels of the source image, and of the scores; None where no
+    pair, or no box, is. `error` says why the reference has none when `status` is not "ok".
+    """
+
+    served: int
+    reference: int = 0
+    matched: int = 0
+    only_served: Answers = ()
+    only_reference: Answers = ()
+    box_difference_pixels: float | None = None
+    score_difference: float | None = None
+    status: str = "ok"
+    error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the reference has an answer; it may be another one."""
+        return self.status == "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the object `comparison` that `endcap infer --compare --json` prints."""
+        if not self.ok:
+            return {"status": self.status, "error": self.error}
+        return {
+            "status": self.status,
+            "served": self.served,
+            "reference": self.reference,
+            "matched": self.matched,
+            "only_served": [each.to_json() for each in self.only_served],
+            "only_reference": [each.to_json() for each in self.only_reference],
+            "largest_box_difference_pixels": self.box_difference_pixels,
+            "largest_score_difference": self.score_difference,
+        }
+
+
+def check_task(reference: Reference, task: Task) -> None:
+    """Raises InvalidArgumentError when the server's model does another task than the reference."""
+    is_classifier = reference.settings.head is HeadName.classification
+    if is_classifier != (task is Task.classification):
+        ours, theirs = ("classes", "detections") if is_classifier else ("detections", "classes")
+        raise InvalidArgumentError(
+            f"the repository's model answers with {ours} and the server's with {theirs}; give "
+            "--compare the repository that is served"
+        )
+
+
+def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | None) -> Comparison:
+    """Runs the reference on the file of a result that is ok, and matches the two.
+
+    labels: class names by id, for what only the reference found.
+    """
+    try:
+        encoded = Path(result.image).read_bytes()
+        if result.task is Task.classification:
+            return match_classes(result.classes, _classes(reference, encoded, labels))
+        return match_detections(result.detections, _detections(reference, encoded, labels))
+    except OSError as error:
+        return Comparison(
+            served=len(result.found), status="unreadable", error=f"cannot be read: {error.strerror}"
+        )
+    except EndcapError as error:
+        return Comparison(served=len(result.found), status=error.status.label, error=str(error))
+
+
+def match_detections(served: Sequence[Detection], other: Sequence[Detection]) -> Comparison:
+    """Gives each served detection, best first, the free partner of the highest IoU."""
+    boxes = np.array([each.box for each in other], np.float64).reshape(-1, 4)
+    class_ids = np.array([each.class_id for each in other], np.int64)
+    free = np.ones(len(other), bool)
+    pairs: list[tuple[Detection, Detection]] = []
+    lonely: list[Detection] = []
+    for each in sorted(served, key=lambda detection: -detection.score):
+        ious = _overlaps(np.array(each.box, np.float64), boxes)
+        ious[~free | (class_ids != each.class_id)] = 0.0
+        best = int(ious.argmax()) if len(ious) else 0
+        if len(ious) and ious[best] > MATCHING_IOU:
+            free[best] = False
+            pairs.append((each, other[best]))
+        else:
+            lonely.append(each)
+    edges = [
+        abs(a - b) for ours, theirs in pairs for a, b in zip(ours.box, theirs.box, strict=True)
+    ]
+    return Comparison(
+        served=len(served),
+        reference=len(other),
+        matched=len(pairs),
+        only_served=lonely,
+        only_reference=[each for each, is_free in zip(other, free, strict=True) if is_free],
+        box_difference_pixels=max(edges, default=None),
+        score_difference=_largest_score(pairs),
+    )
+
+
+def _overlaps(box: Floats, others: Floats) -> Floats:
+    """The IoU [N], and 1 for two boxes without an area that lie in the same place."""
+    sides = others[:, 2:] - others[:, :2]
+    both_empty = (sides.prod(axis=1) == 0) & ((box[2:] - box[:2]).prod() == 0)
+    same_place = np.abs(others - box).max(axis=1, initial=0) < _SAME_PLACE_PIXELS
+    return np.where(both_empty & same_place, 1.0, box_iou(box, others))
+
+
+def match_classes(served: Sequence[ClassScore], other: Sequence[ClassScore]) -> Comparison:
+    """Pairs the answers of the same class."""
+    by_id = {each.class_id: each for each in other}
+    pairs = [(each, by_id[each.class_id]) for each in served if each.class_id in by_id]
+    matched = {each.class_id for each, _ in pairs}
+    return Comparison(
+        served=len(served),
+        reference=len(other),
+        matched=len(pairs),
+        only_served=[each for each in served if each.class_id not in matched],
+        only_reference=[each for each in other if each.class_id not in matched],
+        score_difference=_largest_score(pairs),
+    )
+
+
+def _largest_score(
+    pairs: Sequence[tuple[Detection | ClassScore, Detection | ClassScore]],
+) -> float | None:
+    return max((abs(ours.score - theirs.score) for ours, theirs in pairs), default=None)
+
+
+def _detections(
+    reference: Reference, encoded: bytes, labels: Sequence[str] | None
+) -> list[Detection]:
+    found = zip(*(each.tolist() for each in reference.detect(encoded)), strict=True)
+    return [
+        Detection(tuple(box), score, class_id, _name(class_id, labels), _NO_INDEX)
+        for box, score, class_id in found
+    ]
+
+
+def _classes(
+    reference: Reference, encoded: bytes, labels: Sequence[str] | None
+) -> list[ClassScore]:
+    scores, class_ids = (each.tolist() for each in reference.classify(encoded))
+    return [
+        ClassScore(class_id, score, _name(class_id, labels))
+        for class_id, score in zip(class_ids, scores, strict=True)
+    ]
+
+
+def _name(class_id: int, labels: Sequence[str] | None) -> str | None:
+    return labels[class_id] if labels is not None and class_id < len(labels) else None

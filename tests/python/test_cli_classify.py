@@ -1,0 +1,169 @@
+"""endcap infer of a classifier, against a real Triton server with known answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import classifying_model
+import numpy as np
+import pytest
+from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
+from echo_model import write_echo_model, write_model
+from PIL import Image
+
+from endcap.client import ClassScore, DetectionClient, Task
+from endcap.draw import class_color
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+CLASSES = [
+    {"class_id": 1, "label": "dog, small", "score": 0.75},
+    {"class_id": 2, "label": "fish", "score": 0.25},
+]
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    folder = tmp_path_factory.mktemp("models")
+    config, code = classifying_model.CONFIG, classifying_model.MODEL
+    write_model(folder, "classify", config + classifying_model.LABELS, code)
+    write_echo_model(folder)  # cannot be asked
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(folder, settings) as server:
+        yield {"grpc": server.grpc_url, "http": server.http_url}
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+def classify(url: str, *arguments: object) -> Any:
+    return endcap("infer", *arguments, "--url", url, "--model", "classify")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_json_has_classes(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    result = classify(urls[protocol], pictures, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == [
+        {"image": str(pictures / name), "status": "ok", "classes": CLASSES}
+        for name in ("a.JPEG", "b.jpg")
+    ]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_client_tells_the_task(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    with DetectionClient(urls[protocol], model="classify") as client:
+        (result,) = client.detect([pictures / "b.jpg"])
+    assert (client.task, result.task) == (Task.classification, Task.classification)
+    assert result.classes[0] == ClassScore(1, 0.75, "dog, small")
+    assert result.detections == []
+    assert result.latency_ms is not None
+    with DetectionClient(urls[protocol], model="classify", labels=["a", "b"]) as client:
+        (result,) = client.detect([(pictures / "b.jpg").read_bytes()])
+    assert [each.label for each in result.classes] == ["b", "fish"]
+
+
+def test_a_failing_image_does_not_concern_the_others(urls: dict[str, str], pictures: Path) -> None:
+    (pictures / "c.jpg").write_bytes(b"C")
+    (pictures / "d.jpg").write_bytes(b"B")
+    result = classify(urls["grpc"], pictures, "--json")
+    assert result.exit_code == 1
+    rows = {Path(row["image"]).name: row for row in json.loads(result.stdout)}
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "a.JPEG": "ok", "b.jpg": "ok", "c.jpg": "corrupt_image", "d.jpg": "image_limit"
+    }  # fmt: skip
+    assert rows["c.jpg"]["classes"] == []
+
+
+def test_the_table_shows_labels_and_scores(urls: dict[str, str], pictures: Path) -> None:
+    result = classify(urls["grpc"], pictures)
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["score"]
+    assert lines[2:4] == [["dog,", "small", "0.750"], ["fish", "0.250"]]
+    assert result.stdout.splitlines()[-1] == "2 images: 2 dog, small"
+
+
+def test_csv_has_a_row_for_each_class_without_a_box(urls: dict[str, str], pictures: Path) -> None:
+    result = classify(urls["grpc"], pictures / "b.jpg", "--csv")
+    _, *rows = csv.reader(io.StringIO(result.stdout))
+    photo = str(pictures / "b.jpg")
+    assert rows == [
+        [photo, "ok", "1", "dog, small", "0.75", "", "", "", ""],
+        [photo, "ok", "2", "fish", "0.25", "", "", "", ""],
+    ]
+
+
+def test_coco_is_refused_and_a_file_stays_as_it_was(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "report"
+    file.write_text("from before")
+    result = classify(urls["grpc"], pictures, "--coco", "--output", file)
+    assert_one_sentence(result, "model 'classify' answers with classes; give --json or --csv")
+    assert file.read_text() == "from before"
+
+
+def test_the_best_class_stands_in_the_pictures_corner(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    result = classify(urls["grpc"], pictures, "--draw", tmp_path / "drawn")
+    assert result.exit_code == 0, result.output
+    with Image.open(tmp_path / "drawn" / "b_detections.jpg") as picture:
+        pixels = np.asarray(picture.convert("RGB")).astype(int)
+    assert pixels.shape[:2] == (480, 640)
+    near = np.abs(pixels - class_color(1)).max(axis=2) < 40  # JPEG moves colours
+    assert near[1:15, 1:100].mean() > 0.4
+    assert not near[40:].any()
+    assert not near[:, 320:].any()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("asked", ["detect", "echo"])
+def test_the_only_model_that_can_be_asked_is_named(
+    urls: dict[str, str], pictures: Path, protocol: str, asked: str
+) -> None:
+    result = endcap("infer", pictures, "--url", urls[protocol], "--model", asked)
+    assert_one_sentence(result, f"'{asked}' ", "the server has classify: --model classify")
+
+
+def test_labels_that_are_broken_and_several_models_are_one_sentence_each(
+    pictures: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "models"
+    config, code = classifying_model.CONFIG, classifying_model.MODEL
+    write_model(folder, "broken", config + classifying_model.BROKEN_LABELS, code)
+    write_model(folder, "classify", config, code)
+    names = tmp_path / "labels.txt"
+    names.write_text("zero\none\n")
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(folder, settings) as server:
+        arguments = ["infer", pictures, "--url", server.grpc_url]
+        assert_one_sentence(
+            endcap(*arguments, "--model", "broken"),
+            "in the parameter labels of model 'broken', the labels begin with [",
+        )
+        named = endcap(*arguments, "--model", "broken", "--labels", names, "--json")
+        assert_one_sentence(endcap(*arguments), "--model (`model=` in Python): broken, classify")
+    assert named.exit_code == 0, "labels that are given are not asked for"
+    assert [each["label"] for each in json.loads(named.stdout)[0]["classes"]] == ["one", "fish"]
+
+
+def test_evaluate_refuses_a_classifier(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    annotations = tmp_path / "annotations.json"
+    image = {"id": 1, "file_name": "b.jpg"}
+    rows = [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 9, 9], "iscrowd": 0}]
+    annotations.write_text(
+        json.dumps(
+            {"images": [image], "annotations": rows, "categories": [{"id": 1, "name": "cat"}]}
+        )
+    )
+    result = endcap("evaluate", pictures, annotations, "--url", urls["grpc"], "--model", "classify")
+    assert_one_sentence(result, "this model answers with classes; name a detector with --model")

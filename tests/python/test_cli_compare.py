@@ -1,0 +1,88 @@
+"""What `endcap infer --compare` refuses before any server is asked."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runs import assert_one_sentence, endcap, write_pictures
+
+SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+NOBODY = ("--url", "127.0.0.1:9")  # no server is there
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--network", "model.onnx"], "--network is for --compare: give both"),
+        (["--compare", SHIPPED, "--csv"], "--compare prints a table or --json, no --csv"),
+        (["--compare", SHIPPED, "--coco"], "--compare prints a table or --json, no --coco"),
+    ],
+)
+def test_options_that_do_not_go_together(pictures: Path, options: list[object], said: str) -> None:
+    result = endcap("infer", pictures, *NOBODY, *options, columns=200)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--compare", "nowhere"], "nowhere/detect/config.pbtxt cannot be read"),
+        (["--compare", SHIPPED, "--model", "other"], "other/config.pbtxt cannot be read"),
+        (["--compare", SHIPPED, "--network", "no.onnx"], "no.onnx is no file"),
+    ],
+)
+def test_a_repository_or_a_network_that_is_not_there(
+    pictures: Path, options: list[object], said: str
+) -> None:
+    assert_one_sentence(endcap("infer", pictures, *NOBODY, *options), said)
+
+
+def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
+    with (repository / "preprocess" / "config.pbtxt").open("a") as config:
+        config.write('parameters { key: "interpolation" value { string_value: "area" } }\n')
+    result = endcap("infer", pictures, *NOBODY, "--compare", repository)
+    assert_one_sentence(result, "interpolation is area in the steps of detect")
+
+
+@pytest.mark.parametrize(
+    ("package", "install"), [("cv2", "endcap[evaluate]"), ("onnxruntime", "onnxruntime")]
+)
+def test_a_missing_package_is_named(pictures: Path, package: str, install: str) -> None:
+    code = (
+        f"import sys; sys.modules['{package}'] = None\n"  # as if it were not installed
+        "from endcap.cli.app import main; main()"
+    )
+    arguments = ["infer", str(pictures), *NOBODY, "--compare", str(SHIPPED)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"takes {package}, which cannot be imported" in done.stderr
+    assert f"pip install '{install}'" in done.stderr
+
+
+def test_the_report_is_not_written_over_the_network(pictures: Path, tmp_path: Path) -> None:
+    network = tmp_path / "model.onnx"
+    network.write_bytes(b"weights")
+    options = ["--compare", SHIPPED, "--network", network, "--output", network]
+    result = endcap("infer", pictures, *NOBODY, *options)
+    assert_one_sentence(result, "would be overwritten: give --output another file")
+    assert network.read_bytes() == b"weights"
+
+
+def test_without_a_server_the_sentence_is_the_usual_one(pictures: Path) -> None:
+    result = endcap("infer", pictures, *NOBODY, "--compare", SHIPPED)
+    assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:9")

@@ -1,0 +1,151 @@
+"""From a classifier's tensors to classes, class names, and which task a model does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from endcap.client import ClassScore, ImageResult, Task
+from endcap.client.errors import RequestError
+from endcap.client.labels import parse_labels
+from endcap.client.rows import read_classes
+from endcap.client.task import task_of
+from endcap.errors import InvalidArgumentError
+
+Tensors = dict[str, NDArray[Any] | None]
+
+
+def answer() -> Tensors:
+    return {
+        "class_scores": np.array([[0.75, 0.25]], np.float32),
+        "class_ids": np.array([[2, 0]], np.int32),
+        "class_labels": np.array([["fish 🐟".encode(), b""]], np.object_),
+        "status": np.array([[0]], np.int32),
+    }
+
+
+def test_classes_come_in_the_order_of_the_answer() -> None:
+    classes = read_classes(answer(), None)
+    assert classes == [ClassScore(2, 0.75, "fish 🐟"), ClassScore(0, 0.25, None)]
+    assert {type(each.score) for each in classes} == {float}
+    assert {type(each.class_id) for each in classes} == {int}
+
+
+def test_labels_by_id_go_before_the_answers_own() -> None:
+    assert [each.label for each in read_classes(answer(), ["cat", "dog", "trout"])] == [
+        "trout", "cat"
+    ]  # fmt: skip
+    assert [each.label for each in read_classes(answer(), ["cat"])] == ["fish 🐟", "cat"]
+
+
+@pytest.mark.parametrize("name", ["class_labels", "status"])
+def test_an_output_that_may_be_left_out(name: str) -> None:
+    classes = read_classes(answer() | {name: None}, None)
+    assert [each.class_id for each in classes] == [2, 0]
+
+
+def test_a_status_that_is_not_ok_is_the_images_error() -> None:
+    with pytest.raises(RequestError, match="corrupt_image") as caught:
+        read_classes(answer() | {"status": np.array([[1]], np.int32)}, None)
+    assert caught.value.status_name == "corrupt_image"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("class_ids", np.zeros((1, 3), np.int32), "do not fit together"),
+        ("class_labels", np.array([[b"cat"]], np.object_), "do not fit together"),
+        ("class_scores", np.array([[np.nan, 0]], np.float32), "no finite number"),
+        ("class_scores", None, "has no class_scores; .* outputs class_scores, class_ids"),
+        ("class_ids", np.zeros((1, 0), np.int32), "has no class_ids"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(
+    name: str, value: NDArray[Any] | None, said: str
+) -> None:
+    with pytest.raises(RequestError, match=said) as caught:
+        read_classes(answer() | {name: value}, None)
+    assert caught.value.status_name == "internal"
+
+
+def test_two_images_in_one_answer_are_refused() -> None:
+    two = {
+        name: np.repeat(tensor, 2, axis=0)
+        for name, tensor in answer().items()
+        if tensor is not None
+    }
+    with pytest.raises(RequestError, match="do not fit together"):
+        read_classes({**two, "status": None}, None)
+
+
+def test_json_has_classes_in_place_of_detections() -> None:
+    classes = [ClassScore(2, 0.75, "fish")]
+    result = ImageResult("a.jpg", "ok", classes=classes, task=Task.classification)
+    assert result.to_json() == {
+        "image": "a.jpg",
+        "status": "ok",
+        "classes": [{"class_id": 2, "label": "fish", "score": 0.75}],
+    }
+    failed = ImageResult("b.jpg", "timeout", error="late", task=Task.classification)
+    assert failed.to_json() == {
+        "image": "b.jpg", "status": "timeout", "classes": [], "error": "late"
+    }  # fmt: skip
+
+
+# --- names of classes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("cat,dog", ["cat", "dog"]),
+        (" cat , dog ", ["cat", "dog"]),
+        ("cat,,dog", ["cat", "", "dog"]),
+        ("cat", ["cat"]),
+        ("", []),
+        ('["cat", "dog, small", "[fish]"]', ["cat", "dog, small", "[fish]"]),
+        (' [" ä\\u00df "]\n', [" äß "]),
+        ("[]", []),
+    ],
+)
+def test_labels(text: str, names: list[str]) -> None:
+    assert parse_labels(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('["cat", "dog"', "no JSON list: "),
+        ("[cat, dog]", "no JSON list: "),
+        ("[" * 100_000, "no JSON list: "),
+        ('["cat", 2]', "label 1 of the JSON list is 2; give texts only"),
+        ('[["cat"]]', r'label 0 of the JSON list is \["cat"\]'),
+    ],
+)
+def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said) as caught:
+        parse_labels(text)
+    assert "\n" not in str(caught.value)
+
+
+# --- which task -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "task"),
+    [
+        ({"encoded"}, set(Task.detection.outputs), Task.detection),
+        ({"encoded"}, {*Task.detection.outputs, "track_ids"}, Task.detection),
+        ({"encoded"}, {"class_scores", "class_ids"}, Task.classification),
+        ({"encoded"}, {*Task.classification.outputs, "class_probabilities"}, Task.classification),
+        ({"encoded"}, {"class_ids", "class_labels"}, None),
+        ({"encoded"}, {"images", "geometry", "status"}, None),
+        ({"logits"}, {"class_scores", "class_ids"}, None),
+        ({"encoded", "threshold"}, {"class_scores", "class_ids"}, None),
+    ],
+)
+def test_the_outputs_tell_the_task(inputs: set[str], outputs: set[str], task: Task | None) -> None:
+    assert task_of(inputs, outputs) is task

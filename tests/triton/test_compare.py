@@ -1,0 +1,90 @@
+"""`endcap infer --compare` with the shipped repository on a real server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from compared import assert_alike, comparisons, infer, unmatched
+from running_server import FREE_PORTS
+
+from endcap.server import ServerSettings, TritonServer
+from endcap.server.override import repository_with
+
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[TritonServer]:
+    with TritonServer(REPOSITORY, ServerSettings(ports=FREE_PORTS)) as running:
+        yield running
+
+
+def test_every_detection_of_the_samples_has_its_partner(shipped: TritonServer) -> None:
+    found = comparisons(
+        infer(shipped, REPOSITORY / "detect" / "samples", "--compare", REPOSITORY, "--json")
+    )
+    assert len(found) == len(SAMPLES) > 0
+    assert_alike(found)
+
+
+def test_the_table_ends_with_the_worst_of_all(shipped: TritonServer) -> None:
+    result = infer(shipped, *SAMPLES[:3], "--compare", REPOSITORY)
+    assert result.exit_code == 0, result.output
+    lines = [line.split() for line in result.stdout.splitlines()]
+    rows = [line for line in lines if len(line) == 8 and line[-2] == "px"]
+    assert lines[-2] == ["all", "3", "compared", "images"]
+    assert [int(cell) for cell in rows[-1][:5]] == [
+        sum(int(row[column]) for row in rows[:-1]) for column in range(5)
+    ]
+    assert float(rows[-1][-1]) == max(float(row[-1]) for row in rows[:-1])
+
+
+def test_another_threshold_of_the_server_shows(shipped: TritonServer) -> None:
+    changed = {"score_threshold": "0.05"}
+    with repository_with(REPOSITORY, backend="endcap_postprocess", parameters=changed) as other:
+        found = comparisons(infer(shipped, *SAMPLES[:4], "--compare", other, "--json"))
+    missing = [each for one in found for each in one["only_reference"]]
+    assert len(missing) > 0
+    assert max(each["score"] for each in missing) <= 0.4, "only what the server cuts off"
+    assert sum(len(each["only_served"]) for each in found) == 0
+    assert all(each["matched"] == each["served"] for each in found)
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [{"preset": "vgg", "fit": "letterbox"}, {"fit": "stretch"}, {"exif": "ignore"}],
+    ids=["colours", "stretched", "not upright"],
+)
+def test_another_recipe_of_the_server_shows(shipped: TritonServer, recipe: dict[str, str]) -> None:
+    parameters = {"size": "640,640", **recipe}
+    with repository_with(REPOSITORY, backend="endcap_preprocess", parameters=parameters) as other:
+        found = comparisons(infer(shipped, *SAMPLES, "--compare", other, "--json"))
+    assert unmatched(found) > 0
+
+
+def test_a_bad_image_fails_alone(shipped: TritonServer, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jpg"
+    bad.write_bytes(b"no picture")
+    result = infer(shipped, bad, SAMPLES[0], "--compare", REPOSITORY, "--json")
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)
+    assert (first["status"], first["comparison"]) == ("corrupt_image", None)
+    assert_alike([second["comparison"]])
+
+
+def test_a_network_may_be_given(shipped: TritonServer, tmp_path: Path) -> None:
+    """Where the repository has an engine only."""
+    repository = tmp_path / "models"
+    shutil.copytree(REPOSITORY, repository, ignore=shutil.ignore_patterns("model.onnx"))
+    result = infer(shipped, SAMPLES[0], "--compare", repository)
+    assert result.exit_code == 2
+    assert "detector/1 has no model.onnx" in result.stderr
+    assert "give it with --network FILE.onnx" in result.stderr
+    network = REPOSITORY / "detector" / "1" / "model.onnx"
+    options = ["--compare", repository, "--network", network, "--json"]
+    assert_alike(comparisons(infer(shipped, SAMPLES[0], *options)))
