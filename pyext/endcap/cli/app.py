@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, evaluate, infer, serve
+from endcap.cli import demo, doctor, evaluate, infer, serve, validate
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
