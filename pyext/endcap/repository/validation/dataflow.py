@@ -58,7 +58,7 @@ def check_dataflow(
 def _ends(ensemble: Model, steps: Sequence[Step], *, from_ensemble: str) -> _Ends:
     """Returns the producers by tensor, beginning with the ensemble's inputs; or all takers."""
     ends: dict[str, list[_End]] = defaultdict(list)
-    own = ensemble.config.max_batch_size
+    own = ensemble.max_batch_size
     for name, port in declared_ports(ensemble, from_ensemble).items():
         line = (port.block or ensemble.lines).line_of("name")
         ends[name].append(_End(line, None, name, port, own))

@@ -13,7 +13,7 @@ from endcap.repository.validation.tensors import SIDES
 from endcap.server.gpu import gpu_count
 
 # Their tensors are compared with what they have to be.
-_COMPARED = ("endcap_preprocess", "endcap_postprocess", "onnxruntime")
+_COMPARED = ("endcap_preprocess", "endcap_postprocess")
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 
 

@@ -36,14 +36,16 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         return findings, declared_interface(model, in_doubt=True)
     contracts = contracts_of(core)
     ports: list[dict[str, Port]] = []
+    contradictory = False
     for side in SIDES:
         of_side, completed = _settle(model, side, contracts[side])
         findings += of_side
+        contradictory |= bool(of_side)
         ports.append(completed)
     if model.backend == POSTPROCESS:
         values = {name: value for name, _, _, value in core.parameters}
         findings += check_labels_file(model, values["head"], int(values["num_classes"]))
-    return findings, Interface(ports[0], ports[1], model.config.max_batch_size)
+    return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)
 
 
 def _settle(

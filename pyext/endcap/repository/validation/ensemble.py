@@ -8,7 +8,7 @@ from endcap.repository.validation.dataflow import check_dataflow
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels
 from endcap.repository.validation.model import Model
-from endcap.repository.validation.steps import Known, check_step, steps_of
+from endcap.repository.validation.steps import Known, check_batch, check_step, steps_of
 
 
 def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
@@ -24,6 +24,7 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
         return
     of_steps = [finding for step in steps for finding in check_step(ensemble, step, known)]
     yield from of_steps
+    yield from check_batch(ensemble, steps)
     circle = _circle(ensemble.name, known.models)
     if circle:
         calls = [step.block for step in steps if step.name == circle[1]]
@@ -33,8 +34,9 @@ def check_ensemble(ensemble: Model, known: Known) -> Iterator[Finding]:
             "call a model that does not",
         )
     yield from check_dataflow(ensemble, steps, maps_are_complete=not of_steps)
-    certain = [step.name for step in steps if step.interface and not step.interface.in_doubt]
-    yield from check_labels(ensemble, [known.models[name] for name in certain])
+    # Where num_classes contradicts the head, that is found, and which of the two is right is not.
+    called = [s.name for s in steps if s.interface and not s.interface.contradictory]
+    yield from check_labels(ensemble, [known.models[name] for name in called])
 
 
 def _check_kind(ensemble: Model) -> Iterator[Finding]:

@@ -43,6 +43,12 @@ class Model:
         )
 
     @property
+    def max_batch_size(self) -> int | None:
+        """The largest batch, 0 without a batch dimension, None where it is impossible."""
+        largest = int(self.config.max_batch_size)
+        return largest if largest >= 0 else None
+
+    @property
     def parameters(self) -> Mapping[str, str]:
         """The values of config.pbtxt's parameters by their names."""
         return {key: value.string_value for key, value in self.config.parameters.items()}

@@ -59,8 +59,8 @@ def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]
         checked, of_side = _compare(model, side, declared, items)
         findings += of_side
         ports.append(checked)
-    largest = model.config.max_batch_size
-    known = largest > 0 or not _is_batched(model, network)
+    largest = model.max_batch_size
+    known = bool(largest) or not _is_batched(model, network)
     return findings, Interface(ports[0] or None, ports[1] or None, largest if known else None)
 
 
@@ -88,9 +88,9 @@ def _item(tensor: TensorSpec) -> TensorSpec:
 
 
 def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
-    largest = model.config.max_batch_size
+    largest = model.max_batch_size
     fixed = [t for t in network.inputs if t.dims and t.dims[0] is not None]
-    if largest == 0 or not fixed:
+    if not largest or not fixed:
         return
     batch = fixed[0].dims[0]
     line = model.lines.line_of("max_batch_size")
@@ -133,7 +133,7 @@ def _compare(
                     "give the tensor the name that it has in the file",
                 )
             )
-        elif not _agree(model, port.tensor, tensor):
+        elif not port.in_doubt and not _agree(model, port.tensor, tensor):
             field = "dims" if port.tensor.data_type == tensor.data_type else "data_type"
             findings.append(
                 model.error(

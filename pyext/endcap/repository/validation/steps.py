@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +102,7 @@ def _mapped(
 
 
 def check_step(ensemble: Model, step: Step, known: Known) -> Iterator[Finding]:
-    """Whether the model is there, takes and gives what the maps say, and batches as large."""
+    """Whether the model is there, and takes and gives what the maps say."""
     if step.name not in known.folders:
         yield ensemble.error(
             step.block.line_of("model_name"),
@@ -118,12 +118,21 @@ def check_step(ensemble: Model, step: Step, known: Known) -> Iterator[Finding]:
     yield from _check_keys(ensemble, step, "input", step.inputs, step.interface.inputs)
     yield from _check_keys(ensemble, step, "output", step.outputs, step.interface.outputs)
     yield from _check_required(ensemble, step, step.interface)
-    largest, of_step = ensemble.config.max_batch_size, step.interface.max_batch_size
-    if of_step and of_step < largest:  # 0 is compared with the tensors' shapes
+
+
+def check_batch(ensemble: Model, steps: Sequence[Step]) -> Iterator[Finding]:
+    """Whether every step takes the ensemble's largest batch."""
+    largest = ensemble.max_batch_size or 0
+    # A step whose max_batch_size is 0 is judged by the shapes of its tensors.
+    sizes = {s.name: s.interface.max_batch_size or largest for s in steps if s.interface}
+    smaller = {name: size for name, size in sizes.items() if size < largest}
+    if smaller:
+        told = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
         yield ensemble.error(
             ensemble.lines.line_of("max_batch_size"),
-            f"the ensemble's max_batch_size is {largest}, and that of {step} {of_step}",
-            f"write max_batch_size: {of_step} here, or raise that of {step.name}",
+            f"the ensemble's max_batch_size is {largest}, and {told}",
+            f"write max_batch_size: {min(smaller.values())} here, or raise that of "
+            + " and ".join(smaller),
         )
 
 

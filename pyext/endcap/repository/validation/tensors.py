@@ -33,18 +33,14 @@ class Port:
 class Interface:
     """All inputs and outputs by name, None where they cannot be told, and the largest batch.
 
-    max_batch_size: 0 where the model has no batch dimension, None where the server chooses it.
+    max_batch_size: 0 where the model has no batch dimension, None where it is not known.
+    contradictory: what is declared is not what the model's parameters determine.
     """
 
     inputs: Mapping[str, Port] | None
     outputs: Mapping[str, Port] | None
     max_batch_size: int | None
-
-    @property
-    def in_doubt(self) -> bool:
-        """Whether any of its tensors is."""
-        sides = (self.inputs or {}, self.outputs or {})
-        return any(port.in_doubt for side in sides for port in side.values())
+    contradictory: bool = False
 
 
 def declared_ports(model: Model, side: str) -> dict[str, Port]:
@@ -54,7 +50,8 @@ def declared_ports(model: Model, side: str) -> dict[str, Port]:
         block = model.lines.nth(side, index)
         optional = side == "input" and entry.optional
         spec = TensorSpec(entry.name, data_type_of(entry), free_dims(entry.dims))
-        ports[entry.name] = Port(spec, block, optional)
+        impossible = any(dim == 0 or dim < -1 for dim in entry.dims)
+        ports[entry.name] = Port(spec, block, optional, in_doubt=impossible)
     return ports
 
 
@@ -62,12 +59,12 @@ def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
     """Returns the interface as config.pbtxt has it; a side that lists nothing is not known."""
     inputs, outputs = (
         {
-            name: replace(port, in_doubt=in_doubt)
+            name: replace(port, in_doubt=in_doubt or port.in_doubt)
             for name, port in declared_ports(model, side).items()
         }
         for side in SIDES
     )
-    return Interface(inputs or None, outputs or None, model.config.max_batch_size)
+    return Interface(inputs or None, outputs or None, model.max_batch_size)
 
 
 def data_type_of(entry: Any) -> str:

@@ -1,0 +1,73 @@
+"""endcap validate on damaged repositories: one finding, its line and its sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from damaged_repositories import DAMAGES, SHIPPED, Damage, copy_model
+
+from endcap.repository.validation import validate_repository
+
+MODELS = ("preprocess", "detector", "postprocess", "detect")
+
+
+def copy_of_shipped(folder: Path) -> Path:
+    for model in MODELS:
+        copy_model(model, folder)
+    return folder
+
+
+def test_the_shipped_repository_is_fine() -> None:
+    report = validate_repository(SHIPPED)
+    assert report.model_count == len(MODELS)
+    assert report.findings == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damage_is_found_once_in_its_line(
+    tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    repository = copy_of_shipped(tmp_path)
+    folder = repository / damage.model
+    damage.apply(folder)
+    (finding,) = validate_repository(repository).findings
+    assert finding.problem.startswith(damage.says.replace("FOLDER", str(folder)))
+    assert (finding.severity.value, finding.model) == (damage.severity, damage.model)
+    assert finding.remedy
+    if damage.at is None:
+        assert (finding.file, finding.line) == (folder, None)
+    else:
+        assert finding.file == folder / "config.pbtxt"
+        assert finding.line is not None
+        assert damage.at in finding.file.read_text().split("\n")[finding.line - 1]
+
+
+def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:
+    repository = copy_of_shipped(tmp_path)
+    names = ["colon", "iou_threshold", "no_model_file", "larger_batch", "absent_model"]
+    for name in names:
+        DAMAGES[name].apply(repository / DAMAGES[name].model)
+    (repository / "pictures").mkdir()
+    findings = validate_repository(repository).findings
+    expected = [
+        DAMAGES[name].says.replace("FOLDER", str(repository / "detector")) for name in names
+    ]
+    for says in [*expected, "this is no model, and Triton does not start beside such a folder"]:
+        assert [f for f in findings if f.problem.startswith(says)], says
+    assert len(findings) == len(names) + 1  # and nothing that follows from these
+
+
+def test_all_bad_parameters_of_a_model_are_found(tmp_path: Path) -> None:
+    repository = copy_of_shipped(tmp_path)
+    for name in ("unknown_parameter", "impossible_value", "unknown_preset", "threads"):
+        DAMAGES[name].apply(repository / "preprocess")
+    findings = validate_repository(repository).findings
+    assert [finding.problem.split()[0] for finding in findings] == [
+        "threads",
+        "pad_value",
+        "'sise'",
+        "preset",
+    ]
+    assert sorted({finding.line for finding in findings}) == [f.line for f in findings]
