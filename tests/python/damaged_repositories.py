@@ -21,6 +21,7 @@ class Damage:
     at: what stands in the line of the finding; None where it has no line.
     says: how the problem begins; FOLDER stands for the model's folder.
     loads: whether a server loads the model all the same.
+    hangs: whether a server's start never ends with it.
     """
 
     model: str
@@ -30,6 +31,7 @@ class Damage:
     change: Callable[[Path], object] = lambda folder: None
     severity: str = "error"
     loads: bool = False
+    hangs: bool = False
 
     def apply(self, folder: Path) -> None:
         config = folder / "config.pbtxt"
@@ -232,12 +234,14 @@ DETECTOR = {
         change=remove("1", "model.py"),
         at='backend: "python"',
         says="the model needs FOLDER/1/model.py",
+        hangs=True,
     ),
     "other_model_file": Damage(
         model="detector",
         edits=added('default_model_filename: "net.py"'),
         at="default_model_filename",
         says="the model needs FOLDER/1/net.py",
+        hangs=True,
     ),
     "absent_version": Damage(
         model="detector",
