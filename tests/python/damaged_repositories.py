@@ -270,6 +270,12 @@ DETECTOR = {
         at="model_warmup",
         says="the warm-up one sends images as UINT8, and the model takes images FP32 [3, 640, 640]",
     ),
+    "warmup_name": Damage(
+        model="detector",
+        edits=added(WARMUP.format("image", ZEROS.format("TYPE_FP32"))),
+        at="model_warmup",
+        says="the warm-up one sends image, and the model's inputs are images",
+    ),
     "no_environment": Damage(
         model="detector",
         edits=added(parameter("EXECUTION_ENV_PATH", "$$TRITON_MODEL_DIRECTORY/env.tar.gz")),

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from damaged_repositories import DAMAGES, SHIPPED, Damage, copy_model
+from doc_pages import ROOT, blocks
+from example_network import write_network
 
 from endcap.repository.validation import validate_repository
 
@@ -22,6 +24,28 @@ def test_the_shipped_repository_is_fine() -> None:
     report = validate_repository(SHIPPED)
     assert report.model_count == len(MODELS)
     assert report.findings == []
+
+
+GUIDE = {block.caption: block.text for block in blocks(ROOT / "docs" / "triton.md")}
+DETECTOR = "models/detector/config.pbtxt"
+DETECTORS = [caption for caption in GUIDE if caption.endswith(("plan)", "onnx)", DETECTOR))]
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
+    for caption, text in [*GUIDE.items(), (DETECTOR, GUIDE[detector])]:
+        if caption.startswith("models/"):
+            model = tmp_path / "models" / caption.split("/")[1]
+            (model / "1").mkdir(parents=True, exist_ok=True)
+            (tmp_path / caption).write_text(text, encoding="utf-8")
+    version = tmp_path / "models" / "detector" / "1"
+    write_network(version / "model.onnx")
+    (version / "model.plan").touch()
+    report = validate_repository(tmp_path / "models")
+    assert report.model_count == 6
+    (finding,) = report.findings  # the guide writes down three names of the eighty
+    assert finding.problem == "labels has 3 names, and num_classes of postprocess is 80"
+    assert finding.severity == "warning"
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

@@ -7,45 +7,21 @@ from pathlib import Path
 
 import pytest
 import served_models
+from bad_configs import BAD, BAD_PREPROCESS
 from damaged_repositories import DAMAGES, Damage, copy_model
-from echo_model import ECHO, TENSORS, write_model
+from echo_ensembles import LOADED, REFUSED, write_called
+from echo_model import write_model
+from model_folders import write_postprocess, write_preprocess
 from running_server import run_server
 
-from endcap.repository.validation import Finding, Severity, validate_repository
+from endcap.repository.validation import Finding, validate_repository
+from endcap.server.gpu import gpu_count
 
-STEP = '{{ model_name: "{}" model_version: -1 input_map {{ {} }} output_map {{ {} }} }}'
-
-
-def ensemble(*steps: tuple[str, str, str], tensors: str = TENSORS) -> str:
-    """An ensemble of models x -> y; a step is a model and the ensemble's names of x and y."""
-    written = ",".join(
-        STEP.format(model, f'key: "x" value: "{x}"', f'key: "y" value: "{y}"')
-        for model, x, y in steps
-    )
-    return f'platform: "ensemble" {tensors} ensemble_scheduling {{ step [ {written} ] }}'
-
-
-INTEGERS = TENSORS.replace("FP32", "INT32")
-ENSEMBLES = {
-    "plain": ensemble(("echo", "x", "y")),
-    "of_ensemble": ensemble(("plain", "x", "y")),
-    "free_dims": ensemble(("echo", "x", "y"), tensors=TENSORS.replace("[ 1 ]", "[ -1 ]")),
-    "whole_shapes": ensemble(
-        ("echo", "x", "y"), tensors=TENSORS.replace("[ 1 ]", "[ -1, 1 ]").replace(": 4", ": 0")
-    ),
-    "circle": ensemble(("echo", "b", "a"), ("echo", "a", "b"), ("echo", "x", "y")),
-    "itself": ensemble(("itself", "x", "y")),
-    "twice": ensemble(("echo", "x", "y"), ("echo", "x", "y")),
-    "left_over": ensemble(("echo", "x", "y"), ("echo", "x", "z")),
-    "types": ensemble(("echo", "x", "a"), ("integers", "a", "y"), tensors=TENSORS),
-    "rank": ensemble(("echo", "x", "y"), tensors=TENSORS.replace("[ 1 ]", "[ 1, 1 ]")),
-    "above": ensemble(("echo", "x", "y"), tensors=TENSORS.replace(": 4", ": 8")),
-    "no_steps": ensemble(),
-}
-# What they call, sent by a model of each name: undamaged.
+# What the damaged ensemble of the shipped repository calls.
 CALLED = ("preprocess", "detector", "postprocess")
 
 
+ENSEMBLES = {**LOADED, **{name: config for name, (config, _, _) in REFUSED.items()}}
 SERVED = {name: damage for name, damage in DAMAGES.items() if not damage.hangs}
 
 
@@ -61,8 +37,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy_model(model, folder)
     for name, damage in SERVED.items():
         damage.apply(copy_model(damage.model, folder, name=folder_name(name, damage)))
-    write_model(folder, "echo", 'backend: "python"' + TENSORS, ECHO)
-    write_model(folder, "integers", 'backend: "python"' + INTEGERS, ECHO)
+    write_called(folder)
     for name, config in ENSEMBLES.items():
         write_model(folder, name, config)
     return folder
@@ -88,6 +63,8 @@ def findings(repository: Path) -> dict[str, list[Finding]]:
 def test_the_server_refuses_what_is_an_error(
     name: str, states: dict[str, str], findings: dict[str, list[Finding]]
 ) -> None:
+    if name == "gpu" and gpu_count():
+        pytest.skip("this machine has a GPU")
     damage = DAMAGES[name]
     model = folder_name(name, damage)
     (finding,) = findings[model]
@@ -95,14 +72,35 @@ def test_the_server_refuses_what_is_an_error(
     assert (states.get(model) == "READY") == damage.loads
 
 
-@pytest.mark.parametrize("name", ["echo", "integers", *CALLED, *ENSEMBLES])
-def test_the_server_loads_what_has_no_error(
+@pytest.mark.parametrize("name", ["echo", *CALLED, *LOADED])
+def test_the_server_loads_what_is_right(
     name: str, states: dict[str, str], findings: dict[str, list[Finding]]
 ) -> None:
-    errors = [f for f in findings.get(name, []) if f.severity is Severity.ERROR]
-    assert (states.get(name) == "READY") == (errors == [])
+    assert name not in findings
+    assert states[name] == "READY"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_server_refuses_ensembles_with_an_error(
+    name: str, states: dict[str, str], findings: dict[str, list[Finding]]
+) -> None:
+    assert [finding.severity for finding in findings[name]] == ["error"]
+    assert states.get(name) != "READY"
 
 
 def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path) -> None:
     served_models.write_all(tmp_path)
     assert validate_repository(tmp_path).findings == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_endcaps_backends_refuse_is_an_error(name: str, tmp_path: Path) -> None:
+    write = write_preprocess if name in BAD_PREPROCESS else write_postprocess
+    write(tmp_path, name, max_batch_size=4, **BAD[name][0])
+    findings = validate_repository(tmp_path).findings
+    # A server with a GPU may take what one without refuses.
+    expected = "note" if name == "not_in_this_build" else "error"
+    assert {(f.severity.value, f.file) for f in findings} == {
+        (expected, tmp_path / name / "config.pbtxt")
+    }
+    assert len(findings) == (2 if name == "unknown_post_parameter" else 1)  # it has no head either

@@ -61,9 +61,7 @@ def read_model(folder: Path) -> Model | Finding:
         text = _decoded(file.read_bytes())
         config = text_format.Parse(text, model_config.ModelConfig())
     except OSError as error:
-        return _unreadable(
-            file, None, f"it cannot be read: {error.strerror}", "let its reader read it"
-        )
+        return _unreadable(file, None, f"it cannot be read: {error.strerror}", "make it readable")
     except text_format.ParseError as error:
         reason = _PLACE.sub("", str(error)).strip().rstrip(".")
         return _unreadable(
