@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from damaged_repositories import DAMAGES, SHIPPED, Damage, copy_model
+from cli_runs import endcap
+from damage import SHIPPED, Damage, copy_model
+from damaged_repositories import DAMAGES
 from doc_pages import ROOT, blocks
 from example_network import write_network
 
@@ -31,8 +33,8 @@ DETECTOR = "models/detector/config.pbtxt"
 DETECTORS = [caption for caption in GUIDE if caption.endswith(("plan)", "onnx)", DETECTOR))]
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
-def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
+def write_guide(tmp_path: Path, detector: str = DETECTOR) -> Path:
+    """Writes the repository of docs/triton.md with one of its configurations of the detector."""
     for caption, text in [*GUIDE.items(), (DETECTOR, GUIDE[detector])]:
         if caption.startswith("models/"):
             model = tmp_path / "models" / caption.split("/")[1]
@@ -41,11 +43,25 @@ def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str)
     version = tmp_path / "models" / "detector" / "1"
     write_network(version / "model.onnx")
     (version / "model.plan").touch()
-    report = validate_repository(tmp_path / "models")
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
+    report = validate_repository(write_guide(tmp_path, detector))
     assert report.model_count == 6
     (finding,) = report.findings  # the guide writes down three names of the eighty
     assert finding.problem == "labels has 3 names, and num_classes of postprocess is 80"
     assert finding.severity == "warning"
+
+
+def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_guide(tmp_path) / "postprocess" / "config.pbtxt"
+    config.write_text(config.read_text().replace('"80"', '"81"'))
+    result = endcap("validate", "models")
+    assert result.exit_code == 1
+    assert result.stdout == GUIDE["what endcap validate says of 81 classes"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)

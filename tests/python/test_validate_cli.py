@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from cli_runs import assert_one_sentence, endcap
-from damaged_repositories import DAMAGES, SHIPPED, copy_model
+from damage import SHIPPED, copy_model
+from damaged_repositories import DAMAGES
 
 
 def damaged(tmp_path: Path, *names: str) -> Path:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from damaged_repositories import copy_model
+from damage import copy_model
 from onnx_heads import write_network
 
 from endcap.repository.validation import Finding, validate_repository

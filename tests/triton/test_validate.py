@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import served_models
 from bad_configs import BAD, BAD_PREPROCESS
-from damaged_repositories import DAMAGES, Damage, copy_model
+from damage import Damage, copy_model
+from damaged_repositories import DAMAGES
 from echo_ensembles import LOADED, REFUSED, write_called
 from echo_model import write_model
 from model_folders import write_postprocess, write_preprocess

@@ -176,7 +176,13 @@ def _name(end: _End) -> str:
 
 
 def _advice(producer: _End, taker: _End, what: str) -> str:
-    if taker.step and producer.step:
-        return f"give {producer.step.name} and {taker.step.name} the same {what}"
-    step = taker.step or producer.step
-    return f"give the ensemble's tensor the {what} of {step.name}" if step else ""
+    steps = [end.step.name for end in (producer, taker) if end.step]
+    advice = (
+        f"give {' and '.join(steps)} the same {what}"
+        if len(steps) > 1
+        else f"give the ensemble's tensor the {what} of {''.join(steps)}"
+    )
+    for end in (producer, taker):
+        if end.step and end.port and end.port.determined_by:
+            advice += f", or change {end.port.determined_by} of {end.step.name}"
+    return advice

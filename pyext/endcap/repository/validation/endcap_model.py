@@ -54,7 +54,7 @@ def _settle(
     """Compares one side's declared tensors with the contracts, and completes them."""
     entries = getattr(model.config, side)
     if not entries:
-        return [], {c.name: Port(c.forms[0], optional=c.optional) for c in contracts}
+        return [], {c.name: _undeclared(c) for c in contracts}
     by_name = {contract.name: contract for contract in contracts}
     findings: list[Finding] = []
     ports = declared_ports(model, side)
@@ -77,8 +77,12 @@ def _settle(
         port = ports[entry.name]
         ports[entry.name] = (
             replace(port, in_doubt=True, optional=True)
-            if fitting is None
-            else replace(port, tensor=_completed(port.tensor, fitting))
+            if contract is None or fitting is None
+            else replace(
+                port,
+                tensor=_completed(port.tensor, fitting),
+                determined_by=contract.determined_by,
+            )
         )
     misnamed = ports.keys() - by_name.keys()
     missing = _missing(side, contracts, ports)
@@ -86,8 +90,14 @@ def _settle(
     findings += [_lacks(model, contract) for contract in missing[len(misnamed) :]]
     if misnamed or missing:
         for contract in contracts:
-            ports.setdefault(contract.name, Port(contract.forms[0], optional=True, in_doubt=True))
+            ports.setdefault(
+                contract.name, replace(_undeclared(contract), optional=True, in_doubt=True)
+            )
     return findings, ports
+
+
+def _undeclared(contract: Contract) -> Port:
+    return Port(contract.forms[0], optional=contract.optional, determined_by=contract.determined_by)
 
 
 def _fits(entry: Any, allowed: TensorSpec) -> bool:

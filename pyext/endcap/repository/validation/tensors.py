@@ -21,12 +21,14 @@ class Port:
 
     block: where it is declared in config.pbtxt; None where the backend completes it.
     in_doubt: it has a finding of its own, so that nothing follows from it.
+    determined_by: the parameters on which it depends, "" where none are known.
     """
 
     tensor: TensorSpec
     block: Block | None = None
     optional: bool = False
     in_doubt: bool = False
+    determined_by: str = ""
 
 
 @dataclass(frozen=True)
