@@ -21,7 +21,7 @@ class Damage:
     at: what stands in the line of the finding; None where it has no line.
     says: how the problem begins; FOLDER stands for the model's folder.
     loads: whether a server loads the model all the same.
-    hangs: whether a server's start never ends with it.
+    hangs: whether a server's start waits for it without an end that a test could wait for.
     """
 
     model: str

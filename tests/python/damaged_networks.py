@@ -26,7 +26,14 @@ DETECTOR = {
         edits=added("version_policy { specific { versions: [ 1, 3 ] } }"),
         at="version_policy",
         says="version_policy asks for version 3",
+        severity="warning",
         loads=True,
+    ),
+    "no_version_of_the_policy": Damage(
+        model="detector",
+        edits=added("version_policy { specific { versions: [ 3 ] } }"),
+        at="version_policy",
+        says="version_policy asks for version 3",
     ),
     "label_filename": Damage(
         model="detector",

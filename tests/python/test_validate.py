@@ -111,3 +111,37 @@ def test_all_bad_parameters_of_a_model_are_found(tmp_path: Path) -> None:
         "preset",
     ]
     assert sorted({finding.line for finding in findings}) == [f.line for f in findings]
+
+
+def test_versions_that_are_not_loaded(tmp_path: Path) -> None:
+    """Triton loads the newest version alone, unless told otherwise."""
+    folder = copy_of_shipped(tmp_path) / "detector"
+    (folder / "1" / "model.py").rename(folder / "model.py")
+    (folder / "1").rename(folder / "0")
+    (folder / "2").mkdir()
+    for name in ("model.py", "0/model.onnx"):
+        (folder / name).rename(folder / "2" / Path(name).name)
+    (finding,) = validate_repository(tmp_path).findings
+    assert (finding.severity, finding.problem) == (
+        "warning",
+        f"the model needs {folder}/0/model.py, which is not there",
+    )
+    config = folder / "config.pbtxt"
+    config.write_text(config.read_text() + "version_policy { all { } }\n")
+    (finding,) = validate_repository(tmp_path).findings
+    assert finding.severity == "error"
+
+
+def test_what_triton_takes_besides(tmp_path: Path) -> None:
+    """A model without a config.pbtxt, a text that is not UTF-8, a folder that names the backend."""
+    copy_model("detector", tmp_path)
+    (tmp_path / "detector" / "config.pbtxt").unlink()
+    copy_model("preprocess", tmp_path)
+    config = tmp_path / "preprocess" / "config.pbtxt"
+    text = (
+        config.read_text() + '# größer\nparameters { key: "threads" value { string_value: "0" } }'
+    )
+    config.write_bytes(text.encode("latin-1"))
+    (tmp_path / "other.endcap_preprocess" / "1").mkdir(parents=True)
+    report = validate_repository(tmp_path)
+    assert (report.model_count, report.findings) == (3, [])

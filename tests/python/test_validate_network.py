@@ -59,6 +59,16 @@ def test_a_configuration_without_tensors_takes_the_files(tmp_path: Path) -> None
     assert validate_repository(tmp_path).findings == []
 
 
+def test_code_may_add_the_batch_dimension(tmp_path: Path) -> None:
+    per_request = PER_IMAGE.replace("max_batch_size: 1", "max_batch_size: 0")
+    file = model_of(tmp_path, per_request, image=FIXED, backend="python")
+    assert validate_repository(tmp_path).findings == []
+    file.write_text(file.read_text().replace("python", "onnxruntime"))
+    of_input, of_output = validate_repository(tmp_path).findings
+    assert of_input.problem.endswith("and the network's is FP32 [1, 3, 64, 96]")
+    assert of_output.problem.endswith("and the network's is FP32 [1, 10, 8400]")
+
+
 def test_a_fixed_batch_of_1_under_python(tmp_path: Path) -> None:
     file = model_of(tmp_path, PER_IMAGE, image=FIXED, backend="python")
     assert validate_repository(tmp_path).findings == []

@@ -40,7 +40,8 @@ def _check_versions(model: Model) -> Iterator[Finding]:
     policy = model.lines.nth("version_policy", 0)
     for version in loaded:
         if version not in there:
-            yield model.error(
+            make = model.warning if {*loaded} & {*there} else model.error
+            yield make(
                 policy.nth("specific", 0).line_of("versions"),
                 f"version_policy asks for version {version}, and there is no such folder",
                 f"`mkdir {model.folder / str(version)}`, or take it out of the list",

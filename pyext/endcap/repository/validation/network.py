@@ -164,6 +164,9 @@ def _agree(model: Model, declared: TensorSpec, tensor: TensorSpec) -> bool:
         return False
     if not declared.dims:
         return True  # the backend completes them
+    if model.backend == "python" and model.max_batch_size == 0:
+        # The code may add the batch dimension to the one image of a request.
+        return any(dims_fit(declared.dims, dims) for dims in (tensor.dims, tensor.dims[1:]))
     left_free = any(
         a is None and b is not None for a, b in zip(declared.dims, tensor.dims, strict=False)
     )
