@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, evaluate, infer, init, serve
+from endcap.cli import demo, doctor, evaluate, infer, init, serve, validate
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)

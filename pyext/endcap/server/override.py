@@ -58,7 +58,7 @@ def _copy_with(model: Path, target: Path, parameters: Mapping[str, str]) -> None
     for entry in model.iterdir():
         if entry.name != CONFIG_NAME:
             _link(entry, target / entry.name)
-    text_format, _ = _protobuf()
+    text_format, _ = protobuf_modules()
     text = text_format.MessageToString(config, as_utf8=True)
     (target / CONFIG_NAME).write_text(text, encoding="utf-8")
 
@@ -72,7 +72,7 @@ def read_model_config(model: Path) -> Any:
 
     Raises ServerError when there is none, or it does not fit Triton's definition.
     """
-    text_format, model_config = _protobuf()
+    text_format, model_config = protobuf_modules()
     path = model / CONFIG_NAME
     try:
         # Comments may be in any encoding; in a text, such an escape does not fit the definition.
@@ -87,7 +87,11 @@ def read_model_config(model: Path) -> Any:
         ) from error
 
 
-def _protobuf() -> tuple[Any, ModuleType]:
+def protobuf_modules() -> tuple[Any, ModuleType]:
+    """Returns google.protobuf.text_format, and the module that has Triton's ModelConfig.
+
+    Raises ServerError when Triton's gRPC client is not installed.
+    """
     try:
         return (
             importlib.import_module("google.protobuf.text_format"),

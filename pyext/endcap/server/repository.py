@@ -89,5 +89,11 @@ def _models(repository: Path) -> Iterator[ModelFolder]:
                 f"{folder} is no model (it has neither a config.pbtxt nor a version folder), and "
                 "Triton does not start beside such a folder; move it elsewhere, or into a model"
             )
-        text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
-        yield ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))
+        yield read_model_folder(folder)
+
+
+def read_model_folder(folder: Path) -> ModelFolder:
+    """Returns a model by its folder, which is not checked."""
+    config = folder / "config.pbtxt"
+    text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
+    return ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))

@@ -1,0 +1,85 @@
+"""endcap validate: what is wrong with a model repository, before a server reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from endcap.cli.failure import one_sentence, printable
+from endcap.cli.options import Verbose
+from endcap.cli.report import count
+from endcap.repository.validation import Finding, Report, Severity, validate_repository
+
+EXAMPLES = """
+**Examples**
+
+- `endcap validate models`
+
+- `endcap validate models --strict`
+
+- `endcap validate models --json > findings.json`
+
+**Exit code**: 0 when there is no error, 1 when there is one, 2 when the repository could not be
+looked at.
+"""
+
+_ERRORS_FOUND = 1
+_STYLES = {Severity.NOTE: "cyan", Severity.WARNING: "bold yellow", Severity.ERROR: "bold red"}
+
+
+def validate(
+    repository: Annotated[
+        Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
+    ],
+    strict: Annotated[bool, typer.Option("--strict", help="Make errors of the warnings.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
+    ] = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say all that is wrong with a model repository, each thing with its file and line.
+
+    Starts no server and changes nothing. It checks the configurations, the files that they name,
+    the parameters of endcap's backends, networks in ONNX files, and the names, types, shapes and
+    batch sizes between the steps of an ensemble. An error is what a server would refuse to load, or
+    what fails every request; a warning is what loads and is hardly meant.
+
+    With --json each finding is an object of file, line (null where there is none), severity
+    ("note", "warning", "error"), model, problem and remedy.
+    """
+    with one_sentence(verbose=verbose):
+        report = validate_repository(repository)
+        if strict:
+            report = report.with_errors_for_warnings()
+        if json_output:
+            print(json.dumps([finding.to_json() for finding in report.findings], indent=2))
+        else:
+            _print(report)
+    if report.count(Severity.ERROR):
+        raise typer.Exit(_ERRORS_FOUND)
+
+
+def _print(report: Report) -> None:
+    console = Console(highlight=False)
+    for finding in report.findings:
+        console.print(_line(finding), soft_wrap=True)
+    kinds = [Severity.ERROR, Severity.WARNING]
+    if report.count(Severity.NOTE):
+        kinds.append(Severity.NOTE)
+    parts = [count(report.model_count, "model")]
+    parts += [count(report.count(kind), kind.value) for kind in kinds]
+    console.print(", ".join(parts), soft_wrap=True)
+
+
+def _line(finding: Finding) -> Text:
+    place = str(finding.file) if finding.line is None else f"{finding.file}:{finding.line}"
+    return Text.assemble(
+        f"{printable(place)}: ",
+        (f"{finding.severity.value}:", _STYLES[finding.severity]),
+        printable(f" {finding.problem}; {finding.remedy}"),
+    )

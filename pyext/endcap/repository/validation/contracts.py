@@ -1,0 +1,93 @@
+"""The tensors that the parameters of endcap's backends determine.
+
+The server decides by backends/*/contracts.cc; this is the same for Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from endcap import _core
+from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+from endcap.repository.validation.parameters import Core
+from endcap.repository.validation.tensors import free_dims
+
+_SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
+_ENCODED = (TensorSpec("encoded", "STRING", (1,)), TensorSpec("encoded", "UINT8", (None,)))
+_SORTED = ("class_scores", "class_ids")  # best first, not in the order of the classes
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What a tensor may be: one of `forms`, the first where nothing is declared.
+
+    determined_by: the parameters on which the form depends, "" where it is always the same.
+    labels_belong_to: the output that takes a label_filename in this one's stead.
+    """
+
+    forms: tuple[TensorSpec, ...]
+    determined_by: str = ""
+    optional: bool = False
+    labels_belong_to: str = ""
+
+    @property
+    def name(self) -> str:
+        """The tensor's name."""
+        return self.forms[0].name
+
+
+def contracts_of(core: Core) -> dict[str, list[Contract]]:
+    """Returns the contracts of the inputs and of the outputs, in their order."""
+    if isinstance(core, _core.Preprocessor):
+        outputs = [
+            Contract((_spec(each),), "size, color, layout or dtype" if each[0] == "images" else "")
+            for each in core.outputs
+        ]
+        return {"input": [Contract(_ENCODED)], "output": outputs}
+    values = {name: value for name, _, _, value in core.parameters}
+    outputs = (
+        _class_outputs(core, values)
+        if values["head"] == "classification"
+        else [Contract((_spec(s),), _says(values, "max_detections")) for s in core.outputs]
+    )
+    return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
+
+
+def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:
+    determined_by = f"{_says(values, 'head')} or {_says(values, 'num_classes')}"
+    contracts = []
+    for each in core.inputs:
+        spec = _spec(each)
+        half = (TensorSpec(spec.name, "FP16", spec.dims),) if spec.data_type == "FP32" else ()
+        contracts.append(Contract((spec, *half), determined_by))
+    return contracts
+
+
+def _side_inputs() -> list[Contract]:
+    return [Contract((spec,), optional=True) for spec in _SIDE_INPUTS]
+
+
+def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:
+    contracts = []
+    for each in core.outputs:
+        spec = _spec(each)
+        all_classes = spec.name == "class_probabilities"
+        contracts.append(
+            Contract(
+                (spec,),
+                _says(values, "num_classes" if all_classes else "top_k"),
+                labels_belong_to="class_probabilities" if spec.name in _SORTED else "",
+            )
+        )
+    labels = TensorSpec("class_labels", "STRING", (int(values["top_k"]),))
+    return [*contracts, Contract((labels,), _says(values, "top_k"))]
+
+
+def _says(values: dict[str, str], name: str) -> str:
+    return f"{name}={values[name]}"
+
+
+def _spec(core_spec: tuple[str, str, Sequence[int]]) -> TensorSpec:
+    name, dtype, shape = core_spec
+    return TensorSpec(name, TRITON_TYPES[dtype], free_dims(shape))

@@ -1,0 +1,32 @@
+"""A model of endcap's own backends: its parameters, and its tensors against what they determine."""
+
+from __future__ import annotations
+
+from endcap.repository.validation.contracts import contracts_of
+from endcap.repository.validation.finding import Finding
+from endcap.repository.validation.labels import check_labels_file
+from endcap.repository.validation.model import Model
+from endcap.repository.validation.parameters import POSTPROCESS, PREPROCESS, read_parameters
+from endcap.repository.validation.settle import settle
+from endcap.repository.validation.tensors import SIDES, Interface, Port, declared_interface
+
+BACKENDS = (PREPROCESS, POSTPROCESS)
+
+
+def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
+    """Returns what is wrong with a model of one of BACKENDS, and its tensors as completed."""
+    findings, core = read_parameters(model)
+    if core is None:
+        return findings, declared_interface(model, in_doubt=True)
+    contracts = contracts_of(core)
+    ports: list[dict[str, Port]] = []
+    contradictory = False
+    for side in SIDES:
+        of_side, completed = settle(model, side, contracts[side])
+        findings += of_side
+        contradictory |= bool(of_side)
+        ports.append(completed)
+    if model.backend == POSTPROCESS:
+        values = {name: value for name, _, _, value in core.parameters}
+        findings += check_labels_file(model, values["head"], int(values["num_classes"]))
+    return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)

@@ -1,0 +1,75 @@
+"""Class names: those that clients read from an ensemble, and a classifier's file of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from endcap.repository.validation.finding import Finding
+from endcap.repository.validation.model import Model
+from endcap.repository.validation.parameters import POSTPROCESS
+
+_LABELS = "labels"
+
+
+def check_labels(ensemble: Model, called: Sequence[Model]) -> Iterator[Finding]:
+    """Whether the parameter `labels` has a name for each class of the step behind the network."""
+    given = ensemble.parameters.get(_LABELS)
+    if not given:
+        return
+    line = ensemble.parameter_line(_LABELS)
+    names = _names(given)
+    if names is None:
+        yield ensemble.warning(
+            line,
+            "labels begins with [ and is no JSON list of texts",
+            'write it as ["person", "bicycle"], or as names with commas between them',
+        )
+        return
+    for model in called:
+        if model.backend != POSTPROCESS:
+            continue
+        num_classes = model.parameters.get("num_classes", "")
+        if num_classes.isdecimal() and int(num_classes) != len(names):
+            yield ensemble.warning(
+                line,
+                f"labels has {len(names)} names, and num_classes of {model.name} is {num_classes}",
+                "give one name for each class, in the order of the ids",
+            )
+
+
+def check_labels_file(model: Model, head: str, num_classes: int) -> Iterator[Finding]:
+    """Whether the parameter `labels_file` names a file with a line for each class."""
+    given = model.parameters.get("labels_file")
+    if given is None:
+        return
+    line, file = model.parameter_line("labels_file"), model.folder / given
+    if head != "classification":
+        yield model.error(
+            line, f"labels_file is given with head={head}", "it is for head=classification only"
+        )
+    elif not file.is_file():
+        yield model.error(
+            line,
+            f"labels_file is {file}, which is no file",
+            "give the path of a text file, relative to the model's folder",
+        )
+    else:
+        names = file.read_bytes().split(b"\n")
+        count = len(names) - (names[-1] == b"")
+        if count != num_classes:
+            yield model.error(
+                line,
+                f"labels_file {file} has {count} lines, and num_classes is {num_classes}",
+                "give it one line for each class, or correct num_classes",
+            )
+
+
+def _names(given: str) -> list[str] | None:
+    if not given.startswith("["):
+        return given.split(",")
+    try:
+        names = json.loads(given)
+    except ValueError:
+        return None
+    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None

@@ -1,0 +1,176 @@
+"""A model with an ONNX file: what its configuration says against what the file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from endcap.repository.errors import RepositoryError
+from endcap.repository.onnx_file import OnnxFile, read_onnx
+from endcap.repository.tensor_spec import TensorSpec
+from endcap.repository.validation.files import network_file
+from endcap.repository.validation.finding import Finding, Severity
+from endcap.repository.validation.model import Model
+from endcap.repository.validation.tensors import (
+    SIDES,
+    Interface,
+    Port,
+    declared_interface,
+    declared_ports,
+    dims_fit,
+    form,
+)
+
+_BACKENDS = ("onnxruntime", "openvino", "python")
+
+
+def find_onnx(model: Model) -> Path | None:
+    """Returns the ONNX file of the newest version that is loaded, None where there is none."""
+    if model.backend not in _BACKENDS:
+        return None
+    for version in reversed(model.loaded_versions()):
+        for file in (network_file(model, version), model.folder / str(version) / "model.onnx"):
+            if file is not None and file.suffix == ".onnx" and file.is_file():
+                return file
+    return None
+
+
+def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]:
+    """Returns what does not go with the file, and the tensors as declared or else as in it.
+
+    Raises ImportError when the package onnx is not installed.
+    """
+    try:
+        network = read_onnx(file)
+    except RepositoryError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise error.__cause__ from None
+        return [_unreadable(model, file, error)], declared_interface(model)
+    findings = [*_check_batch(model, network)]
+    ports = []
+    for side, in_file in zip(SIDES, (network.inputs, network.outputs), strict=True):
+        batched = _is_batched(model, network)
+        items = {t.name: _item(t) if batched else t for t in in_file}
+        declared = declared_ports(model, side)
+        if not declared and model.backend != "python":
+            ports.append({name: Port(tensor) for name, tensor in items.items()})
+            continue
+        checked, of_side = _compare(model, side, declared, items)
+        findings += of_side
+        ports.append(checked)
+    largest = model.max_batch_size
+    known = bool(largest) or not _is_batched(model, network)
+    return findings, Interface(ports[0] or None, ports[1] or None, largest if known else None)
+
+
+def _unreadable(model: Model, file: Path, error: RepositoryError) -> Finding:
+    problem, _, remedy = str(error).rpartition("; ")
+    return Finding(
+        file=file,
+        line=None,
+        severity=Severity.ERROR,
+        model=model.name,
+        problem=problem.removeprefix(f"{file} "),
+        remedy=remedy,
+    )
+
+
+def _is_batched(model: Model, network: OnnxFile) -> bool:
+    """Whether the file's first dimensions are the batch: as declared, else where all are free."""
+    if model.config.max_batch_size > 0 or model.config.input:
+        return bool(model.config.max_batch_size > 0)
+    return all(tensor.dims[:1] == (None,) for tensor in network.inputs)
+
+
+def _item(tensor: TensorSpec) -> TensorSpec:
+    return replace(tensor, dims=tensor.dims[1:])
+
+
+def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
+    largest = model.max_batch_size
+    fixed = [t for t in network.inputs if t.dims and t.dims[0] is not None]
+    if not largest or not fixed:
+        return
+    batch = fixed[0].dims[0]
+    line = model.lines.line_of("max_batch_size")
+    export = "export the network with a free batch dimension"
+    if model.backend == "onnxruntime":  # it loads no other, not even for batches of 1
+        yield model.error(
+            line,
+            f"max_batch_size is {largest}, and {network.path} has the fixed batch {batch} (its "
+            f"input is {fixed[0]})",
+            f"{export}, or write max_batch_size: 0 and the file's whole shapes into dims",
+        )
+    elif largest != 1 or batch != 1:
+        yield model.error(
+            line,
+            f"max_batch_size is {largest}, and {network.path} takes batches of {batch} alone (its "
+            f"input is {fixed[0]})",
+            f"{export}, or write max_batch_size: 1 here and in the ensemble"
+            if batch == 1
+            else export,
+        )
+
+
+def _compare(
+    model: Model, side: str, declared: Mapping[str, Port], in_file: Mapping[str, TensorSpec]
+) -> tuple[dict[str, Port], list[Finding]]:
+    """Compares one side; a Python model may rename tensors, so that names are warnings there."""
+    by_name = model.warning if model.backend == "python" else model.error
+    findings: list[Finding] = []
+    ports = dict(declared)
+    for name, port in declared.items():
+        block = port.block or model.lines
+        tensor = in_file.get(name)
+        if tensor is None:
+            ports[name] = replace(port, in_doubt=True, optional=True)
+            findings.append(
+                by_name(
+                    block.line_of("name"),
+                    f"the network has no {side} {name}; its {side}s are "
+                    + ", ".join(map(str, in_file.values())),
+                    "give the tensor the name that it has in the file",
+                )
+            )
+        elif not port.in_doubt and not _agree(model, port.tensor, tensor):
+            field = "dims" if port.tensor.data_type == tensor.data_type else "data_type"
+            findings.append(
+                model.error(
+                    block.line_of(field),
+                    f"{side} {name} is declared as {form(port.tensor)}, and the network's is "
+                    f"{form(tensor)}",
+                    "declare it as the network has it",
+                )
+            )
+            ports[name] = replace(port, in_doubt=True)
+    if findings:
+        for name, tensor in in_file.items():
+            ports.setdefault(name, Port(tensor, optional=True, in_doubt=True))
+    missing = [name for name in in_file if name not in declared] if side == "input" else []
+    if missing and not findings:
+        findings.append(
+            by_name(
+                model.lines.line_of("input"),
+                f"the network also has the {side} {in_file[missing[0]]}, which is not declared",
+                "declare it",
+            )
+        )
+    return ports, findings
+
+
+def _agree(model: Model, declared: TensorSpec, tensor: TensorSpec) -> bool:
+    if tensor.data_type and declared.data_type not in ("", tensor.data_type):
+        return False
+    if not declared.dims:
+        return True  # the backend completes them
+    if model.backend == "python" and model.max_batch_size == 0:
+        # The code may add the batch dimension to the one image of a request.
+        return any(dims_fit(declared.dims, dims) for dims in (tensor.dims, tensor.dims[1:]))
+    left_free = any(
+        a is None and b is not None for a, b in zip(declared.dims, tensor.dims, strict=False)
+    )
+    # ONNX Runtime's backend takes no -1 for what the file fixes.
+    return dims_fit(declared.dims, tensor.dims) and not (
+        left_free and model.backend == "onnxruntime"
+    )

@@ -1,0 +1,74 @@
+"""All checks over all models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from endcap.repository.validation.declarations import check_declarations
+from endcap.repository.validation.endcap_model import BACKENDS, examine_endcap_model
+from endcap.repository.validation.ensemble import check_ensemble
+from endcap.repository.validation.files import check_files
+from endcap.repository.validation.finding import Finding, Report, Severity
+from endcap.repository.validation.model import Model
+from endcap.repository.validation.network import examine_network, find_onnx
+from endcap.repository.validation.reading import check_identity, model_folders, read_model
+from endcap.repository.validation.steps import Known
+from endcap.repository.validation.tensors import Interface, declared_interface
+from endcap.repository.validation.warmup import check_warmup
+
+
+def validate_repository(repository: Path) -> Report:
+    """Checks every model of a repository, and what the ensembles make of them.
+
+    Starts no server and changes nothing.
+
+    Raises RepositoryError when `repository` is no folder of model folders, and ServerError when
+    Triton's gRPC client is not installed.
+    """
+    folders = model_folders(repository)
+    findings: list[Finding] = []
+    models: dict[str, Model] = {}
+    for folder in folders:
+        read = read_model(folder)
+        if isinstance(read, Finding):
+            findings.append(read)
+        else:
+            models[read.name] = read
+    interfaces = {}
+    for model in models.values():
+        findings += _general(model)
+        of_tensors, interfaces[model.name] = _examine(model)
+        findings += of_tensors
+        findings += check_warmup(model, interfaces[model.name])
+    known = Known(frozenset(folder.name for folder in folders), models, interfaces)
+    for model in models.values():
+        if model.is_ensemble:
+            findings += check_ensemble(model, known)
+    return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
+
+
+def _general(model: Model) -> Iterator[Finding]:
+    yield from check_identity(model)
+    yield from check_declarations(model)
+    yield from check_files(model)
+
+
+def _examine(model: Model) -> tuple[list[Finding], Interface]:
+    if model.backend in BACKENDS:
+        return examine_endcap_model(model)
+    file = find_onnx(model)
+    if file is None:
+        return [], declared_interface(model)
+    try:
+        return examine_network(model, file)
+    except ImportError as error:
+        note = Finding(
+            file=file,
+            line=None,
+            severity=Severity.NOTE,
+            model=model.name,
+            problem=f"the network was not looked at: the package onnx is not there ({error})",
+            remedy="`pip install 'endcap[init]'`",
+        )
+        return [note], declared_interface(model)

@@ -1,0 +1,91 @@
+"""The tensors that a model takes and gives, as far as they can be told without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from endcap.repository.pbtxt_lines import Block
+from endcap.repository.tensor_spec import TensorSpec
+from endcap.repository.validation.model import Model, enum_name
+
+SIDES = ("input", "output")
+
+Dims = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input or output; without the batch dimension where the model has one.
+
+    block: where it is declared in config.pbtxt; None where the backend completes it.
+    in_doubt: it has a finding of its own, so that nothing follows from it.
+    determined_by: the parameters on which it depends, "" where none are known.
+    """
+
+    tensor: TensorSpec
+    block: Block | None = None
+    optional: bool = False
+    in_doubt: bool = False
+    determined_by: str = ""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """All inputs and outputs by name, None where they cannot be told, and the largest batch.
+
+    max_batch_size: 0 where the model has no batch dimension, None where it is not known.
+    contradictory: what is declared is not what the model's parameters determine.
+    """
+
+    inputs: Mapping[str, Port] | None
+    outputs: Mapping[str, Port] | None
+    max_batch_size: int | None
+    contradictory: bool = False
+
+
+def declared_ports(model: Model, side: str) -> dict[str, Port]:
+    """Returns the inputs or outputs that config.pbtxt lists."""
+    ports = {}
+    for index, entry in enumerate(getattr(model.config, side)):
+        block = model.lines.nth(side, index)
+        optional = side == "input" and entry.optional
+        spec = TensorSpec(entry.name, data_type_of(entry), free_dims(entry.dims))
+        impossible = any(dim == 0 or dim < -1 for dim in entry.dims)
+        ports[entry.name] = Port(spec, block, optional, in_doubt=impossible)
+    return ports
+
+
+def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
+    """Returns the interface as config.pbtxt has it; a side that lists nothing is not known."""
+    inputs, outputs = (
+        {
+            name: replace(port, in_doubt=in_doubt or port.in_doubt)
+            for name, port in declared_ports(model, side).items()
+        }
+        for side in SIDES
+    )
+    return Interface(inputs or None, outputs or None, model.max_batch_size)
+
+
+def data_type_of(entry: Any) -> str:
+    """Returns the type of a declared tensor without TYPE_, "" where none is given."""
+    return "" if entry.data_type == 0 else enum_name(entry, "data_type").removeprefix("TYPE_")
+
+
+def free_dims(dims: Sequence[int]) -> Dims:
+    """Returns dims with None in the place of -1."""
+    return tuple(None if dim == -1 else dim for dim in dims)
+
+
+def dims_fit(first: Dims, second: Dims) -> bool:
+    """Whether two shapes may be the same; a free dimension fits any."""
+    return len(first) == len(second) and all(
+        a == b or a is None or b is None for a, b in zip(first, second, strict=True)
+    )
+
+
+def form(tensor: TensorSpec) -> str:
+    """Returns type and shape, such as `FP32 [3, 640, 640]`."""
+    return str(tensor).removeprefix(f"{tensor.name} ")

@@ -1,0 +1,159 @@
+"""Damages to the models of endcap's own backends."""
+
+from __future__ import annotations
+
+import re
+
+from damage import IMAGES, NO_CONFIG, Damage, added, parameter, remove
+
+GEOMETRY = 'name: "geometry" # from preprocess\n    data_type: TYPE_FP32\n    dims: [ 8 ]'
+PREPROCESS = {
+    "colon": Damage(
+        model="preprocess",
+        edits=(("max_batch_size: 16", "max_batch_size 16"),),
+        at="max_batch_size 16",
+        says=NO_CONFIG + "'max_batch_size 16': Expected",
+    ),
+    "unknown_field": Damage(
+        model="preprocess",
+        edits=added("colour: 3"),
+        at="colour: 3",
+        says=NO_CONFIG + 'Message type "inference.ModelConfig" has no field named "colour"',
+    ),
+    "two_schedulers": Damage(
+        model="preprocess",
+        edits=added("sequence_batching { }"),
+        at="dynamic_batching {",
+        says=NO_CONFIG + 'Field "dynamic_batching" is specified along with',
+    ),
+    "other_name": Damage(
+        model="preprocess",
+        edits=(('backend: "endcap_preprocess"', 'backend: "endcap_preprocess"\n#'),),
+        change=lambda folder: (folder / "config.pbtxt").write_text(
+            re.sub(r"^name: .*", 'name: "prepare"', (folder / "config.pbtxt").read_text(), flags=8)
+        ),
+        at='name: "prepare"',
+        says="the model is named prepare, and its folder ",
+    ),
+    "no_backend": Damage(
+        model="preprocess",
+        edits=(('backend: "endcap_preprocess"', ""),),
+        at="# First hop",
+        says="the model tells no backend",
+    ),
+    "no_version": Damage(
+        model="preprocess", change=remove("1"), says="the model has no version folder"
+    ),
+    "unknown_parameter": Damage(
+        model="preprocess",
+        edits=added(parameter("sise", 640)),
+        at='"sise"',
+        says="'sise' is not a preprocess parameter",
+    ),
+    "impossible_value": Damage(
+        model="preprocess",
+        edits=added(parameter("pad_value", 300)),
+        at='"pad_value"',
+        says="pad_value is '300'",
+    ),
+    "unknown_preset": Damage(
+        model="preprocess",
+        edits=(('string_value: "ultralytics"', 'string_value: "yolo99"'),),
+        at="parameters {",
+        says="preset is 'yolo99'",
+    ),
+    "threads": Damage(
+        model="preprocess",
+        edits=added(parameter("threads", -1)),
+        at='"threads"',
+        says="threads is '-1'",
+    ),
+    "other_size": Damage(
+        model="preprocess",
+        edits=added(parameter("size", 320)),
+        at=IMAGES,
+        says="output images is declared as FP32 [3, 640, 640], and this model's is FP32 [3, 320, ",
+    ),
+    "other_type": Damage(
+        model="preprocess",
+        edits=added(parameter("dtype", "uint8")),
+        at="data_type: TYPE_FP32",
+        says="output images is declared as FP32 [3, 640, 640], and this model's is UINT8 ",
+    ),
+    "encoded_of_floats": Damage(
+        model="preprocess",
+        edits=(("data_type: TYPE_STRING", "data_type: TYPE_FP32"),),
+        at="data_type: TYPE_FP32 # one element",
+        says="input encoded is declared as FP32 [1], and this model's is STRING [1] or UINT8 [*]",
+    ),
+    "misnamed_output": Damage(
+        model="preprocess",
+        edits=(('name: "geometry"', 'name: "geometri"'),),
+        at='name: "geometri"',
+        says="output geometri is none of endcap_preprocess",
+    ),
+    "preferred_batch": Damage(
+        model="preprocess",
+        edits=(("dynamic_batching {", "dynamic_batching {\n  preferred_batch_size: [ 8, 32 ]"),),
+        at="preferred_batch_size",
+        says="preferred_batch_size is [8, 32], and max_batch_size 16",
+    ),
+    "parameter_twice": Damage(
+        model="preprocess",
+        edits=added(parameter("preset", "vgg")),
+        at="parameters {",
+        says="parameter preset is given a second time",
+        severity="warning",
+        loads=True,
+    ),
+}
+POSTPROCESS = {
+    "no_head": Damage(
+        model="postprocess",
+        edits=(('key: "head"', 'key: "threads"'), ('string_value: "yolov8"', 'string_value: "1"')),
+        at='backend: "endcap_postprocess"',
+        says="parameter head is missing",
+    ),
+    "classes_do_not_fit": Damage(
+        model="postprocess",
+        edits=(('string_value: "6"', 'string_value: "80"'),),
+        at="dims: [ 10, 8400 ]",
+        says="input head is declared as FP32 [10, 8400], and this model's is FP32 [84, *] or FP16",
+    ),
+    "iou_threshold": Damage(
+        model="postprocess",
+        edits=added(parameter("iou_threshold", 1.5)),
+        at='"iou_threshold"',
+        says="iou_threshold is '1.5'",
+    ),
+    "short_geometry": Damage(
+        model="postprocess",
+        edits=((GEOMETRY, GEOMETRY.replace("8", "4")),),
+        at="dims: [ 4 ]",
+        says="input geometry is declared as FP32 [4], and this model's is FP32 [8]",
+    ),
+    "misnamed_input": Damage(
+        model="postprocess",
+        edits=(('name: "head"', 'name: "heads"'),),
+        at='name: "heads"',
+        says="input heads is none of endcap_postprocess",
+    ),
+    "fewer_rows": Damage(
+        model="postprocess",
+        edits=(("dims: [ 300, 4 ]", "dims: [ 100, 4 ]"),),
+        at="dims: [ 100, 4 ]",
+        says="output detection_boxes is declared as FP32 [100, 4], and this model's is FP32 [300",
+    ),
+    "labels_of_boxes": Damage(
+        model="postprocess",
+        edits=added(parameter("labels_file", "labels.txt")),
+        at='"labels_file"',
+        says="labels_file is given with head=yolov8",
+    ),
+    "negative_batch": Damage(
+        model="postprocess",
+        edits=(("max_batch_size: 16", "max_batch_size: -16"),),
+        at="max_batch_size: -16",
+        says="max_batch_size is -16",
+    ),
+}

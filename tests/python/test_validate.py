@@ -1,0 +1,147 @@
+"""endcap validate on damaged repositories: one finding, its line and its sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_runs import endcap
+from damage import SHIPPED, Damage, copy_model
+from damaged_repositories import DAMAGES
+from doc_pages import ROOT, blocks
+from example_network import write_network
+
+from endcap.repository.validation import validate_repository
+
+MODELS = ("preprocess", "detector", "postprocess", "detect")
+
+
+def copy_of_shipped(folder: Path) -> Path:
+    for model in MODELS:
+        copy_model(model, folder)
+    return folder
+
+
+def test_the_shipped_repository_is_fine() -> None:
+    report = validate_repository(SHIPPED)
+    assert report.model_count == len(MODELS)
+    assert report.findings == []
+
+
+GUIDE = {block.caption: block.text for block in blocks(ROOT / "docs" / "triton.md")}
+DETECTOR = "models/detector/config.pbtxt"
+DETECTORS = [caption for caption in GUIDE if caption.endswith(("plan)", "onnx)", DETECTOR))]
+
+
+def write_guide(tmp_path: Path, detector: str = DETECTOR) -> Path:
+    """Writes the repository of docs/triton.md with one of its configurations of the detector."""
+    for caption, text in [*GUIDE.items(), (DETECTOR, GUIDE[detector])]:
+        if caption.startswith("models/"):
+            model = tmp_path / "models" / caption.split("/")[1]
+            (model / "1").mkdir(parents=True, exist_ok=True)
+            (tmp_path / caption).write_text(text, encoding="utf-8")
+    version = tmp_path / "models" / "detector" / "1"
+    write_network(version / "model.onnx")
+    (version / "model.plan").touch()
+    return tmp_path / "models"
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
+    report = validate_repository(write_guide(tmp_path, detector))
+    assert report.model_count == 6
+    (finding,) = report.findings  # the guide writes down three names of the eighty
+    assert finding.problem == "labels has 3 names, and num_classes of postprocess is 80"
+    assert finding.severity == "warning"
+
+
+def test_the_guide_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = write_guide(tmp_path) / "postprocess" / "config.pbtxt"
+    config.write_text(config.read_text().replace('"80"', '"81"'))
+    result = endcap("validate", "models")
+    assert result.exit_code == 1
+    assert result.stdout == GUIDE["what endcap validate says of 81 classes"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damage_is_found_once_in_its_line(
+    tmp_path: Path, damage: Damage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    repository = copy_of_shipped(tmp_path)
+    folder = repository / damage.model
+    damage.apply(folder)
+    (finding,) = validate_repository(repository).findings
+    assert finding.problem.startswith(damage.says.replace("FOLDER", str(folder)))
+    assert (finding.severity.value, finding.model) == (damage.severity, damage.model)
+    assert finding.remedy
+    if damage.at is None:
+        assert (finding.file, finding.line) == (folder, None)
+    else:
+        assert finding.file == folder / "config.pbtxt"
+        assert finding.line is not None
+        assert damage.at in finding.file.read_text().split("\n")[finding.line - 1]
+
+
+def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:
+    repository = copy_of_shipped(tmp_path)
+    names = ["colon", "iou_threshold", "no_model_file", "larger_batch", "absent_model"]
+    for name in names:
+        DAMAGES[name].apply(repository / DAMAGES[name].model)
+    (repository / "pictures").mkdir()
+    findings = validate_repository(repository).findings
+    expected = [
+        DAMAGES[name].says.replace("FOLDER", str(repository / "detector")) for name in names
+    ]
+    for says in [*expected, "this is no model, and Triton does not start beside such a folder"]:
+        assert [f for f in findings if f.problem.startswith(says)], says
+    assert len(findings) == len(names) + 1  # and nothing that follows from these
+
+
+def test_all_bad_parameters_of_a_model_are_found(tmp_path: Path) -> None:
+    repository = copy_of_shipped(tmp_path)
+    for name in ("unknown_parameter", "impossible_value", "unknown_preset", "threads"):
+        DAMAGES[name].apply(repository / "preprocess")
+    findings = validate_repository(repository).findings
+    assert [finding.problem.split()[0] for finding in findings] == [
+        "threads",
+        "pad_value",
+        "'sise'",
+        "preset",
+    ]
+    assert sorted({finding.line for finding in findings}) == [f.line for f in findings]
+
+
+def test_versions_that_are_not_loaded(tmp_path: Path) -> None:
+    """Triton loads the newest version alone, unless told otherwise."""
+    folder = copy_of_shipped(tmp_path) / "detector"
+    (folder / "1" / "model.py").rename(folder / "model.py")
+    (folder / "1").rename(folder / "0")
+    (folder / "2").mkdir()
+    for name in ("model.py", "0/model.onnx"):
+        (folder / name).rename(folder / "2" / Path(name).name)
+    (finding,) = validate_repository(tmp_path).findings
+    assert (finding.severity, finding.problem) == (
+        "warning",
+        f"the model needs {folder}/0/model.py, which is not there",
+    )
+    config = folder / "config.pbtxt"
+    config.write_text(config.read_text() + "version_policy { all { } }\n")
+    (finding,) = validate_repository(tmp_path).findings
+    assert finding.severity == "error"
+
+
+def test_what_triton_takes_besides(tmp_path: Path) -> None:
+    """A model without a config.pbtxt, a text that is not UTF-8, a folder that names the backend."""
+    copy_model("detector", tmp_path)
+    (tmp_path / "detector" / "config.pbtxt").unlink()
+    copy_model("preprocess", tmp_path)
+    config = tmp_path / "preprocess" / "config.pbtxt"
+    text = (
+        config.read_text() + '# größer\nparameters { key: "threads" value { string_value: "0" } }'
+    )
+    config.write_bytes(text.encode("latin-1"))
+    (tmp_path / "other.endcap_preprocess" / "1").mkdir(parents=True)
+    report = validate_repository(tmp_path)
+    assert (report.model_count, report.findings) == (3, [])

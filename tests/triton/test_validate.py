@@ -1,0 +1,107 @@
+"""endcap validate and the server agree on damaged models, and on those of the shared server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import served_models
+from bad_configs import BAD, BAD_PREPROCESS
+from damage import Damage, copy_model
+from damaged_repositories import DAMAGES
+from echo_ensembles import LOADED, REFUSED, write_called
+from echo_model import write_model
+from model_folders import write_postprocess, write_preprocess
+from running_server import run_server
+
+from endcap.repository.validation import Finding, validate_repository
+from endcap.server.gpu import gpu_count
+
+# What the damaged ensemble of the shipped repository calls.
+CALLED = ("preprocess", "detector", "postprocess")
+
+
+ENSEMBLES = {**LOADED, **{name: config for name, (config, _, _) in REFUSED.items()}}
+SERVED = {name: damage for name, damage in DAMAGES.items() if not damage.hangs}
+
+
+def folder_name(name: str, damage: Damage) -> str:
+    return f"{damage.model}_{name}"
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every damaged model under a name of its own, beside what the ensembles call."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for model in CALLED:
+        copy_model(model, folder)
+    for name, damage in SERVED.items():
+        damage.apply(copy_model(damage.model, folder, name=folder_name(name, damage)))
+    write_called(folder)
+    for name, config in ENSEMBLES.items():
+        write_model(folder, name, config)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def states(repository: Path) -> Iterator[dict[str, str]]:
+    """Name -> state of every model that the server has heard of."""
+    options = ("--model-control-mode=explicit", "--load-model=*")
+    with run_server(repository, *options) as server:
+        yield {name: model.get("state", "") for name, model in server.index().items()}
+
+
+@pytest.fixture(scope="module")
+def findings(repository: Path) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in validate_repository(repository).findings:
+        found.setdefault(finding.model, []).append(finding)
+    return found
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_the_server_refuses_what_is_an_error(
+    name: str, states: dict[str, str], findings: dict[str, list[Finding]]
+) -> None:
+    if name == "gpu" and gpu_count():
+        pytest.skip("this machine has a GPU")
+    damage = DAMAGES[name]
+    model = folder_name(name, damage)
+    (finding,) = findings[model]
+    assert finding.severity == damage.severity
+    assert (states.get(model) == "READY") == damage.loads
+
+
+@pytest.mark.parametrize("name", ["echo", *CALLED, *LOADED])
+def test_the_server_loads_what_is_right(
+    name: str, states: dict[str, str], findings: dict[str, list[Finding]]
+) -> None:
+    assert name not in findings
+    assert states[name] == "READY"
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_server_refuses_ensembles_with_an_error(
+    name: str, states: dict[str, str], findings: dict[str, list[Finding]]
+) -> None:
+    assert [finding.severity for finding in findings[name]] == ["error"]
+    assert states.get(name) != "READY"
+
+
+def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path) -> None:
+    served_models.write_all(tmp_path)
+    assert validate_repository(tmp_path).findings == []
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_endcaps_backends_refuse_is_an_error(name: str, tmp_path: Path) -> None:
+    write = write_preprocess if name in BAD_PREPROCESS else write_postprocess
+    write(tmp_path, name, max_batch_size=4, **BAD[name][0])
+    findings = validate_repository(tmp_path).findings
+    # A server with a GPU may take what one without refuses.
+    expected = "note" if name == "not_in_this_build" else "error"
+    assert {(f.severity.value, f.file) for f in findings} == {
+        (expected, tmp_path / name / "config.pbtxt")
+    }
+    assert len(findings) == (2 if name == "unknown_post_parameter" else 1)  # it has no head either
