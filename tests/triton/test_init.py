@@ -73,6 +73,12 @@ def assert_detections(
     np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=case.within[1])
 
 
+def test_validate_finds_nothing_in_any_of_them(repository: Path) -> None:
+    done = endcap("validate", repository, "--strict")
+    assert done.returncode == 0, done.stdout
+    assert "0 errors, 0 warnings" in done.stdout
+
+
 DETECTORS = [name for name, case in CASES.items() if case.family != "classification"]
 
 
@@ -176,6 +182,45 @@ def test_init_serve_and_the_first_answer_of_the_sample_detector_take_less_than_2
     (found,) = json.loads(answer.stdout)
     assert [each["label"] for each in found["detections"]].count("triangle") == 2
     assert took < 20
+
+
+# What a backend does that knows no batches but those of the file.
+WHOLE_SHAPES = """
+from pathlib import Path
+import onnxruntime
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        path = Path(args["model_repository"]) / args["model_version"] / "model.onnx"
+        self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def execute(self, requests):
+        images = [pb_utils.get_input_tensor_by_name(r, "images").as_numpy() for r in requests]
+        heads = [self.session.run(["output0"], {"images": each})[0] for each in images]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("output0", h)]) for h in heads]
+"""
+
+
+def test_a_network_of_whole_shapes_fits_its_ensemble(tmp_path: Path) -> None:
+    """The config for a backend that the server here lacks, run by Python in its place."""
+    case = CASES["v8_single"]
+    model = case.network.write(tmp_path / "v8.onnx")
+    options = ["--runtime", "onnxruntime"]
+    assert endcap("init", model, "-o", tmp_path / "models", *options).returncode == 0
+    config = tmp_path / "models" / "detector" / "config.pbtxt"
+    text = config.read_text()
+    assert "max_batch_size: 0" in text
+    assert "dims: [ 1, 3, 64, 64 ]" in text
+    config.write_text(text.replace('backend: "onnxruntime"', 'backend: "python"'))
+    (tmp_path / "models" / "detector" / "1" / "model.py").write_text(WHOLE_SHAPES)
+    with (
+        run_server(tmp_path / "models") as server,
+        grpc_client.InferenceServerClient(server.grpc) as client,
+    ):
+        assert {m["state"] for m in server.index().values()} == {"READY"}
+        answer = infer(client, "detect", {"encoded": strings(PICTURES[:1])})
+    assert_detections(case, answer, 0, expected_rows(case, PICTURES[0]))
 
 
 def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None:

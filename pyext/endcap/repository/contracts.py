@@ -20,6 +20,8 @@ class Contract:
 
 
 ENCODED = TensorSpec("encoded", "STRING", (1,))
+# What postprocess takes beside the head, both optional.
+SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
 
 
 def preprocess_contract(parameters: Mapping[str, str]) -> Contract:

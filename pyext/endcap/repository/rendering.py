@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.contracts import ENCODED, preprocess_contract
+from endcap.repository.contracts import ENCODED, SIDE_INPUTS, preprocess_contract
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head import Finding
@@ -36,7 +37,6 @@ _RESULT_NOTES = {
     "class_probabilities": "the scores of all classes in their order",
     "status": "0, or the failure class of a blanked image",
 }
-_SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
 # Values that say nothing where they are the default; a reader looks for what was decided.
 _UNSPOKEN = {"box_unit": "pixel", "box_format": "xyxy", "activation": "none"}
 
@@ -90,6 +90,8 @@ def joined_labels(names: tuple[str, ...]) -> str:
 
 
 def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
+    # Most backends batch only what the file leaves free; Python's code takes what it gets.
+    whole = plan.image.batch is not None and plan.options.runtime is not Runtime.python
     network_input = TensorSpec(plan.image.name, plan.image.data_type, plan.image.dims)
     labels = plan.classes.names
     given_labels = plan.is_classifier and labels is not None
@@ -101,16 +103,17 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "head": plan.head,
         "is_classifier": plan.is_classifier,
         "encoded": ENCODED,
-        "network_input": network_input,
+        "has_whole_shapes": whole,
+        "network_input": _with_batch(network_input) if whole else network_input,
         "network_batch": plan.network_batch,
         "image_note": _image_note(plan),
         "preprocess_outputs": preprocess_contract(values(plan.preprocess)).outputs,
         "preprocess": plan.preprocess,
-        "served_outputs": plan.served_outputs,
+        "served_outputs": [_with_batch(each) if whole else each for each in plan.served_outputs],
         "output_notes": {
             output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
         },
-        "postprocess_inputs": (*_head_inputs(plan), *_SIDE_INPUTS[plan.is_classifier :]),
+        "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
         "postprocess": _spoken(plan.postprocess, is_classifier=plan.is_classifier),
         "results": plan.results,
         "result_notes": _RESULT_NOTES,
@@ -125,6 +128,10 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "folder": folder,
         "shapes": _engine_shapes(plan),
     }
+
+
+def _with_batch(spec: TensorSpec) -> TensorSpec:
+    return replace(spec, dims=(1, *spec.dims))
 
 
 def _head_inputs(plan: Plan) -> list[TensorSpec]:

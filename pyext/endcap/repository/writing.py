@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import endcap
@@ -49,7 +50,7 @@ def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
         for path, source in _copies(plan).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / path)
-        for model in (plan.names.preprocess, plan.names.postprocess, plan.names.ensemble):
+        for model in astuple(plan.names):
             (folder / model / "1").mkdir(exist_ok=True)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from endcap import _core
+from endcap.repository.contracts import ENCODED, SIDE_INPUTS
 from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
 from endcap.repository.validation.parameters import Core
 from endcap.repository.validation.tensors import free_dims
 
-_SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
-_ENCODED = (TensorSpec("encoded", "STRING", (1,)), TensorSpec("encoded", "UINT8", (None,)))
+_ENCODED = (ENCODED, TensorSpec("encoded", "UINT8", (None,)))
 _SORTED = ("class_scores", "class_ids")  # best first, not in the order of the classes
 
 
@@ -65,7 +65,7 @@ def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Cont
 
 
 def _side_inputs() -> list[Contract]:
-    return [Contract((spec,), optional=True) for spec in _SIDE_INPUTS]
+    return [Contract((spec,), optional=True) for spec in SIDE_INPUTS]
 
 
 def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:

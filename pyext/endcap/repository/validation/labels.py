@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
+from endcap.client.labels import parse_labels
+from endcap.errors import InvalidArgumentError
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.parameters import POSTPROCESS
@@ -66,10 +67,7 @@ def check_labels_file(model: Model, head: str, num_classes: int) -> Iterator[Fin
 
 
 def _names(given: str) -> list[str] | None:
-    if not given.startswith("["):
-        return given.split(",")
     try:
-        names = json.loads(given)
-    except ValueError:
+        return parse_labels(given)
+    except InvalidArgumentError:
         return None
-    return names if isinstance(names, list) and all(isinstance(n, str) for n in names) else None
