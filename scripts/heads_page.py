@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import endcap
 from endcap import _core
+from endcap.repository.family_parameters import FAMILY_PARAMETERS
 
 INTRODUCTION = """\
 # Heads
@@ -43,16 +44,6 @@ mapped back; nothing is suppressed again, and `iou_threshold` is not used.""",
     "classification": """\
 One number for each class. The answer holds the best `top_k` classes, best first (of equal scores
 the lower class), and the scores of all classes in their order.""",
-}
-
-_GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections")
-_BOXES = ("box_format", "box_unit", "input_size", "activation")
-PARAMETERS = {
-    "yolov5": (*_GENERAL, "iou_threshold", "multi_label", "class_agnostic", *_BOXES),
-    "yolov8": (*_GENERAL, "iou_threshold", "multi_label", "class_agnostic", *_BOXES),
-    "end2end": (*_GENERAL, *_BOXES),
-    "efficient_nms": (*_GENERAL, "box_format", "box_unit", "input_size"),
-    "classification": ("num_classes", "top_k", "activation"),
 }
 
 Tensor = tuple[str, str, Sequence[int]]
@@ -104,7 +95,7 @@ def section(family: str) -> str:
     if family == "classification":  # the number of classes in the answer is a parameter, not 5
         rows = [row.replace("[5]", "[top_k]") for row in rows]
     table = "\n".join(["| | name | dtype | shape |", "|---|---|---|---|", *rows])
-    used = ", ".join(f"`{name}`" for name in PARAMETERS[family])
+    used = ", ".join(f"`{name}`" for name in FAMILY_PARAMETERS[family])
     return f"## {family}\n\n{MEANINGS[family]}\n\n{table}\n\nParameters: {used}."
 
 

@@ -8,9 +8,12 @@ from endcap.errors import InvalidArgumentError
 
 
 def read_labels(path: Path) -> list[str]:
-    """Returns the lines of a file of class names. Raises InvalidArgumentError."""
+    """Returns the lines of a file of class names, in UTF-8. Raises InvalidArgumentError."""
     try:
-        return path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InvalidArgumentError(f"labels file {path} cannot be read: {reason}") from error
+    if lines[-1] == "":  # what follows the last line's end
+        del lines[-1]
+    return [line.removesuffix("\r") for line in lines]

@@ -32,12 +32,17 @@ _ELEMENTS = {
 
 @dataclass(frozen=True)
 class Output:
-    """One output of one image: base + change * f, then softmax over the last axis where asked."""
+    """One output of one image: base + change * f, then softmax over the last axis where asked.
+
+    batch: whether it has a batch dimension. declared: what the file says of that, else the truth.
+    """
 
     base: Floats
     change: Floats | float = 0.0
     dtype: str = "float32"
     softmax: bool = False
+    batch: bool = True
+    declared: int | None = None
 
     def answer(self, feature: float) -> Floats:
         """What comes out for an image of that feature, in float32."""
@@ -88,7 +93,10 @@ class Network:
             helper.make_node("ReduceMean", ["numbers"], ["means"], axes=axes, keepdims=0),
             helper.make_node("MatMul", ["means", "weights"], ["feature"]),
         ]
-        constants = [numpy_helper.from_array(self.weights[:, None], "weights")]
+        constants = [
+            numpy_helper.from_array(self.weights[:, None], "weights"),
+            numpy_helper.from_array(np.array([0]), "first"),
+        ]
         values = []
         for name, output in self.outputs.items():
             nodes += _nodes(name, output)
@@ -100,7 +108,8 @@ class Network:
                 numpy_helper.from_array(np.array([-1, *[1] * base.ndim]), f"{name}_rank"),
             ]
             element = _ELEMENTS[output.dtype]
-            shape = [self.batch, *base.shape]
+            first = self.batch if output.declared is None else output.declared
+            shape = [first, *base.shape] if output.batch else [*base.shape]
             values.append(helper.make_tensor_value_info(name, element, shape))
         image = helper.make_tensor_value_info("images", _ELEMENTS[self.dtype], self.input_shape)
         graph = helper.make_graph(nodes, "network", [image], values, constants)
@@ -121,6 +130,9 @@ def _nodes(name: str, output: Output) -> list[Any]:
     if output.softmax:
         nodes.append(helper.make_node("Softmax", [last], [f"{name}_softmax"], axis=-1))
         last = f"{name}_softmax"
+    if not output.batch:
+        nodes.append(helper.make_node("Squeeze", [last, "first"], [f"{name}_one"]))
+        last = f"{name}_one"
     nodes.append(helper.make_node("Cast", [last], [name], to=_ELEMENTS[output.dtype]))
     return nodes
 
@@ -208,3 +220,82 @@ def transposed(network: Network) -> Network:
         for name, output in network.outputs.items()
     }
     return replace(network, outputs=outputs)
+
+
+def without_batch(network: Network) -> Network:
+    """The same network with outputs of no batch dimension, as some exports of one image have."""
+    outputs = {name: replace(each, batch=False) for name, each in network.outputs.items()}
+    return replace(network, outputs=outputs)
+
+
+def declared_for_one(network: Network) -> Network:
+    """The same network, whose file says that its outputs are of one image whatever comes in."""
+    outputs = {name: replace(each, declared=1) for name, each in network.outputs.items()}
+    return replace(network, outputs=outputs)
+
+
+def with_masks(network: Network) -> Network:
+    """The same network with prototypes of masks beside its head."""
+    prototypes = Output(np.zeros((32, 16, 16), np.float32))
+    return replace(network, outputs={**network.outputs, "output1": prototypes})
+
+
+def with_rows(network: Network, *, high: float) -> Network:
+    """A yolov8 head with three rows more than its classes, from 0 to `high`."""
+    (output,) = network.outputs.values()
+    more = np.linspace(0, high, 3 * output.base.shape[1], dtype=np.float32).reshape(3, -1)
+    return Network({"output0": Output(np.vstack([output.base, more]))})
+
+
+def tensorflow_detector() -> Network:
+    """Outputs under the names, and of the types, that TensorFlow's detectors have."""
+    zeros = np.linspace(0, 1, 80, dtype=np.float32)
+    return Network(
+        {
+            "num_detections": Output(np.array([3.0], np.float32)),
+            "detection_boxes": Output(zeros.reshape(20, 4)),
+            "detection_scores": Output(zeros[:20]),
+            "detection_classes": Output(np.ones(20, np.float32)),
+        },
+        layout="nhwc",
+        dtype="uint8",
+    )
+
+
+def write_plugin(path: Path) -> Path:
+    """A file that ends in TensorRT's EfficientNMS, which ONNX Runtime cannot run."""
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
+    shapes = {"num_dets": [1], "det_boxes": [20, 4], "det_scores": [20], "det_classes": [20]}
+    whole = ("num_dets", "det_classes")
+    outputs = [
+        helper.make_tensor_value_info(
+            name,
+            TensorProto.INT32 if name in whole else TensorProto.FLOAT,
+            ["batch", *shape],
+        )
+        for name, shape in shapes.items()
+    ]
+    constants = [
+        numpy_helper.from_array(np.zeros((1, 84, 4), np.float32), "boxes"),
+        numpy_helper.from_array(np.zeros((1, 84, 6), np.float32), "scores"),
+    ]
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Add", ["boxes", "mean"], ["moved"]),
+        helper.make_node(
+            "EfficientNMS_TRT",
+            ["moved", "scores"],
+            list(shapes),
+            background_class=-1,
+            box_coding=1,
+            iou_threshold=0.7,
+            max_output_boxes=20,
+            plugin_version="1",
+            score_activation=0,
+            score_threshold=0.25,
+        ),
+    ]
+    graph = helper.make_graph(nodes, "network", [image], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(path))
+    return path

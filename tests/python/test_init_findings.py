@@ -8,6 +8,7 @@ from pathlib import Path
 
 import family_networks as families
 import numpy as np
+import onnx
 import pytest
 from family_networks import Network, Output, grid_rows
 from init_runs import write_shapes
@@ -15,8 +16,9 @@ from init_runs import write_shapes
 import endcap
 from endcap.errors import UnsupportedError
 from endcap.repository.exporter_notes import read_notes
-from endcap.repository.options import InitOptions
+from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan, values
+from endcap.repository.rendering import render
 
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
 CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}
@@ -24,7 +26,7 @@ CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}
 
 def plan_of(network: Network, folder: Path, **options: object) -> Plan:
     model = network.write(folder / "model.onnx")
-    return make_plan(model, InitOptions(**options))  # type: ignore[arg-type]
+    return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]
 
 
 def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) -> Network:
@@ -55,7 +57,7 @@ def test_grids_tell_the_family(
     assert plan.head.num_classes == 3
     assert ", ".join(map(str, strides)) in plan.head.reason
     assert plan.preprocess["size"].value == f"{size[0]},{size[1]}"
-    assert plan.served_outputs[0].dims == plan.head.inputs["head"].dims
+    assert plan.served[0].dims == plan.head.inputs["head"].dims
 
 
 def test_names_of_the_metadata_decide_between_two_forms(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_boxes_as_fractions_are_found_out(tmp_path: Path) -> None:
 def test_softmax_in_the_graph_or_not(
     network: Network, activation: str, why: str, tmp_path: Path
 ) -> None:
-    plan = plan_of(network, tmp_path, preset="torchvision")
+    plan = plan_of(network, tmp_path, head="classification", preset="torchvision")
     assert plan.postprocess["activation"].value == activation
     assert why in plan.postprocess["activation"].reason
 
@@ -113,7 +115,7 @@ def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
 
 def test_a_crop_keeps_the_presets_proportion(tmp_path: Path) -> None:
     network = replace(families.classifier(), size=(384, 384))
-    plan = plan_of(network, tmp_path, preset="torchvision")
+    plan = plan_of(network, tmp_path, head="classification", preset="torchvision")
     assert plan.preprocess["resize_shorter"].value == "439"
     assert "224/256" in plan.preprocess["resize_shorter"].reason
 
@@ -121,7 +123,9 @@ def test_a_crop_keeps_the_presets_proportion(tmp_path: Path) -> None:
 def test_gray_networks_get_gray_images(tmp_path: Path) -> None:
     shape = {"logits": ["n", 4]}
     model = write_shapes(tmp_path / "gray.onnx", shape, inputs={"x": ["n", 1, 28, 28]})
-    plan = make_plan(model, InitOptions(preset="inception", settings={"mean": "1", "std": "1"}))
+    settings = {"mean": "1", "std": "1", "activation": "none"}
+    options = InitOptions(head="classification", preset="inception", settings=settings)
+    plan = make_plan(model, options, tmp_path)
     assert plan.preprocess["color"].value == "gray"
     assert plan.images.dims == (1, 28, 28)
 
@@ -144,12 +148,6 @@ def test_what_is_given_wins(tmp_path: Path) -> None:
     assert plan.postprocess["multi_label"].value == "true"
 
 
-def test_networks_of_one_image_limit_the_ensemble_and_no_other_step(tmp_path: Path) -> None:
-    plan = plan_of(families.yolov8(batch=1), tmp_path, max_batch=8)
-    assert plan.network_batch == 1
-    assert plan_of(families.yolov8(), tmp_path, max_batch=8).network_batch == 8
-
-
 def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
     names = {**ULTRALYTICS, "names": "['a', 'b']"}
     plan = plan_of(replace(families.yolov5(), metadata=names), tmp_path, head="yolov5")
@@ -157,11 +155,84 @@ def test_metadata_that_names_other_classes_is_not_used(tmp_path: Path) -> None:
     assert "names 2" in plan.classes.reason
 
 
+@pytest.mark.parametrize(
+    "names", ["['a\\nb', 'c', 'd']", "['', 'c', 'd']", "['\\ud800', 'c', 'd']"]
+)
+def test_names_that_no_file_can_hold_are_not_used(names: str, tmp_path: Path) -> None:
+    network = replace(families.yolov8(), metadata={**ULTRALYTICS, "names": names})
+    plan = plan_of(network, tmp_path)
+    assert plan.classes.names is None
+    assert "line 1" in plan.classes.reason
+
+
+def test_a_number_of_classes_that_is_given_wins_over_names(tmp_path: Path) -> None:
+    names = {**ULTRALYTICS, "names": "['a', 'b']"}
+    plan = plan_of(replace(families.end2end(), metadata=names), tmp_path, num_classes=5)
+    assert plan.postprocess["num_classes"].value == "5"
+    assert plan.classes.names is None
+
+
+def test_rows_of_one_image_without_a_batch_dimension_are_no_batch(tmp_path: Path) -> None:
+    network = families.without_batch(families.end2end(batch=1))
+    plan = plan_of(network, tmp_path, num_classes=5, preset="ultralytics")
+    assert plan.head.family == "end2end"
+    assert plan.served[0].dims == (30, 6)
+
+
+def test_boxes_of_suppression_inside_tell_their_unit(tmp_path: Path) -> None:
+    network = families.efficient_nms()
+    boxes = network.outputs["det_boxes"]
+    fractions = {**network.outputs, "det_boxes": replace(boxes, base=boxes.base / 64)}
+    for made, unit in ((network, "pixel"), (replace(network, outputs=fractions), "normalized")):
+        plan = plan_of(made, tmp_path, num_classes=6, preset="ultralytics")
+        assert plan.postprocess["box_unit"].value == unit
+
+
+def test_boxes_that_are_no_corners_are_found_out(tmp_path: Path) -> None:
+    network = families.end2end()
+    (output,) = network.outputs.values()
+    base = output.base.copy()
+    base[:, 2:4] = 5
+    centred = Network({"output0": replace(output, base=base)})
+    plan = plan_of(centred, tmp_path, num_classes=5, preset="ultralytics")
+    assert plan.postprocess["box_format"].value == "cxcywh"
+
+
+def test_operators_of_tensorrt_are_assumed_and_said_to_be(tmp_path: Path) -> None:
+    model = families.write_plugin(tmp_path / "model.onnx")
+    options = InitOptions(runtime=Runtime.tensorrt, num_classes=6, preset="ultralytics")
+    plan = make_plan(model, options, tmp_path)
+    assert plan.head.family == "efficient_nms"
+    assert "could not be tried" in plan.postprocess["box_unit"].reason
+    assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
+
+
+def test_what_is_given_is_written_though_it_is_what_others_find(tmp_path: Path) -> None:
+    settings = {"box_format": "xyxy", "box_unit": "normalized", "input_size": "32,32"}
+    plan = plan_of(families.yolov8(), tmp_path, settings=settings)
+    text = render(plan, "models")["postprocess/config.pbtxt"]
+    for value in settings.values():
+        assert f'string_value: "{value}"' in text
+
+
+def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
+    """As in files of IR version 3."""
+    path = families.yolov8().write(tmp_path / "model.onnx")
+    model = onnx.load(str(path))
+    for weights in model.graph.initializer:
+        shape = list(weights.dims)
+        listed = onnx.helper.make_tensor_value_info(weights.name, weights.data_type, shape)
+        model.graph.input.append(listed)
+    model.ir_version = 3
+    onnx.save(model, str(path))
+    assert make_plan(path, InitOptions(), tmp_path).image.name == "images"
+
+
 def test_a_head_for_a_later_version_is_named(tmp_path: Path) -> None:
     boxes = {"pred_logits": ["n", 300, 80], "pred_boxes": ["n", 300, 4]}
     model = write_shapes(tmp_path / "detr.onnx", boxes)
     with pytest.raises(UnsupportedError, match=r"rtdetr .*pred_logits"):
-        make_plan(model, InitOptions())
+        make_plan(model, InitOptions(), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +245,7 @@ def test_a_head_for_a_later_version_is_named(tmp_path: Path) -> None:
         ("{}", None),
         ("names", None),
         ("__import__('os').getcwd()", None),
+        ("{[1]: 2}", None),
         ("(" * 500, None),
         ("", None),
     ],

@@ -85,7 +85,7 @@ CASES = {
         families.yolov8(), "yolov8", ["--fp16"], within=(HALF_SCORE, HALF_BOX_PIXELS)
     ),
     "v5": Case(families.yolov5(), "yolov5"),
-    "v10": Case(families.end2end(), "end2end", ["--num-classes", 5]),
+    "v10": Case(families.end2end(), "end2end", ["--num-classes", 5, "--preset", "ultralytics"]),
     "nms_inside": Case(
         families.efficient_nms(),
         "efficient_nms",
@@ -102,7 +102,7 @@ CASES = {
     "softmax": Case(
         families.classifier(softmax=True),
         "classification",
-        ["--preset", "torchvision"],
+        ["--head", "classification", "--preset", "torchvision"],
         image=cropped,
     ),
 }

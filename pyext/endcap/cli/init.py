@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +16,6 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stoppe
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
-from endcap.repository.half_precision import write_half
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.writing import check_target, find_warm_up_picture, write_repository
@@ -147,8 +144,7 @@ def init(
     runtime: Annotated[
         Runtime,
         typer.Option(
-            help="What runs the network; python is ONNX Runtime in a Python-backend model, which "
-            "every server has.",
+            help="What runs the network; python is ONNX Runtime in a Python-backend model.",
             rich_help_panel=_SERVING,
         ),
     ] = Runtime.python,
@@ -218,26 +214,17 @@ def init(
         )
         check_target(output)
         picture = find_warm_up_picture(find_repository())
-        with _network_file(model, fp16=fp16) as network:
-            with Console(stderr=True).status(f"Trying {model.name}"):  # on a terminal only
-                plan = make_plan(network, options)
+        with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
+            with Console(stderr=True).status("Trying the network"):  # on a terminal only
+                plan = make_plan(model, options, Path(scratch))
             write_repository(plan, output, picture=picture)
         _report(plan, output)
-
-
-@contextlib.contextmanager
-def _network_file(model: Path, *, fp16: bool) -> Iterator[Path]:
-    if not fp16:
-        yield model
-        return
-    with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
-        yield write_half(model, Path(scratch))
 
 
 def _size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    sides = text.replace("x", ",").split(",")
+    sides = text.split(",")
     if len(sides) > 2 or not all(side.strip().isdecimal() and int(side) for side in sides):
         raise InvalidArgumentError(
             f"--size is '{text}'; give height,width in pixels, such as 480,640, or one number"
@@ -264,17 +251,25 @@ def _report(plan: Plan, output: Path) -> None:
     console.print(table)
     names = plan.names
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
-    console.print(f"\n[bold green]Wrote[/] {output}: {models}", soft_wrap=True)
+    console.print("\n[bold green]Wrote[/]", Text(f"{output}: {models}"), soft_wrap=True)
     if plan.options.runtime is Runtime.tensorrt:
-        console.print(
-            f"The engine is still missing; {output / 'README.md'} has the command.", soft_wrap=True
-        )
+        _print(console, f"The engine is still missing; {output / 'README.md'} has the command.")
     if plan.network_batch < plan.options.max_batch:
         say(
             "endcap: the network takes one image at a time, which wastes what batches would give; "
             "a dynamic batch is an option of its exporter"
         )
-    console.print(f"Next: endcap serve {output}, and endcap infer PHOTO --model {names.ensemble}")
+    if plan.options.runtime is Runtime.python:
+        _print(console, f"Next: endcap serve {output}")
+    else:
+        needed = f"with a server that has the backend {plan.options.runtime.value}"
+        _print(console, f"Next: endcap serve {output} --tritonserver PATH, {needed}")
+    _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
+
+
+def _print(console: Console, line: str) -> None:
+    """Prints a line as it is, with no colours in it and no breaks."""
+    console.print(Text(line), soft_wrap=True)
 
 
 def _cells(row: Discovery) -> tuple[Text, Text, Text]:

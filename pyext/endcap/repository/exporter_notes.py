@@ -41,7 +41,7 @@ def read_notes(metadata: Mapping[str, str]) -> ExporterNotes:
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
 
 

@@ -11,13 +11,20 @@ from endcap.postprocess import Postprocessor
 from endcap.repository.errors import RepositoryError
 from endcap.repository.network_output import NetworkOutput
 
+AS_GIVEN = "as given"
+
 
 @dataclass(frozen=True)
 class Finding:
-    """A value that was found out, and why it is this one."""
+    """A value that was found out or given, and why it is this one."""
 
     value: str
     reason: str
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user said so."""
+        return self.reason == AS_GIVEN
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,8 @@ class Head:
 
     inputs: an input of postprocess -> the network's output for it. num_classes: None where the
     outputs do not tell. is_sure: whether the outputs can hardly be anything else.
-    parameters: of postprocess, beside the family.
+    parameters: of postprocess, beside the family. preset: how images are prepared for all networks
+    with this head, None where that is not known.
     """
 
     family: str
@@ -35,6 +43,7 @@ class Head:
     reason: str
     is_sure: bool
     parameters: Mapping[str, Finding] = field(default_factory=dict)
+    preset: str | None = None
 
     def __str__(self) -> str:
         """Such as `yolov8 (output0 [84, 8400]: ...)`."""
@@ -57,18 +66,7 @@ def choose_head(
     """
     listed = "; ".join(map(str, outputs))
     if wanted is not None:
-        fitting = [head for head in proposals if head.family == wanted]
-        if not fitting:
-            others = ", ".join(str(head) for head in proposals) or "none of the families"
-            raise RepositoryError(
-                f"the outputs of {path} ({listed}) do not have the form of {wanted}; they "
-                f"fit {others}"
-            )
-        if len(fitting) > 1:
-            raise RepositoryError(
-                f"{path} has several outputs of the form of {wanted} ({listed}); export it with one"
-            )
-        return _readable(path, fitting[0])
+        return _wanted_head(path, proposals, listed, wanted)
     sure = [head for head in proposals if head.is_sure]
     if len(sure) == 1:
         return _readable(path, sure[0])
@@ -77,11 +75,33 @@ def choose_head(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
             f"({', '.join(families())}); export it with its boxes decoded"
         )
+    candidates = sure or proposals
+    choices = dict.fromkeys(head.family for head in candidates if head.family in families())
+    if not choices:
+        return _readable(path, candidates[0])
     raise RepositoryError(
-        f"the outputs of {path} ({listed}) may be "
-        f"{' or '.join(str(head) for head in sure or proposals)}; say which it is: "
-        f"{' or '.join(f'--head {head.family}' for head in sure or proposals)}"
+        f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
+        f"it is: {' or '.join(f'--head {family}' for family in choices)}"
     )
+
+
+def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str) -> Head:
+    if wanted not in families():
+        raise RepositoryError(
+            f"--head is '{wanted}', which is no family that this version reads; give one of "
+            f"{', '.join(families())}"
+        )
+    fitting = [head for head in proposals if head.family == wanted]
+    if not fitting:
+        others = ", ".join(map(str, proposals)) or "none of the families"
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) do not have the form of {wanted}; they fit {others}"
+        )
+    if len(fitting) > 1:
+        raise RepositoryError(
+            f"{path} has several outputs of the form of {wanted} ({listed}); export it with one"
+        )
+    return fitting[0]
 
 
 def _readable(path: Path, head: Head) -> Head:

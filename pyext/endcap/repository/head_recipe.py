@@ -1,67 +1,21 @@
-"""How a network's outputs become answers: the parameters of postprocess, and the class names."""
+"""How a network's outputs become answers: the parameters of postprocess."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
-from endcap.repository.contracts import postprocess_contract
+from endcap.repository.class_names import ClassNames
+from endcap.repository.contracts import Contract, postprocess_contract
 from endcap.repository.errors import RepositoryError
-from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.head import Finding, Head
+from endcap.repository.family_parameters import FAMILY_PARAMETERS
+from endcap.repository.head import AS_GIVEN, Finding, Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 
+_NEED_ACTIVATION = ("yolov5", "yolov8", "classification")  # the others' scores are final
 # Written down although they are the defaults: what people tune first.
-_KNOBS = {
-    "yolov5": ("score_threshold", "iou_threshold", "max_detections"),
-    "yolov8": ("score_threshold", "iou_threshold", "max_detections"),
-    "end2end": ("score_threshold", "max_detections"),
-    "efficient_nms": ("score_threshold", "max_detections"),
-    "classification": ("top_k",),
-}
-
-
-@dataclass(frozen=True)
-class ClassNames:
-    """names: by class id; None where nobody has named the classes."""
-
-    names: tuple[str, ...] | None
-    reason: str
-
-
-def choose_class_names(
-    path: Path, head: Head, notes: ExporterNotes, options: InitOptions
-) -> ClassNames:
-    """Returns the names of the classes.
-
-    Raises InvalidArgumentError when the labels file does not fit the network or cannot be used.
-    """
-    if options.labels is None:
-        if notes.names is None:
-            return ClassNames(None, "the metadata names none; --labels FILE does")
-        if head.num_classes not in (None, len(notes.names)):
-            return ClassNames(
-                None,
-                f"the metadata names {len(notes.names)}, and the head has {head.num_classes}; "
-                "--labels FILE names them",
-            )
-        return ClassNames(notes.names, "the exporter's metadata")
-    names = tuple(read_labels(options.labels))
-    known = head.num_classes or options.num_classes
-    if known not in (None, len(names)):
-        raise InvalidArgumentError(
-            f"labels file {options.labels} has {len(names)} lines, and {path} has {known} classes; "
-            "give a file with one name a line, in the order of the class ids"
-        )
-    if not names or not all(name.strip() for name in names):
-        raise InvalidArgumentError(
-            f"labels file {options.labels} has {'an empty line' if names else 'no line'}; give a "
-            "file with one name a line, in the order of the class ids"
-        )
-    return ClassNames(names, f"the lines of {options.labels}")
+_KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 
 
 def choose_reading(
@@ -69,45 +23,76 @@ def choose_reading(
 ) -> dict[str, Finding]:
     """Returns the parameters of postprocess that have to be written, `head` first.
 
-    Raises RepositoryError when the number of classes is not known, and InvalidArgumentError for
-    parameters that postprocess does not take.
+    Raises RepositoryError when the number of classes or what the scores need is not known, and
+    InvalidArgumentError for parameters that postprocess does not take, or not with this head.
     """
     chosen = {"head": Finding(head.family, head.reason)}
     chosen["num_classes"] = _num_classes(path, head, classes, options)
     contract = postprocess_contract(_values(chosen))
+    _check_heads_shape(path, head, contract)
     chosen |= head.parameters
     chosen |= {
         name: Finding(contract.parameters[name], f"{contract.meanings[name]}; the default")
-        for name in _KNOBS.get(head.family, ())
+        for name in _KNOBS
+        if name in FAMILY_PARAMETERS[head.family]
     }
-    chosen |= {
-        name: Finding(value, "as given")
-        for name, value in options.settings.items()
-        if name in contract.parameters
-    }
+    chosen |= _given(head, contract, options)
+    if head.family in _NEED_ACTIVATION and "activation" not in chosen:
+        raise RepositoryError(
+            f"nothing in {path} tells what its scores need to be from 0 to 1; say it: "
+            "--set activation=none, sigmoid or softmax"
+        )
     if chosen.get("box_unit", Finding("pixel", "")).value == "normalized":
-        chosen["input_size"] = Finding(f"{image.size[0]},{image.size[1]}", image.size_reason)
+        size = Finding(f"{image.size[0]},{image.size[1]}", image.size_reason)
+        chosen.setdefault("input_size", size)
     postprocess_contract(_values(chosen))
     return chosen
 
 
+def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Finding]:
+    given = {}
+    for name, value in options.settings.items():
+        if name not in contract.parameters:
+            continue
+        if name not in FAMILY_PARAMETERS[head.family]:
+            raise InvalidArgumentError(
+                f"{name} changes nothing for a head of the family {head.family}; leave it out (it "
+                f"has {', '.join(FAMILY_PARAMETERS[head.family])})"
+            )
+        given[name] = Finding(value, AS_GIVEN)
+    return given
+
+
+def _check_heads_shape(path: Path, head: Head, contract: Contract) -> None:
+    for spec in contract.inputs:
+        dims = head.inputs[spec.name].dims
+        known = [(want, have) for want, have in zip(spec.dims, dims, strict=False) if want]
+        if any(want != have for want, have in known) and spec.dims != (1,):
+            raise InvalidArgumentError(
+                f"{head.family} takes {spec}, and {path} gives {list(dims)}; correct --num-classes "
+                "or --head"
+            )
+
+
 def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptions) -> Finding:
-    known = {
-        "the head's shape": head.num_classes,
-        "--num-classes": options.num_classes,
-        classes.reason: len(classes.names) if classes.names else None,
-    }
-    said = {count: reason for reason, count in reversed(known.items()) if count is not None}
-    if not said:
-        raise RepositoryError(
-            f"the head of {path} does not tell how many classes it has; give --labels FILE or "
-            "--num-classes"
-        )
-    if len(said) > 1:
-        listed = ", ".join(f"{count} by {reason}" for count, reason in said.items())
-        raise InvalidArgumentError(f"{path} has two numbers of classes: {listed}; correct one")
-    ((count, reason),) = said.items()
-    return Finding(str(count), reason)
+    named = len(classes.names) if classes.names else None
+    for count, reason in (
+        (head.num_classes, "the head's shape"),
+        (options.num_classes, AS_GIVEN),
+        (named, classes.reason),
+    ):
+        if count is None:
+            continue
+        if options.num_classes not in (None, count):
+            raise InvalidArgumentError(
+                f"--num-classes is {options.num_classes}, and the head of {path} has {count} "
+                "classes; leave --num-classes out"
+            )
+        return Finding(str(count), reason)
+    raise RepositoryError(
+        f"the head of {path} does not tell how many classes it has; give --labels FILE or "
+        "--num-classes"
+    )
 
 
 def _values(chosen: dict[str, Finding]) -> dict[str, str]:

@@ -9,12 +9,11 @@ from endcap.preprocess import presets
 from endcap.repository.contracts import preprocess_contract
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.head import Finding, Head
+from endcap.repository.head import AS_GIVEN, Finding, Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 from endcap.repository.yolo_heads import RTDETR_DECODER
 
-_YOLO_FAMILIES = ("yolov5", "yolov8", "end2end")
 # What a preset is good for, where the user has to choose.
 _CANDIDATES = {
     "classification": "torchvision, inception or vgg",
@@ -34,9 +33,7 @@ def choose_recipe(
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
     needed = dict(_needed(path, image, head, notes, options, preset))
     needed |= {
-        name: Finding(value, "as given")
-        for name, value in options.settings.items()
-        if name in preset
+        name: Finding(value, AS_GIVEN) for name, value in options.settings.items() if name in preset
     }
     chosen |= {
         name: finding
@@ -49,7 +46,7 @@ def choose_recipe(
 
 def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) -> Finding:
     if options.preset is not None:
-        return Finding(options.preset, "as given")
+        return Finding(options.preset, AS_GIVEN)
     if head.family == "classification":
         if notes.is_ultralytics and notes.task == "classify":
             return Finding("torchvision", "as Ultralytics' classifiers, by the exporter's metadata")
@@ -57,8 +54,8 @@ def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) 
         return Finding("rtdetr", "by the exporter's metadata")
     elif notes.is_ultralytics:
         return Finding("ultralytics", "by the exporter's metadata")
-    elif head.family in _YOLO_FAMILIES:
-        return Finding("ultralytics", f"what networks with a {head.family} head are trained with")
+    elif head.preset is not None:
+        return Finding(head.preset, f"what networks with such a {head.family} head are trained by")
     kind = "classification" if head.family == "classification" else "detection"
     raise RepositoryError(
         f"nothing in {path} tells how its images have to be prepared; name the recipe of its "

@@ -9,58 +9,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
+from endcap.repository.network_input import NetworkInput
 from endcap.repository.onnx_file import OnnxFile
-from endcap.repository.tensor_spec import TensorSpec
-from endcap.repository.trial_run import TrialRun
+from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+from endcap.repository.trial_run import Answers
 
 
 @dataclass(frozen=True)
 class NetworkOutput:
     """One output of one image.
 
-    dims: without the batch dimension. values: what noise gave, in float64; None where the network
-    could not be tried.
+    dims: without the batch dimension. has_batch: whether there is one, of 1 for one image.
+    is_batch_free: whether the file declares it as free, too. values: what noise gave, in float64;
+    None where the network was not tried or gave no numbers.
     """
 
     name: str
     data_type: str
     dims: tuple[int, ...]
+    has_batch: bool
+    is_batch_free: bool
     values: NDArray[np.float64] | None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it holds real numbers."""
+        return self.data_type in ("FP16", "FP32", "FP64")
 
     def __str__(self) -> str:
         """As a declared tensor."""
         return str(TensorSpec(self.name, self.data_type, self.dims))
 
 
-def tried_outputs(trial: TrialRun) -> tuple[NetworkOutput, ...]:
+def tried_outputs(network: OnnxFile, answers: Answers) -> tuple[NetworkOutput, ...]:
     """Returns what came out of the trial run, in the network's order."""
-    return tuple(
-        NetworkOutput(
-            spec.name, spec.data_type, _without_batch(spec), _numbers(trial.outputs[spec.name])
-        )
-        for spec in trial.specs
-    )
-
-
-def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
-    """Returns what the file declares. Raises RepositoryError where that leaves a size open."""
-    for spec in network.outputs:
-        if None in spec.dims[1:]:
-            raise RepositoryError(
-                f"{network.path} does not declare the shape of its output ({spec}), and it cannot "
-                "be tried here; export it with fixed shapes"
+    declared = {spec.name: spec for spec in network.outputs}
+    outputs = []
+    for name, array in answers.items():
+        # What one image gives has a batch dimension of 1, or none at all.
+        has_batch = array.shape[:1] == (1,)
+        outputs.append(
+            NetworkOutput(
+                name=name,
+                data_type=TRITON_TYPES.get(array.dtype.name, ""),
+                dims=array.shape[1:] if has_batch else array.shape,
+                has_batch=has_batch,
+                is_batch_free=declared[name].dims[:1] == (None,),
+                values=_numbers(array[0] if has_batch else array),
             )
-    return tuple(
-        NetworkOutput(spec.name, spec.data_type, _without_batch(spec), None)
-        for spec in network.outputs
-    )
+        )
+    return tuple(outputs)
 
 
-def _without_batch(spec: TensorSpec) -> tuple[int, ...]:
-    return tuple(dim for dim in spec.dims[1:] if dim is not None)
+def declared_outputs(network: OnnxFile, image: NetworkInput) -> tuple[NetworkOutput, ...]:
+    """Returns what the file declares. Raises RepositoryError where that leaves a size open."""
+    outputs = []
+    for spec in network.outputs:
+        known = tuple(dim for dim in spec.dims[1:] if dim is not None)
+        if len(known) != len(spec.dims) - 1 or spec.dims[0] not in (None, 1):
+            raise RepositoryError(
+                f"{network.path} does not declare the shape of its output for one image ({spec}), "
+                "and it cannot be tried here; export it with fixed shapes behind the batch"
+            )
+        outputs.append(
+            NetworkOutput(
+                name=spec.name,
+                data_type=spec.data_type,
+                dims=known,
+                has_batch=True,
+                is_batch_free=spec.dims[0] is None or image.batch == 1,
+                values=None,
+            )
+        )
+    return tuple(outputs)
 
 
 def _numbers(array: NDArray[Any]) -> NDArray[np.float64] | None:
-    if array.ndim == 0 or array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf":
         return None
-    return np.asarray(array[0], np.float64)
+    return np.asarray(array, np.float64)

@@ -15,20 +15,17 @@ from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
 class OnnxFile:
     """A network's inputs and outputs, with the batch dimension, and what its exporter wrote.
 
-    external_files: files beside it that hold weights, all of them there.
+    path: as the user gave it. file: what is to be run and copied, `path` itself unless it was
+    converted. external_files: files beside `file` that hold weights, all of them there.
     """
 
     path: Path
+    file: Path
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: Mapping[str, str]
     external_files: tuple[Path, ...]
     model: Any  # onnx.ModelProto, external weights not loaded
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """All that has to be copied: the file itself and those with its weights."""
-        return (self.path, *self.external_files)
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -55,6 +52,7 @@ def read_onnx(path: Path) -> OnnxFile:
     weights = {each.name for each in model.graph.initializer}
     return OnnxFile(
         path=path,
+        file=path,
         # Before IR version 4 every weight was listed as an input as well.
         inputs=tuple(_spec(each) for each in model.graph.input if each.name not in weights),
         outputs=tuple(_spec(each) for each in model.graph.output),

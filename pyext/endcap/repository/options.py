@@ -12,7 +12,7 @@ from endcap.errors import InvalidArgumentError
 
 # The first release whose ensembles know max_inflight_requests, by both of its numbers.
 _INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
-_MODEL_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 
 
 class Runtime(str, Enum):
@@ -49,7 +49,8 @@ class InitOptions:
             )
         if self.name is not None and not _MODEL_NAME.fullmatch(self.name):
             raise InvalidArgumentError(
-                f"name is '{self.name}': models are called by letters, digits and ._+- only"
+                f"name is '{self.name}': models are called by letters, digits and ._+-, and begin "
+                "with a letter, a digit or _"
             )
         self.inflight_limit()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
+from endcap.repository.boxes_and_scores import box_unit
+from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.head import Finding, Head
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.onnx_file import OnnxFile
@@ -18,13 +18,15 @@ _SUPPRESSED = {
     "scores": ("det_scores", "detection_scores", "nmsed_scores", "scores"),
     "classes": ("det_classes", "detection_classes", "nmsed_classes", "classes", "det_labels"),
 }
-_FEWEST_ANCHORS = 100
 # Operators that leave numbers what they are.
 _REARRANGING = {"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}
 
 
 def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields `efficient_nms` where four outputs have the names and the shapes of the plugin's."""
+    """Yields `efficient_nms` where four outputs have the names and the shapes of the plugin's.
+
+    TensorFlow's detectors use the same names; they count in floats, and put y before x.
+    """
     by_name = {output.name.lower(): output for output in outputs}
     inputs: dict[str, NetworkOutput] = {}
     for part, names in _SUPPRESSED.items():
@@ -32,6 +34,11 @@ def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
         if found is None:
             return
         inputs[part] = found
+    listed = ", ".join(output.name for output in inputs.values())
+    if inputs["num_detections"].is_float:
+        reason = f"{listed}: a count of type {inputs['num_detections'].data_type}, y before x"
+        yield Head("tensorflow_detection", {}, None, reason, is_sure=True)
+        return
     rows = inputs["boxes"].dims[:1]
     shapes = {
         "boxes": [(*rows, 4)],
@@ -41,13 +48,12 @@ def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
     }
     if not rows or any(inputs[part].dims not in shapes[part] for part in shapes):
         return
-    reason = f"{', '.join(output.name for output in inputs.values())}: suppressed inside"
-    unit = Finding("pixel", "assumed, as the plugin's outputs do not tell")
-    yield Head("efficient_nms", inputs, None, reason, is_sure=True, parameters={"box_unit": unit})
+    parameters = {"box_unit": box_unit(inputs["boxes"].values)}
+    yield Head("efficient_nms", inputs, None, f"{listed}: suppressed inside", True, parameters)
 
 
 def propose_pair(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields `rtdetr` or `ssd` where one output has boxes and another scores of as many rows."""
+    """Yields what boxes in one output and scores of as many rows in another may be."""
     boxes = [output for output in outputs if len(output.dims) == 2 and output.dims[1] == 4]
     if len(boxes) != 1:
         return
@@ -55,43 +61,58 @@ def propose_pair(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
     for scores in outputs:
         if scores is box or len(scores.dims) != 2 or scores.dims[0] != box.dims[0]:
             continue
-        is_detr = "pred_boxes" in box.name or box.dims[0] <= 1000
-        family = "rtdetr" if is_detr else "ssd"
+        family = "rtdetr" if "pred_boxes" in box.name else "ssd"
         reason = f"{scores.name} {list(scores.dims)} with {box.name} {list(box.dims)}"
-        yield Head(family, {"logits": scores, "boxes": box}, scores.dims[1], reason, is_sure=True)
+        if family == "ssd":
+            reason += ", or another head of boxes and scores"
+        inputs = {"logits": scores, "boxes": box}
+        yield Head(family, inputs, scores.dims[1], reason, is_sure=True)
 
 
-def propose_classifier(network: OnnxFile, outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields `classification` for each output that has one number for each class."""
+def propose_classifier(
+    network: OnnxFile, outputs: tuple[NetworkOutput, ...], notes: ExporterNotes, *, is_told: bool
+) -> Iterator[Head]:
+    """Yields `classification` for each output that has one number for each class.
+
+    is_told: whether the user has said something about classes. Without that and without notes, a
+    row of numbers may as well describe the image for a search.
+    """
     for output in outputs:
         classes, *ones = output.dims or (0,)
-        if classes < 2 or any(one != 1 for one in ones):
+        if classes < 2 or any(one != 1 for one in ones) or not output.is_float:
             continue
-        activation = _activation(network, output)
+        named = len(notes.names) if notes.names else None
         reason = f"{output.name} {list(output.dims)}: a number for each class"
+        is_sure = len(outputs) == 1 and (is_told or named == classes or notes.task == "classify")
+        if not is_sure:
+            reason += ", or a description of the image"
+        activation = _activation(network, output)
         yield Head(
             "classification",
             {"logits": output},
             classes,
             reason,
-            is_sure=len(outputs) == 1,
-            parameters={"activation": activation},
+            is_sure,
+            {} if activation is None else {"activation": activation},
         )
 
 
-def _activation(network: OnnxFile, output: NetworkOutput) -> Finding:
+def _activation(network: OnnxFile, output: NetworkOutput) -> Finding | None:
+    """What the numbers still need; None where neither the graph nor a trial run tells."""
     operator = _last_operator(network.model.graph, output.name)
     if operator in ("Softmax", "Sigmoid"):
         return Finding("none", f"the network ends in {operator}")
     values = output.values
-    if values is not None and values.min() >= 0 and abs(float(values.sum()) - 1) < 1e-3:
-        return Finding("none", "a trial run's scores are not negative and add up to 1")
-    if values is not None and np.isfinite(values).all():
-        low, high = float(values.min()), float(values.max())
+    if values is None:
+        return None
+    low, high = float(values.min()), float(values.max())
+    if low < 0 or high > 1:
         return Finding(
             "softmax", f"the network ends in {operator}; a trial run gave {low:.2f} to {high:.2f}"
         )
-    return Finding("softmax", f"the network ends in {operator}")
+    if abs(float(values.sum()) - 1) < 1e-3:
+        return Finding("none", "a trial run's scores are not negative and add up to 1")
+    return None
 
 
 def _last_operator(graph: Any, tensor: str) -> str:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
+from endcap.repository.class_names import ClassNames, choose_class_names
 from endcap.repository.contracts import postprocess_contract, preprocess_contract
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes, read_notes
+from endcap.repository.half_precision import to_half
 from endcap.repository.head import Finding, Head, choose_head
-from endcap.repository.head_recipe import ClassNames, choose_class_names, choose_reading
+from endcap.repository.head_recipe import choose_reading
 from endcap.repository.image_recipe import choose_recipe
 from endcap.repository.network_input import NetworkInput, read_input
 from endcap.repository.network_output import NetworkOutput, declared_outputs, tried_outputs
@@ -22,9 +24,18 @@ from endcap.repository.other_heads import (
     propose_pair,
     propose_suppressed,
 )
+from endcap.repository.served_outputs import served_outputs
 from endcap.repository.tensor_spec import TensorSpec
-from endcap.repository.trial_run import try_network
+from endcap.repository.trial_run import UnknownOperatorError, try_network
 from endcap.repository.yolo_heads import propose_yolo
+
+# Decided before the others, and by more than a value.
+_HAVE_OPTIONS = {
+    "head": "--head",
+    "num_classes": "--num-classes or --labels",
+    "preset": "--preset",
+    "size": "--size",
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class ModelNames:
 class Plan:
     """All decisions.
 
-    preprocess, postprocess: the parameters to write, each with its reason. served_outputs: what the
+    preprocess, postprocess: the parameters to write, each with its reason. served: what the
     network's model gives, under the network's own names. network_batch: the largest batch of the
     network and of the ensemble; the steps around it take `options.max_batch`.
     """
@@ -53,7 +64,7 @@ class Plan:
     classes: ClassNames
     preprocess: dict[str, Finding]
     postprocess: dict[str, Finding]
-    served_outputs: tuple[TensorSpec, ...]
+    served: tuple[TensorSpec, ...]
     names: ModelNames
     network_batch: int
 
@@ -61,6 +72,16 @@ class Plan:
     def is_classifier(self) -> bool:
         """Whether it answers with classes of the whole image."""
         return self.head.family == "classification"
+
+    @property
+    def fits_onnxruntime(self) -> bool:
+        """Whether Triton's own backend for ONNX Runtime could run the network's file as it is."""
+        try:
+            path, runtime = self.network.path, Runtime.onnxruntime
+            tuple(served_outputs(path, self.image, self.head, runtime))
+        except RepositoryError:
+            return False
+        return self.image.batch is None
 
     @property
     def images(self) -> TensorSpec:
@@ -77,21 +98,29 @@ class Plan:
         return (*made, TensorSpec("class_labels", "STRING", top_k))
 
 
-def make_plan(path: Path, options: InitOptions) -> Plan:
+def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     """Reads a network, tries it, and decides.
+
+    scratch: a folder for the network in half precision, which the plan refers to.
 
     Raises RepositoryError, InvalidArgumentError and UnsupportedError, each with a sentence, for
     what cannot be served or is not clear without a word of the user, and OSError for a file that
     cannot be read.
     """
+    _refuse_settings(options)
     network = read_onnx(path)
+    if options.fp16:
+        network = to_half(network, scratch)
     notes = read_notes(network.metadata)
     image = read_input(network, notes, options.size)
+    preprocess_contract(
+        {"size": f"{image.size[0]},{image.size[1]}"}
+    )  # before such a tensor is made
     outputs = _outputs(network, image, options)
-    proposals = tuple(_proposals(network, image, outputs, notes))
+    proposals = tuple(_proposals(network, image, outputs, notes, options))
     head = choose_head(path, proposals, outputs, options.head)
     classes = choose_class_names(path, head, notes, options)
-    plan = Plan(
+    return Plan(
         options=options,
         network=network,
         image=image,
@@ -99,12 +128,10 @@ def make_plan(path: Path, options: InitOptions) -> Plan:
         classes=classes,
         preprocess=choose_recipe(path, image, head, notes, options),
         postprocess=choose_reading(path, image, head, classes, options),
-        served_outputs=tuple(_served(head, options)),
+        served=tuple(served_outputs(path, image, head, options.runtime)),
         names=_names(options, is_classifier=head.family == "classification"),
         network_batch=1 if image.batch == 1 else options.max_batch,
     )
-    _refuse_unknown_settings(plan)
-    return plan
 
 
 def values(findings: dict[str, Finding]) -> dict[str, str]:
@@ -116,12 +143,12 @@ def _outputs(
     network: OnnxFile, image: NetworkInput, options: InitOptions
 ) -> tuple[NetworkOutput, ...]:
     try:
-        trial = try_network(network.path, image, several=options.max_batch > 1)
-    except RepositoryError:
+        answers = try_network(network, image, several=options.max_batch > 1)
+    except UnknownOperatorError:
         if options.runtime is not Runtime.tensorrt:
             raise
-        return declared_outputs(network)  # it may have operators that only TensorRT has
-    return tried_outputs(trial)
+        return declared_outputs(network, image)
+    return tried_outputs(network, answers)
 
 
 def _proposals(
@@ -129,6 +156,7 @@ def _proposals(
     image: NetworkInput,
     outputs: tuple[NetworkOutput, ...],
     notes: ExporterNotes,
+    options: InitOptions,
 ) -> Iterator[Head]:
     suppressed = tuple(propose_suppressed(outputs))
     if suppressed:  # its boxes and scores would pass for a pair
@@ -136,28 +164,8 @@ def _proposals(
         return
     yield from propose_pair(outputs)
     yield from propose_yolo(outputs, image.size, notes)
-    yield from propose_classifier(network, outputs)
-
-
-def _served(head: Head, options: InitOptions) -> Iterator[TensorSpec]:
-    """What the network's model has to give for postprocess to take it as it comes."""
-    contract = postprocess_contract({"head": head.family})
-    taken = {spec.name: spec for spec in contract.inputs}
-    for part, output in head.inputs.items():
-        wanted, dims = taken[part].data_type, output.dims
-        if wanted == "FP32" and output.data_type == "FP16":
-            wanted = "FP16"
-        if taken[part].dims == (1,) or part == "logits":
-            dims = output.dims[:1] or (1,)
-        if options.runtime is not Runtime.python and (wanted, dims) != (
-            output.data_type,
-            output.dims,
-        ):
-            raise RepositoryError(
-                f"the network gives {output}, and postprocess takes {wanted} {list(dims)} for its "
-                f"input {part}; --runtime python converts it on the way"
-            )
-        yield TensorSpec(output.name, wanted, dims)
+    is_told = (options.head, options.labels, options.num_classes) != (None, None, None)
+    yield from propose_classifier(network, outputs, notes, is_told=is_told)
 
 
 def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:
@@ -171,9 +179,11 @@ def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:
     )
 
 
-def _refuse_unknown_settings(plan: Plan) -> None:
+def _refuse_settings(options: InitOptions) -> None:
     known = {**preprocess_contract({}).parameters, **postprocess_contract({}).parameters}
-    for name in plan.options.settings:
+    for name in options.settings:
+        if name in _HAVE_OPTIONS:
+            raise InvalidArgumentError(f"--set {name}: say it with {_HAVE_OPTIONS[name]}")
         if name not in known:
             raise InvalidArgumentError(
                 f"--set {name}: neither preprocess nor postprocess has such a parameter; they have "

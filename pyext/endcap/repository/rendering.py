@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -37,8 +39,9 @@ _RESULT_NOTES = {
     "class_probabilities": "the scores of all classes in their order",
     "status": "0, or the failure class of a blanked image",
 }
-# Values that say nothing where they are the default; a reader looks for what was decided.
+# What was found and is the default, too: a reader looks for what was decided.
 _UNSPOKEN = {"box_unit": "pixel", "box_format": "xyxy", "activation": "none"}
+_NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 def render(plan: Plan, folder: str) -> dict[str, str]:
@@ -55,7 +58,7 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
         keep_trailing_newline=True,
         autoescape=False,  # texts of protobuf and Markdown; `quoted` is for the former
     )
-    environment.filters["quoted"] = _quoted
+    environment.filters |= {"quoted": _quoted, "comment": _one_line, "cell": _cell}
     context = _context(plan, folder)
     names = plan.names
     templates = {
@@ -104,12 +107,13 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "is_classifier": plan.is_classifier,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
+        "may_be_onnxruntime": plan.fits_onnxruntime,
         "network_input": _with_batch(network_input) if whole else network_input,
         "network_batch": plan.network_batch,
         "image_note": _image_note(plan),
         "preprocess_outputs": preprocess_contract(values(plan.preprocess)).outputs,
         "preprocess": plan.preprocess,
-        "served_outputs": [_with_batch(each) if whole else each for each in plan.served_outputs],
+        "served_outputs": [_with_batch(each) if whole else each for each in plan.served],
         "output_notes": {
             output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
         },
@@ -136,7 +140,7 @@ def _with_batch(spec: TensorSpec) -> TensorSpec:
 
 def _head_inputs(plan: Plan) -> list[TensorSpec]:
     """The network's outputs under the names that postprocess has for them."""
-    served = zip(plan.head.inputs, plan.served_outputs, strict=True)
+    served = zip(plan.head.inputs, plan.served, strict=True)
     return [TensorSpec(part, spec.data_type, spec.dims) for part, spec in served]
 
 
@@ -150,17 +154,32 @@ def _spoken(findings: dict[str, Finding], *, is_classifier: bool) -> dict[str, F
     return {
         name: finding
         for name, finding in findings.items()
-        if is_classifier or finding.value != _UNSPOKEN.get(name)
+        if is_classifier or finding.is_given or finding.value != _UNSPOKEN.get(name)
     }
 
 
 def _engine_shapes(plan: Plan) -> str:
-    """The options of trtexec for a network that takes any number of images."""
-    if plan.image.batch is not None:
+    """The options of trtexec for a network whose input leaves any dimension open."""
+    (declared,) = plan.network.inputs
+    if None not in declared.dims:
         return ""
     dims = "x".join(map(str, plan.image.dims))
+    # trtexec takes a name with a colon in quotes of its own.
+    name = plan.image.name
+    name = name if _NEEDS_NO_QUOTES.fullmatch(name) else f"'{name}'"
     sizes = {"min": 1, "opt": max(1, plan.network_batch // 2), "max": plan.network_batch}
-    return "".join(f" --{kind}Shapes={plan.image.name}:{n}x{dims}" for kind, n in sizes.items())
+    shapes = {kind: f"{name}:{count}x{dims}" for kind, count in sizes.items()}
+    return "".join(f" {shlex.quote(f'--{kind}Shapes={shape}')}" for kind, shape in shapes.items())
+
+
+def _one_line(text: str) -> str:
+    """Returns a text as a comment may hold it, whatever names are in it."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _cell(text: str) -> str:
+    """Returns a text as a cell of a Markdown table may hold it."""
+    return _one_line(text).replace("|", "\\|")
 
 
 def _quoted(text: str) -> str:

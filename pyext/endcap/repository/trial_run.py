@@ -1,11 +1,9 @@
-"""Runs a network once, to see what comes out rather than to trust what the file declares."""
+"""Runs a network on noise, to see what comes out rather than to trust what the file declares."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,57 +11,65 @@ from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.network_input import NetworkInput
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+from endcap.repository.onnx_file import OnnxFile
+
+Answers = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
 
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
-_SEED = 0
+# What ONNX Runtime says of an operator that it does not have.
+_NOT_THERE = (
+    "No Op registered",
+    "is not a registered function/op",
+    "Could not find an implementation",
+)
 
 
-@dataclass(frozen=True)
-class TrialRun:
-    """What a network answered to one image of noise: outputs by name, with the batch dimension."""
-
-    outputs: Mapping[str, NDArray[Any]]
-
-    @property
-    def specs(self) -> tuple[TensorSpec, ...]:
-        """The outputs as they are, of one image, with the batch dimension."""
-        return tuple(
-            TensorSpec(name, TRITON_TYPES.get(array.dtype.name, ""), tuple(array.shape))
-            for name, array in self.outputs.items()
-        )
+class UnknownOperatorError(RepositoryError):
+    """ONNX Runtime lacks an operator of the network, which may be TensorRT's own."""
 
 
-def try_network(path: Path, network: NetworkInput, *, several: bool) -> TrialRun:
-    """Runs the network on the CPU.
+def try_network(network: OnnxFile, image: NetworkInput, *, several: bool) -> Answers:
+    """Returns what the network answers to one image of noise.
 
     several: whether it has to take two images at once as well.
-    Raises RepositoryError when it cannot be loaded or run, or mixes a batch up.
+    Raises UnknownOperatorError, and RepositoryError when the network cannot be loaded or run, gives
+    no tensors, as many rows as it finds, or other shapes for two images than for one.
     """
-    session = _open(path)
-    names = [output.name for output in session.get_outputs()]
-    image = _noise(network)
-    answers = dict(zip(names, _run(session, path, network, image), strict=True))
+    session = _open(network)
+    first, second = _noise(image, seed=0), _noise(image, seed=1)
+    answers = _run(session, network, image, first)
     for name, answer in answers.items():
         if not isinstance(answer, np.ndarray):
             raise RepositoryError(
-                f"{path} gives {name} as a {type(answer).__name__}, and only tensors can be passed "
-                "on; export it without what makes that, such as the ZipMap of a classifier"
+                f"{network.path} gives {name} as a {type(answer).__name__}, and only tensors can "
+                "be passed on; export it without what makes that, such as a classifier's ZipMap"
             )
-    if several and network.batch is None:
-        pair = np.concatenate([image, image])
-        for name, both in zip(names, _run(session, path, network, pair), strict=True):
-            shape = (2 * answers[name].shape[0], *answers[name].shape[1:])
-            if answers[name].ndim and both.shape != shape:
-                raise RepositoryError(
-                    f"{path} claims to take any number of images, and gives {name} as "
-                    f"{list(answers[name].shape)} for one and {list(both.shape)} for two; export "
-                    "it again, or give --max-batch 1"
-                )
-    return TrialRun(answers)
+    for name, again in _run(session, network, image, second).items():
+        if again.shape != answers[name].shape or not again.size:
+            raise RepositoryError(
+                f"{network.path} gives as many rows of {name} as it finds "
+                f"({list(answers[name].shape)} and {list(again.shape)} for two images of noise), "
+                "and a model of Triton's has a fixed number; export it with one, filled up"
+            )
+    if several and image.batch is None:
+        _check_pair(
+            answers, _run(session, network, image, np.concatenate([first, second])), network
+        )
+    return answers
 
 
-def _open(path: Path) -> Any:
+def _check_pair(one: Answers, two: Answers, network: OnnxFile) -> None:
+    for name, answer in one.items():
+        shape = (2 * answer.shape[0], *answer.shape[1:]) if answer.ndim else ()
+        if two[name].shape != shape:
+            raise RepositoryError(
+                f"{network.path} claims to take any number of images, and gives {name} as "
+                f"{list(answer.shape)} for one and {list(two[name].shape)} for two; export it "
+                "again, or give --max-batch 1"
+            )
+
+
+def _open(network: OnnxFile) -> Any:
     try:
         onnxruntime: Any = importlib.import_module("onnxruntime")
     except ImportError as error:
@@ -73,32 +79,37 @@ def _open(path: Path) -> Any:
         ) from error
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _ONLY_FATAL
+    providers = ["CPUExecutionProvider"]
     try:
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(network.file), options, providers=providers)
     except Exception as error:  # ONNX Runtime's errors have no common type
-        raise RepositoryError(
-            f"{path} cannot be loaded by ONNX Runtime: {_one_line(error)}; a network with "
-            "operators that only TensorRT has is for --runtime tensorrt"
-        ) from error
+        reason = f"{network.path} cannot be loaded by ONNX Runtime: {_one_line(error)}"
+        if any(text in reason for text in _NOT_THERE):
+            raise UnknownOperatorError(
+                f"{reason}; a network with operators that only TensorRT has is for "
+                "--runtime tensorrt"
+            ) from error
+        raise RepositoryError(f"{reason}; export it again") from error
 
 
-def _run(session: Any, path: Path, network: NetworkInput, images: NDArray[Any]) -> list[Any]:
+def _run(session: Any, network: OnnxFile, image: NetworkInput, images: NDArray[Any]) -> Answers:
+    names = [output.name for output in session.get_outputs()]
     try:
-        return list(session.run(None, {network.name: images}))
+        return dict(zip(names, session.run(None, {image.name: images}), strict=True))
     except Exception as error:  # ONNX Runtime's errors have no common type
         count = "an image" if len(images) == 1 else f"{len(images)} images"
         raise RepositoryError(
-            f"{path} cannot be run on {count} of {list(network.dims)}: {_one_line(error)}; export "
-            "it again" + ("" if len(images) == 1 else ", or give --max-batch 1")
+            f"{network.path} cannot be run on {count} of {list(image.dims)}: {_one_line(error)}; "
+            "export it again" + ("" if len(images) == 1 else ", or give --max-batch 1")
         ) from error
 
 
-def _noise(network: NetworkInput) -> NDArray[Any]:
+def _noise(image: NetworkInput, *, seed: int) -> NDArray[Any]:
     """Of no picture; values as a network is used to, between 0 and 1, or 0 and 255 of integers."""
-    values = np.random.default_rng(_SEED).random((1, *network.dims), np.float32)
-    if network.dtype in ("uint8", "int8"):
-        values *= 127 if network.dtype == "int8" else 255
-    return values.astype(network.dtype)
+    values = np.random.default_rng(seed).random((1, *image.dims), np.float32)
+    if image.dtype in ("uint8", "int8"):
+        values *= 127 if image.dtype == "int8" else 255
+    return values.astype(image.dtype)
 
 
 def _one_line(error: Exception) -> str:

@@ -43,7 +43,7 @@ def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
     """
     check_target(target)
     with _whole_folder(target) as folder:
-        for path, text in render(plan, target.name).items():
+        for path, text in render(plan, target.resolve().name).items():
             _write(folder / path, text.encode())
         for path, content in _contents(plan, picture).items():
             _write(folder / path, content)
@@ -87,8 +87,8 @@ def _copies(plan: Plan) -> dict[str, Path]:
     """The large files, by their path in the repository."""
     names, network = plan.names, plan.network
     version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
-    folder = network.path.parent
-    copies = {f"{names.network}/{version}model.onnx": network.path}
+    folder = network.file.parent
+    copies = {f"{names.network}/{version}model.onnx": network.file}
     for file in network.external_files:
         copies[f"{names.network}/{version}{file.relative_to(folder).as_posix()}"] = file
     if plan.options.self_contained:
@@ -109,12 +109,33 @@ def _write(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _whole_folder(target: Path) -> Iterator[Path]:
-    """Gives a folder beside `target` that takes its place when the block ends well."""
+    """Gives a folder whose content is in `target` when the block ends well, and nowhere else.
+
+    A folder that is there already stays the one that it is, with its owner and mounts.
+    """
     place = target.resolve()
-    partial = place.with_name(f".{place.name}.{os.getpid()}.partial")
+    is_there = place.is_dir()
+    name = f".{place.name}.{os.getpid()}.partial"
+    partial = place / name if is_there else place.with_name(name)
     partial.mkdir()
+    moved: list[Path] = []
     try:
         yield partial
-        partial.rename(place)  # also over an empty folder
+        if not is_there:
+            partial.rename(place)
+            return
+        for entry in sorted(partial.iterdir()):
+            moved.append(entry.rename(place / entry.name))
+    except BaseException:
+        for entry in moved:
+            _remove(entry)
+        raise
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove(partial)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -11,20 +11,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from endcap.repository.boxes_and_scores import (
+    Numbers,
+    are_corners,
+    box_unit,
+    cover_image,
+    score_activation,
+)
 from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.head import Finding, Head
 from endcap.repository.network_output import NetworkOutput
+
+RTDETR_DECODER = "RTDETRDecoder"  # as Ultralytics' exporter names it
 
 # Strides of the grids: three, with a coarser one (P6), with a finer one (P2), or both.
 _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (4, 8, 16, 32, 64))
 _ANCHORS_PER_CELL = (1, 3)  # without and with anchor boxes
 _FEWEST_QUERIES = 50
 _MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
-RTDETR_DECODER = "RTDETRDecoder"  # as Ultralytics' exporter names it
-_LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for what sticks out
 _TASK_FAMILIES = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
+_ULTRALYTICS = "ultralytics"
 
 
 def propose_yolo(
@@ -35,36 +42,50 @@ def propose_yolo(
         family = _TASK_FAMILIES[notes.task]
         yield Head(family, {}, None, f"task {notes.task} in the metadata", is_sure=True)
         return
+    masks = [output for output in outputs if len(output.dims) == 3 and output.dims[0] == 32]
     for output in outputs:
-        if len(output.dims) == 2:
-            yield from _propose(output, size, notes)
+        if len(output.dims) != 2 or not output.is_float:
+            continue
+        if masks and (grids := _grids(output.dims[1], size)):
+            reason = f"{output.name} {list(output.dims)} beside {masks[0]}: {grids}, and masks"
+            yield Head("yolov8_seg", {}, None, reason, is_sure=True)
+            continue
+        yield from _propose_rows(output, size, notes)
+        yield from _propose_grids(output, size, notes)
 
 
-def _propose(output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes) -> Iterator[Head]:
+def _propose_rows(
+    output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes
+) -> Iterator[Head]:
     rows, columns = output.dims
     if _is_rtdetr(output, size, notes):
         reason = f"{output.name} [{rows}, 4 + {columns - 4}]: a row for each query"
         yield Head("rtdetr", {"head": output}, columns - 4, reason, is_sure=True)
-    if columns == 6 and _looks_suppressed(output):
+    if columns == 6 and _looks_suppressed(output.values):
         reason = f"{output.name} [{rows}, 6]: each row a box, a score and a class"
         sure = rows <= _MOST_QUERIES and _grids(rows, size) is None
         boxes = None if output.values is None else output.values[:, :4]
-        parameters = {"box_format": _format(boxes, notes), "box_unit": _unit(boxes)}
+        parameters = {"box_format": _format(boxes, notes), "box_unit": box_unit(boxes)}
         yield Head("end2end", {"head": output}, None, reason, sure, parameters)
+
+
+def _propose_grids(
+    output: NetworkOutput, size: tuple[int, int], notes: ExporterNotes
+) -> Iterator[Head]:
+    rows, columns = output.dims
     named = len(notes.names) if notes.names else None
     if rows > 4:
         grids, classes = _grids(columns, size), rows - 4
+        fits = grids is not None and grids.anchors == 1 and named in (None, classes)
         if grids is not None or rows < columns:
-            sure = grids is not None and grids.anchors == 1 and named in (None, classes)
-            yield _grid_head("yolov8", output, classes, grids, size, sure)
+            yield _grid_head("yolov8", output, classes, grids, size, is_sure=fits)
     if columns > 5:
         grids, classes = _grids(rows, size), columns - 5
+        # One anchor a cell may also be a yolov8 head the other way round, of one class more.
+        told = (None, classes) if grids is not None and grids.anchors > 1 else (classes,)
         if grids is not None or columns < rows:
-            # One anchor a cell may also be a yolov8 head the other way round, of one class more.
-            told = (classes,) if grids is None or grids.anchors == 1 else (None, classes)
-            yield _grid_head(
-                "yolov5", output, classes, grids, size, grids is not None and named in told
-            )
+            fits = grids is not None and named in told
+            yield _grid_head("yolov5", output, classes, grids, size, is_sure=fits)
 
 
 @dataclass(frozen=True)
@@ -86,22 +107,39 @@ def _grid_head(
     classes: int,
     grids: _Grids | None,
     size: tuple[int, int],
+    *,
     is_sure: bool,
 ) -> Head:
-    shape = f"[4 + {classes}, {output.dims[1]}]"
+    parts = f"4 + {classes}, {output.dims[1]}"
     values = output.values
     if family == "yolov5":
-        shape = f"[{output.dims[0]}, 5 + {classes}]"
+        parts = f"{output.dims[0]}, 5 + {classes}"
     elif values is not None:
         values = values.T
     boxes = None if values is None else values[:, :4]
     scores = None if values is None else values[:, 4:]
-    reason = f"{output.name} {shape}: {grids or 'as many anchors as no usual grids have'}"
-    if boxes is not None and not _covers_image(boxes, size):
-        is_sure = False
-        reason += "; but the boxes of a trial run do not cover the image, as if not decoded"
-    parameters = {"box_unit": _unit(boxes), "activation": _activation(scores)}
-    return Head(family, {"head": output}, classes, reason, is_sure, parameters)
+    doubts = []
+    if boxes is None:
+        doubts.append("it could not be tried")
+    elif not cover_image(boxes, size):
+        doubts.append("the boxes of a trial run do not cover the image, as if not decoded")
+    activation = score_activation(scores)
+    if activation is None:
+        doubts.append("its scores are of several kinds, as with keypoints, masks or angles")
+    reason = f"{output.name} [{parts}]: {grids or 'as many anchors as no usual grids have'}"
+    parameters = {"box_unit": box_unit(boxes)}
+    if activation is not None:
+        parameters["activation"] = activation
+    return Head(
+        family=family,
+        inputs={"head": output},
+        num_classes=classes,
+        reason="; but ".join([reason, *doubts]),
+        is_sure=is_sure and not doubts,
+        parameters=parameters,
+        # With anchor boxes, or with none and no objectness, it is what Ultralytics' trainers make.
+        preset=_ULTRALYTICS if grids and (family == "yolov8" or grids.anchors > 1) else None,
+    )
 
 
 def _grids(count: int, size: tuple[int, int]) -> _Grids | None:
@@ -128,45 +166,19 @@ def _is_rtdetr(output: NetworkOutput, size: tuple[int, int], notes: ExporterNote
     return bool(((values >= 0) & (values <= 1)).all())
 
 
-def _looks_suppressed(output: NetworkOutput) -> bool:
+def _looks_suppressed(values: Numbers | None) -> bool:
     """Whether the fifth column may hold scores and the sixth class ids."""
-    if output.values is None:
+    if values is None:
         return True
-    scores, class_ids = output.values[:, 4], output.values[:, 5]
+    scores, class_ids = values[:, 4], values[:, 5]
     is_score = bool(((scores >= 0) & (scores <= 1)).all())
     return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
 
 
-def _format(boxes: NDArray[np.float64] | None, notes: ExporterNotes) -> Finding:
+def _format(boxes: Numbers | None, notes: ExporterNotes) -> Finding:
     """Of boxes after suppression, which are corners with most exporters."""
     if notes.head == RTDETR_DECODER:
         return Finding("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
-    if boxes is not None and (boxes[:, 2:] < boxes[:, :2]).any():
+    if boxes is not None and not are_corners(boxes):
         return Finding("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
     return Finding("xyxy", "what networks with suppression inside give")
-
-
-def _unit(boxes: NDArray[np.float64] | None) -> Finding:
-    if boxes is None:
-        return Finding("pixel", "assumed, as it could not be tried")
-    if not boxes.any():
-        return Finding("pixel", "assumed, as nothing is found in noise")
-    largest = float(np.abs(boxes).max())
-    if largest <= _LARGEST_FRACTION:
-        return Finding("normalized", f"no box of a trial run exceeds {largest:.2f}")
-    return Finding("pixel", f"boxes of a trial run reach {largest:.0f}")
-
-
-def _activation(scores: NDArray[np.float64] | None) -> Finding:
-    if scores is None:
-        return Finding("none", "assumed, as it could not be tried")
-    low, high = float(scores.min()), float(scores.max())
-    if low >= 0 and high <= 1:
-        return Finding("none", "scores of a trial run are from 0 to 1")
-    return Finding("sigmoid", f"scores of a trial run are from {low:.1f} to {high:.1f}")
-
-
-def _covers_image(boxes: NDArray[np.float64], size: tuple[int, int]) -> bool:
-    """Whether the boxes' centres lie all over the image, as those of grids do."""
-    width = size[1] if np.abs(boxes).max() > _LARGEST_FRACTION else 1
-    return float(np.ptp(boxes[:, 0])) > width / 2

@@ -1,0 +1,53 @@
+"""What the network's model gives to postprocess, and what cannot be given as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from endcap.repository.contracts import postprocess_contract
+from endcap.repository.errors import RepositoryError
+from endcap.repository.head import Head
+from endcap.repository.network_input import NetworkInput
+from endcap.repository.network_output import NetworkOutput
+from endcap.repository.options import Runtime
+from endcap.repository.tensor_spec import TensorSpec
+
+
+def served_outputs(
+    path: Path, image: NetworkInput, head: Head, runtime: Runtime
+) -> Iterator[TensorSpec]:
+    """Yields the outputs of the network's model under the network's names, in the types and shapes
+    that postprocess takes.
+
+    Raises RepositoryError where the runtime has no code that could bring an output there.
+    """
+    taken = {spec.name: spec for spec in postprocess_contract({"head": head.family}).inputs}
+    for part, output in head.inputs.items():
+        wanted, dims = taken[part].data_type, output.dims
+        if wanted == "FP32" and output.data_type == "FP16":
+            wanted = "FP16"
+        if taken[part].dims == (1,) or part == "logits":
+            dims = output.dims[:1] or (1,)
+        served = TensorSpec(output.name, wanted, dims)
+        if runtime is not Runtime.python:
+            _refuse_conversion(path, image, output, served, runtime)
+        yield served
+
+
+def _refuse_conversion(
+    path: Path, image: NetworkInput, output: NetworkOutput, served: TensorSpec, runtime: Runtime
+) -> None:
+    """Raises RepositoryError for what only code between network and server can bring in order."""
+    if not output.has_batch or (served.data_type, served.dims) != (output.data_type, output.dims):
+        shape = output if output.has_batch else f"{output}, without a batch dimension"
+        raise RepositoryError(
+            f"{path} gives {shape}, and postprocess takes {served}; --runtime python converts it "
+            "on the way"
+        )
+    if runtime is Runtime.onnxruntime and image.batch is None and not output.is_batch_free:
+        raise RepositoryError(
+            f"{path} takes any number of images and declares its output {output.name} for one, "
+            "which Triton's ONNX Runtime backend does not load; export it again, or take "
+            "--runtime python"
+        )
