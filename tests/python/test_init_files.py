@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 from pathlib import Path
 
 import family_networks as families
-import numpy as np
 import onnx
 import pytest
 from cli_runs import endcap
@@ -191,8 +192,107 @@ def test_labels_as_one_text(names: tuple[str, ...], text: str) -> None:
     assert joined_labels(names) == text
 
 
-def test_no_half_folder_is_ever_seen(tmp_path: Path) -> None:
-    """The folder appears at once: it is another one, renamed."""
-    models = written(tmp_path, families.yolov8())
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert np.all([path.stat().st_size > 0 for path in models.rglob("*") if path.is_file()])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_no_half_folder_is_ever_seen(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the largest files are copied, the last things, no model is where it will be."""
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    models = tmp_path / "models"
+    if is_there:
+        models.mkdir()
+    seen: list[list[str]] = []
+    copy = shutil.copyfile
+
+    def look_and_copy(source: Path, target: Path) -> None:
+        folders = list(models.glob("*")) if models.is_dir() else []
+        seen.append([each.name for each in folders if not each.name.startswith(".")])
+        copy(source, target)
+
+    monkeypatch.setattr("shutil.copyfile", look_and_copy)
+    assert init(model).exit_code == 0
+    assert seen == [[]]
+    assert [each.name for each in (tmp_path, models) if list(each.glob(".*"))] == []
+
+
+def test_a_folder_that_is_there_stays_the_same_one(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    before = models.stat().st_ino
+    assert files(written(tmp_path, families.yolov8())) >= COMMON
+    assert models.stat().st_ino == before
+
+
+def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path / "here")
+    assert init(model, output=Path()).exit_code == 0
+    assert "endcap serve here" in Path("README.md").read_text()
+
+
+def test_a_failure_at_the_end_empties_the_folder_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    (tmp_path / "models").mkdir()
+    rename = Path.rename
+
+    def fail_at_preprocess(path: Path, target: Path) -> Path:
+        if path.name == "preprocess":
+            raise OSError(5, "Input/output error", str(target))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_preprocess)
+    done = init(model)
+    assert done.exit_code == 2
+    assert "Input/output error" in done.stderr
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(1, (8, 1, 8, 1)), ("batch", (8, 8, 8, 8))])
+def test_a_network_of_one_image_limits_the_ensemble_and_no_other_step(
+    batch: int | str, steps: tuple[int, ...], tmp_path: Path
+) -> None:
+    models = written(tmp_path, families.yolov8(batch=batch), "--max-batch", 8)
+    names = ("preprocess", "detector", "postprocess", "detect")
+    assert tuple(config(models / name).max_batch_size for name in names) == steps
+
+
+def test_names_that_would_break_a_comment_or_a_table_do_not(tmp_path: Path) -> None:
+    odd = Network({"out\nput | x": families.yolov8().outputs["output0"]})
+    models = written(tmp_path, odd)
+    assert config(models / "postprocess").backend == "endcap_postprocess"
+    assert config(models / "detector").output[0].name == "out\nput | x"
+    rows = [line for line in (models / "README.md").read_text().splitlines() if "| head |" in line]
+    assert [row.replace("\\|", "").count("|") for row in rows] == [4]
+
+
+def test_the_folder_may_look_like_markup(tmp_path: Path) -> None:
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    output = tmp_path / "x[b]y[v2]"
+    done = init(model, output=output)
+    assert done.exit_code == 0
+    assert str(output) in done.stdout
+
+
+@pytest.mark.parametrize(("name", "written_as"), [("images", "images"), ("input:0", "'input:0'")])
+def test_trtexec_gets_the_shapes_through_a_shell(
+    name: str, written_as: str, tmp_path: Path
+) -> None:
+    model = onnx.load(str(families.yolov8().write(tmp_path / "model.onnx")))
+    for node in model.graph.node:
+        node.input[:] = [name if each == "images" else each for each in node.input]
+    model.graph.input[0].name = name
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    assert init(tmp_path / "model.onnx", "--runtime", "tensorrt").exit_code == 0
+    readme = (tmp_path / "models" / "README.md").read_text()
+    (line,) = (line for line in readme.splitlines() if "trtexec" in line)
+    assert f"--optShapes={written_as}:8x3x64x64" in shlex.split(line)
+
+
+def test_labels_as_other_programs_write_them(tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_bytes(b"\xef\xbb\xbfcat\r\ndog\r\nfish\r\n")
+    models = written(tmp_path, families.yolov8(), "--labels", labels)
+    assert config(models / "detect").parameters["labels"].string_value == "cat,dog,fish"

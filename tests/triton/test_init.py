@@ -125,10 +125,9 @@ def test_tritons_classification_extension_works_through_the_ensemble(
     encoded.set_data_from_numpy(strings(PICTURES[:1]))
     ranked = asked.infer("logits", [encoded], outputs=wanted).as_numpy("class_probabilities")
     answer = infer(asked, "logits", {"encoded": strings(PICTURES[:1])})
-    for text, class_id, label in zip(
-        ranked[0], answer["class_ids"][0], answer["class_labels"][0], strict=False
-    ):
-        assert text.decode().split(":")[1:] == [str(class_id), label.decode()]
+    best = zip(answer["class_ids"][0, :2], answer["class_labels"][0, :2], strict=True)
+    expected = [[str(class_id), label.decode()] for class_id, label in best]
+    assert [text.decode().split(":")[1:] for text in ranked[0]] == expected
 
 
 def test_the_ensemble_tells_class_names(served: RunningServer) -> None:
@@ -139,7 +138,6 @@ def test_the_ensemble_tells_class_names(served: RunningServer) -> None:
 def test_every_step_was_warmed_up(served: RunningServer) -> None:
     for model in ("v8_preprocess", "v8_detector", "v8_postprocess"):
         assert served.config(model)["model_warmup"], model
-    assert served.metric("endcap_preprocess_images_total", model="v8_preprocess") >= 1
 
 
 def test_the_calls_of_the_readme_answer(
@@ -224,8 +222,6 @@ def test_a_network_of_whole_shapes_fits_its_ensemble(tmp_path: Path) -> None:
 
 
 def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None:
-    from endcap.server.locate import locate_server
-
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
     done = endcap("init", model, "-o", tmp_path / "models", "--self-contained")
     assert done.returncode == 0, done.stderr
@@ -233,15 +229,15 @@ def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None
         assert (tmp_path / "models" / step / f"libtriton_endcap_{backend}.so").is_file()
     shutil.rmtree(tmp_path / "models" / "detector")  # its Python backend lies in the directory
     shutil.rmtree(tmp_path / "models" / "detect")
-    installation = locate_server(None)
     (tmp_path / "none").mkdir()
     with (
         run_server(tmp_path / "models", f"--backend-directory={tmp_path / 'none'}") as server,
         grpc_client.InferenceServerClient(server.grpc) as client,
     ):
         assert {m["state"] for m in server.index().values()} == {"READY"}
+        # Nobody has asked yet: this is the warm-up.
+        assert server.metric("endcap_preprocess_images_total", model="preprocess") == 1
         made = infer(client, "preprocess", {"encoded": strings(PICTURES[:1])})
-    assert installation.executable.is_file()
     np.testing.assert_allclose(
         made["images"][0], letterboxed(PICTURES[0])[0], rtol=0, atol=1 / 255 + 1e-6
     )
