@@ -299,3 +299,47 @@ def write_plugin(path: Path) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(path))
     return path
+
+
+def with_corners(network: Network) -> Network:
+    """A yolov8 head whose boxes are x1, y1, x2, y2."""
+    (output,) = network.outputs.values()
+    base = output.base.copy()
+    base[2:4] = base[:2] + base[2:4]
+    return Network({"output0": replace(output, base=base)})
+
+
+def undecoded(network: Network) -> Network:
+    """A head [A, ...] with offsets within cells and logarithms of sizes."""
+    (output,) = network.outputs.values()
+    base = output.base.copy()
+    base[:, :2] %= 1
+    base[:, 2:4] = np.log(base[:, 2:4] / 16)
+    return replace(network, outputs={"output0": replace(output, base=base)})
+
+
+def named(network: Network, classes: int) -> Network:
+    """The same network with names for so many classes in its metadata."""
+    names = str([f"class {number}" for number in range(classes)])
+    return replace(network, metadata={"names": names, "stride": "32"})
+
+
+def write_mixing(path: Path) -> Path:
+    """A head from which the mean of the batch is taken, as by a network in training mode."""
+    network = yolov8()
+    model = onnx.load(str(network.write(path)))
+    for node in model.graph.node:
+        if node.op_type == "ReduceMean":
+            node.output[0] = "own_means"
+    graph = model.graph
+    position = next(i for i, node in enumerate(graph.node) if node.op_type == "MatMul")
+    mixing = [
+        helper.make_node("ReduceMean", ["own_means"], ["all_means"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["own_means", "all_means"], ["off"]),
+        helper.make_node("Mul", ["off", "many"], ["means"]),
+    ]
+    graph.initializer.append(numpy_helper.from_array(np.array(1e4, np.float32), "many"))
+    for offset, node in enumerate(mixing):
+        graph.node.insert(position + offset, node)
+    onnx.save(model, str(path))
+    return path

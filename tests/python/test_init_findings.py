@@ -207,6 +207,33 @@ def test_operators_of_tensorrt_are_assumed_and_said_to_be(tmp_path: Path) -> Non
     assert [spec.dims for spec in plan.served] == [(1,), (20, 4), (20,), (20,)]
 
 
+def test_the_number_of_classes_chooses_an_output(tmp_path: Path) -> None:
+    model = write_shapes(tmp_path / "two.onnx", {"features": ["n", 512], "logits": ["n", 10]})
+    options = InitOptions(num_classes=10, preset="torchvision", settings={"activation": "softmax"})
+    plan = make_plan(model, options, tmp_path)
+    assert plan.head.inputs["logits"].name == "logits"
+
+
+def test_onnxruntimes_backend_gets_minus_one_where_the_file_is_open(tmp_path: Path) -> None:
+    path = families.yolov8().write(tmp_path / "model.onnx")
+    model = onnx.load(str(path))
+    model.graph.output[0].type.tensor_type.shape.dim[2].dim_param = "anchors"
+    # Nothing before the output tells: the constant's shape is not known either.
+    model.graph.initializer.remove(
+        next(each for each in model.graph.initializer if each.name == "output0_rank")
+    )
+    rank = onnx.helper.make_tensor("value", onnx.TensorProto.INT64, [3], [-1, 1, 1])
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["r"], value=rank))
+    model.graph.node.insert(1, onnx.helper.make_node("Identity", ["r"], ["output0_rank"]))
+    onnx.save(model, str(path))
+    plan = make_plan(path, InitOptions(runtime=Runtime.onnxruntime), tmp_path)
+    free = plan.head.inputs["head"].is_free
+    text = render(plan, "models")["detector/config.pbtxt"]
+    dims = [-1 if is_free else dim for is_free, dim in zip(free[1:], (7, 84), strict=True)]
+    assert f"dims: [ {dims[0]}, {dims[1]} ]" in text
+    assert "dims: [ 7, 84 ]" in render(plan, "models")["postprocess/config.pbtxt"]
+
+
 def test_what_is_given_is_written_though_it_is_what_others_find(tmp_path: Path) -> None:
     settings = {"box_format": "xyxy", "box_unit": "normalized", "input_size": "32,32"}
     plan = plan_of(families.yolov8(), tmp_path, settings=settings)
@@ -240,6 +267,7 @@ def test_a_head_for_a_later_version_is_named(tmp_path: Path) -> None:
     [
         ("{0: 'a', 1: 'b, c'}", ("a", "b, c")),
         ("{1: 'b', 0: 'a'}", ("a", "b")),
+        ("{'0': 'a', '1': 'b'}", ("a", "b")),
         ("['a', 'b']", ("a", "b")),
         ("{1: 'a', 2: 'b'}", None),
         ("{}", None),

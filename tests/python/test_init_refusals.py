@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[Maker, list[object], list[str]]] = {
     "no usual grids": (
         shapes({"output0": ["n", 7, 1000]}),
         [],
-        ["may be yolov8", "no usual grids", "--head yolov8"],
+        ["look like no head", "no usual grids", "where you know better"],
     ),
     "transposed or with objectness": (
         network(families.transposed(families.yolov8(classes=4))),
@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[Maker, list[object], list[str]]] = {
     "two rows of numbers": (
         shapes({"features": ["n", 512], "logits": ["n", 10]}),
         [],
-        ["features [512]", "logits [10]", "say which it is: --head classification\n"],
+        ["features [512]", "logits [10]", "--head classification, and which output by --num-classes"],
     ),
     "a classifier that does not say how": (
         network(families.Network({"p": families.Output(np.full(5, 0.4, np.float32))})),
@@ -223,13 +223,70 @@ REFUSED: dict[str, tuple[Maker, list[object], list[str]]] = {
     "keypoints without metadata": (
         network(families.with_rows(families.yolov8(), high=60.0)),
         [],
-        ["scores are of several kinds", "--head yolov8"],
+        ["scores are of several kinds", "another form"],
     ),
     "anchors of a cell and objectness": (
         network(families.transposed(families.yolov8(classes=4))),
         ["--head", "yolov5"],
         ["--preset"],
     ),
+    "corners or centres": (
+        network(families.with_corners(families.yolov8())),
+        [],
+        ["may be corners as well as centres", "--head yolov8"],
+    ),
+    "corners or centres, of a head that is said": (
+        network(families.with_corners(families.yolov8())),
+        ["--head", "yolov8"],
+        ["--set box_format=xyxy or cxcywh"],
+    ),
+    "sizes as logarithms": (
+        network(families.undecoded(families.transposed(families.yolov8(classes=4)))),
+        ["--head", "yolov5"],
+        ["do not have the form of yolov5"],
+    ),
+    "the other way round": (
+        network(families.named(families.transposed(families.yolov8(classes=4)), 4)),
+        [],
+        ["yolov8_transposed", "the other way round"],
+    ),
+    "boxes and scores the other way round": (
+        shapes({"boxes": ["n", 4, 84], "scores": ["n", 80, 84]}),
+        [],
+        ["another head of boxes and scores"],
+    ),
+    "masks of yolov5": (
+        network(families.with_masks(families.yolov5(classes=36))),
+        [],
+        ["yolov5_seg", "does not read"],
+    ),
+    "features of patches": (shapes({"patches": ["n", 197, 768]}), [], ["look like no head"]),
+    "a batch that is mixed": (
+        families.write_mixing,
+        [],
+        ["mixes the images of a batch", "--max-batch 1"],
+    ),
+    "gray by statistics of colours": (
+        shapes({"logits": ["n", 4]}, inputs={"x": ["n", 1, 28, 28]}),
+        ["--head", "classification", "--preset", "torchvision"],
+        ["gray", "--set mean="],
+    ),
+    "a crop that is no square": (
+        network(families.classifier(size=(64, 96))),
+        ["--head", "classification", "--preset", "torchvision"],
+        ["crops a square", "--set fit=stretch"],
+    ),
+    "a size for boxes in pixels": (
+        network(families.yolov8()),
+        ["--set", "input_size=64,64"],
+        ["input_size changes nothing"],
+    ),
+    "the same twice": (
+        network(families.yolov8()),
+        ["--score-threshold", "0.5", "--set", "score_threshold=0.4"],
+        ["score_threshold is given twice"],
+    ),
+    "the name of the README": (network(families.yolov8()), ["--name", "README.md"], ["README.md"]),
     "an unknown family": (network(families.yolov8()), ["--head", "yolov9"], ["is no family"]),
     "a family in --set": (network(families.yolov8()), ["--set", "head=end2end"], ["with --head"]),
     "classes in --set": (

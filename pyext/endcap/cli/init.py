@@ -153,7 +153,12 @@ def init(
         typer.Option(min=1, help="Most images in one batch.", rich_help_panel=_SERVING),
     ] = 16,
     instances: Annotated[
-        int, typer.Option(min=1, help="Copies of the network.", rich_help_panel=_SERVING)
+        int,
+        typer.Option(
+            min=1,
+            help="Copies of the network, on each GPU where there are any.",
+            rich_help_panel=_SERVING,
+        ),
     ] = 1,
     name: Annotated[
         str | None,
@@ -233,11 +238,13 @@ def _size(text: str | None) -> tuple[int, int] | None:
 
 
 def _settings(given: list[str], **named: float | None) -> dict[str, str]:
-    settings = {key: f"{value:g}" for key, value in named.items() if value is not None}
+    settings = {key: str(value) for key, value in named.items() if value is not None}
     for pair in given:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise InvalidArgumentError(f"--set is '{pair}'; give NAME=VALUE, such as upscale=false")
+        if key.strip() in settings:
+            raise InvalidArgumentError(f"{key.strip()} is given twice; leave one out")
         settings[key.strip()] = value.strip()
     return settings
 

@@ -45,6 +45,11 @@ def cover_image(boxes: Numbers, size: tuple[int, int]) -> bool:
     return float(np.ptp(boxes[:, 0])) > width / 2
 
 
+def have_sizes(boxes: Numbers) -> bool:
+    """Whether boxes [N, 4] as centre and size may be some; logarithms of sizes are negative."""
+    return bool((boxes[:, 2:] >= 0).all())
+
+
 def are_corners(boxes: Numbers) -> bool:
     """Whether boxes [N, 4] may be x1, y1, x2, y2."""
     return bool((boxes[:, 2:] >= boxes[:, :2]).all())

@@ -46,6 +46,8 @@ def _literal(text: str) -> Any:
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, dict) and all(isinstance(each, str) for each in value):
+        value = {int(key): name for key, name in value.items() if key.isdecimal()}
     if isinstance(value, dict) and set(value) == set(range(len(value))):
         value = [value[class_id] for class_id in range(len(value))]
     if not isinstance(value, (list, tuple)) or not value:

@@ -32,8 +32,8 @@ class Head:
     """One way to read a network's outputs.
 
     inputs: an input of postprocess -> the network's output for it. num_classes: None where the
-    outputs do not tell. is_sure: whether the outputs can hardly be anything else.
-    parameters: of postprocess, beside the family. preset: how images are prepared for all networks
+    outputs do not tell. is_sure: whether the outputs can hardly be anything else; is_likely:
+    whether they look like it at all. parameters: of postprocess, beside the family. preset: how images are prepared for all networks
     with this head, None where that is not known.
     """
 
@@ -44,6 +44,7 @@ class Head:
     is_sure: bool
     parameters: Mapping[str, Finding] = field(default_factory=dict)
     preset: str | None = None
+    is_likely: bool = True
 
     def __str__(self) -> str:
         """Such as `yolov8 (output0 [84, 8400]: ...)`."""
@@ -75,13 +76,22 @@ def choose_head(
             f"the outputs of {path} ({listed}) have the form of no head that is known "
             f"({', '.join(families())}); export it with its boxes decoded"
         )
-    candidates = sure or proposals
+    candidates = sure or [head for head in proposals if head.is_likely]
     choices = dict.fromkeys(head.family for head in candidates if head.family in families())
-    if not choices:
+    if candidates and not choices:
         return _readable(path, candidates[0])
+    if not choices:
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) look like no head that is known: "
+            f"{' or '.join(map(str, proposals))}; export it in another form, or say --head where "
+            "you know better"
+        )
+    advice = " or ".join(f"--head {family}" for family in choices)
+    if len(candidates) > len(choices):
+        advice += ", and which output by --num-classes or --labels"
     raise RepositoryError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
-        f"it is: {' or '.join(f'--head {family}' for family in choices)}"
+        f"it is: {advice}"
     )
 
 
@@ -98,8 +108,11 @@ def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str
             f"the outputs of {path} ({listed}) do not have the form of {wanted}; they fit {others}"
         )
     if len(fitting) > 1:
+        fitting = [head for head in fitting if head.is_sure] or fitting
+    if len(fitting) > 1:
         raise RepositoryError(
-            f"{path} has several outputs of the form of {wanted} ({listed}); export it with one"
+            f"{path} has several outputs of the form of {wanted} ({listed}); say which one by "
+            "--num-classes or --labels, or export it with one"
         )
     return fitting[0]
 

@@ -13,6 +13,7 @@ from endcap.repository.head import AS_GIVEN, Finding, Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 
+_NEED_FORMAT = ("yolov5", "yolov8")
 _NEED_ACTIVATION = ("yolov5", "yolov8", "classification")  # the others' scores are final
 # Written down although they are the defaults: what people tune first.
 _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
@@ -42,9 +43,19 @@ def choose_reading(
             f"nothing in {path} tells what its scores need to be from 0 to 1; say it: "
             "--set activation=none, sigmoid or softmax"
         )
+    if head.family in _NEED_FORMAT and "box_format" not in chosen:
+        raise RepositoryError(
+            f"nothing in {path} tells whether its boxes are corners or centres and sizes; say it: "
+            "--set box_format=xyxy or cxcywh"
+        )
     if chosen.get("box_unit", Finding("pixel", "")).value == "normalized":
         size = Finding(f"{image.size[0]},{image.size[1]}", image.size_reason)
         chosen.setdefault("input_size", size)
+    elif "input_size" in chosen:
+        raise InvalidArgumentError(
+            "input_size changes nothing for boxes in pixels; leave it out, or --set "
+            "box_unit=normalized"
+        )
     postprocess_contract(_values(chosen))
     return chosen
 

@@ -60,7 +60,7 @@ def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) 
     raise RepositoryError(
         f"nothing in {path} tells how its images have to be prepared; name the recipe of its "
         f"training with --preset, for a network like this {_CANDIDATES[kind]} (of "
-        f"{', '.join(presets())})"
+        f"{', '.join(presets())}), and what differs with --set"
     )
 
 
@@ -78,8 +78,15 @@ def _needed(
     yield "dtype", Finding(image.dtype, f"the input is {image.data_type}")
     if image.channels == 1:
         yield "color", Finding("gray", "the input has one channel")
-    if preset["fit"] == "center_crop":
-        yield "resize_shorter", _resize_shorter(image, preset)
+        for name in ("mean", "std"):
+            if len(set(preset[name].split(","))) > 1 and name not in options.settings:
+                raise RepositoryError(
+                    f"{path} takes gray images, and {name} of the preset, {preset[name]}, is of "
+                    f"three channels; give --set {name}=..."
+                )
+    is_cropped = options.settings.get("fit", preset["fit"]) == "center_crop"
+    if is_cropped and not (notes.task == "classify" and options.preset is None):
+        yield "resize_shorter", _resize_shorter(image, preset, options)
     if head.family == "classification" and notes.task == "classify" and options.preset is None:
         # torchvision's transform without its crop and statistics, on what OpenCV reads.
         reason = "as Ultralytics' classifiers are trained"
@@ -103,11 +110,18 @@ def _needed(
         )
 
 
-def _resize_shorter(image: NetworkInput, preset: Mapping[str, str]) -> Finding:
+def _resize_shorter(
+    image: NetworkInput, preset: Mapping[str, str], options: InitOptions
+) -> Finding:
     """The preset's own share of the short side, at the network's size."""
     crop = min(int(side) for side in preset["size"].split(","))
     whole = int(preset["resize_shorter"])
     resized = round(min(image.size) * whole / crop)
+    if max(image.size) > resized and "resize_shorter" not in options.settings:
+        raise RepositoryError(
+            f"the preset crops a square, and the network takes {image.size[0]},{image.size[1]}; "
+            "give --set resize_shorter=..., or --set fit=stretch"
+        )
     return Finding(
         str(resized), f"the crop's share of the short side is the preset's, {crop}/{whole}"
     )

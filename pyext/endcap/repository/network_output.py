@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
-from endcap.repository.network_input import NetworkInput
 from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
-from endcap.repository.trial_run import Answers
+from endcap.repository.trial_run import TrialRun
 
 
 @dataclass(frozen=True)
@@ -20,15 +19,15 @@ class NetworkOutput:
     """One output of one image.
 
     dims: without the batch dimension. has_batch: whether there is one, of 1 for one image.
-    is_batch_free: whether the file declares it as free, too. values: what noise gave, in float64;
-    None where the network was not tried or gave no numbers.
+    is_free: of each dimension in the file, the batch included, whether it is left open. values:
+    what noise gave, in float64; None where the network was not tried or gave no numbers.
     """
 
     name: str
     data_type: str
     dims: tuple[int, ...]
     has_batch: bool
-    is_batch_free: bool
+    is_free: tuple[bool, ...]
     values: NDArray[np.float64] | None
 
     @property
@@ -41,11 +40,10 @@ class NetworkOutput:
         return str(TensorSpec(self.name, self.data_type, self.dims))
 
 
-def tried_outputs(network: OnnxFile, answers: Answers) -> tuple[NetworkOutput, ...]:
+def tried_outputs(trial: TrialRun) -> tuple[NetworkOutput, ...]:
     """Returns what came out of the trial run, in the network's order."""
-    declared = {spec.name: spec for spec in network.outputs}
     outputs = []
-    for name, array in answers.items():
+    for name, array in trial.answers.items():
         # What one image gives has a batch dimension of 1, or none at all.
         has_batch = array.shape[:1] == (1,)
         outputs.append(
@@ -54,14 +52,14 @@ def tried_outputs(network: OnnxFile, answers: Answers) -> tuple[NetworkOutput, .
                 data_type=TRITON_TYPES.get(array.dtype.name, ""),
                 dims=array.shape[1:] if has_batch else array.shape,
                 has_batch=has_batch,
-                is_batch_free=declared[name].dims[:1] == (None,),
+                is_free=trial.is_free[name],
                 values=_numbers(array[0] if has_batch else array),
             )
         )
     return tuple(outputs)
 
 
-def declared_outputs(network: OnnxFile, image: NetworkInput) -> tuple[NetworkOutput, ...]:
+def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
     """Returns what the file declares. Raises RepositoryError where that leaves a size open."""
     outputs = []
     for spec in network.outputs:
@@ -77,7 +75,7 @@ def declared_outputs(network: OnnxFile, image: NetworkInput) -> tuple[NetworkOut
                 data_type=spec.data_type,
                 dims=known,
                 has_batch=True,
-                is_batch_free=spec.dims[0] is None or image.batch == 1,
+                is_free=tuple(dim is None for dim in spec.dims),
                 values=None,
             )
         )

@@ -47,7 +47,9 @@ class InitOptions:
             raise InvalidArgumentError(
                 f"max-batch is {self.max_batch} and instances {self.instances}: give 1 or more"
             )
-        if self.name is not None and not _MODEL_NAME.fullmatch(self.name):
+        if self.name is not None and (
+            not _MODEL_NAME.fullmatch(self.name) or self.name == "README.md"
+        ):
             raise InvalidArgumentError(
                 f"name is '{self.name}': models are called by letters, digits and ._+-, and begin "
                 "with a letter, a digit or _"

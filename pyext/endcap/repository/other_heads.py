@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from endcap.repository.boxes_and_scores import box_unit
-from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.head import Finding, Head
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.onnx_file import OnnxFile
@@ -53,37 +52,36 @@ def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
 
 
 def propose_pair(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields what boxes in one output and scores of as many rows in another may be."""
-    boxes = [output for output in outputs if len(output.dims) == 2 and output.dims[1] == 4]
-    if len(boxes) != 1:
-        return
-    (box,) = boxes
-    for scores in outputs:
-        if scores is box or len(scores.dims) != 2 or scores.dims[0] != box.dims[0]:
+    """Yields what boxes in one output and scores of as many rows, or columns, in another may be."""
+    planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
+    for axis in (0, 1):
+        boxes = [each for each in planes if each.dims[1 - axis] == 4 != each.dims[axis]]
+        if len(boxes) != 1:
             continue
-        family = "rtdetr" if "pred_boxes" in box.name else "ssd"
-        reason = f"{scores.name} {list(scores.dims)} with {box.name} {list(box.dims)}"
-        if family == "ssd":
-            reason += ", or another head of boxes and scores"
-        inputs = {"logits": scores, "boxes": box}
-        yield Head(family, inputs, scores.dims[1], reason, is_sure=True)
+        (box,) = boxes
+        for scores in planes:
+            if scores is box or box.dims[axis] not in scores.dims:
+                continue
+            reason = f"{scores.name} {list(scores.dims)} with {box.name} {list(box.dims)}"
+            family = "rtdetr"
+            if "pred_boxes" not in box.name:
+                family, reason = "ssd", f"{reason}, or another head of boxes and scores"
+            yield Head(family, {}, None, reason, is_sure=True)
 
 
 def propose_classifier(
-    network: OnnxFile, outputs: tuple[NetworkOutput, ...], notes: ExporterNotes, *, is_told: bool
+    network: OnnxFile, outputs: tuple[NetworkOutput, ...], told: int | None, *, is_told: bool
 ) -> Iterator[Head]:
     """Yields `classification` for each output that has one number for each class.
 
-    is_told: whether the user has said something about classes. Without that and without notes, a
-    row of numbers may as well describe the image for a search.
+    told: how many classes there are, where the user or the metadata says. is_told: whether the user
+    says that it is a classifier. Without either, a row of numbers may as well describe the image.
     """
-    for output in outputs:
-        classes, *ones = output.dims or (0,)
-        if classes < 2 or any(one != 1 for one in ones) or not output.is_float:
-            continue
-        named = len(notes.names) if notes.names else None
+    fitting = [each for each in outputs if _is_row(each)]
+    for output in fitting:
+        classes = output.dims[0]
         reason = f"{output.name} {list(output.dims)}: a number for each class"
-        is_sure = len(outputs) == 1 and (is_told or named == classes or notes.task == "classify")
+        is_sure = told == classes or (is_told and told is None and len(fitting) == 1)
         if not is_sure:
             reason += ", or a description of the image"
         activation = _activation(network, output)
@@ -95,6 +93,11 @@ def propose_classifier(
             is_sure,
             {} if activation is None else {"activation": activation},
         )
+
+
+def _is_row(output: NetworkOutput) -> bool:
+    classes, *ones = output.dims or (0,)
+    return classes > 1 and all(one == 1 for one in ones) and output.is_float
 
 
 def _activation(network: OnnxFile, output: NetworkOutput) -> Finding | None:

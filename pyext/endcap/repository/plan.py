@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
 from endcap.repository.class_names import ClassNames, choose_class_names
 from endcap.repository.contracts import postprocess_contract, preprocess_contract
@@ -143,12 +144,12 @@ def _outputs(
     network: OnnxFile, image: NetworkInput, options: InitOptions
 ) -> tuple[NetworkOutput, ...]:
     try:
-        answers = try_network(network, image, several=options.max_batch > 1)
+        trial = try_network(network, image, several=options.max_batch > 1)
     except UnknownOperatorError:
         if options.runtime is not Runtime.tensorrt:
             raise
-        return declared_outputs(network, image)
-    return tried_outputs(network, answers)
+        return declared_outputs(network)
+    return tried_outputs(trial)
 
 
 def _proposals(
@@ -162,10 +163,22 @@ def _proposals(
     if suppressed:  # its boxes and scores would pass for a pair
         yield from suppressed
         return
-    yield from propose_pair(outputs)
+    pairs = tuple(propose_pair(outputs))
+    if pairs:
+        yield from pairs
+        return
     yield from propose_yolo(outputs, image.size, notes)
-    is_told = (options.head, options.labels, options.num_classes) != (None, None, None)
-    yield from propose_classifier(network, outputs, notes, is_told=is_told)
+    is_told = options.head == "classification" or notes.task == "classify"
+    yield from propose_classifier(network, outputs, _told(notes, options), is_told=is_told)
+
+
+def _told(notes: ExporterNotes, options: InitOptions) -> int | None:
+    """How many classes there are, by the user or the metadata."""
+    if options.num_classes is not None:
+        return options.num_classes
+    if options.labels is not None:
+        return len(read_labels(options.labels))
+    return len(notes.names) if notes.names else None
 
 
 def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:

@@ -40,7 +40,8 @@ _RESULT_NOTES = {
     "status": "0, or the failure class of a blanked image",
 }
 # What was found and is the default, too: a reader looks for what was decided.
-_UNSPOKEN = {"box_unit": "pixel", "box_format": "xyxy", "activation": "none"}
+_UNSPOKEN = (("box_unit", "pixel"), ("activation", "none"))
+_BOX_FORMATS = {"yolov5": "cxcywh", "yolov8": "cxcywh", "end2end": "xyxy"}
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -113,12 +114,12 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "image_note": _image_note(plan),
         "preprocess_outputs": preprocess_contract(values(plan.preprocess)).outputs,
         "preprocess": plan.preprocess,
-        "served_outputs": [_with_batch(each) if whole else each for each in plan.served],
+        "served_outputs": [_with_batch(each) if whole else each for each in _declared(plan)],
         "output_notes": {
             output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
         },
         "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
-        "postprocess": _spoken(plan.postprocess, is_classifier=plan.is_classifier),
+        "postprocess": _spoken(plan),
         "results": plan.results,
         "result_notes": _RESULT_NOTES,
         "result_lines": {"class_probabilities": ['label_filename: "labels.txt"']}
@@ -132,6 +133,23 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "folder": folder,
         "shapes": _engine_shapes(plan),
     }
+
+
+def _declared(plan: Plan) -> list[TensorSpec]:
+    """The network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open."""
+    if plan.options.runtime is not Runtime.onnxruntime:
+        return [*plan.served]
+    outputs = {output.name: output for output in plan.head.inputs.values()}
+    return [
+        replace(
+            spec,
+            dims=tuple(
+                -1 if free else dim
+                for dim, free in zip(spec.dims, outputs[spec.name].is_free[1:], strict=True)
+            ),
+        )
+        for spec in plan.served
+    ]
 
 
 def _with_batch(spec: TensorSpec) -> TensorSpec:
@@ -150,11 +168,14 @@ def _image_note(plan: Plan) -> str:
     return f"{parameters['color']}, {order}, {parameters['fit']}"
 
 
-def _spoken(findings: dict[str, Finding], *, is_classifier: bool) -> dict[str, Finding]:
+def _spoken(plan: Plan) -> dict[str, Finding]:
+    if plan.is_classifier:
+        return plan.postprocess
+    unspoken = {*_UNSPOKEN, ("box_format", _BOX_FORMATS.get(plan.head.family, ""))}
     return {
         name: finding
-        for name, finding in findings.items()
-        if is_classifier or finding.is_given or finding.value != _UNSPOKEN.get(name)
+        for name, finding in plan.postprocess.items()
+        if finding.is_given or (name, finding.value) not in unspoken
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,21 @@ from endcap.repository.onnx_file import OnnxFile
 
 Answers = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
 
+
+@dataclass(frozen=True)
+class TrialRun:
+    """What the network answered to one image of noise, and which dimensions it leaves open.
+
+    is_free: of each output and dimension, as ONNX Runtime understands the file.
+    """
+
+    answers: Answers
+    is_free: Mapping[str, tuple[bool, ...]]
+
+
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
+# Of the range of an output's values: far beyond another order of sums, far below another image.
+_SAME_SHARE = 0.02
 # What ONNX Runtime says of an operator that it does not have.
 _NOT_THERE = (
     "No Op registered",
@@ -28,12 +43,12 @@ class UnknownOperatorError(RepositoryError):
     """ONNX Runtime lacks an operator of the network, which may be TensorRT's own."""
 
 
-def try_network(network: OnnxFile, image: NetworkInput, *, several: bool) -> Answers:
-    """Returns what the network answers to one image of noise.
+def try_network(network: OnnxFile, image: NetworkInput, *, several: bool) -> TrialRun:
+    """Runs the network on one image of noise, on another, and on both.
 
     several: whether it has to take two images at once as well.
     Raises UnknownOperatorError, and RepositoryError when the network cannot be loaded or run, gives
-    no tensors, as many rows as it finds, or other shapes for two images than for one.
+    no tensors, as many rows as it finds, or something else for two images than for each alone.
     """
     session = _open(network)
     first, second = _noise(image, seed=0), _noise(image, seed=1)
@@ -44,7 +59,8 @@ def try_network(network: OnnxFile, image: NetworkInput, *, several: bool) -> Ans
                 f"{network.path} gives {name} as a {type(answer).__name__}, and only tensors can "
                 "be passed on; export it without what makes that, such as a classifier's ZipMap"
             )
-    for name, again in _run(session, network, image, second).items():
+    others = _run(session, network, image, second)
+    for name, again in others.items():
         if again.shape != answers[name].shape or not again.size:
             raise RepositoryError(
                 f"{network.path} gives as many rows of {name} as it finds "
@@ -52,13 +68,18 @@ def try_network(network: OnnxFile, image: NetworkInput, *, several: bool) -> Ans
                 "and a model of Triton's has a fixed number; export it with one, filled up"
             )
     if several and image.batch is None:
-        _check_pair(
-            answers, _run(session, network, image, np.concatenate([first, second])), network
-        )
-    return answers
+        both = _run(session, network, image, np.concatenate([first, second]))
+        _check_shapes(answers, both, network)
+        _check_numbers((answers, others), both, network)
+    # A symbolic dimension is a text there, or None.
+    free = {
+        output.name: tuple(not isinstance(dim, int) for dim in output.shape)
+        for output in session.get_outputs()
+    }
+    return TrialRun(answers, free)
 
 
-def _check_pair(one: Answers, two: Answers, network: OnnxFile) -> None:
+def _check_shapes(one: Answers, two: Answers, network: OnnxFile) -> None:
     for name, answer in one.items():
         shape = (2 * answer.shape[0], *answer.shape[1:]) if answer.ndim else ()
         if two[name].shape != shape:
@@ -67,6 +88,21 @@ def _check_pair(one: Answers, two: Answers, network: OnnxFile) -> None:
                 f"{list(answer.shape)} for one and {list(two[name].shape)} for two; export it "
                 "again, or give --max-batch 1"
             )
+
+
+def _check_numbers(alone: tuple[Answers, Answers], both: Answers, network: OnnxFile) -> None:
+    for name, pair in both.items():
+        if pair.ndim == 0 or pair.dtype.kind != "f":
+            continue
+        for number, answers in enumerate(alone):
+            # Sorted: rows of nearly equal scores may change places.
+            one, other = (np.sort(each[0], axis=None) for each in (answers[name], pair[number:]))
+            if np.abs(one - other).max() > _SAME_SHARE * max(float(np.ptp(one)), 1e-6):
+                raise RepositoryError(
+                    f"{network.path} mixes the images of a batch: {name} of an image is another "
+                    "beside a second image than alone; export it for evaluation, not for training, "
+                    "or give --max-batch 1"
+                )
 
 
 def _open(network: OnnxFile) -> Any:

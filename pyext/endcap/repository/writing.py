@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from endcap.repository.plan import Plan
 from endcap.repository.rendering import TEMPLATES, render
 from endcap.server.backend_directory import find_our_backends
 
+_OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
 
 
@@ -49,7 +51,7 @@ def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
             _write(folder / path, content)
         for path, source in _copies(plan).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, folder / path)
+            _copy(source, folder / path)
         for model in astuple(plan.names):
             (folder / model / "1").mkdir(exist_ok=True)
 
@@ -105,6 +107,14 @@ def _copies(plan: Plan) -> dict[str, Path]:
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        place = source if error.errno in _OF_THE_SOURCE else target.parent
+        raise OSError(error.errno, error.strerror, str(place)) from error
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from endcap.repository.boxes_and_scores import (
     are_corners,
     box_unit,
     cover_image,
+    have_sizes,
     score_activation,
 )
 from endcap.repository.exporter_notes import ExporterNotes
@@ -30,6 +31,7 @@ _STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32), (4, 8, 16, 32, 64))
 _ANCHORS_PER_CELL = (1, 3)  # without and with anchor boxes
 _FEWEST_QUERIES = 50
 _MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
+_MASKS = 32  # prototypes of Ultralytics' segmentation heads
 _TASK_FAMILIES = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 _ULTRALYTICS = "ultralytics"
 
@@ -42,13 +44,15 @@ def propose_yolo(
         family = _TASK_FAMILIES[notes.task]
         yield Head(family, {}, None, f"task {notes.task} in the metadata", is_sure=True)
         return
-    masks = [output for output in outputs if len(output.dims) == 3 and output.dims[0] == 32]
+    masks = [output for output in outputs if len(output.dims) == 3 and output.dims[0] == _MASKS]
     for output in outputs:
         if len(output.dims) != 2 or not output.is_float:
             continue
-        if masks and (grids := _grids(output.dims[1], size)):
-            reason = f"{output.name} {list(output.dims)} beside {masks[0]}: {grids}, and masks"
-            yield Head("yolov8_seg", {}, None, reason, is_sure=True)
+        of_columns, of_rows = _grids(output.dims[1], size), _grids(output.dims[0], size)
+        if masks and (of_columns or of_rows):
+            family = "yolov8_seg" if of_columns else "yolov5_seg"
+            reason = f"{output.name} {list(output.dims)} beside {masks[0]}, prototypes of masks"
+            yield Head(family, {}, None, reason, is_sure=True)
             continue
         yield from _propose_rows(output, size, notes)
         yield from _propose_grids(output, size, notes)
@@ -66,7 +70,8 @@ def _propose_rows(
         sure = rows <= _MOST_QUERIES and _grids(rows, size) is None
         boxes = None if output.values is None else output.values[:, :4]
         parameters = {"box_format": _format(boxes, notes), "box_unit": box_unit(boxes)}
-        yield Head("end2end", {"head": output}, None, reason, sure, parameters)
+        is_likely = rows <= _MOST_QUERIES
+        yield Head("end2end", {"head": output}, None, reason, sure, parameters, is_likely=is_likely)
 
 
 def _propose_grids(
@@ -78,14 +83,17 @@ def _propose_grids(
         grids, classes = _grids(columns, size), rows - 4
         fits = grids is not None and grids.anchors == 1 and named in (None, classes)
         if grids is not None or rows < columns:
-            yield _grid_head("yolov8", output, classes, grids, size, is_sure=fits)
+            yield from _grid_head("yolov8", output, classes, grids, size, is_sure=fits)
     if columns > 5:
         grids, classes = _grids(rows, size), columns - 5
         # One anchor a cell may also be a yolov8 head the other way round, of one class more.
         told = (None, classes) if grids is not None and grids.anchors > 1 else (classes,)
         if grids is not None or columns < rows:
             fits = grids is not None and named in told
-            yield _grid_head("yolov5", output, classes, grids, size, is_sure=fits)
+            yield from _grid_head("yolov5", output, classes, grids, size, is_sure=fits)
+        if grids is not None and grids.anchors == 1 and named not in told:
+            reason = f"{output.name} [{rows}, 4 + {columns - 4}]: {grids}, the other way round"
+            yield Head("yolov8_transposed", {}, None, reason, is_sure=named == columns - 4)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ def _grid_head(
     size: tuple[int, int],
     *,
     is_sure: bool,
-) -> Head:
+) -> Iterator[Head]:
     parts = f"4 + {classes}, {output.dims[1]}"
     values = output.values
     if family == "yolov5":
@@ -121,24 +129,28 @@ def _grid_head(
     doubts = []
     if boxes is None:
         doubts.append("it could not be tried")
+    elif not have_sizes(boxes):
+        return  # not decoded, and so nothing that a head could read
     elif not cover_image(boxes, size):
         doubts.append("the boxes of a trial run do not cover the image, as if not decoded")
+    box_format = _grid_format(boxes)
+    if box_format is None:
+        doubts.append("its boxes may be corners as well as centres and sizes")
     activation = score_activation(scores)
     if activation is None:
         doubts.append("its scores are of several kinds, as with keypoints, masks or angles")
     reason = f"{output.name} [{parts}]: {grids or 'as many anchors as no usual grids have'}"
-    parameters = {"box_unit": box_unit(boxes)}
-    if activation is not None:
-        parameters["activation"] = activation
-    return Head(
+    found = {"box_format": box_format, "box_unit": box_unit(boxes), "activation": activation}
+    yield Head(
         family=family,
         inputs={"head": output},
         num_classes=classes,
         reason="; but ".join([reason, *doubts]),
         is_sure=is_sure and not doubts,
-        parameters=parameters,
+        parameters={name: finding for name, finding in found.items() if finding is not None},
         # With anchor boxes, or with none and no objectness, it is what Ultralytics' trainers make.
         preset=_ULTRALYTICS if grids and (family == "yolov8" or grids.anchors > 1) else None,
+        is_likely=grids is not None and activation is not None,
     )
 
 
@@ -158,7 +170,9 @@ def _is_rtdetr(output: NetworkOutput, size: tuple[int, int], notes: ExporterNote
         return False
     if notes.head:
         return notes.head == RTDETR_DECODER
-    if columns < 5 or not _FEWEST_QUERIES <= rows <= _MOST_QUERIES or _grids(rows, size):
+    if not 5 <= columns <= _MOST_QUERIES or not _FEWEST_QUERIES <= rows <= _MOST_QUERIES:
+        return False
+    if _grids(rows, size):
         return False
     values = output.values
     if values is None or not values[:, :4].any():
@@ -173,6 +187,15 @@ def _looks_suppressed(values: Numbers | None) -> bool:
     scores, class_ids = values[:, 4], values[:, 5]
     is_score = bool(((scores >= 0) & (scores <= 1)).all())
     return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
+
+
+def _grid_format(boxes: Numbers | None) -> Finding | None:
+    """Of boxes around the cells of grids; None where they may be corners, too."""
+    if boxes is None:
+        return Finding("cxcywh", "what this family gives; it could not be tried")
+    if are_corners(boxes):
+        return None
+    return Finding("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
 
 
 def _format(boxes: Numbers | None, notes: ExporterNotes) -> Finding:
