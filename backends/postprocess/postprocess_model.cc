@@ -104,8 +104,7 @@ void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
 void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
   const auto count = static_cast<int64_t>(job.inputs.size());
   const bool labels_wanted = job.exchange->request.WantsOutput(kClassLabels);
-  RequestOutputs& results =
-      job.results.emplace(job.exchange->request, job.exchange->sink, workplace, batched());
+  RequestOutputs& results = job.results;
   const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   for (const TensorSpec& spec : specs) {
     const bool needed = labels_wanted && spec.name == kClassIds;

@@ -60,8 +60,7 @@ void PreprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) 
   const auto count = static_cast<int64_t>(job.inputs.size());
   const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
   const MemoryPlace gpu_or_cpu = workplace.memory();
-  RequestOutputs& results =
-      job.results.emplace(job.exchange->request, job.exchange->sink, workplace, batched());
+  RequestOutputs& results = job.results;
   results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, true}, counters());
   results.Add(specs[1], count, {}, counters());
   results.Add(specs[2], count, {}, counters());

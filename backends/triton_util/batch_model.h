@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,14 +17,15 @@ namespace endcap::triton {
 // One request's part of a batch: what goes into the core's call, and what came of it.
 template <typename Input, typename Output, typename Item>
 struct Job {
-  explicit Job(Exchange& owner) noexcept : exchange(&owner) {}
+  Job(Exchange& owner, const Workplace& workplace, bool batched) noexcept
+      : exchange(&owner), results(owner.request, owner.sink, workplace, batched) {}
 
   Exchange* exchange;
-  std::vector<InputTensor> tensors;       // what `inputs` point into
-  std::vector<Input> inputs;              // one per item
-  std::vector<Output> outputs;            // one per item
-  std::optional<RequestOutputs> results;  // the memory that `outputs` point into
-  std::span<const Item> items;            // one per item, after the call
+  std::vector<InputTensor> tensors;  // what `inputs` point into
+  std::vector<Input> inputs;         // one per item
+  std::vector<Output> outputs;       // one per item
+  RequestOutputs results;            // the memory that `outputs` point into
+  std::span<const Item> items;       // one per item, after the call
 };
 
 // The message for a request of several images names the one that failed.
@@ -52,7 +52,7 @@ class BatchModel : public Model {
     for (Exchange& exchange : exchanges) {
       Attempt(exchange, [&] {
         if (AnswerIfCancelled(exchange)) return;
-        JobType job(exchange);
+        JobType job(exchange, instance.workplace(), batched());
         Prepare(job, instance.workplace());
         jobs.push_back(std::move(job));
       });
@@ -110,14 +110,14 @@ class BatchModel : public Model {
     std::vector<Item> items;
     try {
       items = instance.engine(inputs, outputs);
-      for (JobType& job : jobs) job.results->Copy();
+      for (JobType& job : jobs) job.results.Copy();
     } catch (...) {
       // The server takes the memory of the responses back when they are answered.
       Wait(instance.workplace());
       throw;
     }
     Wait(instance.workplace());
-    for (JobType& job : jobs) job.results->Finish();
+    for (JobType& job : jobs) job.results.Finish();
     Count(items);
     std::span<const Item> rest(items);
     for (JobType& job : jobs) {

@@ -82,6 +82,7 @@ InputTensor::InputTensor(TRITONBACKEND_Input* input, const InputReading& reading
   if (item_count_ < 1) Refuse(name_, "holds no item: its batch dimension is 0");
   const MemoryPlace preferred = reading.gpu_in_place ? reading.workplace.memory() : MemoryPlace{};
   std::vector<Buffer> buffers;
+  buffers.reserve(buffer_count);
   for (uint32_t i = 0; i < buffer_count; ++i) buffers.push_back(BufferOf(input, i, preferred));
   if (buffers.size() == 1) {
     const Buffer& only = buffers.front();

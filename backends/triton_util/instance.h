@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "endcap/cuda.h"
 #include "triton_util/memory_place.h"
@@ -14,24 +13,23 @@ class Workplace {
  public:
   Workplace() = default;  // on the CPU
   // On a GPU, with a stream of its own, which copies of the workplace share. Throws kCuda.
-  explicit Workplace(int device_id)
-      : stream_(NewCudaStream(device_id)), target_(CudaTarget{device_id, stream_.get()}) {}
+  explicit Workplace(int device_id) : device_id_(device_id), stream_(NewCudaStream(device_id)) {}
 
-  bool on_gpu() const noexcept { return target_.has_value(); }
+  bool on_gpu() const noexcept { return stream_ != nullptr; }
   // On a GPU only.
-  const CudaTarget& target() const noexcept { return *target_; }
+  CudaTarget target() const noexcept { return {device_id_, stream_.get()}; }
   // Where results come into being.
   MemoryPlace memory() const noexcept {
-    return on_gpu() ? MemoryPlace::Gpu(target_->device_id) : MemoryPlace{};
+    return on_gpu() ? MemoryPlace::Gpu(device_id_) : MemoryPlace{};
   }
   // For copies from and to the memory of a GPU, which needs no instance on it.
   CudaTarget CopyTarget(const MemoryPlace& place) const noexcept {
-    return on_gpu() ? *target_ : CudaTarget{place.device_id, nullptr};
+    return on_gpu() ? target() : CudaTarget{place.device_id, nullptr};
   }
 
  private:
-  std::shared_ptr<void> stream_;
-  std::optional<CudaTarget> target_;
+  int device_id_ = 0;
+  std::shared_ptr<void> stream_;  // null on the CPU
 };
 
 // One instance of a model, as the server keeps it; Execute runs once at a time on each.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <utility>
 
@@ -101,11 +102,14 @@ bool CoversDevice(std::string_view architectures, int compute_major, int compute
   const int device = compute_major * 10 + compute_minor;
   while (!architectures.empty()) {
     const size_t end = std::min(architectures.find(' '), architectures.size());
-    const std::string entry(architectures.substr(0, end));
+    const std::string_view entry = architectures.substr(0, end);
     architectures.remove_prefix(std::min(end + 1, architectures.size()));
-    const int built = std::atoi(entry.c_str());
-    const bool machine_code = entry.find("-virtual") == std::string::npos;
-    const bool ptx = entry.find("-real") == std::string::npos;
+    // CMake's words without a number, as `native`, leave 0, which counts as PTX for any device:
+    // what they came to is not known here.
+    int built = 0;
+    (void)std::from_chars(entry.data(), entry.data() + entry.size(), built);
+    const bool machine_code = entry.find("-virtual") == std::string_view::npos;
+    const bool ptx = entry.find("-real") == std::string_view::npos;
     if (machine_code && built / 10 == compute_major && built <= device) return true;
     if (ptx && built <= device) return true;
   }

@@ -28,7 +28,7 @@ Function Find(const char* name) {
   Check(cudaGetDriverEntryPointByVersion(name, &address, kSinceCuda, cudaEnableDefault, &found),
         name);
   if (found != cudaDriverEntryPointSuccess) Fail(ErrorCode::kCuda, "the driver has no ", name);
-  return std::bit_cast<Function>(address);
+  return reinterpret_cast<Function>(address);
 }
 
 const Driver& TheDriver() {
@@ -55,6 +55,7 @@ DeviceGuard::DeviceGuard(int32_t device) {
   Check(cudaSetDevice(device), "cudaSetDevice");
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): the constructor has found the driver once and for all
 DeviceGuard::~DeviceGuard() { (void)TheDriver().set_context(static_cast<CUcontext>(before_)); }
 
 MemoryPlace Locate(const void* memory) {

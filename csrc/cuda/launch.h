@@ -31,6 +31,7 @@ inline void Check(cudaError_t error, std::string_view call) {
 #else
 
 // Dynamic shared memory under a name, 16-byte aligned. In a kernel's body.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): `name` is declared here, not an expression
 #define ENDCAP_DYNAMIC_SHARED(name) extern __shared__ __align__(16) unsigned char name[]
 
 namespace endcap {
@@ -40,7 +41,7 @@ namespace endcap {
 template <typename... Params, typename... Args>
 void Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
             cudaStream_t stream, const Args&... args) {
-  if (shared_bytes > 48 * 1024) {
+  if (shared_bytes > size_t{48} * 1024) {
     Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared_bytes)),
           "cudaFuncSetAttribute");

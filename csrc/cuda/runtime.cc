@@ -23,6 +23,8 @@ const CudaApi& Cuda() {
   return *library.api;
 }
 
+const CudaApi& CudaInUse() noexcept { return *TheCudaLibrary().api; }
+
 void CheckCuda(int32_t code) {
   if (code != 0) throw Error(static_cast<ErrorCode>(code), Cuda().last_message());
 }
@@ -78,7 +80,7 @@ CudaStream::CudaStream(int device_id) : device_id_(device_id) {
 }
 
 CudaStream::~CudaStream() {
-  if (stream_ != nullptr) (void)Cuda().destroy_stream(device_id_, stream_);
+  if (stream_ != nullptr) (void)CudaInUse().destroy_stream(device_id_, stream_);
 }
 
 CudaStream::CudaStream(CudaStream&& other) noexcept
@@ -92,12 +94,16 @@ CudaStream& CudaStream::operator=(CudaStream&& other) noexcept {
 
 void CudaStream::Wait() const { CheckCuda(Cuda().wait_stream(device_id_, stream_)); }
 
+void CudaStream::WaitUnlessBroken() const noexcept {
+  (void)CudaInUse().wait_stream(device_id_, stream_);
+}
+
 CudaEvent::CudaEvent(int device_id) : device_id_(device_id) {
   CheckCuda(Cuda().create_event(device_id, &event_));
 }
 
 CudaEvent::~CudaEvent() {
-  if (event_ != nullptr) (void)Cuda().destroy_event(device_id_, event_);
+  if (event_ != nullptr) (void)CudaInUse().destroy_event(device_id_, event_);
 }
 
 CudaEvent::CudaEvent(CudaEvent&& other) noexcept
@@ -113,12 +119,16 @@ void CudaEvent::Record(void* stream) { CheckCuda(Cuda().record_event(device_id_,
 
 void CudaEvent::Wait() const { CheckCuda(Cuda().wait_event(device_id_, event_)); }
 
+void CudaEvent::WaitUnlessBroken() const noexcept {
+  (void)CudaInUse().wait_event(device_id_, event_);
+}
+
 void CudaEvent::OrderAfter(void* stream) const {
   CheckCuda(Cuda().order_after_event(device_id_, stream, event_));
 }
 
 PinnedBuffer::~PinnedBuffer() {
-  if (data_ != nullptr) (void)Cuda().release_pinned(device_id_, data_);
+  if (data_ != nullptr) (void)CudaInUse().release_pinned(device_id_, data_);
 }
 
 PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
@@ -145,7 +155,7 @@ void PinnedBuffer::Reserve(size_t bytes) {
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) (void)Cuda().release(device_id_, data_, nullptr);
+  if (data_ != nullptr) (void)CudaInUse().release(device_id_, data_, nullptr);
 }
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept

@@ -13,6 +13,9 @@ namespace endcap {
 // The table. Throws kCuda when there is no usable one.
 const CudaApi& Cuda();
 
+// The same without a check, for destructors: what they give back came from it.
+const CudaApi& CudaInUse() noexcept;
+
 // Throws what a call of the table came to, as an Error; nothing for 0.
 void CheckCuda(int32_t code);
 
@@ -26,6 +29,9 @@ class CudaStream {
   CudaStream& operator=(CudaStream&& other) noexcept;
   void* get() const noexcept { return stream_; }
   void Wait() const;
+  // For destructors: a broken device has nothing left to wait for, and whoever broke it has been
+  // told.
+  void WaitUnlessBroken() const noexcept;
 
  private:
   int device_id_;
@@ -39,8 +45,9 @@ class CudaEvent {
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   void Record(void* stream);
-  void Wait() const;                    // the host waits; at once when it was never recorded
-  void OrderAfter(void* stream) const;  // `stream` waits
+  void Wait() const;                       // the host waits; at once when it was never recorded
+  void WaitUnlessBroken() const noexcept;  // see CudaStream
+  void OrderAfter(void* stream) const;     // `stream` waits
 
  private:
   int device_id_;

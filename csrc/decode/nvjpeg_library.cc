@@ -107,6 +107,7 @@ NvjpegLibrary FindAndOpen() {
 std::vector<std::string> NvjpegPlaces(std::string_view holder) {
   const std::string folder(FolderOf(holder));
   std::vector<std::string> places;
+  places.reserve(2 * kFileNames.size() + kPackageFolders.size());
   for (const auto& name : kFileNames) places.push_back(folder + "/" + std::string(name));
   for (const auto& name : kFileNames) places.emplace_back(name);
   for (size_t i = 0; i < kFileNames.size(); ++i) {

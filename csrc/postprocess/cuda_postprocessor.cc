@@ -20,13 +20,7 @@ struct Staging {
   CudaEvent used;  // the GPU's last use of it
 
   explicit Staging(int device_id) : memory(device_id), used(device_id) {}
-  ~Staging() {
-    try {
-      used.Wait();
-    } catch (...) {
-      // A broken device has nothing left to wait for, and whoever broke it has been told.
-    }
-  }
+  ~Staging() { used.WaitUnlessBroken(); }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 };

@@ -107,19 +107,18 @@ void CudaBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<size_t> files;
   for (size_t i = 0; i < images_.size(); ++i) {
-    if (images_[i] && images_[i]->nvjpeg_bytes() != 0) files.push_back(i);
+    const std::optional<CudaImage>& image = images_[i];
+    if (!image || image->nvjpeg_bytes() == 0) continue;
+    if (files.empty()) context.nvjpeg().Clear();
+    context.nvjpeg().Add(views_[i], image->layout(), context.device_images() + offsets_[i]);
+    files.push_back(i);
   }
   if (files.empty()) return;
-  CudaNvjpegSource& nvjpeg = context.nvjpeg();
-  nvjpeg.Clear();
-  for (const size_t i : files) {
-    nvjpeg.Add(views_[i], images_[i]->layout(), context.device_images() + offsets_[i]);
-  }
   context.DecodeNvjpeg();
   const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
   for (size_t k = 0; k < files.size(); ++k) {
     PreprocessItem& item = items_[files[k]];
-    item.status = nvjpeg.StatusOf(k);
+    item.status = context.nvjpeg().StatusOf(k);
     if (!item.status.ok()) {
       refused_.push_back(files[k]);
       continue;
@@ -132,34 +131,37 @@ void CudaBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
 void CudaBatch::Plan(CudaPreprocessContext& context) {
   for (size_t i = 0; i < images_.size(); ++i) {
     void* output = outputs_[i].image.data;
-    if (!images_[i]) {
+    const std::optional<CudaImage>& image = images_[i];
+    if (!image) {
       context.plan().AddBlank(output);
       continue;
     }
-    context.plan().Add(images_[i]->Describe(context.device_images() + offsets_[i]),
-                       images_[i]->placement(), images_[i]->orientation(), output);
+    context.plan().Add(image->Describe(context.device_images() + offsets_[i]), image->placement(),
+                       image->orientation(), output);
   }
 }
 
-void CudaBatch::UploadOne(size_t image, CudaPreprocessContext& context,
+void CudaBatch::UploadOne(size_t index, CudaPreprocessContext& context,
                           DeviceErrors& errors) noexcept {
-  if (!images_[image] || images_[image]->nvjpeg_bytes() != 0) return;
-  const bool filled = Try(image, [&] {
-    items_[image].decode_ns = images_[image]->Fill(context.host_images() + offsets_[image]);
-    items_[image].decoder = images_[image]->decoder();
+  std::optional<CudaImage>& opened = images_[index];
+  if (!opened || opened->nvjpeg_bytes() != 0) return;
+  CudaImage& image = *opened;
+  const bool filled = Try(index, [&] {
+    items_[index].decode_ns = image.Fill(context.host_images() + offsets_[index]);
+    items_[index].decoder = image.decoder();
   });
-  const size_t bytes = images_[image]->staged_bytes();
-  if (filled && bytes != 0) errors.Guard([&] { context.Upload(offsets_[image], bytes); });
+  const size_t bytes = image.staged_bytes();
+  if (filled && bytes != 0) errors.Guard([&] { context.Upload(offsets_[index], bytes); });
 }
 
 std::vector<PreprocessItem> CudaBatch::Finish(FusedPlan& plan) {
   bool planes = false;
   for (size_t i = 0; i < items_.size(); ++i) {
     const PreprocessOutput& output = outputs_[i];
-    const bool ok = items_[i].status.ok();
+    const std::optional<CudaImage>& image = images_[i];
+    const bool ok = image && items_[i].status.ok();
     if (!ok) plan.MakeBlank(i);
-    WriteGeometry(output,
-                  ok ? images_[i]->MakeGeometry(output.source_index) : BlankGeometry(output));
+    WriteGeometry(output, ok ? image->MakeGeometry(output.source_index) : BlankGeometry(output));
     if (output.status != nullptr) *output.status = static_cast<int32_t>(items_[i].status.code);
     planes = planes || items_[i].decoder == JpegDecoder::kHybrid ||
              items_[i].decoder == JpegDecoder::kNvjpeg;

@@ -40,7 +40,7 @@ class CudaBatch {
   void Reserve(CudaPreprocessContext& context);
   void DecodeByNvjpeg(CudaPreprocessContext& context);
   void Plan(CudaPreprocessContext& context);
-  void UploadOne(size_t image, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
+  void UploadOne(size_t index, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
 
   const PreprocessParams& params_;
   CudaImage::Surroundings surroundings_;

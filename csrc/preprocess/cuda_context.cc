@@ -21,12 +21,8 @@ CudaPreprocessContext::CudaPreprocessContext(const PreprocessParams& params, int
       plan_(params) {}
 
 CudaPreprocessContext::~CudaPreprocessContext() {
-  try {
-    upload_stream_.Wait();
-    done_.Wait();
-  } catch (...) {
-    // A broken device has nothing left to wait for, and whoever broke it has been told.
-  }
+  upload_stream_.WaitUnlessBroken();
+  done_.WaitUnlessBroken();
 }
 
 void CudaPreprocessContext::Begin() {

@@ -8,7 +8,7 @@ CudaNvjpegSource::CudaNvjpegSource(int device_id) : device_id_(device_id) {
   CheckCuda(Cuda().nvjpeg_open(device_id, &decoder_));
 }
 
-CudaNvjpegSource::~CudaNvjpegSource() { (void)Cuda().nvjpeg_close(device_id_, decoder_); }
+CudaNvjpegSource::~CudaNvjpegSource() { (void)CudaInUse().nvjpeg_close(device_id_, decoder_); }
 
 void CudaNvjpegSource::Add(const ImageView& file, const JpegPlaneLayout& layout,
                            uint8_t* device_block) {

@@ -108,8 +108,9 @@ const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int he
 // Makes room in shared memory for the rows that the widest run of columns reads.
 void FusedPlan::ReserveRows(FusedImage& image) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
-  const int32_t* first = words_.data() + image.columns.first;
-  int pitch = 0;
+  const auto firsts = static_cast<size_t>(image.columns.first);
+  const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
+  int pitch = kFusedGroup;  // the least that a row takes
   for (int block = 0; block < quads.end; block += launch_.threads) {
     const int begin = std::max(block, quads.first) - quads.first;
     const int end = std::min(block + launch_.threads, quads.end) - quads.first;
@@ -117,7 +118,7 @@ void FusedPlan::ReserveRows(FusedImage& image) {
     // Flipped or not, the span may begin up to a group early.
     for (const bool flip : {false, true}) {
       const FusedSpan span =
-          SpanOf(image.columns, first[kFusedQuad * begin], first[kFusedQuad * end - 1], flip);
+          SpanOf(image.columns, first_of(kFusedQuad * begin), first_of(kFusedQuad * end - 1), flip);
       pitch = std::max(pitch, span.pitch());
     }
   }

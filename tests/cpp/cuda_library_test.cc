@@ -55,6 +55,16 @@ TEST(CoversDevice, TakesMachineCodeOfTheSameMajorVersionAndOlderPtx) {
   EXPECT_FALSE(CoversDevice("", 9, 0));
 }
 
+TEST(CoversDevice, CountsWordsWithoutANumberAsPtxForAnyDevice) {
+  EXPECT_TRUE(CoversDevice("native", 9, 0));
+  EXPECT_TRUE(CoversDevice("100-real all-major", 7, 5));
+}
+
+TEST(CoversDevice, ReadsTheNumberBeforeALetter) {
+  EXPECT_TRUE(CoversDevice("90a-real", 9, 0));
+  EXPECT_FALSE(CoversDevice("90a-real", 8, 9));
+}
+
 TEST_F(FakeCuda, IsAvailableWithADriverAndACoveredDevice) {
   const CudaLibrary library = Open({});
   ASSERT_NE(library.api, nullptr);
