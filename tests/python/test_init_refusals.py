@@ -182,7 +182,11 @@ REFUSED: dict[str, tuple[Maker, list[object], list[str]]] = {
     "two rows of numbers": (
         shapes({"features": ["n", 512], "logits": ["n", 10]}),
         [],
-        ["features [512]", "logits [10]", "--head classification, and which output by --num-classes"],
+        [
+            "features [512]",
+            "logits [10]",
+            "--head classification, and which output by --num-classes",
+        ],
     ),
     "a classifier that does not say how": (
         network(families.Network({"p": families.Output(np.full(5, 0.4, np.float32))})),

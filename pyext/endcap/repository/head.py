@@ -33,8 +33,8 @@ class Head:
 
     inputs: an input of postprocess -> the network's output for it. num_classes: None where the
     outputs do not tell. is_sure: whether the outputs can hardly be anything else; is_likely:
-    whether they look like it at all. parameters: of postprocess, beside the family. preset: how images are prepared for all networks
-    with this head, None where that is not known.
+    whether they look like it at all. parameters: of postprocess, beside the family. preset: how
+    images are prepared for all networks with this head, None where that is not known.
     """
 
     family: str
