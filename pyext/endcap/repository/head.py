@@ -77,17 +77,17 @@ def choose_head(
             f"({', '.join(families())}); export it with its boxes decoded"
         )
     candidates = sure or [head for head in proposals if head.is_likely]
-    choices = dict.fromkeys(head.family for head in candidates if head.family in families())
-    if candidates and not choices:
-        return _readable(path, candidates[0])
-    if not choices:
+    readable = [head.family for head in candidates if head.family in families()]
+    if sure and not readable:
+        return _readable(path, sure[0])
+    if not readable:
         raise RepositoryError(
             f"the outputs of {path} ({listed}) look like no head that is known: "
             f"{' or '.join(map(str, proposals))}; export it in another form, or say --head where "
             "you know better"
         )
-    advice = " or ".join(f"--head {family}" for family in choices)
-    if len(candidates) > len(choices):
+    advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
+    if len(set(readable)) < len(readable):
         advice += ", and which output by --num-classes or --labels"
     raise RepositoryError(
         f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "

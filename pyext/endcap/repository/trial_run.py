@@ -98,7 +98,7 @@ def _check_numbers(alone: tuple[Answers, Answers], both: Answers, network: OnnxF
             continue
         for number, answers in enumerate(alone):
             one, other = (np.sort(each[0], axis=None) for each in (answers[name], pair[number:]))
-            is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN)
+            is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
             if np.mean(~is_close) > _DIFFERING_SHARE:
                 raise RepositoryError(
                     f"{network.path} mixes the images of a batch: {name} of an image is another "

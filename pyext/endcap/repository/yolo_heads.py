@@ -91,9 +91,19 @@ def _propose_grids(
         if grids is not None or columns < rows:
             fits = grids is not None and named in told
             yield from _grid_head("yolov5", output, classes, grids, size, is_sure=fits)
-        if grids is not None and grids.anchors == 1 and named not in told:
-            reason = f"{output.name} [{rows}, 4 + {columns - 4}]: {grids}, the other way round"
-            yield Head("yolov8_transposed", {}, None, reason, is_sure=named == columns - 4)
+    if columns > 4 and named != columns - 5:
+        yield from _propose_transposed(output, _grids(rows, size), is_sure=named == columns - 4)
+
+
+def _propose_transposed(
+    output: NetworkOutput, grids: _Grids | None, *, is_sure: bool
+) -> Iterator[Head]:
+    """A yolov8 head the other way round, so that its exporter can be told."""
+    rows, columns = output.dims
+    is_decoded = output.values is None or have_sizes(output.values[:, :4])
+    if grids is not None and grids.anchors == 1 and is_decoded:
+        reason = f"{output.name} [{rows}, 4 + {columns - 4}]: {grids}, the other way round"
+        yield Head("yolov8_transposed", {}, None, reason, is_sure)
 
 
 @dataclass(frozen=True)
