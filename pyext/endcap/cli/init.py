@@ -189,7 +189,7 @@ def init(
 ) -> None:
     """Write a model repository around an ONNX network: JPEG in, detections or classes out.
 
-    Reads the network's graph and metadata, runs it once on noise, and prints what it found and why.
+    Reads the network's graph and metadata, runs it on noise, and prints what it found and why.
     Where it cannot be sure it asks for --head or --preset and names the candidates.
 
     The folder holds preprocess, the network, postprocess and the ensemble that joins them, each
