@@ -16,7 +16,7 @@ from init_runs import init
 from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
-from endcap.repository.rendering import TEMPLATES, joined_labels
+from endcap.repository.rendering import joined_labels
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
@@ -185,9 +185,10 @@ def test_it_says_what_it_found_and_why(tmp_path: Path) -> None:
     assert "84 cells of strides 8, 16, 32" in readme
 
 
-def test_the_shipped_detector_runs_the_same_model_py() -> None:
+def test_the_model_py_is_the_shipped_detectors(tmp_path: Path) -> None:
     shipped = SHIPPED / "detector" / "1" / "model.py"
-    assert shipped.read_bytes() == (TEMPLATES / "onnxruntime_model.py").read_bytes()
+    models = written(tmp_path, families.yolov8())
+    assert (models / "detector" / "1" / "model.py").read_bytes() == shipped.read_bytes()
 
 
 @pytest.mark.parametrize(

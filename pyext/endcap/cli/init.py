@@ -18,7 +18,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
-from endcap.repository.writing import check_target, find_warm_up_picture, write_repository
+from endcap.repository.writing import check_target, write_repository
 
 EXAMPLES = """
 **Examples**
@@ -218,11 +218,11 @@ def init(
             triton_version=triton_version,
         )
         check_target(output)
-        picture = find_warm_up_picture(find_repository())
+        shipped = find_repository()
         with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
             with Console(stderr=True).status("Trying the network"):  # on a terminal only
                 plan = make_plan(model, options, Path(scratch))
-            write_repository(plan, output, picture=picture)
+            write_repository(plan, output, shipped=shipped)
         _report(plan, output)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.repository.head import Finding
+from endcap.repository.decision import Decision
 
 Numbers = NDArray[np.float64]
 
@@ -14,29 +14,29 @@ _LARGEST_FRACTION = 2.0  # a box given as a fraction of the image, with room for
 _LARGEST_LOGIT = 50.0  # far beyond what a network's last layer gives, and coordinates reach
 
 
-def box_unit(boxes: Numbers | None) -> Finding:
+def box_unit(boxes: Numbers | None) -> Decision:
     """Whether boxes [N, 4] are in pixels or fractions of the image."""
     if boxes is None:
-        return Finding("pixel", _NOT_TRIED)
+        return Decision("pixel", _NOT_TRIED)
     if not boxes.any():
-        return Finding("pixel", "assumed, as nothing is found in noise")
+        return Decision("pixel", "assumed, as nothing is found in noise")
     largest = float(np.abs(boxes).max())
     if largest <= _LARGEST_FRACTION:
-        return Finding("normalized", f"no box of a trial run exceeds {largest:.2f}")
-    return Finding("pixel", f"boxes of a trial run reach {largest:.0f}")
+        return Decision("normalized", f"no box of a trial run exceeds {largest:.2f}")
+    return Decision("pixel", f"boxes of a trial run reach {largest:.0f}")
 
 
-def score_activation(scores: Numbers | None) -> Finding | None:
+def score_activation(scores: Numbers | None) -> Decision | None:
     """What scores [N, C] still need; None where their columns are not all of one kind."""
     if scores is None:
-        return Finding("none", _NOT_TRIED)
+        return Decision("none", _NOT_TRIED)
     low, high = float(scores.min()), float(scores.max())
     if low >= 0 and high <= 1:
-        return Finding("none", "scores of a trial run are from 0 to 1")
+        return Decision("none", "scores of a trial run are from 0 to 1")
     leaves = (scores.min(axis=0) < 0) | (scores.max(axis=0) > 1)
     if not leaves.all() or max(-low, high) > _LARGEST_LOGIT:
         return None
-    return Finding("sigmoid", f"scores of a trial run are from {low:.1f} to {high:.1f}")
+    return Decision("sigmoid", f"scores of a trial run are from {low:.1f} to {high:.1f}")
 
 
 def cover_image(boxes: Numbers, size: tuple[int, int]) -> bool:

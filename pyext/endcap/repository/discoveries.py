@@ -24,10 +24,10 @@ def discoveries(plan: Plan) -> Iterator[Discovery]:
     order = "channels first" if image.layout == "nchw" else "channels last"
     dims = ", ".join(map(str, image.dims))
     yield Discovery("input", f"{image.name} {image.data_type} [{dims}]", f"{order}, {batch}")
-    for name, finding in plan.preprocess.items():
-        yield Discovery(name, finding.value, finding.reason)
-    for name, finding in plan.postprocess.items():
-        yield Discovery(name, finding.value, finding.reason)
+    for name, decision in plan.preprocess.items():
+        yield Discovery(name, decision.value, decision.reason)
+    for name, decision in plan.postprocess.items():
+        yield Discovery(name, decision.value, decision.reason)
     names = plan.classes.names
     value = "none" if names is None else _shortened(names)
     yield Discovery("class names", value, plan.classes.reason)

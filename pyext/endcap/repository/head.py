@@ -8,23 +8,9 @@ from pathlib import Path
 
 from endcap.errors import UnsupportedError
 from endcap.postprocess import Postprocessor
+from endcap.repository.decision import Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.network_output import NetworkOutput
-
-AS_GIVEN = "as given"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A value that was found out or given, and why it is this one."""
-
-    value: str
-    reason: str
-
-    @property
-    def is_given(self) -> bool:
-        """Whether the user said so."""
-        return self.reason == AS_GIVEN
 
 
 @dataclass(frozen=True)
@@ -42,7 +28,7 @@ class Head:
     num_classes: int | None
     reason: str
     is_sure: bool
-    parameters: Mapping[str, Finding] = field(default_factory=dict)
+    parameters: Mapping[str, Decision] = field(default_factory=dict)
     preset: str | None = None
     is_likely: bool = True
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from endcap.errors import InvalidArgumentError
 from endcap.repository.class_names import ClassNames
 from endcap.repository.contracts import Contract, postprocess_contract
+from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.family_parameters import FAMILY_PARAMETERS
-from endcap.repository.head import AS_GIVEN, Finding, Head
+from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 
@@ -21,19 +22,19 @@ _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 
 def choose_reading(
     path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
-) -> dict[str, Finding]:
+) -> dict[str, Decision]:
     """Returns the parameters of postprocess that have to be written, `head` first.
 
     Raises RepositoryError when the number of classes or what the scores need is not known, and
     InvalidArgumentError for parameters that postprocess does not take, or not with this head.
     """
-    chosen = {"head": Finding(head.family, head.reason)}
+    chosen = {"head": Decision(head.family, head.reason)}
     chosen["num_classes"] = _num_classes(path, head, classes, options)
     contract = postprocess_contract(_values(chosen))
     _check_heads_shape(path, head, contract)
     chosen |= head.parameters
     chosen |= {
-        name: Finding(contract.parameters[name], f"{contract.meanings[name]}; the default")
+        name: Decision(contract.parameters[name], f"{contract.meanings[name]}; the default")
         for name in _KNOBS
         if name in FAMILY_PARAMETERS[head.family]
     }
@@ -48,8 +49,8 @@ def choose_reading(
             f"nothing in {path} tells whether its boxes are corners or centres and sizes; say it: "
             "--set box_format=xyxy or cxcywh"
         )
-    if chosen.get("box_unit", Finding("pixel", "")).value == "normalized":
-        size = Finding(f"{image.size[0]},{image.size[1]}", image.size_reason)
+    if chosen.get("box_unit", Decision("pixel", "")).value == "normalized":
+        size = Decision(f"{image.size[0]},{image.size[1]}", image.size_reason)
         chosen.setdefault("input_size", size)
     elif "input_size" in chosen:
         raise InvalidArgumentError(
@@ -60,7 +61,7 @@ def choose_reading(
     return chosen
 
 
-def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Finding]:
+def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Decision]:
     given = {}
     for name, value in options.settings.items():
         if name not in contract.parameters:
@@ -70,7 +71,7 @@ def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Fi
                 f"{name} changes nothing for a head of the family {head.family}; leave it out (it "
                 f"has {', '.join(FAMILY_PARAMETERS[head.family])})"
             )
-        given[name] = Finding(value, AS_GIVEN)
+        given[name] = Decision(value, AS_GIVEN)
     return given
 
 
@@ -85,7 +86,7 @@ def _check_heads_shape(path: Path, head: Head, contract: Contract) -> None:
             )
 
 
-def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptions) -> Finding:
+def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptions) -> Decision:
     named = len(classes.names) if classes.names else None
     for count, reason in (
         (head.num_classes, "the head's shape"),
@@ -99,12 +100,12 @@ def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptio
                 f"--num-classes is {options.num_classes}, and the head of {path} has {count} "
                 "classes; leave --num-classes out"
             )
-        return Finding(str(count), reason)
+        return Decision(str(count), reason)
     raise RepositoryError(
         f"the head of {path} does not tell how many classes it has; give --labels FILE or "
         "--num-classes"
     )
 
 
-def _values(chosen: dict[str, Finding]) -> dict[str, str]:
-    return {name: finding.value for name, finding in chosen.items()}
+def _values(chosen: dict[str, Decision]) -> dict[str, str]:
+    return {name: decision.value for name, decision in chosen.items()}

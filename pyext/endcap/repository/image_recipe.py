@@ -7,9 +7,10 @@ from pathlib import Path
 
 from endcap.preprocess import presets
 from endcap.repository.contracts import preprocess_contract
+from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.head import AS_GIVEN, Finding, Head
+from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 from endcap.repository.yolo_heads import RTDETR_DECODER
@@ -23,7 +24,7 @@ _CANDIDATES = {
 
 def choose_recipe(
     path: Path, image: NetworkInput, head: Head, notes: ExporterNotes, options: InitOptions
-) -> dict[str, Finding]:
+) -> dict[str, Decision]:
     """Returns the parameters that have to be written, `preset` first, each with its reason.
 
     Raises RepositoryError when nothing tells how the network's images were prepared, and
@@ -33,29 +34,33 @@ def choose_recipe(
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
     needed = dict(_needed(path, image, head, notes, options, preset))
     needed |= {
-        name: Finding(value, AS_GIVEN) for name, value in options.settings.items() if name in preset
+        name: Decision(value, AS_GIVEN)
+        for name, value in options.settings.items()
+        if name in preset
     }
     chosen |= {
-        name: finding
-        for name, finding in needed.items()
-        if name == "size" or finding.value != preset[name]
+        name: decision
+        for name, decision in needed.items()
+        if name == "size" or decision.value != preset[name]
     }
-    _check(path, image, {name: finding.value for name, finding in chosen.items()})
+    _check(path, image, {name: decision.value for name, decision in chosen.items()})
     return chosen
 
 
-def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) -> Finding:
+def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) -> Decision:
     if options.preset is not None:
-        return Finding(options.preset, AS_GIVEN)
+        return Decision(options.preset, AS_GIVEN)
     if head.family == "classification":
         if notes.is_ultralytics and notes.task == "classify":
-            return Finding("torchvision", "as Ultralytics' classifiers, by the exporter's metadata")
+            return Decision(
+                "torchvision", "as Ultralytics' classifiers, by the exporter's metadata"
+            )
     elif notes.head == RTDETR_DECODER:
-        return Finding("rtdetr", "by the exporter's metadata")
+        return Decision("rtdetr", "by the exporter's metadata")
     elif notes.is_ultralytics:
-        return Finding("ultralytics", "by the exporter's metadata")
+        return Decision("ultralytics", "by the exporter's metadata")
     elif head.preset is not None:
-        return Finding(head.preset, f"what networks with such a {head.family} head are trained by")
+        return Decision(head.preset, f"what networks with such a {head.family} head are trained by")
     kind = "classification" if head.family == "classification" else "detection"
     raise RepositoryError(
         f"nothing in {path} tells how its images have to be prepared; name the recipe of its "
@@ -71,13 +76,13 @@ def _needed(
     notes: ExporterNotes,
     options: InitOptions,
     preset: Mapping[str, str],
-) -> Iterator[tuple[str, Finding]]:
+) -> Iterator[tuple[str, Decision]]:
     height, width = image.size
-    yield "size", Finding(f"{height},{width}", image.size_reason)
-    yield "layout", Finding(image.layout, "the input's shape")
-    yield "dtype", Finding(image.dtype, f"the input is {image.data_type}")
+    yield "size", Decision(f"{height},{width}", image.size_reason)
+    yield "layout", Decision(image.layout, "the input's shape")
+    yield "dtype", Decision(image.dtype, f"the input is {image.data_type}")
     if image.channels == 1:
-        yield "color", Finding("gray", "the input has one channel")
+        yield "color", Decision("gray", "the input has one channel")
         for name in ("mean", "std"):
             if len(set(preset[name].split(","))) > 1 and name not in options.settings:
                 raise RepositoryError(
@@ -90,19 +95,19 @@ def _needed(
     if head.family == "classification" and notes.task == "classify" and options.preset is None:
         # torchvision's transform without its crop and statistics, on what OpenCV reads.
         reason = "as Ultralytics' classifiers are trained"
-        yield "resize_shorter", Finding(str(min(height, width)), reason)
-        yield "mean", Finding("0,0,0", reason)
-        yield "std", Finding("1,1,1", reason)
-        yield "exif", Finding("apply", reason)
+        yield "resize_shorter", Decision(str(min(height, width)), reason)
+        yield "mean", Decision("0,0,0", reason)
+        yield "std", Decision("1,1,1", reason)
+        yield "exif", Decision("apply", reason)
         if height != width:
-            yield "fit", Finding("stretch", reason)
+            yield "fit", Decision("stretch", reason)
     if notes.head == RTDETR_DECODER and notes.is_ultralytics and options.preset is None:
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
-        yield "antialias", Finding("false", reason)
-        yield "exif", Finding("apply", reason)
+        yield "antialias", Decision("false", reason)
+        yield "exif", Decision("apply", reason)
     if image.data_type == "UINT8":
         for name, value in {"scale": "1", "mean": "0,0,0", "std": "1,1,1"}.items():
-            yield name, Finding(value, "a network that takes UINT8 normalises by itself")
+            yield name, Decision(value, "a network that takes UINT8 normalises by itself")
     if image.data_type == "INT8" and "scale" not in options.settings:
         raise RepositoryError(
             f"{path} takes INT8, and nothing tells how pixels become that; give --set scale=... "
@@ -112,7 +117,7 @@ def _needed(
 
 def _resize_shorter(
     image: NetworkInput, preset: Mapping[str, str], options: InitOptions
-) -> Finding:
+) -> Decision:
     """The preset's own share of the short side, at the network's size."""
     crop = min(int(side) for side in preset["size"].split(","))
     whole = int(preset["resize_shorter"])
@@ -122,7 +127,7 @@ def _resize_shorter(
             f"the preset crops a square, and the network takes {image.size[0]},{image.size[1]}; "
             "give --set resize_shorter=..., or --set fit=stretch"
         )
-    return Finding(
+    return Decision(
         str(resized), f"the crop's share of the short side is the preset's, {crop}/{whole}"
     )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from endcap.repository.boxes_and_scores import box_unit
-from endcap.repository.head import Finding, Head
+from endcap.repository.decision import Decision
+from endcap.repository.head import Head
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.onnx_file import OnnxFile
 
@@ -100,21 +101,21 @@ def _is_row(output: NetworkOutput) -> bool:
     return classes > 1 and all(one == 1 for one in ones) and output.is_float
 
 
-def _activation(network: OnnxFile, output: NetworkOutput) -> Finding | None:
+def _activation(network: OnnxFile, output: NetworkOutput) -> Decision | None:
     """What the numbers still need; None where neither the graph nor a trial run tells."""
     operator = _last_operator(network.model.graph, output.name)
     if operator in ("Softmax", "Sigmoid"):
-        return Finding("none", f"the network ends in {operator}")
+        return Decision("none", f"the network ends in {operator}")
     values = output.values
     if values is None:
         return None
     low, high = float(values.min()), float(values.max())
     if low < 0 or high > 1:
-        return Finding(
+        return Decision(
             "softmax", f"the network ends in {operator}; a trial run gave {low:.2f} to {high:.2f}"
         )
     if abs(float(values.sum()) - 1) < 1e-3:
-        return Finding("none", "a trial run's scores are not negative and add up to 1")
+        return Decision("none", "a trial run's scores are not negative and add up to 1")
     return None
 
 

@@ -10,10 +10,11 @@ from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
 from endcap.repository.class_names import ClassNames, choose_class_names
 from endcap.repository.contracts import postprocess_contract, preprocess_contract
+from endcap.repository.decision import Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes, read_notes
 from endcap.repository.half_precision import to_half
-from endcap.repository.head import Finding, Head, choose_head
+from endcap.repository.head import Head, choose_head
 from endcap.repository.head_recipe import choose_reading
 from endcap.repository.image_recipe import choose_recipe
 from endcap.repository.network_input import NetworkInput, read_input
@@ -63,8 +64,8 @@ class Plan:
     image: NetworkInput
     head: Head
     classes: ClassNames
-    preprocess: dict[str, Finding]
-    postprocess: dict[str, Finding]
+    preprocess: dict[str, Decision]
+    postprocess: dict[str, Decision]
     served: tuple[TensorSpec, ...]
     names: ModelNames
     network_batch: int
@@ -135,9 +136,9 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     )
 
 
-def values(findings: dict[str, Finding]) -> dict[str, str]:
+def values(decisions: dict[str, Decision]) -> dict[str, str]:
     """Returns the values without the reasons."""
-    return {name: finding.value for name, finding in findings.items()}
+    return {name: decision.value for name, decision in decisions.items()}
 
 
 def _outputs(

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from endcap.repository.contracts import ENCODED, SIDE_INPUTS, preprocess_contract
+from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
-from endcap.repository.head import Finding
 from endcap.repository.options import Runtime
 from endcap.repository.plan import Plan, values
 from endcap.repository.tensor_spec import TensorSpec
 
-TEMPLATES = Path(__file__).resolve().parent / "templates"
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 _RUNTIMES = {
     Runtime.python: "Python backend with ONNX Runtime",
@@ -52,7 +52,7 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
     """
     jinja2 = _import_jinja2()
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -168,14 +168,14 @@ def _image_note(plan: Plan) -> str:
     return f"{parameters['color']}, {order}, {parameters['fit']}"
 
 
-def _spoken(plan: Plan) -> dict[str, Finding]:
+def _spoken(plan: Plan) -> dict[str, Decision]:
     if plan.is_classifier:
         return plan.postprocess
     unspoken = {*_UNSPOKEN, ("box_format", _BOX_FORMATS.get(plan.head.family, ""))}
     return {
-        name: finding
-        for name, finding in plan.postprocess.items()
-        if finding.is_given or (name, finding.value) not in unspoken
+        name: decision
+        for name, decision in plan.postprocess.items()
+        if decision.is_given or (name, decision.value) not in unspoken
     }
 
 

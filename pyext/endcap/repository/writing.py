@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
-import endcap
 from endcap.errors import InvalidArgumentError
-from endcap.repository.errors import RepositoryError
 from endcap.repository.options import Runtime
 from endcap.repository.plan import Plan
-from endcap.repository.rendering import TEMPLATES, render
+from endcap.repository.rendering import render
 from endcap.server.backend_directory import find_our_backends
 
 _OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
+# Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
+_MODEL_ON_ONNX_RUNTIME = Path("detector") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
@@ -36,18 +36,18 @@ def check_target(target: Path) -> None:
         raise InvalidArgumentError(f"{parent}, where {target.name} is to be, is no folder; make it")
 
 
-def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
+def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     """Writes the repository of a plan to `target`, which is empty or not there.
 
-    picture: a JPEG file for the warm-up.
-    Raises InvalidArgumentError as `check_target`, ServerError when the backends are not installed,
-    and OSError; then nothing is left behind.
+    shipped: the repository that comes with endcap, from which the warm-up's picture is, and the
+    code of a Python model. Raises InvalidArgumentError as `check_target`, ServerError when the
+    backends are not installed, and OSError; then nothing is left behind.
     """
     check_target(target)
     with _whole_folder(target) as folder:
         for path, text in render(plan, target.resolve().name).items():
             _write(folder / path, text.encode())
-        for path, content in _contents(plan, picture).items():
+        for path, content in _contents(plan, shipped).items():
             _write(folder / path, content)
         for path, source in _copies(plan).items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -56,27 +56,16 @@ def write_repository(plan: Plan, target: Path, *, picture: Path) -> None:
             (folder / model / "1").mkdir(exist_ok=True)
 
 
-def find_warm_up_picture(repository: Path) -> Path:
-    """Returns a small JPEG of the repository that comes with endcap."""
-    picture = repository / _WARM_UP_PICTURE
-    if not picture.is_file():
-        raise RepositoryError(
-            f"{picture}, for the warm-up, is not in this installation of endcap "
-            f"({', '.join(endcap.__path__)}); reinstall it with `pip install endcap`"
-        )
-    return picture
-
-
-def _contents(plan: Plan, picture: Path) -> dict[str, bytes]:
+def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
     names = plan.names
-    encoded = picture.read_bytes()
+    encoded = (shipped / _WARM_UP_PICTURE).read_bytes()
     contents = {
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
     if plan.options.runtime is Runtime.python:
-        model = TEMPLATES / "onnxruntime_model.py"
-        contents[f"{names.network}/1/model.py"] = model.read_bytes()
+        code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
+        contents[f"{names.network}/1/model.py"] = code
     if plan.classes.names is not None:
         lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
         contents[f"{names.network}/labels.txt"] = lines

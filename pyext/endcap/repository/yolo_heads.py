@@ -20,8 +20,9 @@ from endcap.repository.boxes_and_scores import (
     have_sizes,
     score_activation,
 )
+from endcap.repository.decision import Decision
 from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.head import Finding, Head
+from endcap.repository.head import Head
 from endcap.repository.network_output import NetworkOutput
 
 RTDETR_DECODER = "RTDETRDecoder"  # as Ultralytics' exporter names it
@@ -157,7 +158,7 @@ def _grid_head(
         num_classes=classes,
         reason="; but ".join([reason, *doubts]),
         is_sure=is_sure and not doubts,
-        parameters={name: finding for name, finding in found.items() if finding is not None},
+        parameters={name: decision for name, decision in found.items() if decision is not None},
         # With anchor boxes, or with none and no objectness, it is what Ultralytics' trainers make.
         preset=_ULTRALYTICS if grids and (family == "yolov8" or grids.anchors > 1) else None,
         is_likely=grids is not None and activation is not None,
@@ -199,19 +200,19 @@ def _looks_suppressed(values: Numbers | None) -> bool:
     return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
 
 
-def _grid_format(boxes: Numbers | None) -> Finding | None:
+def _grid_format(boxes: Numbers | None) -> Decision | None:
     """Of boxes around the cells of grids; None where they may be corners, too."""
     if boxes is None:
-        return Finding("cxcywh", "what this family gives; it could not be tried")
+        return Decision("cxcywh", "what this family gives; it could not be tried")
     if are_corners(boxes):
         return None
-    return Finding("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
+    return Decision("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
 
 
-def _format(boxes: Numbers | None, notes: ExporterNotes) -> Finding:
+def _format(boxes: Numbers | None, notes: ExporterNotes) -> Decision:
     """Of boxes after suppression, which are corners with most exporters."""
     if notes.head == RTDETR_DECODER:
-        return Finding("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
+        return Decision("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
     if boxes is not None and not are_corners(boxes):
-        return Finding("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
-    return Finding("xyxy", "what networks with suppression inside give")
+        return Decision("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
+    return Decision("xyxy", "what networks with suppression inside give")
