@@ -11,6 +11,8 @@ SCENES := build/scenes
 BENCH := build/bench-venv
 BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
+# Python test files at once; each may run a server.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # GPU code for development is compiled once for Hopper, and by the driver for other GPUs.
@@ -56,9 +58,9 @@ test: test-cpp test-python test-triton
 test-cpp: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
-# The tests of GPU code run on the emulated GPU.
+# A file's tests stay together: they share servers. The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
-	$(BIN)/python -m pytest tests/python tests/wheel
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile tests/python tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  $(BIN)/python -m pytest tests/gpu
 

@@ -88,9 +88,9 @@ DETECTOR = {
     ),
     "network_type": Damage(
         model="detector",
-        edits=(("class\n    data_type: TYPE_FP32", "class\n    data_type: TYPE_FP16"),),
+        edits=(("boxed\n    data_type: TYPE_FP32", "boxed\n    data_type: TYPE_FP16"),),
         at="data_type: TYPE_FP16",
-        says="output head is declared as FP16 [10, 8400], and the network's is FP32 [10, 8400]",
+        says="input images is declared as FP16 [3, 640, 640], and the network's is FP32",
         loads=True,
     ),
     "network_name": Damage(

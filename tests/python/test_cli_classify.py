@@ -43,7 +43,7 @@ def pictures(tmp_path: Path) -> Path:
 
 
 def classify(url: str, *arguments: object) -> Any:
-    return endcap("infer", *arguments, "--url", url, "--model", "classify")
+    return endcap("infer", *arguments, "--url", url, "--model", "classify", columns=200)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

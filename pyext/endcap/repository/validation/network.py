@@ -197,5 +197,5 @@ def _agree(model: Model, side: str, declared: TensorSpec, tensor: TensorSpec) ->
 
 def _same_numbers(declared: TensorSpec, tensor: TensorSpec) -> bool:
     """Whether the code of a Python model may make one of the other: another type, other dims."""
-    known = [each.dims for each in (declared, tensor) if None not in each.dims]
+    known = [each.dims for each in (declared, tensor) if each.dims and None not in each.dims]
     return len({math.prod(filter(None, dims)) for dims in known}) < 2
