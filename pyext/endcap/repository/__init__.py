@@ -7,8 +7,8 @@ The way of `endcap init`, a file a step:
         -> class_names, image_recipe, head_recipe, served_outputs
         -> plan (all decisions) -> rendering (texts, by templates/) -> writing
 
-`options` is what the user says, `decision` a value with its reason, `contracts` what the core says of
-parameters. `validation` is `endcap validate`, with `pbtxt_lines` for the lines.
+`options` is what the user says, `decision` a value with its reason, `contracts` what the core says
+of parameters. `validation` is `endcap validate`, with `pbtxt_lines` for the lines.
 """
 
 from endcap.repository.errors import RepositoryError
