@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 import onnx
 from cli_runs import endcap
+from family_networks import Network
 from onnx import TensorProto, helper
 from typer.testing import Result
 
 Shape = list[Any]  # a text stands for a free dimension
+
+# What is written whatever runs the network.
+COMMON = {
+    "README.md",
+    "preprocess/config.pbtxt",
+    "preprocess/warmup/encoded",
+    "detector/config.pbtxt",
+    "postprocess/config.pbtxt",
+    "detect/config.pbtxt",
+}
 
 IMAGE: Mapping[str, Shape] = {"images": ["batch", 3, 64, 64]}
 
@@ -66,3 +77,13 @@ def write_shapes(
     helper.set_model_props(model, dict(metadata or {}))
     onnx.save(model, str(path))
     return path
+
+
+def written(folder: Path, network: Network, *options: object) -> Path:
+    done = init(network.write(folder / "model.onnx"), *options)
+    assert done.exit_code == 0, done.stderr
+    return folder / "models"
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from pathlib import Path
 
 import family_networks as families
+import odd_networks as odd
 import onnx
 import pytest
 from cli_runs import endcap
 from family_networks import Network
 from google.protobuf import text_format
-from init_runs import init
+from init_runs import COMMON, files, init, written
 from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
@@ -21,29 +21,9 @@ from endcap.repository.rendering import joined_labels
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
 
-def written(folder: Path, network: Network, *options: object) -> Path:
-    done = init(network.write(folder / "model.onnx"), *options)
-    assert done.exit_code == 0, done.stderr
-    return folder / "models"
-
-
 def config(model: Path) -> model_config_pb2.ModelConfig:
     text = (model / "config.pbtxt").read_text(encoding="utf-8")
     return text_format.Parse(text, model_config_pb2.ModelConfig())
-
-
-def files(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-
-
-COMMON = {
-    "README.md",
-    "preprocess/config.pbtxt",
-    "preprocess/warmup/encoded",
-    "detector/config.pbtxt",
-    "postprocess/config.pbtxt",
-    "detect/config.pbtxt",
-}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +57,7 @@ def test_validate_agrees_with_what_is_written(
 
 
 def test_validate_wants_minus_one_where_the_file_is_open(tmp_path: Path) -> None:
-    path = families.write_open(tmp_path / "model.onnx")
+    path = odd.write_open(tmp_path / "model.onnx")
     assert init(path, "--runtime", "onnxruntime").exit_code == 0
     models = tmp_path / "models"
     assert endcap("validate", models, "--strict").exit_code == 0
@@ -152,22 +132,6 @@ def test_tensor_names_with_odd_characters_arrive(tmp_path: Path) -> None:
     assert dict(step.output_map) == {odd: "head"}
 
 
-def test_external_weights_come_along(tmp_path: Path) -> None:
-    model = onnx.load(str(families.yolov8().write(tmp_path / "inside.onnx")))
-    path = tmp_path / "model.onnx"
-    onnx.save(
-        model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=100
-    )
-    assert init(path).exit_code == 0
-    copied = tmp_path / "models" / "detector" / "1" / "weights.bin"
-    assert copied.read_bytes() == (tmp_path / "weights.bin").read_bytes()
-
-
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    (tmp_path / "models").mkdir()
-    assert files(written(tmp_path, families.yolov8())) >= COMMON
-
-
 def test_the_warm_up_is_a_jpeg(tmp_path: Path) -> None:
     element = (written(tmp_path, families.yolov8()) / "preprocess/warmup/encoded").read_bytes()
     assert int.from_bytes(element[:4], "little") == len(element) - 4
@@ -205,64 +169,6 @@ def test_labels_as_one_text(names: tuple[str, ...], text: str) -> None:
     assert joined_labels(names) == text
 
 
-@pytest.mark.parametrize("is_there", [False, True])
-def test_no_half_folder_is_ever_seen(
-    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While the largest files are copied, the last things, no model is where it will be."""
-    model = families.yolov8().write(tmp_path / "model.onnx")
-    models = tmp_path / "models"
-    if is_there:
-        models.mkdir()
-    seen: list[list[str]] = []
-    copy = shutil.copyfile
-
-    def look_and_copy(source: Path, target: Path) -> None:
-        folders = list(models.glob("*")) if models.is_dir() else []
-        seen.append([each.name for each in folders if not each.name.startswith(".")])
-        copy(source, target)
-
-    monkeypatch.setattr("shutil.copyfile", look_and_copy)
-    assert init(model).exit_code == 0
-    assert seen == [[]]
-    assert [each.name for each in (tmp_path, models) if list(each.glob(".*"))] == []
-
-
-def test_a_folder_that_is_there_stays_the_same_one(tmp_path: Path) -> None:
-    models = tmp_path / "models"
-    models.mkdir()
-    before = models.stat().st_ino
-    assert files(written(tmp_path, families.yolov8())) >= COMMON
-    assert models.stat().st_ino == before
-
-
-def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "here").mkdir()
-    model = families.yolov8().write(tmp_path / "model.onnx")
-    monkeypatch.chdir(tmp_path / "here")
-    assert init(model, output=Path()).exit_code == 0
-    assert "endcap serve here" in Path("README.md").read_text()
-
-
-def test_a_failure_at_the_end_empties_the_folder_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = families.yolov8().write(tmp_path / "model.onnx")
-    (tmp_path / "models").mkdir()
-    rename = Path.rename
-
-    def fail_at_preprocess(path: Path, target: Path) -> Path:
-        if path.name == "preprocess":
-            raise OSError(5, "Input/output error", str(target))
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", fail_at_preprocess)
-    done = init(model)
-    assert done.exit_code == 2
-    assert "Input/output error" in done.stderr
-    assert list((tmp_path / "models").iterdir()) == []
-
-
 @pytest.mark.parametrize(("batch", "steps"), [(1, (8, 1, 8, 1)), ("batch", (8, 8, 8, 8))])
 def test_a_network_of_one_image_limits_the_ensemble_and_no_other_step(
     batch: int | str, steps: tuple[int, ...], tmp_path: Path
@@ -279,14 +185,6 @@ def test_names_that_would_break_a_comment_or_a_table_do_not(tmp_path: Path) -> N
     assert config(models / "detector").output[0].name == "out\nput | x"
     rows = [line for line in (models / "README.md").read_text().splitlines() if "| head |" in line]
     assert [row.replace("\\|", "").count("|") for row in rows] == [4]
-
-
-def test_the_folder_may_look_like_markup(tmp_path: Path) -> None:
-    model = families.yolov8().write(tmp_path / "model.onnx")
-    output = tmp_path / "x[b]y[v2]"
-    done = init(model, output=output)
-    assert done.exit_code == 0
-    assert str(output) in done.stdout
 
 
 @pytest.mark.parametrize(("name", "written_as"), [("images", "images"), ("input:0", "'input:0'")])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import family_networks as families
 import numpy as np
+import odd_networks as odd
 import onnx
 import pytest
 from family_networks import Network, Output, grid_rows
@@ -62,7 +63,7 @@ def test_grids_tell_the_family(
 
 def test_names_of_the_metadata_decide_between_two_forms(tmp_path: Path) -> None:
     """One row an anchor, one anchor a cell: only the number of names tells 5 + C from 4 + C."""
-    network = families.transposed(families.yolov8(classes=4))
+    network = odd.transposed(families.yolov8(classes=4))
     names = {**ULTRALYTICS, "names": str(dict(enumerate("abc")))}
     plan = plan_of(replace(network, metadata=names), tmp_path)
     assert (plan.head.family, plan.head.num_classes) == ("yolov5", 3)
@@ -173,7 +174,7 @@ def test_a_number_of_classes_that_is_given_wins_over_names(tmp_path: Path) -> No
 
 
 def test_rows_of_one_image_without_a_batch_dimension_are_no_batch(tmp_path: Path) -> None:
-    network = families.without_batch(families.end2end(batch=1))
+    network = odd.without_batch(families.end2end(batch=1))
     plan = plan_of(network, tmp_path, num_classes=5, preset="ultralytics")
     assert plan.head.family == "end2end"
     assert plan.served[0].dims == (30, 6)
@@ -199,7 +200,7 @@ def test_boxes_that_are_no_corners_are_found_out(tmp_path: Path) -> None:
 
 
 def test_operators_of_tensorrt_are_assumed_and_said_to_be(tmp_path: Path) -> None:
-    model = families.write_plugin(tmp_path / "model.onnx")
+    model = odd.write_plugin(tmp_path / "model.onnx")
     options = InitOptions(runtime=Runtime.tensorrt, num_classes=6, preset="ultralytics")
     plan = make_plan(model, options, tmp_path)
     assert plan.head.family == "efficient_nms"
@@ -215,7 +216,7 @@ def test_the_number_of_classes_chooses_an_output(tmp_path: Path) -> None:
 
 
 def test_onnxruntimes_backend_gets_minus_one_where_the_file_is_open(tmp_path: Path) -> None:
-    path = families.write_open(tmp_path / "model.onnx")
+    path = odd.write_open(tmp_path / "model.onnx")
     texts = render(make_plan(path, InitOptions(runtime=Runtime.onnxruntime), tmp_path), "models")
     assert "dims: [ -1, -1 ]" in texts["detector/config.pbtxt"]
     assert "dims: [ 7, 84 ]" in texts["postprocess/config.pbtxt"]

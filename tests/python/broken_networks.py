@@ -1,0 +1,103 @@
+"""Files that are no networks, or networks with something missing; what the refusals are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import family_networks as families
+import numpy as np
+import onnx
+from init_runs import write_shapes
+from onnx import TensorProto, helper
+
+HEAD = {"output0": ["batch", 7, 84]}
+Maker = Callable[[Path], Path]
+# What makes the network, what is said to the command, and what its sentence holds.
+Refusals = dict[str, tuple[Maker, list[object], list[str]]]
+
+_OPSETS = [helper.make_opsetid("", 17)]
+
+
+def text(content: bytes) -> Maker:
+    def make(path: Path) -> Path:
+        path.write_bytes(content)
+        return path
+
+    return make
+
+
+def shapes(outputs: dict[str, list[Any]], **options: Any) -> Maker:
+    return lambda path: write_shapes(path, outputs, **options)
+
+
+def network(made: families.Network) -> Maker:
+    return made.write
+
+
+def without_external_file(path: Path) -> Path:
+    model = onnx.load(str(families.yolov8().write(path)))
+    onnx.save(
+        model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    (path.parent / "weights.bin").unlink()
+    return path
+
+
+def with_weights_elsewhere(path: Path) -> Path:
+    model = onnx.load(str(families.yolov8().write(path)))
+    weights = model.graph.initializer[0]
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="../weights.bin")
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def without_input(path: Path) -> Path:
+    zeros = helper.make_tensor("zeros", TensorProto.FLOAT, [1, 7, 84], [0.0] * 588)
+    node = helper.make_node("Constant", [], ["output0"], value=zeros)
+    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, [1, 7, 84])
+    onnx.save(helper.make_model(helper.make_graph([node], "n", [], [head])), str(path))
+    return path
+
+
+def with_varying_rows(path: Path) -> Path:
+    """Gives the places of the pixels over a half: NonZero's shape depends on the image."""
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 8, 8])
+    rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, [1, "found", 4])
+    half = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")
+    first = onnx.numpy_helper.from_array(np.array([0]), "first")
+    nodes = [
+        helper.make_node("Greater", ["images", "half"], ["bright"]),
+        helper.make_node("NonZero", ["bright"], ["places"]),
+        helper.make_node("Transpose", ["places"], ["turned"], perm=[1, 0]),
+        helper.make_node("Unsqueeze", ["turned", "first"], ["batched"]),
+        helper.make_node("Cast", ["batched"], ["rows"], to=TensorProto.FLOAT),
+    ]
+    graph = helper.make_graph(nodes, "network", [image], [rows], [half, first])
+    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
+    return path
+
+
+def with_a_batch_that_is_none(path: Path) -> Path:
+    """Declares a free batch and brings everything to one image."""
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
+    head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, ["batch", 7, 84])
+    head_values = onnx.numpy_helper.from_array(np.zeros((1, 7, 84), np.float32), "zeros")
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
+        helper.make_node("Add", ["mean", "zeros"], ["output0"]),
+    ]
+    graph = helper.make_graph(nodes, "network", [image], [head], [head_values])
+    onnx.save(helper.make_model(graph, opset_imports=_OPSETS, ir_version=8), str(path))
+    return path
+
+
+def with_labels(lines: str) -> Maker:
+    def make(path: Path) -> Path:
+        (path.parent / "labels.txt").write_text(lines)
+        return families.yolov8().write(path)
+
+    return make

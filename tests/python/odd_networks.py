@@ -1,0 +1,165 @@
+"""The families' networks changed, so that endcap init has to see a difference or refuse them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+from family_networks import Network, Output, yolov8
+from onnx import TensorProto, helper, numpy_helper
+
+
+def transposed(network: Network) -> Network:
+    """The same network with each of its outputs the other way round."""
+    outputs = {
+        name: replace(output, base=output.base.T, change=np.asarray(output.change).T)
+        for name, output in network.outputs.items()
+    }
+    return replace(network, outputs=outputs)
+
+
+def without_batch(network: Network) -> Network:
+    """The same network with outputs of no batch dimension, as some exports of one image have."""
+    outputs = {name: replace(each, batch=False) for name, each in network.outputs.items()}
+    return replace(network, outputs=outputs)
+
+
+def declared_for_one(network: Network) -> Network:
+    """The same network, whose file says that its outputs are of one image whatever comes in."""
+    outputs = {name: replace(each, declared=1) for name, each in network.outputs.items()}
+    return replace(network, outputs=outputs)
+
+
+def with_masks(network: Network) -> Network:
+    """The same network with prototypes of masks beside its head."""
+    prototypes = Output(np.zeros((32, 16, 16), np.float32))
+    return replace(network, outputs={**network.outputs, "output1": prototypes})
+
+
+def with_rows(network: Network, *, high: float) -> Network:
+    """A yolov8 head with three rows more than its classes, from 0 to `high`."""
+    (output,) = network.outputs.values()
+    more = np.linspace(0, high, 3 * output.base.shape[1], dtype=np.float32).reshape(3, -1)
+    return Network({"output0": Output(np.vstack([output.base, more]))})
+
+
+def tensorflow_detector() -> Network:
+    """Outputs under the names, and of the types, that TensorFlow's detectors have."""
+    zeros = np.linspace(0, 1, 80, dtype=np.float32)
+    return Network(
+        {
+            "num_detections": Output(np.array([3.0], np.float32)),
+            "detection_boxes": Output(zeros.reshape(20, 4)),
+            "detection_scores": Output(zeros[:20]),
+            "detection_classes": Output(np.ones(20, np.float32)),
+        },
+        layout="nhwc",
+        dtype="uint8",
+    )
+
+
+def write_plugin(path: Path) -> Path:
+    """A file that ends in TensorRT's EfficientNMS, which ONNX Runtime cannot run."""
+    image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
+    shapes = {"num_dets": [1], "det_boxes": [20, 4], "det_scores": [20], "det_classes": [20]}
+    whole = ("num_dets", "det_classes")
+    outputs = [
+        helper.make_tensor_value_info(
+            name,
+            TensorProto.INT32 if name in whole else TensorProto.FLOAT,
+            ["batch", *shape],
+        )
+        for name, shape in shapes.items()
+    ]
+    constants = [
+        numpy_helper.from_array(np.zeros((1, 84, 4), np.float32), "boxes"),
+        numpy_helper.from_array(np.zeros((1, 84, 6), np.float32), "scores"),
+    ]
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], axes=[1, 2, 3], keepdims=0),
+        helper.make_node("Add", ["boxes", "mean"], ["moved"]),
+        helper.make_node(
+            "EfficientNMS_TRT",
+            ["moved", "scores"],
+            list(shapes),
+            background_class=-1,
+            box_coding=1,
+            iou_threshold=0.7,
+            max_output_boxes=20,
+            plugin_version="1",
+            score_activation=0,
+            score_threshold=0.25,
+        ),
+    ]
+    graph = helper.make_graph(nodes, "network", [image], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(path))
+    return path
+
+
+def with_corners(network: Network) -> Network:
+    """A yolov8 head whose boxes are x1, y1, x2, y2."""
+    (output,) = network.outputs.values()
+    base = output.base.copy()
+    base[2:4] = base[:2] + base[2:4]
+    return Network({"output0": replace(output, base=base)})
+
+
+def undecoded(network: Network) -> Network:
+    """A head [A, ...] with offsets within cells and logarithms of sizes."""
+    (output,) = network.outputs.values()
+    base = output.base.copy()
+    base[:, :2] %= 1
+    base[:, 2:4] = np.log(base[:, 2:4] / 16)
+    return replace(network, outputs={"output0": replace(output, base=base)})
+
+
+def named(network: Network, classes: int) -> Network:
+    """The same network with names for so many classes in its metadata."""
+    names = str([f"class {number}" for number in range(classes)])
+    return replace(network, metadata={"names": names, "stride": "32"})
+
+
+def write_mixing(path: Path) -> Path:
+    """A head from which the mean of the batch is taken, as by a network in training mode."""
+    network = yolov8()
+    model = onnx.load(str(network.write(path)))
+    for node in model.graph.node:
+        if node.op_type == "ReduceMean":
+            node.output[0] = "own_means"
+    graph = model.graph
+    position = next(i for i, node in enumerate(graph.node) if node.op_type == "MatMul")
+    mixing = [
+        helper.make_node("ReduceMean", ["own_means"], ["all_means"], axes=[0], keepdims=1),
+        helper.make_node("Sub", ["own_means", "all_means"], ["off"]),
+        helper.make_node("Mul", ["off", "many"], ["means"]),
+    ]
+    graph.initializer.append(numpy_helper.from_array(np.array(1e4, np.float32), "many"))
+    for offset, node in enumerate(mixing):
+        graph.node.insert(position + offset, node)
+    onnx.save(model, str(path))
+    return path
+
+
+def write_open(path: Path) -> Path:
+    """A yolov8 head whose last shape is computed, so that nobody knows it from the file."""
+    model = onnx.load(str(yolov8().write(path)))
+    graph = model.graph
+    graph.output[0].type.tensor_type.shape.dim[1].dim_param = "rows"
+    graph.output[0].type.tensor_type.shape.dim[2].dim_param = "anchors"
+    graph.node[-1].output[0] = "before"
+    graph.initializer.append(numpy_helper.from_array(np.array(0, np.float32), "nothing"))
+    graph.initializer.append(numpy_helper.from_array(np.array([0, 7, 84]), "known"))
+    graph.node.extend(
+        [
+            helper.make_node("ReduceMean", ["images"], ["brightness"], keepdims=0),
+            helper.make_node("Mul", ["brightness", "nothing"], ["zero"]),
+            helper.make_node("Cast", ["zero"], ["offset"], to=TensorProto.INT64),
+            helper.make_node("Add", ["known", "offset"], ["shape"]),
+            helper.make_node("Reshape", ["before", "shape"], ["output0"]),
+        ]
+    )
+    onnx.save(model, str(path))
+    return path

@@ -1,0 +1,93 @@
+"""endcap init, how the folder comes into being: whole or not at all, and the one that is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import family_networks as families
+import onnx
+import pytest
+from init_runs import COMMON, files, init, written
+
+
+def test_external_weights_come_along(tmp_path: Path) -> None:
+    model = onnx.load(str(families.yolov8().write(tmp_path / "inside.onnx")))
+    path = tmp_path / "model.onnx"
+    onnx.save(
+        model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=100
+    )
+    assert init(path).exit_code == 0
+    copied = tmp_path / "models" / "detector" / "1" / "weights.bin"
+    assert copied.read_bytes() == (tmp_path / "weights.bin").read_bytes()
+
+
+def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    assert files(written(tmp_path, families.yolov8())) >= COMMON
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_no_half_folder_is_ever_seen(
+    is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the largest files are copied, the last things, no model is where it will be."""
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    models = tmp_path / "models"
+    if is_there:
+        models.mkdir()
+    seen: list[list[str]] = []
+    copy = shutil.copyfile
+
+    def look_and_copy(source: Path, target: Path) -> None:
+        folders = list(models.glob("*")) if models.is_dir() else []
+        seen.append([each.name for each in folders if not each.name.startswith(".")])
+        copy(source, target)
+
+    monkeypatch.setattr("shutil.copyfile", look_and_copy)
+    assert init(model).exit_code == 0
+    assert seen == [[]]
+    assert [each.name for each in (tmp_path, models) if list(each.glob(".*"))] == []
+
+
+def test_a_folder_that_is_there_stays_the_same_one(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    before = models.stat().st_ino
+    assert files(written(tmp_path, families.yolov8())) >= COMMON
+    assert models.stat().st_ino == before
+
+
+def test_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path / "here")
+    assert init(model, output=Path()).exit_code == 0
+    assert "endcap serve here" in Path("README.md").read_text()
+
+
+def test_a_failure_at_the_end_empties_the_folder_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    (tmp_path / "models").mkdir()
+    rename = Path.rename
+
+    def fail_at_preprocess(path: Path, target: Path) -> Path:
+        if path.name == "preprocess":
+            raise OSError(5, "Input/output error", str(target))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_preprocess)
+    done = init(model)
+    assert done.exit_code == 2
+    assert "Input/output error" in done.stderr
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_the_folder_may_look_like_markup(tmp_path: Path) -> None:
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    output = tmp_path / "x[b]y[v2]"
+    done = init(model, output=output)
+    assert done.exit_code == 0
+    assert str(output) in done.stdout
