@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ def text(content: bytes) -> Maker:
         return path
 
     return make
+
+
+def pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def with_labels_in_a_pipe(path: Path) -> Path:
+    os.mkfifo(path.parent / "labels.txt")
+    return families.yolov8().write(path)
 
 
 def shapes(outputs: dict[str, list[Any]], **options: Any) -> Maker:

@@ -8,6 +8,7 @@ from broken_networks import (
     HEAD,
     Refusals,
     network,
+    pipe,
     shapes,
     text,
     with_a_batch_that_is_none,
@@ -23,6 +24,7 @@ FILES: Refusals = {
     "empty": (text(b""), [], ["is no ONNX model", "no graph"]),
     "not there": (lambda path: path, [], ["No such file"]),
     "a folder": (lambda path: path.mkdir() or path, [], ["is a folder"]),
+    "a pipe": (pipe, [], ["is a pipe or a device"]),
     "no input": (without_input, [], ["has 0 inputs"]),
     "two inputs": (
         shapes(HEAD, inputs={"images": ["n", 3, 64, 64], "scale": ["n", 2]}),

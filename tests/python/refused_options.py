@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import family_networks as families
-from broken_networks import Refusals, network, with_labels
+from broken_networks import Refusals, network, with_labels, with_labels_in_a_pipe
 
 OPTIONS: Refusals = {
     "a size for boxes in pixels": (
@@ -45,6 +45,11 @@ OPTIONS: Refusals = {
         with_labels("cat\n\ndog\n"),
         ["--labels", "labels.txt"],
         ["has an empty line"],
+    ),
+    "labels in a pipe": (
+        with_labels_in_a_pipe,
+        ["--labels", "labels.txt"],
+        ["labels.txt is a pipe or a device"],
     ),
     "labels not there": (
         network(families.yolov8()),

@@ -37,6 +37,8 @@ def read_onnx(path: Path) -> OnnxFile:
     onnx: Any = import_onnx()
     if path.is_dir():
         raise RepositoryError(f"{path} is a folder; give the ONNX file itself")
+    if path.exists() and not path.is_file():
+        raise RepositoryError(f"{path} is a pipe or a device; give the ONNX file itself")
     encoded = path.read_bytes()
     try:
         model = onnx.load_model_from_string(encoded)
