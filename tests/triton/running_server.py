@@ -19,6 +19,7 @@ from endcap.server.plan import plan_launch
 from endcap.server.process import ServerProcess
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
+_WITHOUT_METRICS = "--allow-metrics=false"
 # Where a load failed over a loaded model, the server waits at its end until the timeout.
 _MORE_OPTIONS = ("--exit-on-error=false", "--exit-timeout-secs=3")
 # A server on this machine is never behind a proxy.
@@ -105,6 +106,8 @@ def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:
             wait_for(lambda: _is_live(process, server), timeout_s=60)
+            if _WITHOUT_METRICS not in options:  # the last service that the server starts
+                wait_for(lambda: server.log_lines("Started Metrics Service"))
             yield server
         finally:
             process.stop(30)

@@ -23,6 +23,8 @@ from endcap.server.settings import ServerSettings
 
 _POLL_INTERVAL_S = 0.05
 _LOG_CLOSES_WITHIN_S = 2.0
+# What the server logs when it listens for each, in this order.
+_SERVICES = ("Started GRPCInferenceService", "Started HTTPService", "Started Metrics Service")
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
@@ -167,7 +169,8 @@ class TritonServer:
             self._log.echo_from_now_on()
 
     def _listens(self) -> bool:
-        return any("Started HTTPService" in line for line in self.log_lines())
+        lines = self.log_lines()
+        return all(any(service in line for line in lines) for service in _SERVICES)
 
     def _reasons(self) -> str:
         if self._log is not None and self._process and self._process.exit_code() is not None:
