@@ -17,7 +17,7 @@ ENDCAP_HOST_DEVICE inline BoxXyxy CornersOf(float cx, float cy, float w, float h
 }
 
 // Four numbers of a head as corners in pixels of the model's input, whose size `width` and `height`
-// are. `format` is not kFamilyDefault.
+// are. Neither `format` nor `unit` is kFamilyDefault.
 ENDCAP_HOST_DEVICE inline BoxXyxy BoxInPixels(const BoxXyxy& raw, BoxFormat format, BoxUnit unit,
                                               float width, float height) {
   BoxXyxy box = raw;

@@ -42,7 +42,7 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
       raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
       class_id = static_cast<const int32_t*>(head.inputs[3])[index];
       break;
-    case HeadFamily::kClassification:
+    default:
       break;
   }
   return {ToPixels(rule, raw), KeyScore(key), class_id, static_cast<int32_t>(index)};

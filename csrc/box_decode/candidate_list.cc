@@ -13,7 +13,9 @@ constexpr size_t kLeastSpare = 4096;
 }  // namespace
 
 CandidateList::CandidateList(const HeadParams& params, DecodeScratch& scratch)
-    : params_(params),
+    : box_unit_(params.ResolvedBoxUnit()),
+      input_width_(static_cast<float>(params.input_width)),
+      input_height_(static_cast<float>(params.input_height)),
       scratch_(scratch),
       threshold_(FloatBelow(params.score_threshold)),
       limit_(static_cast<size_t>(params.max_candidates)),
@@ -41,8 +43,7 @@ float CandidateList::ScoreLimit() const noexcept {
 }
 
 BoxXyxy CandidateList::ToPixels(BoxFormat format, const BoxXyxy& raw) const {
-  return BoxInPixels(raw, format, params_.box_unit, static_cast<float>(params_.input_width),
-                     static_cast<float>(params_.input_height));
+  return BoxInPixels(raw, format, box_unit_, input_width_, input_height_);
 }
 
 void CandidateList::Resize(Candidates& candidates, size_t count) {

@@ -58,7 +58,9 @@ class CandidateList {
   static void Write(Candidates& candidates, size_t place, float score, const Label& label,
                     const BoxXyxy& box);
 
-  const HeadParams& params_;
+  BoxUnit box_unit_;
+  float input_width_;
+  float input_height_;
   DecodeScratch& scratch_;
   float threshold_;
   size_t limit_;
@@ -67,11 +69,11 @@ class CandidateList {
   bool truncated_ = false;
 };
 
-// The positions of yolov5 and yolov8: anchor * num_classes + class with multi_label, else anchors,
+// The positions of the families with a score for each class: anchor * num_classes + class with multi_label, else anchors,
 // whose classes are in scratch.best_class.
 inline CandidateList::Label AnchorLabel(const HeadParams& params, const DecodeScratch& scratch,
                                         uint32_t position) {
-  if (!params.multi_label) return {static_cast<int32_t>(position), scratch.best_class[position]};
+  if (!params.ResolvedMultiLabel()) return {static_cast<int32_t>(position), scratch.best_class[position]};
   const auto classes = static_cast<uint32_t>(std::max(params.num_classes, 1));
   return {static_cast<int32_t>(position / classes), static_cast<int32_t>(position % classes)};
 }

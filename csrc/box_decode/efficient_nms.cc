@@ -36,7 +36,7 @@ void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, DecodeScra
     return CandidateList::Label{static_cast<int32_t>(k), classes[k]};
   };
   const auto read_box = [&](int32_t k) { return boxes.Box(k); };
-  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
+  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 }  // namespace endcap

@@ -23,7 +23,7 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
     return CandidateList::Label{static_cast<int32_t>(k), static_cast<int32_t>(head.row(k)[5])};
   };
   const auto read_box = [&](int32_t k) { return head.Box(k); };
-  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
+  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 }  // namespace endcap

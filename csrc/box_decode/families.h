@@ -12,20 +12,22 @@ namespace endcap {
 // `inputs` has the length of HeadInputs(params); shapes, dtypes and values are checked by the
 // function. A simd path gives what the scalar one gives, errors included.
 using HeadTensors = std::span<const ConstTensorView>;
+using DecodeFunction = void(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                            Candidates& candidates);
 
-void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                  Candidates& candidates);
-void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                      Candidates& candidates);
-void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                  Candidates& candidates);
-void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                      Candidates& candidates);
+DecodeFunction DecodeYolov5, DecodeYolov5Simd;
+// Also yolov8_seg, yolov8_pose and yolov8_obb, whose further rows are not read.
+DecodeFunction DecodeYolov8, DecodeYolov8Simd;
+DecodeFunction DecodeRtdetr, DecodeRtdetrSimd;
+DecodeFunction DecodeSsd, DecodeSsdSimd;
 // These two have some hundred rows, and one path.
-void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                   Candidates& candidates);
-void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-                        Candidates& candidates);
+DecodeFunction DecodeEnd2End, DecodeEfficientNms;
+
+// yolov8 and the families with more rows below the scores.
+bool HasYolov8Columns(HeadFamily family) noexcept;
+
+// Scores in a row: the classes, and the background where there is one.
+int ScoreColumns(const HeadParams& params) noexcept;
 
 // HeadInputs without memory of its own.
 struct HeadSpecs {
@@ -33,8 +35,5 @@ struct HeadSpecs {
   size_t count;
 };
 HeadSpecs SpecsOf(const HeadParams& params) noexcept;
-
-// box_format with the family's default filled in.
-BoxFormat ResolvedBoxFormat(const HeadParams& params) noexcept;
 
 }  // namespace endcap

@@ -18,6 +18,8 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
       return LaunchFilterEfficientNms(batch, stream);
     case HeadFamily::kClassification:
       return LaunchFilterClassification(batch, stream);
+    default:  // RunsOnCuda has refused it
+      return;
   }
 }
 

@@ -6,21 +6,30 @@
 
 namespace endcap {
 
-HeadRule MakeHeadRule(const HeadParams& params) {
-  Activation activation = params.activation;
-  if (activation == Activation::kFamilyDefault) {
-    const bool classifies = params.family == HeadFamily::kClassification;
-    activation = classifies ? Activation::kSoftmax : Activation::kNone;
+bool RunsOnCuda(HeadFamily family) noexcept {
+  switch (family) {
+    case HeadFamily::kYolov5:
+    case HeadFamily::kYolov8:
+    case HeadFamily::kEnd2End:
+    case HeadFamily::kEfficientNms:
+    case HeadFamily::kClassification:
+      return true;
+    default:
+      return false;
   }
+}
+
+HeadRule MakeHeadRule(const HeadParams& params) {
+  Activation activation = params.ResolvedActivation();
   // efficient_nms gives scores, whatever the activation says.
   if (params.family == HeadFamily::kEfficientNms) activation = Activation::kNone;
   const float limit = FloatBelow(params.score_threshold);
   return {params.family,
-          ResolvedBoxFormat(params),
-          params.box_unit,
+          params.ResolvedBoxFormat(),
+          params.ResolvedBoxUnit(),
           activation,
           params.num_classes,
-          params.multi_label ? 1 : 0,
+          params.ResolvedMultiLabel() ? 1 : 0,
           static_cast<float>(params.input_width),
           static_cast<float>(params.input_height),
           limit,
@@ -28,7 +37,7 @@ HeadRule MakeHeadRule(const HeadParams& params) {
 }
 
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept {
-  const bool every_class = params.multi_label && PositionHoldsClass(params.family);
+  const bool every_class = params.ResolvedMultiLabel() && PositionHoldsClass(params.family);
   return every_class ? rows * static_cast<uint64_t>(params.num_classes) : rows;
 }
 

@@ -26,6 +26,9 @@ struct HeadRule {
   float raw_limit;    // and its raw score greater than this
 };
 
+// Whether there is a kernel for the family.
+bool RunsOnCuda(HeadFamily family) noexcept;
+
 HeadRule MakeHeadRule(const HeadParams& params);
 
 // How many candidates an image with so many rows (as of HeadImage) can have.

@@ -17,14 +17,14 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
   for (uint32_t c = 0; c < classes; ++c) {
     const float score = objectness * ActivateScore(params.activation, row[5 + c]);
     if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
-    if (params.multi_label) {
+    if (params.ResolvedMultiLabel()) {
       list.Add(score, anchor * classes + c);
     } else if (best_class < 0 || score > best) {
       best = score;
       best_class = static_cast<int>(c);
     }
   }
-  if (params.multi_label) return;
+  if (params.ResolvedMultiLabel()) return;
   scratch.best_class[anchor] = best_class;
   list.Add(best, anchor);
 }
@@ -41,7 +41,7 @@ void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList
                   const DecodeScratch& scratch, Candidates& candidates) {
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
   const auto read_box = [&](int32_t anchor) { return head.Box(anchor); };
-  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
+  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 // `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.

@@ -25,15 +25,15 @@ void FindBestClasses(const HeadInput& head, int num_classes, DecodeScratch& scra
 
 }  // namespace
 
-// `head` [4+C, A]: four rows of boxes, then one row of scores for each class.
+// `head` [4+C+extra, A]: four rows of boxes, then one row of scores for each class.
 void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
   const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
-  head.RefuseNan();
+  head.RefuseNan(4 + params.num_classes);
   const auto anchors = static_cast<uint32_t>(head.row_length());
   const auto classes = static_cast<uint32_t>(params.num_classes);
   CandidateList list(params, scratch);
-  if (params.multi_label) {
+  if (params.ResolvedMultiLabel()) {
     for (uint32_t c = 0; c < classes; ++c) {
       const float* scores = head.row(4 + c);
       for (uint32_t a = 0; a < anchors; ++a) {

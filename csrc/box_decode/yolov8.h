@@ -13,7 +13,7 @@ inline void FinishYolov8(const HeadParams& params, const HeadInput& head, Candid
     return BoxXyxy{head.row(0)[a], head.row(1)[a], head.row(2)[a], head.row(3)[a]};
   };
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
-  list.Finish(ResolvedBoxFormat(params), label, read_box, candidates);
+  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
 }  // namespace endcap

@@ -100,6 +100,11 @@ struct CudaPostprocessor::Engine {
 
 CudaPostprocessor::CudaPostprocessor(const PostprocessParams& params, int device_id) {
   Validate(params);
+  if (!RunsOnCuda(params.head.family)) {
+    Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(params.head.family),
+         " is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a "
+         "model's config");
+  }
   RequireCuda(device_id);
   engine_.reset(new Engine{params, PostprocessOutputs(params), device_id, {}, {}});
 }

@@ -9,8 +9,9 @@
 namespace endcap {
 namespace {
 
-// Positions in the list of a detection family; WriteStatus takes the last of any list.
+// Positions in the list of a detection family.
 enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
+static_assert(kIndices + 1 == kExtraOutput);
 // Positions in the list of classification.
 enum ClassificationOutput : size_t { kClassScores, kClassIds, kClassProbabilities };
 

@@ -17,6 +17,10 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
 // Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
 void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);
 
+// Position of the family's own output in the list of a detection family; WriteStatus takes the last
+// of any list.
+inline constexpr size_t kExtraOutput = 5;
+
 // The last element of every output list: the item's status.
 void WriteStatus(const PostprocessOutput& output, int32_t status);
 
@@ -25,6 +29,11 @@ void WriteStatus(const PostprocessOutput& output, int32_t status);
 int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output);
+
+// Keypoints of `rows` detections, values [rows][P * keypoint_values] as ReadExtras gives them:
+// mapped by `geometry` (null: as they are). Without a visibility, it is 1.
+void WriteKeypoints(const HeadParams& head, std::span<const float> values, const Geometry* geometry,
+                    float* keypoints);
 
 void WriteClasses(const ClassScores& classes, const PostprocessOutput& output);
 

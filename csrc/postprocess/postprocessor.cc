@@ -7,6 +7,7 @@
 #include "common/score_order.h"
 #include "endcap/nms.h"
 #include "endcap/postprocess.h"
+#include "postprocess/extra_outputs.h"
 #include "postprocess/output_rows.h"
 
 namespace endcap {
@@ -33,6 +34,7 @@ struct ItemScratch {
   Candidates candidates;
   std::vector<int64_t> kept;
   ClassScores classes;
+  ExtraScratch extras;
 
   void Trim() {
     TrimScratch(candidates.boxes_xyxy);
@@ -41,6 +43,7 @@ struct ItemScratch {
     TrimScratch(candidates.indices);
     TrimScratch(kept);
     TrimScratch(classes.probabilities);
+    TrimScratch(extras.values);
   }
 };
 
@@ -64,8 +67,10 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
   BoxDecode(params.head, input.head, scratch.candidates);
   Suppress(params, candidates, scratch.kept);
   item.truncated = candidates.truncated;
-  item.num_detections =
-      WriteDetections(params, candidates, scratch.kept, geometry ? &*geometry : nullptr, output);
+  const Geometry* placed = geometry ? &*geometry : nullptr;
+  item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
+  const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
+  WriteExtras(params, input, candidates, rows, placed, scratch.extras, output);
 }
 
 void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
@@ -101,24 +106,6 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
 }
 
 }  // namespace
-
-std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
-  const TensorSpec status{"status", DType::kInt32, {1}, 1};
-  if (params.head.family == HeadFamily::kClassification) {
-    const int64_t k = params.head.ResolvedTopK();
-    return {{"class_scores", DType::kFloat32, {k}, 1},
-            {"class_ids", DType::kInt32, {k}, 1},
-            {"class_probabilities", DType::kFloat32, {params.head.num_classes}, 1},
-            status};
-  }
-  const int64_t k = params.max_detections;
-  return {{"num_detections", DType::kInt32, {1}, 1},
-          {"detection_boxes", DType::kFloat32, {k, 4}, 2},
-          {"detection_scores", DType::kFloat32, {k}, 1},
-          {"detection_classes", DType::kInt32, {k}, 1},
-          {"detection_indices", DType::kInt32, {k}, 1},
-          status};
-}
 
 Postprocessor::Postprocessor(const PostprocessParams& params, int threads)
     : params_((Validate(params), params)), outputs_(PostprocessOutputs(params)), pool_(threads) {}

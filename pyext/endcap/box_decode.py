@@ -36,11 +36,12 @@ def box_decode(head: Head, *, family: str = "yolov8", **fields: object) -> Candi
     """Read one image's raw head.
 
     Args:
-        head: ``yolov5`` [A, 5+C], ``yolov8`` [4+C, A], ``end2end`` [K, 6]; for ``efficient_nms``
-            a mapping with num_detections, boxes, scores and classes. float32 or float16.
+        head: ``yolov5`` [A, 5+C], ``yolov8`` [4+C, A] (``yolov8_pose`` and its like have more
+            rows), ``end2end`` [K, 6]; for ``rtdetr`` a mapping with logits and boxes, for ``ssd``
+            with boxes, scores and anchors, for ``efficient_nms`` with num_detections, boxes, scores
+            and classes. float32 or float16.
         family: the head family.
-        fields: num_classes, score_threshold, max_candidates, multi_label, box_format, box_unit,
-            activation, input_size; as in Postprocessor.
+        fields: num_classes, score_threshold and the others of the head; as in Postprocessor.
 
     Raises:
         InvalidArgumentError: a shape, dtype or value that does not fit; NaN.

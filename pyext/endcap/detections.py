@@ -23,6 +23,8 @@ class ImageDetections:
         class_ids: int32 [N].
         indices: int32 [N], the anchor that each box came from.
         status: ``endcap.Status`` of the image.
+        keypoints: float32 [N, P, 3] of ``yolov8_pose``: x, y in pixels of the source image, and
+            visibility; else None.
     """
 
     boxes: npt.NDArray[np.float32]
@@ -30,6 +32,7 @@ class ImageDetections:
     class_ids: npt.NDArray[np.int32]
     indices: npt.NDArray[np.int32]
     status: int = 0
+    keypoints: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -64,6 +67,7 @@ class Detections:
         status: int32 [B].
         truncated: bool [B], whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
+        keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.
     """
@@ -75,6 +79,7 @@ class Detections:
     indices: npt.NDArray[np.int32]
     status: npt.NDArray[np.int32]
     truncated: npt.NDArray[np.bool_] | None
+    keypoints: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.num_detections)
@@ -88,6 +93,7 @@ class Detections:
             self.class_ids[image, :rows],
             self.indices[image, :rows],
             int(self.status[image]),
+            keypoints=None if self.keypoints is None else self.keypoints[image, :rows],
         )
 
     def __iter__(self) -> Iterator[ImageDetections]:

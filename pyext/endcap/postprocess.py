@@ -27,25 +27,30 @@ class Postprocessor:
     """A reusable, thread-safe callable: raw heads in, detections out.
 
     Args:
-        head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``end2end`` (v10, 26),
-            ``efficient_nms`` or ``classification``.
+        head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_pose``, ``end2end``
+            (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
+            ``classification``.
         num_classes: classes of the model; must fit the head's shape (80).
         score_threshold: a candidate's score must be greater (0.25).
         iou_threshold: a box is suppressed when its IoU with a kept one is greater (0.7).
         max_candidates: best scores first (30000).
         max_detections: rows K of the result (300).
-        multi_label: every class over the threshold is a candidate, not the best only (False).
+        multi_label: every class over the threshold is a candidate, not the best only (True for
+            rtdetr and ssd, False else).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. Every head works on both.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_pose, rtdetr and ssd are for the CPU only.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
-        fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``pixel``,
+        fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
-            ``sigmoid``, ``softmax``), top_k (classification).
+            ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
+            ssd), anchors, anchor_grid, anchor_offset and variances (ssd), num_keypoints and
+            keypoint_values (yolov8_pose). ``describe()`` tells their meanings.
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
+        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads.
     """
 
     def __init__(
@@ -149,16 +154,19 @@ class Postprocessor:
         out = [empty((count, *shape), dtype) for shape, dtype in self._outputs]
         items = self._core.run(tensors, geometry_rows, status_rows, out)
         _raise_first(items)
+        named = dict(zip((name for name, _, _ in self._core.outputs), out, strict=True))
+        status_out = named.pop("status")[:, 0]
         if self._family == "classification":
-            return Classification(out[0], out[1], out[2], out[3][:, 0])
+            return Classification(*named.values(), status_out)
         return Detections(
-            num_detections=out[0][:, 0],
-            boxes=out[1],
-            scores=out[2],
-            class_ids=out[3],
-            indices=out[4],
-            status=out[5][:, 0],
+            num_detections=named["num_detections"][:, 0],
+            boxes=named["detection_boxes"],
+            scores=named["detection_scores"],
+            class_ids=named["detection_classes"],
+            indices=named["detection_indices"],
+            status=status_out,
             truncated=_truncated(items),
+            keypoints=named.get("detection_keypoints"),
         )
 
     def enqueue(

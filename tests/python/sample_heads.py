@@ -48,3 +48,38 @@ def efficient_nms_outputs(count: int, *, rows: int = 20) -> dict[str, npt.NDArra
         "scores": np.ascontiguousarray(-np.sort(-head[:, 4])),
         "classes": head[:, 5].astype(np.int32),
     }
+
+
+def rtdetr_outputs(
+    seed: int, *, queries: int, num_classes: int, columns: int | None = None
+) -> dict[str, Floats]:
+    """logits [Q, C] mostly far below 0, boxes [Q, 4] in fractions."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(-2.5, 1.5, (queries, columns or num_classes)).astype(np.float32)
+    boxes = random_boxes(random, queries, side=640) / np.float32(640)
+    return {"logits": logits, "boxes": boxes}
+
+
+def ssd_outputs(seed: int, *, anchors: int, columns: int) -> dict[str, Floats]:
+    """boxes [A, 4] as offsets, scores [A, columns]: the first column is the greatest mostly."""
+    random = np.random.default_rng(seed)
+    scores = random.normal(0, 1.5, (anchors, columns))
+    scores[:, 0] += 3
+    corners = random.uniform(0, 500, (anchors, 2))
+    sizes = random.uniform(4, 200, (anchors, 2))
+    return {
+        "boxes": random.normal(0, 1, (anchors, 4)).astype(np.float32),
+        "scores": scores.astype(np.float32),
+        "anchors": np.hstack([corners, corners + sizes]).astype(np.float32),
+    }
+
+
+def pose_head(
+    seed: int, *, anchors: int, num_classes: int, keypoints: int, values: int = 3
+) -> Floats:
+    """float32 [4+C+P*values, A]."""
+    random = np.random.default_rng(seed + 1000)
+    head = yolov8_head(seed, anchors=anchors, num_classes=num_classes)
+    points = random.uniform(0, 640, (keypoints, values, anchors)).astype(np.float32)
+    points[:, 2:] /= 640
+    return np.vstack([head, points.reshape(keypoints * values, anchors)])

@@ -46,6 +46,10 @@ ACTIVATION_RTOL = 2e-6
 # come before or after cxcywh -> xyxy, each order with float32 roundings of its own.
 NORMALISED_BOX_RTOL = 3e-7
 
+# Boxes at anchors, relative to their greatest coordinate: products and sums in float32 (6e-8 each)
+# of sizes that e^x brings to float32 once, up to 62 times the anchor's.
+ANCHOR_BOX_RTOL = 5e-7
+
 # Boxes mapped back to source pixels, in pixels, after a round trip source -> model -> source in
 # float32 at coordinates up to some thousand pixels (ulp 2.4e-4).
 ROUND_TRIP_PIXELS = 2e-3

@@ -84,6 +84,31 @@ def end2end(head: Floats, *, score_threshold: float) -> list[Candidate]:
     ]
 
 
+def activated(raw: Floats, activation: str, background: str) -> Floats:
+    """[N, C with the background] raw scores -> [N, C] scores of the classes."""
+    with np.errstate(over="ignore"):
+        scores = {
+            "none": lambda: raw,
+            "sigmoid": lambda: sigmoid(raw),
+            "softmax": lambda: np.stack([softmax(row) for row in raw]) if len(raw) else raw,
+        }[activation]()
+    columns = {"none": slice(None), "first": slice(1, None), "last": slice(None, -1)}
+    return scores[:, columns[background]]
+
+
+def rtdetr(
+    scores: Floats, boxes: Floats, *, score_threshold: float, multi_label: bool = True
+) -> list[Candidate]:
+    """scores [Q, C], boxes [Q, 4] as cx, cy, w, h in pixels; every class is a candidate."""
+    found: list[Candidate] = []
+    for query, (row, box) in enumerate(zip(scores, boxes, strict=True)):
+        corners = xyxy_from_cxcywh(box)
+        found += pick(
+            corners, row, query, score_threshold=score_threshold, multi_label=multi_label
+        )
+    return found
+
+
 def top_classes(scores: Floats, top_k: int) -> npt.NDArray[np.int64]:
     """Class ids by falling score; equal scores by rising class id."""
     order = sorted(range(len(scores)), key=lambda c: (-scores[c], c))

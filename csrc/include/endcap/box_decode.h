@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,26 +14,72 @@
 
 namespace endcap {
 
-enum class HeadFamily : int32_t { kYolov5, kYolov8, kEnd2End, kEfficientNms, kClassification };
+enum class HeadFamily : int32_t {
+  kYolov5,
+  kYolov8,
+  kYolov8Seg,
+  kYolov8Pose,
+  kYolov8Obb,
+  kEnd2End,
+  kRtdetr,
+  kSsd,
+  kEfficientNms,
+  kClassification
+};
 enum class BoxFormat : int32_t { kFamilyDefault, kXyxy, kCxcywh };
-enum class BoxUnit : int32_t { kPixel, kNormalized };  // of the model's input
+enum class BoxUnit : int32_t { kFamilyDefault, kPixel, kNormalized };  // of the model's input
 enum class Activation : int32_t { kFamilyDefault, kNone, kSigmoid, kSoftmax };
+// Whether a row of scores has one more, for "no object", and where.
+enum class Background : int32_t { kFamilyDefault, kNone, kFirst, kLast };
+// Where ssd's anchors come from; kNone: its boxes are decoded already.
+enum class AnchorSource : int32_t { kInput, kGrid, kNone };
+
+// One level of a grid of anchors: at every `stride` pixels of the model's input (ceil(input /
+// stride) cells each way, row by row) boxes of these widths and heights in pixels, in their order,
+// centred at (cell + anchor_offset) * stride.
+struct AnchorLevel {
+  double stride = 0.0;
+  std::vector<std::array<double, 2>> sizes;
+};
 
 // How a model's raw output is read. Which fields matter is the family's affair.
 struct HeadParams {
   HeadFamily family = HeadFamily::kYolov8;
   int num_classes = 80;
   BoxFormat box_format = BoxFormat::kFamilyDefault;
-  BoxUnit box_unit = BoxUnit::kPixel;
+  BoxUnit box_unit = BoxUnit::kFamilyDefault;
   Activation activation = Activation::kFamilyDefault;
   int input_height = 640;  // `input_size`, pixels: turns normalised boxes into pixels
   int input_width = 640;
   double score_threshold = 0.25;  // a candidate's score must be greater
   int max_candidates = 30000;     // best scores first
-  bool multi_label = false;  // every class over the threshold is a candidate, not the best only
+  // Every class over the threshold is a candidate, not the best only. Without one: rtdetr and ssd.
+  std::optional<bool> multi_label;
   // Classification only. Without one: 5, or num_classes where that is less.
   std::optional<int> top_k;
 
+  // rtdetr: scores and boxes are one tensor, `head`.
+  bool joined = false;
+  // rtdetr and ssd: num_classes does not count it.
+  Background background = Background::kFamilyDefault;
+  // ssd only.
+  AnchorSource anchors = AnchorSource::kInput;
+  std::vector<AnchorLevel> anchor_grid;
+  double anchor_offset = 0.5;
+  std::array<double, 4> variances = {0.1, 0.1, 0.2, 0.2};  // of the centre's x, y, width and height
+
+  int mask_coefficients = 32;  // yolov8_seg: M
+  int prototype_height = 160;  // yolov8_seg: `prototype_size`
+  int prototype_width = 160;
+  int num_keypoints = 17;   // yolov8_pose: P
+  int keypoint_values = 3;  // x and y, or x, y and visibility
+
+  // The fields with the family's defaults filled in.
+  BoxFormat ResolvedBoxFormat() const noexcept;
+  BoxUnit ResolvedBoxUnit() const noexcept;
+  Activation ResolvedActivation() const noexcept;
+  Background ResolvedBackground() const noexcept;
+  bool ResolvedMultiLabel() const noexcept;
   int ResolvedTopK() const noexcept { return top_k.value_or(std::min(5, num_classes)); }
 };
 
@@ -51,19 +98,32 @@ std::span<const std::string_view> HeadFamilyNames() noexcept;  // in the order o
 std::string_view HeadFamilyName(HeadFamily family) noexcept;
 
 // Names, dtypes and shapes of the tensors that a family reads, for one image.
-//   yolov5 `head` [A, 5+C]; yolov8 `head` [4+C, A]; end2end `head` [K, 6] =
-//   x1,y1,x2,y2,score,class; efficient_nms `num_detections` int32 [1], `boxes` [K,4], `scores` [K],
-//   `classes` int32 [K]; classification `logits` [C]
+//   yolov5 `head` [A, 5+C]; yolov8 `head` [4+C, A]; yolov8_seg `head` [4+C+M, A] and `protos`
+//   [M, height, width]; yolov8_pose `head` [4+C+P*values, A]; yolov8_obb `head` [4+C+1, A]; end2end
+//   `head` [K, 6] = x1,y1,x2,y2,score,class; rtdetr `logits` [Q, C] and `boxes` [Q, 4], or joined
+//   `head` [Q, 4+C]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input, `anchors`
+//   [A, 4] (C with the background, where there is one); efficient_nms `num_detections` int32 [1],
+//   `boxes` [K, 4], `scores` [K], `classes` int32 [K]; classification `logits` [C]
 std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 
 // Whether the family's candidates still overlap and need non-maximum suppression.
 bool NeedsNms(HeadFamily family) noexcept;
 
 // Reads one image's raw outputs, in the order of HeadInputs, float32 or float16 (int32 where
-// HeadInputs says so). Throws kInvalidArgument for a wrong count, shape or dtype, a NaN anywhere,
-// or a candidate whose box is not finite. Every family but classification.
+// HeadInputs says so). Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in boxes or
+// scores, or a candidate whose box is not finite. Every family but classification.
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates);
+
+// How many numbers beside box and scores the family's head has for each anchor: yolov8_seg's
+// coefficients, yolov8_pose's keypoints, yolov8_obb's angle; 0 for the others.
+int ExtraValues(const HeadParams& params) noexcept;
+
+// Reads those numbers for the anchors `indices` only: values [N][ExtraValues]. Throws
+// kInvalidArgument, naming the anchor, for one that is not finite. `inputs` have gone through
+// BoxDecode.
+void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
+                std::span<const int32_t> indices, std::vector<float>& values);
 
 // One image's best classes, best first; equal scores go to the lower class.
 struct ClassScores {

@@ -34,7 +34,8 @@ void Validate(const PostprocessParams& params);
 
 // Names, dtypes and shapes of one image's outputs. Detection families: num_detections int32 [1],
 // detection_boxes [K,4], detection_scores [K], detection_classes int32 [K], detection_indices
-// int32 [K], status int32 [1], with K = max_detections. Classification: class_scores [top_k],
+// int32 [K], the family's own, status int32 [1], with K = max_detections. The family's own:
+// yolov8_pose's detection_keypoints [K,P,3] = x, y in source pixels and visibility. Classification: class_scores [top_k],
 // class_ids int32 [top_k], class_probabilities [num_classes] (all scores in class order), status
 // int32 [1].
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "box_decode/candidate_list.h"
+#include "box_decode/head_input.h"
+
+namespace endcap {
+
+// A score for each class in a row for each anchor or query: rtdetr and ssd.
+struct ScoreRows {
+  const HeadInput& tensor;
+  const float* first;    // class 0 of row 0
+  bool has_background;   // a column before or behind the classes, for "no object"
+  ptrdiff_t background;  // from class 0 of a row
+
+  // first_column: where the tensor's scores begin, background included.
+  ScoreRows(const HeadParams& params, const HeadInput& tensor, int64_t first_column);
+
+  size_t count() const noexcept { return static_cast<size_t>(tensor.rows()); }
+  const float* Row(size_t row) const noexcept {
+    return first + row * static_cast<size_t>(tensor.row_length());
+  }
+};
+
+// Adds the candidates of every row, in the manner of AnchorLabel. The simd path scans first, and
+// leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores or in
+// `others`, and for a softmax over a row whose greatest score is not finite.
+void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Path path,
+                  std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
+                  CandidateList& list);
+
+// The greatest class score of each row, into greatest [count]; returns whether there may be a NaN
+// or an infinite number among the scores.
+bool ScanGreatest(const ScoreRows& rows, size_t classes, float* greatest);
+
+}  // namespace endcap

@@ -1,0 +1,71 @@
+#include "box_decode/anchor_box.h"
+#include "box_decode/anchor_grid.h"
+#include "box_decode/candidate_list.h"
+#include "box_decode/families.h"
+#include "box_decode/head_input.h"
+#include "box_decode/score_rows.h"
+#include "common/fail.h"
+
+namespace endcap {
+namespace {
+
+void CheckRows(const HeadInput& boxes, const HeadInput& scores, const HeadInput& anchors) {
+  if (boxes.rows() == scores.rows() && boxes.rows() == anchors.rows()) return;
+  FailArgument("boxes, scores and anchors have ", boxes.rows(), ", ", scores.rows(), " and ",
+               anchors.rows(), " rows: they must have as many");
+}
+
+// Candidates' boxes at anchors that `anchor_at` gives as centre, width and height.
+template <typename AnchorAtIndex>
+void FinishAtAnchors(const HeadParams& params, const HeadInput& boxes, AnchorAtIndex anchor_at,
+                     const DecodeScratch& scratch, CandidateList& list, Candidates& candidates) {
+  const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
+  const auto read_box = [&](int32_t a) {
+    return BoxAtAnchor(boxes.Box(a), anchor_at(a), params.variances.data());
+  };
+  list.Finish(BoxFormat::kCxcywh, label, read_box, candidates);
+}
+
+// `boxes` [A, 4], `scores` [A, C with the background] and, as an input, `anchors` [A, 4]: SSD
+// (arXiv 1512.02325), RetinaNet (arXiv 1708.02002) and others of their kind.
+void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+            Candidates& candidates, Path path) {
+  const auto specs = SpecsOf(params).specs;
+  const bool has_anchors = params.anchors == AnchorSource::kInput;
+  const HeadInput boxes(specs[0], inputs[0], scratch.head, path);
+  const HeadInput scores(specs[1], inputs[1], scratch.scores, path);
+  // Where they are no input, the boxes stand for them in what is the same for all.
+  const size_t anchors_at = has_anchors ? 2 : 0;
+  const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, path);
+  CheckRows(boxes, scores, anchors);
+  CandidateList list(params, scratch);
+  AddScoreRows(params, ScoreRows(params, scores, 0), path, {&boxes, &anchors}, scratch, list);
+  if (params.anchors == AnchorSource::kNone) {
+    const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
+    const auto read_box = [&](int32_t a) { return boxes.Box(a); };
+    list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  } else if (has_anchors) {
+    const bool from_corners = params.ResolvedBoxFormat() == BoxFormat::kXyxy;
+    const auto anchor_at = [&](int32_t a) {
+      return from_corners ? CentreOf(anchors.Box(a)) : anchors.Box(a);
+    };
+    FinishAtAnchors(params, boxes, anchor_at, scratch, list, candidates);
+  } else {
+    const auto anchor_at = [&](int32_t a) { return AnchorAt(params, a); };
+    FinishAtAnchors(params, boxes, anchor_at, scratch, list, candidates);
+  }
+}
+
+}  // namespace
+
+void DecodeSsd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+               Candidates& candidates) {
+  Decode(params, inputs, scratch, candidates, Path::kScalar);
+}
+
+void DecodeSsdSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                   Candidates& candidates) {
+  Decode(params, inputs, scratch, candidates, Path::kSimd);
+}
+
+}  // namespace endcap

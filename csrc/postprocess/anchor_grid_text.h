@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "endcap/box_decode.h"
+
+namespace endcap {
+
+// "8:16x16,22.6x22.6;16:32x32": levels with their stride, and widths and heights, all in pixels.
+// Throws kInvalidArgument with the level that cannot be read. Empty text is no level.
+std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text);
+std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels);
+
+}  // namespace endcap
