@@ -4,7 +4,7 @@
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "postprocess/mask_logits.h"
 
@@ -16,95 +16,81 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kMaskRoom>;
 using FloatVector = hn::Vec<Floats>;
 
-// One row of every prototype: [count] rows, `plane` elements apart.
-struct PrototypeRows {
-  const float* first;
+// A window's part of a row, in one prototype and in those that follow it `plane` elements apart.
+struct PrototypeRow {
+  const float* pixels;
   size_t plane;
-  size_t count;
+  size_t columns;
+  size_t readable;  // elements up to the end of the prototype
 };
 
-// The sums of four vectors. One multiplication and one addition each, as the definition rounds.
-// `doubt` becomes other than 0 where a sum is not finite: x - x is 0 for every finite x, else NaN.
-HWY_INLINE void SumFourVectors(const PrototypeRows& rows, const float* coefficients, float* sums,
-                               FloatVector& doubt) {
+HWY_INLINE FloatVector AddProduct(FloatVector sum, float coefficient, const float* pixels) {
+  const Floats d;
+  // Rounded twice, as the definition rounds.
+  return hn::Add(sum, hn::Mul(hn::Set(d, coefficient), hn::LoadU(d, pixels)));
+}
+
+// Adds kCount prototypes to the sums, in their order. Vectors reach beyond the window, but not
+// beyond the prototype.
+template <size_t kCount>
+HWY_INLINE void AddPrototypes(const PrototypeRow& row, const float* coefficients, float* sums) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
-  auto sum0 = hn::Zero(d);
-  auto sum1 = hn::Zero(d);
-  auto sum2 = hn::Zero(d);
-  auto sum3 = hn::Zero(d);
-  const float* pixels = rows.first;
-  for (size_t m = 0; m < rows.count; ++m, pixels += rows.plane) {
-    const auto coefficient = hn::Set(d, coefficients[m]);
-    sum0 = hn::Add(sum0, hn::Mul(coefficient, hn::LoadU(d, pixels)));
-    sum1 = hn::Add(sum1, hn::Mul(coefficient, hn::LoadU(d, pixels + lanes)));
-    sum2 = hn::Add(sum2, hn::Mul(coefficient, hn::LoadU(d, pixels + 2 * lanes)));
-    sum3 = hn::Add(sum3, hn::Mul(coefficient, hn::LoadU(d, pixels + 3 * lanes)));
-  }
-  hn::StoreU(sum0, d, sums);
-  hn::StoreU(sum1, d, sums + lanes);
-  hn::StoreU(sum2, d, sums + 2 * lanes);
-  hn::StoreU(sum3, d, sums + 3 * lanes);
-  const auto doubt01 = hn::Add(hn::Sub(sum0, sum0), hn::Sub(sum1, sum1));
-  const auto doubt23 = hn::Add(hn::Sub(sum2, sum2), hn::Sub(sum3, sum3));
-  doubt = hn::Add(doubt, hn::Add(doubt01, doubt23));
-}
-
-HWY_INLINE void SumVector(const PrototypeRows& rows, const float* coefficients, float* sums,
-                          FloatVector& doubt) {
-  const Floats d;
-  auto sum = hn::Zero(d);
-  const float* pixels = rows.first;
-  for (size_t m = 0; m < rows.count; ++m, pixels += rows.plane) {
-    sum = hn::Add(sum, hn::Mul(hn::Set(d, coefficients[m]), hn::LoadU(d, pixels)));
-  }
-  hn::StoreU(sum, d, sums);
-  doubt = hn::Add(doubt, hn::Sub(sum, sum));
-}
-
-HWY_INLINE float SumOne(const PrototypeRows& rows, const float* coefficients) {
-  float sum = 0.0F;
-  for (size_t m = 0; m < rows.count; ++m) sum += coefficients[m] * rows.first[m * rows.plane];
-  return sum;
-}
-
-// `readable`: how many elements of the last prototype lie from rows.first on.
-HWY_INLINE void SumRow(PrototypeRows rows, const float* coefficients, size_t columns,
-                       size_t readable, float* sums, FloatVector& doubt) {
-  const Floats d;
-  const size_t lanes = hn::Lanes(d);
-  const float* first = rows.first;
   size_t x = 0;
-  for (; x + 4 * lanes <= columns; x += 4 * lanes) {
-    rows.first = first + x;
-    SumFourVectors(rows, coefficients, sums + x, doubt);
+  for (; x < row.columns && x + lanes <= row.readable; x += lanes) {
+    auto sum = hn::LoadU(d, sums + x);
+    for (size_t m = 0; m < kCount; ++m) {
+      sum = AddProduct(sum, coefficients[m], row.pixels + m * row.plane + x);
+    }
+    hn::StoreU(sum, d, sums + x);
   }
-  for (; x < columns && x + lanes <= readable; x += lanes) {
-    rows.first = first + x;
-    SumVector(rows, coefficients, sums + x, doubt);
-  }
-  for (; x < columns; ++x) {  // the end of the prototypes' memory
-    rows.first = first + x;
-    sums[x] = SumOne(rows, coefficients);
-    doubt = hn::Add(doubt, hn::Set(d, sums[x] - sums[x]));
+  for (; x < row.columns; ++x) {
+    for (size_t m = 0; m < kCount; ++m) sums[x] += coefficients[m] * row.pixels[m * row.plane + x];
   }
 }
 
-bool SumWindow(const MaskPrototypes& prototypes, const float* coefficients,
-               const MaskWindow& window, float* logits) {
+// Whether all the sums are finite, and what vectors find beyond the last column: x - x is 0 for
+// every finite x, else NaN.
+bool AreFinite(const float* logits, size_t rows, size_t columns, size_t stride) {
   const Floats d;
   auto doubt = hn::Zero(d);
-  const size_t stride = LogitStride(window);
-  const auto width = static_cast<size_t>(prototypes.width);
-  const size_t plane = width * static_cast<size_t>(prototypes.height);
-  const size_t columns = window.prototype_columns.size();
-  for (size_t row = 0; row < window.prototype_rows.size(); ++row) {
-    const size_t offset = (static_cast<size_t>(window.prototype_rows.begin) + row) * width +
-                          static_cast<size_t>(window.prototype_columns.begin);
-    SumRow({prototypes.data + offset, plane, static_cast<size_t>(prototypes.count)}, coefficients,
-           columns, plane - offset, logits + row * stride, doubt);
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t x = 0; x < columns; x += hn::Lanes(d)) {
+      const auto sum = hn::LoadU(d, logits + row * stride + x);
+      doubt = hn::Add(doubt, hn::Sub(sum, sum));
+    }
   }
   return hn::AllTrue(d, hn::Eq(doubt, hn::Zero(d)));
+}
+
+// Few prototypes at a time, each for all rows: a row of every prototype after the other would lie
+// in the same places of the cache, and displace the one before.
+bool SumWindow(const MaskPrototypes& prototypes, const float* coefficients,
+               const MaskWindow& window, float* logits) {
+  constexpr size_t kTogether = 4;
+  const size_t stride = LogitStride(window);
+  const size_t rows = window.prototype_rows.size();
+  const size_t columns = window.prototype_columns.size();
+  const auto width = static_cast<size_t>(prototypes.width);
+  const size_t plane = width * static_cast<size_t>(prototypes.height);
+  const size_t first = static_cast<size_t>(window.prototype_rows.begin) * width +
+                       static_cast<size_t>(window.prototype_columns.begin);
+  const auto count = static_cast<size_t>(prototypes.count);
+  std::fill_n(logits, rows * stride, 0.0F);
+  for (size_t m = 0; m < count;) {
+    const bool together = m + kTogether <= count;
+    for (size_t y = 0; y < rows; ++y) {
+      const size_t offset = first + y * width;
+      const PrototypeRow row{prototypes.data + m * plane + offset, plane, columns, plane - offset};
+      if (together) {
+        AddPrototypes<kTogether>(row, coefficients + m, logits + y * stride);
+      } else {
+        AddPrototypes<1>(row, coefficients + m, logits + y * stride);
+      }
+    }
+    m += together ? kTogether : 1;
+  }
+  return AreFinite(logits, rows, columns, stride);
 }
 
 }  // namespace endcap::HWY_NAMESPACE

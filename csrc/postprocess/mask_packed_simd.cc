@@ -6,6 +6,8 @@
 
 #include <array>
 
+#include "common/lane_bits-inl.h"
+#include "postprocess/mask_interpolate-inl.h"
 #include "postprocess/mask_packed.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,12 +19,6 @@ using Floats = hn::CappedTag<float, 8>;  // a byte's pixels at most
 using Signed = hn::RebindToSigned<Floats>;
 using FloatVector = hn::Vec<Floats>;
 
-// As the scalar Interpolate.
-HWY_INLINE FloatVector InterpolateVectors(FloatVector from, FloatVector to, FloatVector weight) {
-  const Floats d;
-  return hn::Add(hn::Mul(hn::Sub(hn::Set(d, 1.0F), weight), from), hn::Mul(weight, to));
-}
-
 // A row of logits at the mask's columns.
 void InterpolateRow(const float* logits, const PackedColumns& columns, float* row) {
   const Floats d;
@@ -31,19 +27,17 @@ void InterpolateRow(const float* logits, const PackedColumns& columns, float* ro
     const auto left = hn::GatherIndex(d, logits, hn::LoadU(di, columns.left.data() + i));
     const auto right = hn::GatherIndex(d, logits, hn::LoadU(di, columns.right.data() + i));
     const auto weight = hn::LoadU(d, columns.weight.data() + i);
-    hn::StoreU(InterpolateVectors(left, right, weight), d, row + i);
+    hn::StoreU(Interpolate(d, left, right, weight), d, row + i);
   }
 }
 
 // The bits of eight pixels, the first lowest.
 HWY_INLINE uint8_t BitsOfEight(const float* upper, const float* lower, FloatVector weight) {
   const Floats d;
-  uint32_t bits = 0;
+  uint64_t bits = 0;
   for (size_t i = 0; i < 8; i += hn::Lanes(d)) {
-    const auto value = InterpolateVectors(hn::LoadU(d, upper + i), hn::LoadU(d, lower + i), weight);
-    std::array<uint8_t, 8> lanes{};  // StoreMaskBits asks for 8 bytes
-    hn::StoreMaskBits(d, hn::Gt(value, hn::Zero(d)), lanes.data());
-    bits |= static_cast<uint32_t>(lanes[0]) << i;
+    const auto value = Interpolate(d, hn::LoadU(d, upper + i), hn::LoadU(d, lower + i), weight);
+    bits |= LaneBits(d, hn::Gt(value, hn::Zero(d))) << i;
   }
   return static_cast<uint8_t>(bits);
 }

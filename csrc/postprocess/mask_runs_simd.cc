@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "common/lane_bits-inl.h"
+#include "postprocess/mask_interpolate-inl.h"
 #include "postprocess/mask_runs.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,12 +21,6 @@ using Floats = hn::CappedTag<float, kMaskRoom>;
 using FloatVector = hn::Vec<Floats>;
 
 constexpr size_t kWordBits = 64;
-
-// As the scalar Interpolate.
-HWY_INLINE FloatVector InterpolateVectors(FloatVector from, FloatVector to, FloatVector weight) {
-  const Floats d;
-  return hn::Add(hn::Mul(hn::Sub(hn::Set(d, 1.0F), weight), from), hn::Mul(weight, to));
-}
 
 // Beyond these, products with weights may underflow to 0 or overflow, and a value between two of
 // one sign may lose it.
@@ -43,8 +38,7 @@ bool MakeColumn(const float* left, const float* right, float right_weight, Colum
   for (uint64_t& word : scratch.positive) {
     word = 0;
     for (size_t i = 0; i < kWordBits; i += hn::Lanes(d)) {
-      const auto value =
-          InterpolateVectors(hn::LoadU(d, left + i), hn::LoadU(d, right + i), weight);
+      const auto value = Interpolate(d, hn::LoadU(d, left + i), hn::LoadU(d, right + i), weight);
       const auto positive = hn::Gt(value, zero);
       word |= LaneBits(d, positive) << i;
       const auto small = hn::And(positive, hn::Lt(value, hn::Set(d, kLeast)));
@@ -66,8 +60,7 @@ HWY_INLINE int CountPositive(float from, float to, const float* weights, int cou
   const auto lanes = static_cast<int>(hn::Lanes(d));
   size_t found = 0;
   for (int i = 0; i < count; i += lanes) {
-    const auto value =
-        InterpolateVectors(hn::Set(d, from), hn::Set(d, to), hn::LoadU(d, weights + i));
+    const auto value = Interpolate(d, hn::Set(d, from), hn::Set(d, to), hn::LoadU(d, weights + i));
     const auto counted = hn::FirstN(d, static_cast<size_t>(count - i));
     found += hn::CountTrue(d, hn::And(hn::Gt(value, hn::Zero(d)), counted));
   }
