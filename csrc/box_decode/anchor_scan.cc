@@ -10,24 +10,10 @@
 #include <limits>
 
 #include "box_decode/head_scan-inl.h"
+#include "common/lane_bits-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
-
-// One bit for each lane, the first lowest.
-HWY_INLINE uint64_t BitsOf(hn::Mask<Floats> mask) {
-  const Floats d;
-  static_assert(hn::MaxLanes(d) <= 16);
-  if constexpr (hn::MaxLanes(d) <= 8) {
-    uint8_t bits = 0;
-    hn::StoreMaskBits(d, mask, &bits);
-    return bits;
-  } else {
-    uint8_t bits[2] = {};
-    hn::StoreMaskBits(d, mask, bits);
-    return bits[0] | static_cast<uint64_t>(bits[1]) << 8;
-  }
-}
 
 // Appends the positions first + bit. (Highway's Compress is no faster: with AVX2, GCC copies its
 // table to the stack at each call.)
@@ -53,9 +39,9 @@ ScanResult CollectGreater(const float* values, size_t count, float limit, uint32
     const auto v3 = hn::LoadU(d, values + i + 3 * lanes);
     sum0 = hn::Add(sum0, hn::Add(v0, v1));
     sum1 = hn::Add(sum1, hn::Add(v2, v3));
-    const uint64_t over = BitsOf(hn::Gt(v0, limits)) | BitsOf(hn::Gt(v1, limits)) << lanes |
-                          BitsOf(hn::Gt(v2, limits)) << 2 * lanes |
-                          BitsOf(hn::Gt(v3, limits)) << 3 * lanes;
+    const uint64_t over =
+        LaneBits(d, hn::Gt(v0, limits)) | LaneBits(d, hn::Gt(v1, limits)) << lanes |
+        LaneBits(d, hn::Gt(v2, limits)) << 2 * lanes | LaneBits(d, hn::Gt(v3, limits)) << 3 * lanes;
     result.passing = AppendPositions(over, i, passing, result.passing);
   }
   float rest = 0.0F;
@@ -144,7 +130,7 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
       if (HWY_LIKELY(hn::AllFalse(d, over))) continue;
       const size_t anchor = first + a;
       FindClasses(scores + anchor, classes, anchors, max, over, best + anchor, best_class + anchor);
-      result.passing = AppendPositions(BitsOf(over), anchor, passing, result.passing);
+      result.passing = AppendPositions(LaneBits(d, over), anchor, passing, result.passing);
     }
   }
   float rest = 0.0F;

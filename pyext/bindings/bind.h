@@ -12,3 +12,4 @@ void BindPreprocess(pybind11::module_& module);
 void BindBoxDecode(pybind11::module_& module);
 void BindNms(pybind11::module_& module);
 void BindPostprocess(pybind11::module_& module);
+void BindMasks(pybind11::module_& module);

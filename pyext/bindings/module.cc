@@ -18,4 +18,5 @@ PYBIND11_MODULE(_core, module) {
   BindBoxDecode(module);
   BindNms(module);
   BindPostprocess(module);
+  BindMasks(module);
 }

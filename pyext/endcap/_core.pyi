@@ -49,6 +49,26 @@ def nms_cuda(
     stream: int,
     stream_owner: object,
 ) -> CudaTensor: ...
+def pack_masks(
+    prototypes: npt.NDArray[np.float32],
+    coefficients: npt.NDArray[np.float32],
+    boxes: npt.NDArray[np.float32],
+    resolution: str,
+    input_size: tuple[int, int],
+    geometry: npt.NDArray[np.float32] | None,
+    path: str,
+) -> npt.NDArray[np.uint8]: ...
+def encode_masks(
+    prototypes: npt.NDArray[np.float32],
+    coefficients: npt.NDArray[np.float32],
+    boxes: npt.NDArray[np.float32],
+    resolution: str,
+    input_size: tuple[int, int],
+    geometry: npt.NDArray[np.float32] | None,
+    path: str,
+) -> tuple[tuple[int, int], list[bytes]]: ...
+def encode_rle(columns: npt.NDArray[np.uint8]) -> bytes: ...
+def decode_rle(rle: bytes, columns: npt.NDArray[np.uint8]) -> None: ...
 
 class CudaTensor:
     @staticmethod

@@ -1,0 +1,123 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "postprocess/mask_packed_simd.cc"
+#include <hwy/foreach_target.h>
+// foreach_target.h includes this file once for each target: it has to come first.
+#include <hwy/highway.h>
+
+#include <array>
+
+#include "common/lane_bits-inl.h"
+#include "postprocess/mask_interpolate-inl.h"
+#include "postprocess/mask_packed.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace endcap::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 8>;  // a byte's pixels at most
+using Signed = hn::RebindToSigned<Floats>;
+using FloatVector = hn::Vec<Floats>;
+
+// A row of logits at the mask's columns.
+void InterpolateRow(const float* logits, const PackedColumns& columns, float* row) {
+  const Floats d;
+  const Signed di;
+  for (size_t i = 0; i < columns.weight.size(); i += hn::Lanes(d)) {
+    const auto left = hn::GatherIndex(d, logits, hn::LoadU(di, columns.left.data() + i));
+    const auto right = hn::GatherIndex(d, logits, hn::LoadU(di, columns.right.data() + i));
+    const auto weight = hn::LoadU(d, columns.weight.data() + i);
+    hn::StoreU(Interpolate(d, left, right, weight), d, row + i);
+  }
+}
+
+// The bits of eight pixels, the first lowest.
+HWY_INLINE uint8_t BitsOfEight(const float* upper, const float* lower, FloatVector weight) {
+  const Floats d;
+  uint64_t bits = 0;
+  for (size_t i = 0; i < 8; i += hn::Lanes(d)) {
+    const auto value = Interpolate(d, hn::LoadU(d, upper + i), hn::LoadU(d, lower + i), weight);
+    bits |= LaneBits(d, hn::Gt(value, hn::Zero(d))) << i;
+  }
+  return static_cast<uint8_t>(bits);
+}
+
+// Rows of prototype pixels are needed in ascending order, two at a time.
+class InterpolatedRows {
+ public:
+  InterpolatedRows(const MaskLogits& mask, PackedColumns& columns)
+      : mask_(mask), columns_(columns), length_(columns.weight.size()) {
+    columns.rows.resize(2 * length_);
+  }
+  const float* Row(int32_t row) {
+    const auto place = static_cast<size_t>(row % 2);
+    float* values = columns_.rows.data() + place * length_;
+    if (held_[place] != row) {
+      held_[place] = row;
+      const auto offset = static_cast<size_t>(row - mask_.window.prototype_rows.begin);
+      InterpolateRow(mask_.values + offset * mask_.stride, columns_, values);
+    }
+    return values;
+  }
+
+ private:
+  const MaskLogits& mask_;
+  PackedColumns& columns_;
+  size_t length_;
+  std::array<int32_t, 2> held_{-1, -1};
+};
+
+void PackRows(const MaskLogits& mask, size_t row_bytes, PackedColumns& columns, uint8_t* out) {
+  const Floats d;
+  const PixelRange& range = mask.window.columns;
+  const size_t bytes = columns.weight.size() / 8;
+  const auto in_first = static_cast<uint8_t>(0xFFU >> range.begin % 8);
+  const auto in_last = static_cast<uint8_t>(0xFFU << (7 - (range.end - 1) % 8));
+  InterpolatedRows rows(mask, columns);
+  for (auto y = static_cast<size_t>(mask.window.rows.begin);
+       y < static_cast<size_t>(mask.window.rows.end); ++y) {
+    const float* upper = rows.Row(mask.y.first[y]);
+    const float* lower = rows.Row(mask.y.second[y]);
+    const auto weight = hn::Set(d, mask.y.weight[y]);
+    uint8_t* packed = out + y * row_bytes + static_cast<size_t>(range.begin) / 8;
+    for (size_t i = 0; i < bytes; ++i) {
+      packed[i] = BitsOfEight(upper + 8 * i, lower + 8 * i, weight);
+    }
+    packed[0] &= in_first;
+    packed[bytes - 1] &= in_last;
+  }
+}
+
+}  // namespace endcap::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace endcap {
+namespace {
+
+void PlaceColumns(const MaskLogits& mask, PackedColumns& columns) {
+  const PixelRange& range = mask.window.columns;
+  const size_t before = static_cast<size_t>(range.begin) / 8 * 8;
+  const size_t length = (static_cast<size_t>(range.end) + 7) / 8 * 8 - before;
+  columns.left.assign(length, 0);
+  columns.right.assign(length, 0);
+  columns.weight.assign(length, 0.0F);
+  for (auto x = static_cast<size_t>(range.begin); x < static_cast<size_t>(range.end); ++x) {
+    const size_t place = (x - before) ^ 7U;
+    columns.left[place] = mask.x.first[x] - mask.window.prototype_columns.begin;
+    columns.right[place] = mask.x.second[x] - mask.window.prototype_columns.begin;
+    columns.weight[place] = mask.x.weight[x];
+  }
+}
+
+}  // namespace
+
+HWY_EXPORT(PackRows);
+
+void PackMaskSimd(const MaskLogits& mask, size_t row_bytes, PackedColumns& columns, uint8_t* out) {
+  PlaceColumns(mask, columns);
+  HWY_DYNAMIC_DISPATCH(PackRows)(mask, row_bytes, columns, out);
+}
+
+}  // namespace endcap
+#endif  // HWY_ONCE

@@ -1,0 +1,101 @@
+#include "postprocess/mask_rle.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/fail.h"
+#include "endcap/masks.h"
+
+namespace endcap {
+namespace {
+
+constexpr int kGroupBits = 5;
+constexpr int64_t kGroup = 31;
+constexpr int64_t kSign = 16;  // of the last group
+constexpr int kMore = 32;      // another group follows
+constexpr int kZero = 48;      // '0' stands for a group of 0
+constexpr int kMaxGroups = 7;  // differences of 32-bit numbers
+
+void AppendNumber(int64_t number, std::string& rle) {
+  bool more = true;
+  while (more) {
+    const int64_t group = number & kGroup;
+    number >>= kGroupBits;
+    more = (group & kSign) != 0 ? number != -1 : number != 0;
+    rle.push_back(static_cast<char>(group + (more ? kMore : 0) + kZero));
+  }
+}
+
+// Reads one number and moves `position` behind it.
+int64_t ReadNumber(std::string_view rle, size_t& position) {
+  int64_t number = 0;
+  for (int group = 0; group < kMaxGroups; ++group) {
+    if (position == rle.size()) FailArgument("the run lengths end within a number");
+    const int value = static_cast<unsigned char>(rle[position]) - kZero;
+    if (value < 0 || value >= 2 * kMore) {
+      FailArgument("the run lengths have character code ", value + kZero, " at ", position,
+                   ": COCO's compressed counts use the codes 48 to 111");
+    }
+    ++position;
+    number |= (value & kGroup) << (kGroupBits * group);
+    if ((value & kMore) != 0) continue;
+    const bool negative = (value & kSign) != 0;
+    return negative ? number - (int64_t{1} << (kGroupBits * (group + 1))) : number;
+  }
+  FailArgument("the run lengths hold a number of more than ", kMaxGroups, " characters at ",
+               position);
+}
+
+}  // namespace
+
+void RleCounts::Write(uint32_t pixels, std::string& rle) {
+  if (end_ < pixels || counts_.empty()) counts_.push_back(pixels - end_);
+  rle.clear();
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    const int64_t before = i > 2 ? counts_[i - 2] : 0;
+    AppendNumber(counts_[i] - before, rle);
+  }
+}
+
+std::string EncodeRle(std::span<const uint8_t> columns) {
+  if (columns.size() > std::numeric_limits<uint32_t>::max()) {
+    FailArgument("a mask has ", columns.size(), " pixels: run lengths need fewer than 2^32");
+  }
+  RleCounts counts;
+  const auto is_inside = [](uint8_t pixel) { return pixel != 0; };
+  auto begin = std::find_if(columns.begin(), columns.end(), is_inside);
+  while (begin != columns.end()) {
+    const auto end = std::find_if_not(begin, columns.end(), is_inside);
+    counts.Add(static_cast<uint32_t>(begin - columns.begin()),
+               static_cast<uint32_t>(end - columns.begin()));
+    begin = std::find_if(end, columns.end(), is_inside);
+  }
+  std::string rle;
+  counts.Write(static_cast<uint32_t>(columns.size()), rle);
+  return rle;
+}
+
+void DecodeRle(std::string_view rle, std::span<uint8_t> columns) {
+  const auto pixels = static_cast<int64_t>(columns.size());
+  int64_t before = 0;  // the length two before
+  int64_t last = 0;
+  int64_t done = 0;
+  size_t position = 0;
+  for (size_t i = 0; position < rle.size(); ++i) {
+    const int64_t length = ReadNumber(rle, position) + (i > 2 ? before : 0);
+    if (length < 0 || length > pixels - done) {
+      FailArgument("run length ", i, " is ", length, ", and ", pixels - done, " of ", pixels,
+                   " pixels are left: give the size that the run lengths were made for");
+    }
+    std::fill_n(columns.begin() + done, length, static_cast<uint8_t>(i % 2));
+    done += length;
+    before = last;
+    last = length;
+  }
+  if (done != pixels) {
+    FailArgument("the run lengths are those of ", done, " pixels, not of ", pixels,
+                 ": give the size that they were made for");
+  }
+}
+
+}  // namespace endcap

@@ -1,0 +1,116 @@
+#include "postprocess/mask_taps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/fail.h"
+#include "common/score_order.h"
+
+namespace endcap {
+namespace {
+
+void CheckSide(const char* name, int side) {
+  if (side < 1 || side > kMaxMaskSide) {
+    FailArgument(name, " is ", side, ": masks need 1 to ", kMaxMaskSide);
+  }
+}
+
+MaskAxis Axis(MaskResolution resolution, int prototypes, int input) {
+  MaskAxis axis;
+  axis.prototypes = prototypes;
+  axis.high = prototypes - 1;
+  if (resolution == MaskResolution::kPrototype) {
+    axis.pixels = prototypes;
+  } else {
+    axis.pixels = input;
+    axis.ratio = static_cast<double>(prototypes) / input;
+  }
+  return axis;
+}
+
+// Whole pixels of the source image. Its float32 side is exact.
+int SourceSide(const char* name, float side) {
+  if (!(side >= 1.0F && side <= static_cast<float>(kMaxMaskSide)) || side != std::floor(side)) {
+    FailArgument("geometry has ", name, " ", side,
+                 ": masks of the source need a whole number from 1 to ", kMaxMaskSide);
+  }
+  return static_cast<int>(side);
+}
+
+// The prototype pixels [low, high] whose centres lie in the picture, or the one in its middle.
+void LimitToPicture(MaskAxis& axis) {
+  const double begin = axis.pad * axis.ratio;
+  const double end = (axis.pad + axis.pixels * axis.scale) * axis.ratio;
+  const double last = axis.high;
+  const double low = std::ceil(begin - 0.5);
+  const double high = std::ceil(end - 0.5) - 1.0;
+  const double middle = std::floor((begin + end) / 2);
+  axis.low = static_cast<int>(std::clamp(low <= high ? low : middle, 0.0, last));
+  axis.high = static_cast<int>(std::clamp(low <= high ? high : middle, 0.0, last));
+}
+
+void PlaceInSource(MaskAxis& axis, int pixels, float scale, float pad) {
+  if (!(scale > 0.0F && std::isfinite(scale)) || !std::isfinite(pad)) {
+    FailArgument("geometry has scale ", scale, " and padding ", pad,
+                 ": the scale must be greater than 0 and both finite");
+  }
+  axis.pixels = pixels;
+  axis.scale = static_cast<double>(scale);
+  axis.pad = static_cast<double>(pad);
+  LimitToPicture(axis);
+}
+
+}  // namespace
+
+MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
+  CheckSide("the prototypes' height", prototypes.height);
+  CheckSide("the prototypes' width", prototypes.width);
+  CheckSide("the input's height", plan.input_height);
+  CheckSide("the input's width", plan.input_width);
+  MaskAxes axes{Axis(plan.resolution, prototypes.width, plan.input_width),
+                Axis(plan.resolution, prototypes.height, plan.input_height)};
+  if (plan.resolution == MaskResolution::kSource && plan.geometry != nullptr) {
+    const Geometry& geometry = *plan.geometry;
+    PlaceInSource(axes.x, SourceSide("image_w", geometry.image_w), geometry.scale_x,
+                  geometry.pad_x);
+    PlaceInSource(axes.y, SourceSide("image_h", geometry.image_h), geometry.scale_y,
+                  geometry.pad_y);
+  }
+  return axes;
+}
+
+MaskSize MaskSizeOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
+  const MaskAxes axes = MaskAxesOf(prototypes, plan);
+  return {axes.y.pixels, axes.x.pixels};
+}
+
+void MaskTaps::Make(const MaskAxis& axis) {
+  const auto pixels = static_cast<size_t>(axis.pixels);
+  first.resize(pixels);
+  second.resize(pixels);
+  weight.assign(pixels + kMaskRoom, 0.0F);
+  begin.resize(static_cast<size_t>(axis.prototypes) + 1);
+  size_t reached = 0;  // begin[0, reached) are set
+  for (size_t i = 0; i < pixels; ++i) {
+    const double centre =
+        ((static_cast<double>(i) + 0.5) * axis.scale + axis.pad) * axis.ratio - 0.5;
+    const double position =
+        std::clamp(centre, static_cast<double>(axis.low), static_cast<double>(axis.high));
+    first[i] = static_cast<int32_t>(position);
+    weight[i] = static_cast<float>(position - first[i]);
+    second[i] = first[i] + (weight[i] > 0.0F ? 1 : 0);
+    for (; reached <= static_cast<size_t>(first[i]); ++reached) {
+      begin[reached] = static_cast<int32_t>(i);
+    }
+  }
+  std::fill(begin.begin() + static_cast<std::ptrdiff_t>(reached), begin.end(), axis.pixels);
+}
+
+void MaskTaps::Trim() {
+  TrimScratch(first);
+  TrimScratch(second);
+  TrimScratch(weight);
+  TrimScratch(begin);
+}
+
+}  // namespace endcap

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+
+#include "postprocess/mask_taps.h"
+
+namespace endcap {
+
+struct PixelRange {
+  int begin = 0;
+  int end = 0;
+
+  bool empty() const noexcept { return begin >= end; }
+  size_t size() const noexcept { return empty() ? 0 : static_cast<size_t>(end - begin); }
+};
+
+// The pixels of a mask that lie in its box, and the prototype pixels around their centres.
+struct MaskWindow {
+  PixelRange columns, rows;
+  PixelRange prototype_columns, prototype_rows;
+
+  bool empty() const noexcept { return columns.empty() || rows.empty(); }
+};
+
+// `box` is xyxy in pixels of the model's input, any numbers.
+MaskWindow MaskWindowOf(const float* box, const MaskPrototypes& prototypes, const MaskPlan& plan,
+                        const MaskTaps& x, const MaskTaps& y);
+
+// What a mask is made of.
+struct MaskLogits {
+  const MaskTaps& x;
+  const MaskTaps& y;
+  MaskWindow window;
+  const float* values;  // of window.prototype_rows; the first is of window.prototype_columns.begin
+  size_t stride;        // elements from row to row
+};
+
+}  // namespace endcap

@@ -1,0 +1,162 @@
+#include <cmath>
+#include <limits>
+
+#include "common/fail.h"
+#include "common/score_order.h"
+#include "endcap/masks.h"
+#include "postprocess/mask_logits.h"
+#include "postprocess/mask_packed.h"
+#include "postprocess/mask_rle.h"
+#include "postprocess/mask_runs.h"
+#include "postprocess/mask_window.h"
+
+namespace endcap {
+namespace {
+
+// Memory that a thread keeps from image to image.
+struct MaskScratch {
+  MaskTaps x, y;
+  std::vector<float> logits;
+  PackedColumns packed;
+  ColumnScratch columns;
+  RleCounts counts;
+
+  void Trim() {
+    x.Trim();
+    y.Trim();
+    TrimScratch(logits);
+    packed.Trim();
+    columns.Trim();
+    counts.Trim();
+  }
+};
+
+// "detection 3", and which candidate that was.
+std::string NameOf(const MaskDetections& detections, size_t n) {
+  const std::string name = "detection " + std::to_string(n);
+  if (detections.indices.empty()) return name;
+  return name + " (candidate " + std::to_string(detections.indices[n]) + ")";
+}
+
+void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
+  bool finite = true;
+  for (const float value : detections.coefficients) finite &= value - value == 0.0F;
+  if (finite) return;
+  for (size_t i = 0; i < detections.coefficients.size(); ++i) {
+    const float value = detections.coefficients[i];
+    if (std::isfinite(value)) continue;
+    FailArgument("mask coefficient ", i % per_mask, " of ", NameOf(detections, i / per_mask),
+                 " is ", value, ": coefficients must be finite");
+  }
+}
+
+void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& window,
+                  const float* logits) {
+  const size_t stride = LogitStride(window);
+  for (size_t row = 0; row < window.prototype_rows.size(); ++row) {
+    for (size_t column = 0; column < window.prototype_columns.size(); ++column) {
+      const float value = logits[row * stride + column];
+      if (std::isfinite(value)) continue;
+      FailArgument("the mask logit of ", NameOf(detections, n), " at row ",
+                   static_cast<size_t>(window.prototype_rows.begin) + row, ", column ",
+                   static_cast<size_t>(window.prototype_columns.begin) + column,
+                   " of the prototypes is ", value, ": it must be finite");
+    }
+  }
+}
+
+void CheckPath(Path path) {
+  if (path == Path::kCuda) Fail(ErrorCode::kUnsupported, "masks have no path on a GPU");
+  if (path == Path::kSimd && SimdTargets().empty()) {
+    Fail(ErrorCode::kUnsupported, "masks have no simd path on this machine: take scalar");
+  }
+}
+
+void CheckLengths(const MaskPrototypes& prototypes, const MaskDetections& detections) {
+  if (prototypes.count < 1) FailArgument("there are ", prototypes.count, " prototypes: give one");
+  const size_t n = detections.boxes_xyxy.size() / 4;
+  const size_t coefficients = n * static_cast<size_t>(prototypes.count);
+  if (detections.boxes_xyxy.size() != 4 * n || detections.coefficients.size() != coefficients ||
+      (!detections.indices.empty() && detections.indices.size() != n)) {
+    FailArgument("masks came with ", detections.boxes_xyxy.size(), " numbers of boxes, ",
+                 detections.coefficients.size(), " coefficients and ", detections.indices.size(),
+                 " indices: each detection needs 4 and ", prototypes.count,
+                 ", and an index if any has one");
+  }
+}
+
+void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detections, size_t n,
+                const MaskWindow& window, Path path, std::vector<float>& logits) {
+  const auto per_mask = static_cast<size_t>(prototypes.count);
+  const float* coefficients = detections.coefficients.data() + n * per_mask;
+  logits.resize(window.prototype_rows.size() * LogitStride(window));
+  bool finite = false;
+  if (path == Path::kSimd) {
+    finite = MaskLogitsSimd(prototypes, coefficients, window, logits.data());
+  } else {
+    MaskLogitsScalar(prototypes, coefficients, window, logits.data());
+  }
+  if (!finite) RefuseLogits(detections, n, window, logits.data());
+}
+
+// Calls write(n, mask) for every detection; a mask with an empty window is empty.
+template <typename Write>
+void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detections,
+                 const MaskPlan& plan, Path path, MaskScratch& scratch, Write write) {
+  CheckPath(path);
+  CheckLengths(prototypes, detections);
+  const MaskAxes axes = MaskAxesOf(prototypes, plan);
+  RefuseCoefficients(detections, static_cast<size_t>(prototypes.count));
+  scratch.x.Make(axes.x);
+  scratch.y.Make(axes.y);
+  for (size_t n = 0; n < detections.boxes_xyxy.size() / 4; ++n) {
+    const MaskWindow window =
+        MaskWindowOf(detections.boxes_xyxy.data() + 4 * n, prototypes, plan, scratch.x, scratch.y);
+    if (!window.empty()) {
+      MakeLogits(prototypes, detections, n, window, path, scratch.logits);
+    }
+    write(n, MaskLogits{scratch.x, scratch.y, window, scratch.logits.data(), LogitStride(window)});
+  }
+  scratch.Trim();
+}
+
+MaskScratch& ThreadScratch() {
+  thread_local MaskScratch scratch;
+  return scratch;
+}
+
+}  // namespace
+
+void WritePackedMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
+                      const MaskPlan& plan, Path path, uint8_t* out) {
+  const MaskSize size = MaskSizeOf(prototypes, plan);
+  MaskScratch& scratch = ThreadScratch();
+  ForEachMask(prototypes, detections, plan, path, scratch, [&](size_t n, const MaskLogits& mask) {
+    if (mask.window.empty()) return;
+    uint8_t* bits = out + n * size.packed_bytes();
+    if (path == Path::kSimd) {
+      PackMaskSimd(mask, size.packed_row_bytes(), scratch.packed, bits);
+    } else {
+      PackMaskScalar(mask, size.packed_row_bytes(), bits);
+    }
+  });
+}
+
+void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
+                 const MaskPlan& plan, Path path, std::vector<std::string>& rle) {
+  const MaskSize size = MaskSizeOf(prototypes, plan);
+  const auto height = static_cast<size_t>(size.height);
+  MaskScratch& scratch = ThreadScratch();
+  rle.resize(detections.boxes_xyxy.size() / 4);
+  ForEachMask(prototypes, detections, plan, path, scratch, [&](size_t n, const MaskLogits& mask) {
+    scratch.counts.Clear();
+    if (!mask.window.empty() && path == Path::kSimd) {
+      AddRunsSimd(mask, height, scratch.columns, scratch.counts);
+    } else if (!mask.window.empty()) {
+      AddRunsScalar(mask, height, scratch.counts);
+    }
+    scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);
+  });
+}
+
+}  // namespace endcap

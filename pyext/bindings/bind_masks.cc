@@ -1,0 +1,125 @@
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/bind.h"
+#include "bindings/convert.h"
+#include "endcap/masks.h"
+
+namespace py = pybind11;
+
+namespace endcap::python {
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style>;
+
+template <typename T, int Flags>
+std::span<const T> SpanOf(const py::array_t<T, Flags>& array) {
+  return {array.data(), static_cast<size_t>(array.size())};
+}
+
+template <typename Value>
+Value Named(const std::string& name,
+            std::initializer_list<std::pair<std::string_view, Value>> names) {
+  for (const auto& [known, value] : names) {
+    if (name == known) return value;
+  }
+  throw Error(ErrorCode::kInvalidArgument, "no mask resolution or path is named " + name);
+}
+
+// What one call is about; the arrays outlive it.
+struct MaskCall {
+  MaskPrototypes prototypes;
+  MaskDetections detections;
+  std::optional<Geometry> geometry;
+  MaskPlan plan;
+  Path path;
+
+  // prototypes [M,Hp,Wp], coefficients [N,M], boxes [N,4], geometry [8] or none; input_size is
+  // height, width.
+  MaskCall(const Floats& pixels, const Floats& coefficients, const Floats& boxes,
+           const std::string& resolution, const std::pair<int, int>& input_size,
+           const std::optional<Floats>& geometry_row, const std::string& path_name) {
+    if (pixels.ndim() != 3 || (geometry_row && geometry_row->size() != Geometry::kSize)) {
+      throw Error(ErrorCode::kInvalidArgument, "prototypes need 3 axes, geometry 8 numbers");
+    }
+    prototypes = {pixels.data(), static_cast<int>(pixels.shape(0)),
+                  static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(2))};
+    detections = {SpanOf(coefficients), SpanOf(boxes), {}};
+    if (geometry_row) geometry = Geometry::FromArray(geometry_row->data());
+    plan = {Named<MaskResolution>(resolution, {{"prototype", MaskResolution::kPrototype},
+                                               {"input", MaskResolution::kInput},
+                                               {"source", MaskResolution::kSource}}),
+            input_size.first, input_size.second, geometry ? &*geometry : nullptr};
+    path = Named<Path>(path_name, {{"scalar", Path::kScalar}, {"simd", Path::kSimd}});
+  }
+  MaskCall(const MaskCall&) = delete;
+  MaskCall& operator=(const MaskCall&) = delete;
+};
+
+// uint8 [N,H,bytes of a row].
+py::array_t<uint8_t> PackMasks(const Floats& prototypes, const Floats& coefficients,
+                               const Floats& boxes, const std::string& resolution,
+                               const std::pair<int, int>& input_size,
+                               const std::optional<Floats>& geometry, const std::string& path) {
+  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry, path);
+  const MaskSize size = MaskSizeOf(call.prototypes, call.plan);
+  py::array_t<uint8_t> packed({boxes.shape(0), static_cast<py::ssize_t>(size.height),
+                               static_cast<py::ssize_t>(size.packed_row_bytes())});
+  uint8_t* bits = packed.mutable_data();
+  std::fill_n(bits, packed.size(), uint8_t{0});
+  const py::gil_scoped_release release;
+  WritePackedMasks(call.prototypes, call.detections, call.plan, call.path, bits);
+  return packed;
+}
+
+// The size (height, width) and one string for each mask.
+py::tuple EncodeMaskRles(const Floats& prototypes, const Floats& coefficients, const Floats& boxes,
+                         const std::string& resolution, const std::pair<int, int>& input_size,
+                         const std::optional<Floats>& geometry, const std::string& path) {
+  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry, path);
+  const MaskSize size = MaskSizeOf(call.prototypes, call.plan);
+  std::vector<std::string> strings;
+  {
+    const py::gil_scoped_release release;
+    EncodeMasks(call.prototypes, call.detections, call.plan, call.path, strings);
+  }
+  py::list rles;
+  for (const std::string& rle : strings) rles.append(py::bytes(rle));
+  return py::make_tuple(py::make_tuple(size.height, size.width), rles);
+}
+
+// columns: uint8, any shape, C-contiguous: the pixels of a mask, column after column.
+py::bytes EncodeColumns(const py::array_t<uint8_t, py::array::c_style>& columns) {
+  std::string rle;
+  {
+    const auto pixels = SpanOf(columns);
+    const py::gil_scoped_release release;
+    rle = EncodeRle(pixels);
+  }
+  return py::bytes(rle);
+}
+
+// Fills `columns`.
+void DecodeColumns(const std::string& rle, py::array_t<uint8_t, py::array::c_style>& columns) {
+  const std::span pixels(columns.mutable_data(), static_cast<size_t>(columns.size()));
+  const py::gil_scoped_release release;
+  DecodeRle(rle, pixels);
+}
+
+}  // namespace
+}  // namespace endcap::python
+
+void BindMasks(py::module_& module) {
+  using endcap::python::EncodeMaskRles;
+  using endcap::python::PackMasks;
+  module.def("pack_masks", PackMasks, py::arg("prototypes"), py::arg("coefficients"),
+             py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
+             py::arg("path"));
+  module.def("encode_masks", EncodeMaskRles, py::arg("prototypes"), py::arg("coefficients"),
+             py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
+             py::arg("path"));
+  module.def("encode_rle", endcap::python::EncodeColumns, py::arg("columns").noconvert());
+  module.def("decode_rle", endcap::python::DecodeColumns, py::arg("rle"),
+             py::arg("columns").noconvert());
+}

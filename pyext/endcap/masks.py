@@ -1,0 +1,73 @@
+"""Instance masks as run lengths, COCO's compressed form of them."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._arrays import empty
+from endcap._cuda_input import refuse_cuda
+from endcap.errors import InvalidArgumentError
+
+
+def encode_rle(mask: npt.ArrayLike) -> bytes:
+    """Write a mask as run lengths.
+
+    Args:
+        mask: [H, W] booleans or numbers; a pixel that is not 0 is inside.
+
+    Returns:
+        COCO's compressed ``counts``, equal to ``pycocotools.mask.encode(mask)["counts"]``. The size
+        is no part of it.
+
+    Raises:
+        InvalidArgumentError: no two axes, or 2^32 pixels or more.
+    """
+    refuse_cuda(mask, "mask")
+    pixels = np.asarray(mask)
+    if pixels.ndim != 2 or pixels.dtype.kind not in "biuf":
+        raise InvalidArgumentError(
+            f"mask is {pixels.dtype} of shape {list(pixels.shape)}: give [H, W] booleans or numbers"
+        )
+    inside = pixels if pixels.dtype == np.bool_ else pixels != 0
+    return _core.encode_rle(np.ascontiguousarray(inside.T).view(np.uint8))
+
+
+def decode_rle(
+    rle: bytes | str, size: tuple[SupportsIndex, SupportsIndex]
+) -> npt.NDArray[np.bool_]:
+    """Read a mask from run lengths.
+
+    Args:
+        rle: COCO's compressed ``counts``, as encode_rle or pycocotools writes them.
+        size: height and width of the mask, as in the ``size`` beside such counts.
+
+    Returns:
+        bool [H, W], True inside. In memory the columns lie one after the other.
+
+    Raises:
+        InvalidArgumentError: no such run lengths, or not those of a mask of that size.
+        OutOfMemoryError: there is no room for the mask.
+    """
+    if isinstance(rle, str):
+        rle = rle.encode("utf-8")
+    if not isinstance(rle, bytes):
+        raise InvalidArgumentError(f"rle is of type {type(rle).__name__}: give bytes or a string")
+    height, width = _sides(size)
+    columns = empty((width, height), np.dtype(np.uint8))
+    _core.decode_rle(rle, columns)
+    return columns.view(np.bool_).T
+
+
+def _sides(size: tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
+    try:
+        height, width = (operator.index(side) for side in size)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(f"size is {size!r}: give height and width") from None
+    if height < 0 or width < 0:
+        raise InvalidArgumentError(f"size is {size!r}: sides cannot be negative")
+    return height, width

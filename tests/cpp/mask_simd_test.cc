@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "endcap/error.h"
+#include "endcap/masks.h"
+
+namespace endcap {
+namespace {
+
+constexpr MaskResolution kResolutions[] = {MaskResolution::kPrototype, MaskResolution::kInput,
+                                           MaskResolution::kSource};
+
+struct Scene {
+  int count, height, width;
+  int input_height, input_width;
+  Geometry geometry;
+  std::vector<float> prototypes, coefficients, boxes;
+
+  size_t detections() const { return boxes.size() / 4; }
+};
+
+struct Masks {
+  std::vector<uint8_t> packed;
+  std::vector<std::string> rle;
+  std::string error;
+
+  bool operator==(const Masks&) const = default;
+};
+
+Masks Make(const Scene& scene, MaskResolution resolution, Path path) {
+  // Of exactly its size, so that a read beyond the end can be seen.
+  const MaskPrototypes prototypes{scene.prototypes.data(), scene.count, scene.height, scene.width};
+  const MaskDetections detections{scene.coefficients, scene.boxes, {}};
+  const MaskPlan plan{resolution, scene.input_height, scene.input_width, &scene.geometry};
+  Masks masks;
+  try {
+    EncodeMasks(prototypes, detections, plan, path, masks.rle);
+    const MaskSize size = MaskSizeOf(prototypes, plan);
+    masks.packed.resize(scene.detections() * size.packed_bytes());
+    WritePackedMasks(prototypes, detections, plan, path, masks.packed.data());
+  } catch (const Error& error) {
+    masks = {{}, {}, error.what()};
+  }
+  return masks;
+}
+
+void ExpectEqualPaths(const Scene& scene) {
+  for (const MaskResolution resolution : kResolutions) {
+    const Masks expected = Make(scene, resolution, Path::kScalar);
+    for (const std::string_view target : SimdTargets()) {
+      ForceSimdTarget(target);
+      EXPECT_EQ(SimdTarget(), target);
+      const Masks masks = Make(scene, resolution, Path::kSimd);
+      EXPECT_TRUE(masks == expected)
+          << target << ", resolution " << static_cast<int>(resolution) << ", " << scene.count
+          << " prototypes of " << scene.height << "x" << scene.width << "; scalar: '"
+          << expected.error << "', simd: '" << masks.error << "'";
+    }
+    ForceSimdTarget("");
+  }
+}
+
+Geometry Letterboxed(int image_h, int image_w, int input_h, int input_w) {
+  Geometry geometry;
+  const float scale = std::min(static_cast<float>(input_h) / static_cast<float>(image_h),
+                               static_cast<float>(input_w) / static_cast<float>(image_w));
+  geometry.scale_x = geometry.scale_y = scale;
+  geometry.pad_x = (static_cast<float>(input_w) - scale * static_cast<float>(image_w)) / 2.0F;
+  geometry.pad_y = (static_cast<float>(input_h) - scale * static_cast<float>(image_h)) / 2.0F;
+  geometry.image_w = static_cast<float>(image_w);
+  geometry.image_h = static_cast<float>(image_h);
+  return geometry;
+}
+
+using Value = std::function<float(std::mt19937&)>;
+
+float Normal(std::mt19937& random) { return std::normal_distribution<float>()(random); }
+
+Scene Random(unsigned seed, int count, int height, int width, size_t detections,
+             const Value& value = Normal) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> side(1, 400);
+  Scene scene{count, height, width, 4 * height, 4 * width, {}, {}, {}, {}};
+  scene.geometry = Letterboxed(side(random), side(random), 4 * height, 4 * width);
+  const auto pixels = static_cast<size_t>(count * height * width);
+  for (size_t i = 0; i < pixels; ++i) scene.prototypes.push_back(value(random));
+  for (size_t n = 0; n < detections; ++n) {
+    for (int m = 0; m < count; ++m) scene.coefficients.push_back(Normal(random));
+    for (const int length : {scene.input_width, scene.input_height}) {
+      std::uniform_real_distribution<float> place(-0.2F, 1.2F);
+      scene.boxes.push_back(static_cast<float>(length) * place(random));
+    }
+    for (const int length : {scene.input_width, scene.input_height}) {
+      std::uniform_real_distribution<float> place(0.2F, 1.2F);
+      scene.boxes.push_back(static_cast<float>(length) * place(random));
+    }
+  }
+  return scene;
+}
+
+TEST(MaskSimd, EqualsScalarAroundVectorLengths) {
+  for (int width = 1; width <= 40; ++width) {
+    ExpectEqualPaths(Random(static_cast<unsigned>(width), 1 + width % 9, 1 + width % 5, width, 6));
+  }
+}
+
+// Signs are kept in words of 64 rows.
+TEST(MaskSimd, EqualsScalarAroundWords) {
+  for (int height = 60; height <= 68; ++height) {
+    ExpectEqualPaths(Random(static_cast<unsigned>(height), 4, height, 9, 6));
+  }
+  ExpectEqualPaths(Random(1, 3, 130, 20, 8));
+}
+
+TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
+  ExpectEqualPaths(Random(2, 3, 40, 40, 20, [](std::mt19937& random) {
+    return static_cast<float>(std::uniform_int_distribution<int>(-1, 1)(random));
+  }));
+}
+
+// Products with weights that underflow to 0, sums of them that overflow, and signs that get lost.
+TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
+  const std::vector<float> levels = {0.0F,   -0.0F,   1e-45F,  -1e-45F, 1e-40F, 1.2e-38F,
+                                     5e-38F, 1e-30F,  -1e-30F, 1.0F,    -1.0F,  1e30F,
+                                     8e37F,  1.7e38F, 3.4e38F, -3.4e38F};
+  for (const size_t kinds : {size_t{5}, size_t{9}, levels.size()}) {
+    Scene scene = Random(3, 1, 40, 40, 12, [&](std::mt19937& random) {
+      return levels[std::uniform_int_distribution<size_t>(0, kinds - 1)(random)];
+    });
+    for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
+    ExpectEqualPaths(scene);
+  }
+}
+
+TEST(MaskSimd, RefusesWhatScalarRefuses) {
+  for (const float bad :
+       {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), 3.4e38F}) {
+    for (const size_t place : {size_t{0}, size_t{500}, size_t{777}, size_t{2 * 24 * 33 - 1}}) {
+      Scene scene = Random(4, 2, 24, 33, 7);
+      scene.prototypes[place] = bad;
+      ExpectEqualPaths(scene);
+      scene.boxes = {0, 0, 1e9F, 1e9F};
+      scene.coefficients = {2.0F, 2.0F};
+      for (const MaskResolution resolution : kResolutions) {
+        if (resolution == MaskResolution::kSource) continue;  // the picture may not reach there
+        EXPECT_NE(Make(scene, resolution, Path::kScalar).error, "");
+      }
+      ExpectEqualPaths(scene);
+    }
+  }
+}
+
+TEST(MaskSimd, EqualsScalarOnAnImageOfManyDetections) {
+  ExpectEqualPaths(Random(5, 32, 48, 80, 300));
+}
+
+}  // namespace
+}  // namespace endcap

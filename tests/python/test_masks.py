@@ -1,0 +1,180 @@
+"""Masks against their definition in tests/reference/masks.py, bit for bit, on every path."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mask_scenes import PATHS, RESOLUTIONS, Scene, geometry, letterboxed, random_scene, smooth
+
+from endcap.masks import decode_rle
+from reference import masks as reference
+
+pytestmark = pytest.mark.parametrize("path", PATHS)
+
+INPUT = (96, 160)  # height, width; prototypes of 24 x 40
+GEOMETRIES = {
+    "padding above and below": letterboxed((50, 200), INPUT),
+    "padding at the sides": letterboxed((300, 77), INPUT),
+    "half a prototype pixel of padding": geometry((0.5, 0.5), (10, 2), (184, 280)),
+    "a small picture": letterboxed((7, 9), INPUT),
+    "a line": letterboxed((1, 300), INPUT),
+    "stretched": geometry((160 / 61, 96 / 203), (0, 0), (203, 61)),
+    "cropped": geometry((0.8, 0.8), (-40, 0), (120, 300)),
+    "less than a prototype pixel": geometry((0.01, 0.01), (41.5, 33.5), (80, 80)),
+    "beside the input": geometry((1.0, 1.0), (500, -500), (30, 40)),
+}
+
+
+def assert_equals_reference(scene: Scene, resolution: str, path: str) -> np.ndarray:
+    """Packed and as run lengths; returns the masks, bool [N, H, W]."""
+    expected = [
+        reference.mask(
+            scene.prototypes, coefficients, box, resolution, scene.input_size, scene.geometry
+        )
+        for coefficients, box in zip(scene.coefficients, scene.boxes, strict=True)
+    ]
+    packed = scene.packed(resolution, path)
+    size, rles = scene.encoded(resolution, path)
+    for mask, bits, rle in zip(expected, packed, rles, strict=True):
+        assert mask.shape == size
+        np.testing.assert_array_equal(bits, np.packbits(mask, axis=-1))
+        assert rle == reference.encode(mask)
+        np.testing.assert_array_equal(decode_rle(rle, size), mask)
+    return np.array(expected)
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+@pytest.mark.parametrize("source", [None, (1080, 1920), (333, 250), (20, 30)])
+def test_random_scenes(path: str, resolution: str, source: tuple[int, int] | None) -> None:
+    scene = random_scene(1, source=source)
+    masks = assert_equals_reference(scene, resolution, path)
+    assert 0.05 < masks.mean() < 0.5  # there is something to get wrong
+
+
+@pytest.mark.parametrize("name", GEOMETRIES)
+def test_geometries(path: str, name: str) -> None:
+    scene = dataclasses.replace(random_scene(2), geometry=GEOMETRIES[name])
+    assert_equals_reference(scene, "source", path)
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+def test_boxes_that_are_hard(path: str, resolution: str) -> None:
+    inf, nan = np.inf, np.nan
+    boxes = [
+        [0, 0, 160, 96],
+        [-1e30, -1e30, 1e30, 1e30],
+        [-inf, -inf, inf, inf],
+        [10, 10, 10, 10],  # empty
+        [50, 50, 20, 20],  # inverted
+        [-20, -20, -10, -10],
+        [500, 500, 600, 600],
+        [nan, 0, 100, 50],
+        [0, 0, 100, nan],
+        [31.5, 40.5, 32.5, 41.5],  # one pixel
+        [32, 40, 33, 41],
+        [159, 95, 160, 96],
+        [0, 0, 1e-3, 1e-3],
+        [7, 0, 9, 96],  # across a byte's end
+        [8, 0, 16, 96],
+        [0, 63, 160, 65],
+    ]
+    base = random_scene(3, count=len(boxes), source=(200, 300))
+    assert_equals_reference(
+        dataclasses.replace(base, boxes=np.array(boxes, np.float32)), resolution, path
+    )
+
+
+LEVELS = {
+    "all inside": 1.0,
+    "all outside": -1.0,
+    "on the border": 0.0,
+    "subnormal": 1e-45,
+    "near the smallest": 3e-38,
+    "near the greatest": 1.7e38,
+    "minus the greatest": -3.4e38,
+}
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+@pytest.mark.parametrize("pattern", ["even", "rows", "columns", "checkers", "noise"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_prototypes_that_are_hard(path: str, resolution: str, pattern: str, level: str) -> None:
+    y, x = np.mgrid[:24, :40]
+    noise = np.random.default_rng(4).integers(-3, 4, (24, 40)) / np.float32(3)
+    signs = {
+        "even": np.ones((24, 40)),
+        "rows": 1 - 2 * (y % 2),
+        "columns": 1 - 2 * (x % 2),
+        "checkers": 1 - 2 * ((x + y) % 2),
+        "noise": noise,
+    }[pattern]
+    plane = (signs * LEVELS[level]).astype(np.float32)
+    scene = Scene(
+        plane[None],
+        np.ones((2, 1), np.float32),
+        np.array([[0, 0, 160, 96], [3, 5, 100, 71]], np.float32),
+        INPUT,
+        letterboxed((150, 333), INPUT),
+    )
+    assert_equals_reference(scene, resolution, path)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    shape=st.tuples(st.integers(1, 40), st.integers(1, 70), st.integers(1, 40)),
+    stride=st.integers(1, 9),
+    source=st.none() | st.tuples(st.integers(1, 300), st.integers(1, 300)),
+    resolution=st.sampled_from(RESOLUTIONS),
+)
+def test_any_size(
+    path: str,
+    seed: int,
+    shape: tuple[int, int, int],
+    stride: int,
+    source: tuple[int, int] | None,
+    resolution: str,
+) -> None:
+    scene = random_scene(seed, shape=shape, count=4, stride=stride, source=source)
+    assert_equals_reference(scene, resolution, path)
+
+
+@pytest.mark.parametrize("input_size", [(641, 479), (23, 39), (1, 1)])
+def test_inputs_that_are_no_multiple(path: str, input_size: tuple[int, int]) -> None:
+    random = np.random.default_rng(5)
+    scene = Scene(
+        smooth(random, (4, 24, 40)),
+        random.normal(size=(3, 4)).astype(np.float32),
+        np.array([[0, 0, 1000, 1000]] * 3, np.float32),
+        input_size,
+    )
+    assert_equals_reference(scene, "input", path)
+
+
+def test_many_detections(path: str) -> None:
+    scene = random_scene(6, count=300)
+    assert_equals_reference(scene, "prototype", path)
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+def test_no_detection(path: str, resolution: str) -> None:
+    scene = random_scene(7, count=0)
+    assert scene.packed(resolution, path).shape[0] == 0
+    assert scene.encoded(resolution, path)[1] == []
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_no_box_needs_may_be_anything(path: str, resolution: str, bad: float) -> None:
+    """Only the box's part of the prototypes is read."""
+    scene = random_scene(8, count=1)
+    boxes = np.array([[60, 40, 100, 60]], np.float32)  # prototype pixels 15 to 24, 10 to 14
+    clean = dataclasses.replace(scene, boxes=boxes)
+    prototypes = np.full_like(scene.prototypes, bad)
+    prototypes[:, 9:16, 14:26] = scene.prototypes[:, 9:16, 14:26]
+    dirty = dataclasses.replace(clean, prototypes=prototypes)
+    np.testing.assert_array_equal(dirty.packed(resolution, path), clean.packed(resolution, path))
+    assert dirty.encoded(resolution, path) == clean.encoded(resolution, path)
