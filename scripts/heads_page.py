@@ -6,9 +6,10 @@ python scripts/heads_page.py > docs/heads.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import endcap
-from endcap import _core
+from endcap import _core as _compiled
 from endcap.repository.family_parameters import FAMILY_PARAMETERS
 
 INTRODUCTION = """\
@@ -21,9 +22,11 @@ the parameter `head`, and never guessed: the same shape may mean two things. In 
 first argument of `Postprocessor`, on a server a parameter of a model of `endcap_postprocess`.
 
 Shapes are those of one image; a batch dimension goes in front. C = `num_classes`,
-K = `max_detections`, `*` is for the network to decide. Inputs of type float32 may be float16 as
-well. Boxes are in pixels of the network's input unless `box_unit` is `normalized`, and then
-`input_size` says how large that is. A score counts when it is *greater* than `score_threshold`.
+K = `max_detections`, P = `num_keypoints`, `*` is for the network to decide. Inputs of type float32
+may be float16 as well. Boxes are in pixels of the network's input unless `box_unit` is `normalized`,
+and then `input_size` says how large that is. A score counts when it is *greater* than
+`score_threshold`. `yolov8_pose`, `rtdetr` and `ssd` are read by the CPU only; the others by a GPU,
+too.
 """
 
 # What a family is; everything that can be read from the code is.
@@ -34,10 +37,32 @@ the objectness times the class score. YOLOv5 exports this.""",
     "yolov8": """\
 One column for each anchor: four rows of boxes, then one row of scores for each class; there is no
 objectness. YOLOv8, v9, 11 and 12 export this.""",
+    "yolov8_pose": """\
+`yolov8` with more rows below the scores: x, y and visibility of each keypoint, or x and y where
+`keypoint_values` is 2. `detection_keypoints` has x and y in pixels of the source image, clipped to
+it, and the visibility as the network gives it (1 without one). Keypoints are read for the
+detections that are kept, and for no others.""",
     "end2end": """\
 One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppressed in the network
 (YOLOv10, YOLO26, or an export with NMS inside); boxes are mapped back, and `iou_threshold` is not
 used.""",
+    "rtdetr": """\
+One row for each query of a transformer, in two tensors, or in one (`head` `[*, 4 + C]`, boxes
+first) where `joined` is true. Nothing is suppressed: every class of every query over the threshold is
+a detection, the best K in all; `multi_label` `false` leaves each query its best class. Boxes are
+centres and sizes in fractions by default, logits want a sigmoid, joined scores nothing. DETR has
+`activation` `softmax` and `background` `last`: a column more, which `num_classes` does not
+count.""",
+    "ssd": """\
+One row for each anchor: offsets of the box from the anchor, and scores; SSD, RetinaNet and their
+kind. `background` says where a row of scores has a column for no object (which `num_classes` does
+not count): `first` and a softmax by default, `none` and a sigmoid for RetinaNet. `anchors` are a tensor
+in `box_format` and `box_unit`; or `grid`, and then `anchor_grid` describes them and there is no such
+input; or `none`, where the boxes are decoded already. Offsets are multiplied by `variances`, then
+the centre moves by parts of the anchor's size, and the logarithms of width and height grow by
+log(1000/16) at most (`variances` are 0.1, 0.1, 0.2, 0.2 for SSD and 1 for RetinaNet). An
+anchor_grid is a list of levels, each a stride and its widths and heights in pixels:
+`8:16x16,32x32;16:64x64` has two anchors in each cell of 8x8 pixels and one in each of 16x16.""",
     "efficient_nms": """\
 The outputs of TensorRT's EfficientNMS plugin. The first `num_detections` rows count. Boxes are
 mapped back; nothing is suppressed again, and `iou_threshold` is not used.""",
@@ -46,7 +71,14 @@ One number for each class. The answer holds the best `top_k` classes, best first
 the lower class), and the scores of all classes in their order.""",
 }
 
-Tensor = tuple[str, str, Sequence[int]]
+Tensor = tuple[str, str, Sequence[Any]]
+
+# Parameters that shapes follow, and values of theirs that no other dimension has.
+SYMBOLS = {
+    "C": ("num_classes", 80),
+    "K": ("max_detections", 300),
+    "P": ("num_keypoints", 17),
+}
 
 
 def families() -> list[str]:
@@ -56,32 +88,43 @@ def families() -> list[str]:
 
 
 def tensors(family: str) -> tuple[list[Tensor], list[Tensor]]:
-    """Inputs and outputs, with the symbols C and K where a dimension follows a parameter."""
-    sizes = [(80, 300), (81, 300), (80, 301)]
-    cores = [
-        _core.Postprocessor(
-            [("head", family), ("num_classes", str(c)), ("max_detections", str(k))], 1
-        )
-        for c, k in sizes
-    ]
-    inputs = _symbolic(*(core.inputs for core in cores))
-    outputs = _symbolic(*(core.outputs for core in cores))
-    return inputs, outputs
+    """Inputs and outputs, with symbols where a dimension follows a parameter."""
+    base, *changed = [_core(family, more) for more in (None, *SYMBOLS)]
+    return (
+        _symbolic(base.inputs, [core.inputs for core in changed]),
+        _symbolic(base.outputs, [core.outputs for core in changed]),
+    )
 
 
-def _symbolic(base: list[Tensor], more_classes: list[Tensor], more_rows: list[Tensor]) -> list:
-    return [
-        (name, dtype, [_dim(*sizes) for sizes in zip(shape, c[2], k[2], strict=True)])
-        for (name, dtype, shape), c, k in zip(base, more_classes, more_rows, strict=True)
-    ]
+def _core(family: str, more: str | None) -> Any:
+    """A postprocessor in which one of the symbols is 1 more than usual."""
+    given = {name: value + (symbol == more) for symbol, (name, value) in SYMBOLS.items()}
+    return _compiled.Postprocessor(
+        [("head", family), *((name, str(value)) for name, value in given.items())], 1
+    )
 
 
-def _dim(base: int, with_a_class_more: int, with_a_row_more: int) -> str:
-    if base < 0:
+def _symbolic(base: list[Tensor], changed: list[list[Tensor]]) -> list[Tensor]:
+    rows = []
+    for place, (name, dtype, shape) in enumerate(base):
+        slopes = [
+            [each[place][2][axis] - size for each in changed] for axis, size in enumerate(shape)
+        ]
+        rows.append((name, dtype, [_dim(*pair) for pair in zip(shape, slopes, strict=True)]))
+    return rows
+
+
+def _dim(size: int, slopes: list[int]) -> str:
+    if size < 0:
         return "*"
-    if with_a_class_more > base:
-        return f"{base - 80} + C" if base > 80 else "C"
-    return "K" if with_a_row_more > base else str(base)
+    terms = [
+        (f"{slope}{symbol}" if slope > 1 else symbol)
+        for symbol, slope in zip(SYMBOLS, slopes, strict=True)
+        if slope
+    ]
+    values = [value for _, value in SYMBOLS.values()]
+    constant = size - sum(slope * value for slope, value in zip(slopes, values, strict=True))
+    return " + ".join([str(constant)] * (constant != 0 or not terms) + terms)
 
 
 def section(family: str) -> str:

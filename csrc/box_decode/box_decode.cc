@@ -3,6 +3,7 @@
 #include <array>
 
 #include "box_decode/families.h"
+#include "box_decode/head_input.h"
 #include "common/fail.h"
 #include "common/path_select.h"
 
@@ -48,6 +49,8 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
     FailArgument("head ", HeadFamilyName(params.family), " came with ", inputs.size(),
                  " tensors: it needs ", expected);
   }
+  // Read only when it is known what is kept.
+  if (params.family == HeadFamily::kYolov8Seg) CheckHostTensor(SpecsOf(params).specs[1], inputs[1]);
   DecodeFunction* decode = DecoderOf(params.family, SelectPath(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
   decode(params, inputs, scratch, candidates);

@@ -6,9 +6,8 @@
 #include <sstream>
 #include <string>
 
-#include "box_decode/head_scan.h"
 #include "common/fail.h"
-#include "common/half.h"
+#include "common/halves.h"
 
 namespace endcap {
 namespace {
@@ -67,22 +66,22 @@ void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view) {
   }
 }
 
+void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view) {
+  CheckHeadTensor(spec, view);
+  RefuseGpuMemory(spec, view);
+}
+
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
                      std::vector<float>& memory, Path path)
     : name_(spec.name) {
-  CheckHeadTensor(spec, view);
-  RefuseGpuMemory(spec, view);
+  CheckHostTensor(spec, view);
   const auto count = static_cast<size_t>(view.size());
   if (view.dtype == DType::kFloat32) {
     values_ = {static_cast<const float*>(view.data), count};
   } else {
     const std::span halves(static_cast<const uint16_t*>(view.data), count);
     memory.resize(count);
-    if (path == Path::kSimd) {
-      HalvesToFloats(halves, memory.data());
-    } else {
-      std::transform(halves.begin(), halves.end(), memory.begin(), HalfToFloat);
-    }
+    HalvesToFloats(halves, path, memory.data());
     values_ = memory;
   }
   shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};
@@ -96,8 +95,7 @@ void HeadInput::RefuseNan(int64_t used_rows) const {
 }
 
 std::span<const int32_t> CheckedIntegers(const TensorSpec& spec, const ConstTensorView& view) {
-  CheckHeadTensor(spec, view);
-  RefuseGpuMemory(spec, view);
+  CheckHostTensor(spec, view);
   return {static_cast<const int32_t*>(view.data), static_cast<size_t>(view.size())};
 }
 

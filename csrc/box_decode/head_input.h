@@ -16,9 +16,12 @@ namespace endcap {
 // whatever memory the values are. Throws kInvalidArgument, and kUnsupported beyond 2^32 elements.
 void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view);
 
+// CheckHeadTensor, and refuses GPU memory.
+void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view);
+
 // One input of a head as float32: the caller's memory where it is float32 already, a converted copy
-// where it is float16. Construction does CheckHeadTensor's checks, and refuses GPU memory. Values
-// are not checked yet: RefuseNan does that.
+// where it is float16. Construction does CheckHostTensor's checks. Values are not checked
+// yet: RefuseNan does that.
 class HeadInput {
  public:
   static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();

@@ -16,8 +16,6 @@ struct ScanResult {
 // Elements that the arrays for results must have beyond the count.
 inline constexpr size_t kScanRoom = 16;
 
-// IEEE 754 binary16 -> binary32, exact, as HalfToFloat.
-void HalvesToFloats(std::span<const uint16_t> halves, float* floats);
 
 bool MayHoldNan(std::span<const float> values);
 

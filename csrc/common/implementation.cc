@@ -36,6 +36,8 @@ constexpr std::array kTable = {
     Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
     Entry{Stage::kNms, Path::kSimd, "nms_simd"},
     Entry{Stage::kNms, Path::kCuda, "nms_cuda"},
+    Entry{Stage::kMasks, Path::kScalar, "masks_scalar"},
+    Entry{Stage::kMasks, Path::kSimd, "masks_simd"},
 };
 
 // Why this machine cannot take a path; empty when it can.
@@ -45,7 +47,7 @@ std::string_view ReasonAgainst(Path path) {
   return "";
 }
 
-std::array<std::atomic<int>, kStageCount> last_path{kAuto, kAuto, kAuto, kAuto};
+std::array<std::atomic<int>, kStageCount> last_path{kAuto, kAuto, kAuto, kAuto, kAuto};
 
 int PathNumber(std::string_view name) {
   if (name.empty() || name == "auto") return kAuto;
@@ -68,8 +70,8 @@ std::atomic<int>& ForcedPath() {
 }  // namespace
 
 std::string_view StageName(Stage stage) noexcept {
-  constexpr std::array<std::string_view, kStageCount> kNames = {"decode", "preprocess",
-                                                                "box_decode", "nms"};
+  constexpr std::array<std::string_view, kStageCount> kNames = {
+      "decode", "preprocess", "box_decode", "nms", "masks"};
   return kNames[static_cast<size_t>(stage)];
 }
 

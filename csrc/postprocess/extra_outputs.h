@@ -13,12 +13,25 @@ namespace endcap {
 struct ExtraScratch {
   std::vector<int32_t> indices;
   std::vector<float> values;
+  std::vector<float> boxes;
+  std::vector<float> prototypes;
+
+  void Trim();
 };
 
-// Writes the family's own outputs for the first `rows` of `kept`, the detections that have been
-// written. `geometry` as for WriteDetections. Throws as ReadExtras.
+// One image's detections, after suppression.
+struct KeptDetections {
+  const Candidates& candidates;
+  std::span<const int64_t> kept;  // those that have been written as rows
+  const Geometry* geometry;       // as for WriteDetections
+};
+
+// Writes the family's own outputs for the detections. Throws as ReadExtras and EncodeMasks.
 void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
-                 const Candidates& candidates, std::span<const int64_t> kept,
-                 const Geometry* geometry, ExtraScratch& scratch, const PostprocessOutput& output);
+                 const KeptDetections& detections, ExtraScratch& scratch,
+                 const PostprocessOutput& output);
+
+// What an image without detections has of the family's own outputs, beside zeros.
+void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output);
 
 }  // namespace endcap

@@ -17,6 +17,7 @@ constexpr Names kBoxFormats[] = {"default", "xyxy", "cxcywh"};
 constexpr Names kBoxUnits[] = {"default", "pixel", "normalized"};
 constexpr Names kActivations[] = {"default", "none", "sigmoid", "softmax"};
 constexpr Names kBackgrounds[] = {"default", "none", "first", "last"};
+constexpr Names kMaskResolutions[] = {"prototype", "input", "source"};
 constexpr Names kAnchorSources[] = {"input", "grid", "none"};
 
 using Params = PostprocessParams;
@@ -120,6 +121,8 @@ const ParamTable<Params>& Table() {
       Means("height and width of yolov8_seg's prototypes",
             SizeField<Params>("prototype_size", kMaxInputSide, FIELD(head.prototype_height),
                               FIELD(head.prototype_width))),
+      Means("pixels of the masks: the prototypes', the model's input's, or the source image's",
+            EnumField<Params>("mask_resolution", kMaskResolutions, FIELD(mask_resolution))),
       Means("keypoints of yolov8_pose",
             IntegerField<Params>("num_keypoints", 1, kMaxExtraValues, FIELD(head.num_keypoints))),
       Means("numbers for each keypoint: x and y, or x, y and visibility",

@@ -43,7 +43,7 @@ struct ItemScratch {
     TrimScratch(candidates.indices);
     TrimScratch(kept);
     TrimScratch(classes.probabilities);
-    TrimScratch(extras.values);
+    extras.Trim();
   }
 };
 
@@ -70,7 +70,7 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
   const Geometry* placed = geometry ? &*geometry : nullptr;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
   const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
-  WriteExtras(params, input, candidates, rows, placed, scratch.extras, output);
+  WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);
 }
 
 void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
@@ -86,6 +86,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
                         const PostprocessOutput& output) noexcept {
   PostprocessItem item;
   WriteEmpty(params, output);
+  WriteEmptyExtras(params, output);
   WriteStatus(output, input.status);
   if (input.status != 0) return item;
   try {
@@ -100,6 +101,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
     item = {};
     item.status = StatusOfCurrentException();
     WriteEmpty(params, output);
+    WriteEmptyExtras(params, output);
     WriteStatus(output, static_cast<int32_t>(item.status.code));
   }
   return item;

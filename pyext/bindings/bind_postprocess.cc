@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
@@ -12,6 +13,18 @@ namespace {
 
 // (status, message, truncated) of every item.
 using ItemTuple = std::tuple<int32_t, std::string, bool>;
+// The run lengths of every item's masks.
+using Rles = std::vector<std::vector<std::string>>;
+
+py::list ToBytes(const Rles& rles) {
+  py::list items;
+  for (const std::vector<std::string>& rle : rles) {
+    py::list strings;
+    for (const std::string& string : rle) strings.append(py::bytes(string));
+    items.append(strings);
+  }
+  return items;
+}
 
 std::vector<ItemTuple> ToTuples(const std::vector<PostprocessItem>& items) {
   std::vector<ItemTuple> tuples;
@@ -24,35 +37,44 @@ std::vector<ItemTuple> ToTuples(const std::vector<PostprocessItem>& items) {
 }
 
 // head: the tensors of HeadInputs, each [B, ...]; geometry [B,8] or empty; status [B] or empty;
-// out: the tensors of PostprocessOutputs, each [B, ...].
-std::vector<ItemTuple> Run(Postprocessor& postprocessor, const std::vector<py::array>& head,
-                           const py::array_t<float>& geometry, const py::array_t<int32_t>& status,
-                           std::vector<py::array> out) {
-  const py::ssize_t count = out.empty() || out[0].ndim() < 1 ? 0 : out[0].shape(0);
+// out: the tensors of PostprocessOutputs, each [B, ...], or None for one that is not wanted. Also gives the masks' run lengths, none for
+// families without masks.
+py::tuple Run(Postprocessor& postprocessor, const std::vector<py::array>& head,
+              const py::array_t<float>& geometry, const py::array_t<int32_t>& status,
+              std::vector<std::optional<py::array>> out) {
+  const py::ssize_t count =
+      out.empty() || !out[0] || out[0]->ndim() < 1 ? 0 : out[0]->shape(0);
   const auto has_rows = [count](const py::array& array) {
     return array.ndim() >= 1 && array.shape(0) == count;
   };
+  const auto is_absent_or_has_rows = [&](const std::optional<py::array>& array) {
+    return !array || has_rows(*array);
+  };
   if (!std::all_of(head.begin(), head.end(), has_rows) ||
-      !std::all_of(out.begin(), out.end(), has_rows) ||
+      !std::all_of(out.begin(), out.end(), is_absent_or_has_rows) ||
       (geometry.size() != 0 && geometry.size() != count * Geometry::kSize) ||
       (status.size() != 0 && status.size() != count)) {
     FailRows();
   }
   std::vector<PostprocessInput> inputs(static_cast<size_t>(count));
   std::vector<PostprocessOutput> outputs(static_cast<size_t>(count));
+  Rles rles(GivesRle(postprocessor.params()) ? inputs.size() : 0);
   for (py::ssize_t i = 0; i < count; ++i) {
     const auto item = static_cast<size_t>(i);
+    if (!rles.empty()) outputs[item].rle = &rles[item];
     for (const py::array& tensor : head) inputs[item].head.push_back(ItemView(tensor, i));
     if (geometry.size() != 0) inputs[item].geometry = geometry.data() + i * Geometry::kSize;
     if (status.size() != 0) inputs[item].status = status.data()[i];
-    for (py::array& tensor : out) outputs[item].tensors.push_back(MutableItemView(tensor, i));
+    for (std::optional<py::array>& tensor : out) {
+      outputs[item].tensors.push_back(tensor ? MutableItemView(*tensor, i) : TensorView{});
+    }
   }
   std::vector<PostprocessItem> items;
   {
     const py::gil_scoped_release release;
     items = postprocessor.Run(inputs, outputs);
   }
-  return ToTuples(items);
+  return py::make_tuple(ToTuples(items), ToBytes(rles));
 }
 
 // geometry: None, or [B,8]; status [B] or empty.

@@ -162,8 +162,8 @@ class Postprocessor:
         head: list[npt.NDArray[Any]],
         geometry: npt.NDArray[np.float32],
         status: npt.NDArray[np.int32],
-        out: list[npt.NDArray[Any]],
-    ) -> list[tuple[int, str, bool]]: ...
+        out: list[npt.NDArray[Any] | None],
+    ) -> tuple[list[tuple[int, str, bool]], list[list[bytes]]]: ...
 
 class CudaPostprocessor:
     def __init__(self, parameters: Parameters, device_id: int) -> None: ...

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from endcap._arrays import empty
 from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.masks import decode_rle
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class ImageDetections:
         status: ``endcap.Status`` of the image.
         keypoints: float32 [N, P, 3] of ``yolov8_pose``: x, y in pixels of the source image, and
             visibility; else None.
+        rle: N masks of ``yolov8_seg``, each COCO's compressed run lengths; else None.
+        mask_size: height and width of the masks; None without masks.
     """
 
     boxes: npt.NDArray[np.float32]
@@ -33,9 +37,25 @@ class ImageDetections:
     indices: npt.NDArray[np.int32]
     status: int = 0
     keypoints: npt.NDArray[np.float32] | None = None
+    rle: list[bytes] | None = None
+    mask_size: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def masks(self) -> npt.NDArray[np.bool_]:
+        """Return the masks of ``yolov8_seg`` pixel by pixel, bool [N, height, width].
+
+        Raises:
+            InvalidArgumentError: the head has no masks.
+            OutOfMemoryError: there is no room for them; ``endcap.masks.decode_rle`` gives one.
+        """
+        if self.rle is None or self.mask_size is None:
+            raise InvalidArgumentError("these detections have no masks: their head gives none")
+        masks = empty((len(self), *self.mask_size), np.dtype(np.bool_))
+        for mask, rle in zip(masks, self.rle, strict=True):
+            mask[:] = decode_rle(rle, self.mask_size)
+        return masks
 
     def to_supervision(self) -> Any:
         """Return a ``supervision.Detections``.
@@ -50,7 +70,10 @@ class ImageDetections:
                 "to_supervision() needs the package supervision: pip install supervision"
             ) from error
         return supervision.Detections(
-            xyxy=self.boxes, confidence=self.scores, class_id=self.class_ids.astype(np.int64)
+            xyxy=self.boxes,
+            confidence=self.scores,
+            class_id=self.class_ids.astype(np.int64),
+            mask=None if self.rle is None else self.masks(),
         )
 
 
@@ -68,6 +91,11 @@ class Detections:
         truncated: bool [B], whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
+        rle: of ``yolov8_seg``, for each image its detections' masks as COCO's compressed run
+            lengths; else None.
+        mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
+        packed_masks: uint8 [B, K, height, ceil(width / 8)], a bit a pixel as ``numpy.unpackbits``
+            reads them, where ``Postprocessor(packed_masks=True)`` asked for it; else None.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.
     """
@@ -80,6 +108,9 @@ class Detections:
     status: npt.NDArray[np.int32]
     truncated: npt.NDArray[np.bool_] | None
     keypoints: npt.NDArray[np.float32] | None = None
+    rle: list[list[bytes]] | None = None
+    mask_size: npt.NDArray[np.int32] | None = None
+    packed_masks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.num_detections)
@@ -94,6 +125,8 @@ class Detections:
             self.indices[image, :rows],
             int(self.status[image]),
             keypoints=None if self.keypoints is None else self.keypoints[image, :rows],
+            rle=None if self.rle is None else self.rle[image],
+            mask_size=None if self.mask_size is None else _size(self.mask_size[image]),
         )
 
     def __iter__(self) -> Iterator[ImageDetections]:
@@ -111,6 +144,11 @@ class Detections:
                 f"the batch holds {len(self)} images: use detections[i].to_supervision()"
             )
         return self[0].to_supervision()
+
+
+def _size(row: npt.NDArray[np.int32]) -> tuple[int, int]:
+    height, width = row.tolist()
+    return height, width
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ class Postprocessor:
     """A reusable, thread-safe callable: raw heads in, detections out.
 
     Args:
-        head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_pose``, ``end2end``
-            (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
+        head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_seg``,
+            ``yolov8_pose``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
             ``classification``.
         num_classes: classes of the model; must fit the head's shape (80).
         score_threshold: a candidate's score must be greater (0.25).
@@ -38,14 +38,17 @@ class Postprocessor:
         multi_label: every class over the threshold is a candidate, not the best only (True for
             rtdetr and ssd, False else).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_pose, rtdetr and ssd are for the CPU only.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, rtdetr and ssd
+            are for the CPU only.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
+        packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source".
         fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
             ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
-            ssd), anchors, anchor_grid, anchor_offset and variances (ssd), num_keypoints and
-            keypoint_values (yolov8_pose). ``describe()`` tells their meanings.
+            ssd), anchors, anchor_grid, anchor_offset and variances (ssd), mask_coefficients,
+            prototype_size and mask_resolution (yolov8_seg), num_keypoints and keypoint_values
+            (yolov8_pose). ``describe()`` tells their meanings.
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
@@ -66,6 +69,7 @@ class Postprocessor:
         class_agnostic: bool | None = None,
         device: str = "cpu",
         threads: int | None = None,
+        packed_masks: bool = False,
         **fields: object,
     ) -> None:
         named = {
@@ -88,6 +92,8 @@ class Postprocessor:
         )
         self._family = head
         self._inputs = self._core.inputs
+        self._names = [name for name, _, _ in self._core.outputs]
+        self._unwanted = () if packed_masks else ("detection_masks",)
         self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
 
     @property
@@ -151,10 +157,13 @@ class Postprocessor:
         count = len(tensors[0])
         geometry_rows = _rows(geometry, np.float32, (count, 8), "geometry")
         status_rows = _rows(status, np.int32, (count,), "status")
-        out = [empty((count, *shape), dtype) for shape, dtype in self._outputs]
-        items = self._core.run(tensors, geometry_rows, status_rows, out)
+        out = [
+            None if name in self._unwanted else empty((count, *shape), dtype)
+            for name, (shape, dtype) in zip(self._names, self._outputs, strict=True)
+        ]
+        items, rle = self._core.run(tensors, geometry_rows, status_rows, out)
         _raise_first(items)
-        named = dict(zip((name for name, _, _ in self._core.outputs), out, strict=True))
+        named: dict[str, Any] = dict(zip(self._names, out, strict=True))
         status_out = named.pop("status")[:, 0]
         if self._family == "classification":
             return Classification(*named.values(), status_out)
@@ -167,6 +176,9 @@ class Postprocessor:
             status=status_out,
             truncated=_truncated(items),
             keypoints=named.get("detection_keypoints"),
+            rle=rle if "mask_size" in named else None,
+            mask_size=named.get("mask_size"),
+            packed_masks=named.get("detection_masks"),
         )
 
     def enqueue(
@@ -208,7 +220,7 @@ class _CudaCall:
         tensors = to_cuda_batched(head, owner._inputs, target)
         count = tensors[0].shape[0]
         self._family = owner._family
-        self._names = [name for name, _, _ in owner._core.outputs]
+        self._names = owner._names
         self._out = [
             _cuda_input.empty((count, *shape), dtype, target) for shape, dtype in owner._outputs
         ]

@@ -6,8 +6,8 @@
 
 namespace endcap {
 
-enum class Stage : int { kDecode, kPreprocess, kBoxDecode, kNms };
-inline constexpr int kStageCount = 4;
+enum class Stage : int { kDecode, kPreprocess, kBoxDecode, kNms, kMasks };
+inline constexpr int kStageCount = 5;
 
 enum class Path : int { kScalar, kSimd, kCuda };
 

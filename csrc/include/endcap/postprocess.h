@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "endcap/box_decode.h"
 #include "endcap/error.h"
 #include "endcap/geometry.h"
+#include "endcap/masks.h"
 #include "endcap/params.h"
 #include "endcap/tensor_view.h"
 #include "endcap/thread_pool.h"
@@ -20,6 +22,7 @@ struct PostprocessParams {
   double iou_threshold = 0.7;
   int max_detections = 300;  // rows of the outputs
   bool class_agnostic = false;
+  MaskResolution mask_resolution = MaskResolution::kSource;  // yolov8_seg
 };
 
 // Builds parameters from text. `head` names the family; the rest carry the names of the fields.
@@ -35,10 +38,16 @@ void Validate(const PostprocessParams& params);
 // Names, dtypes and shapes of one image's outputs. Detection families: num_detections int32 [1],
 // detection_boxes [K,4], detection_scores [K], detection_classes int32 [K], detection_indices
 // int32 [K], the family's own, status int32 [1], with K = max_detections. The family's own:
-// yolov8_pose's detection_keypoints [K,P,3] = x, y in source pixels and visibility. Classification: class_scores [top_k],
+// yolov8_pose's detection_keypoints [K,P,3] = x, y in source pixels and visibility; yolov8_seg's
+// mask_size int32 [2] = height, width of the masks and, where mask_resolution is not kSource,
+// detection_masks uint8 [K,height,ceil(width/8)] as of WritePackedMasks. Classification: class_scores [top_k],
 // class_ids int32 [top_k], class_probabilities [num_classes] (all scores in class order), status
 // int32 [1].
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);
+
+// Whether the family has masks, and so also gives detection_rle, K strings: COCO's compressed run
+// lengths of masks of mask_size, as of EncodeMasks; unused ones are empty.
+bool GivesRle(const PostprocessParams& params) noexcept;
 
 struct PostprocessInput {
   std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
@@ -51,6 +60,7 @@ struct PostprocessInput {
 // null is skipped. Unused rows are 0, their index -1.
 struct PostprocessOutput {
   std::vector<TensorView> tensors;
+  std::vector<std::string>* rle = nullptr;  // where GivesRle; replaced by [num_detections]
 };
 
 struct PostprocessItem {

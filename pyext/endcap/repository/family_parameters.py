@@ -11,6 +11,7 @@ _YOLO = (*_GENERAL, *_SUPPRESSION, *_BOXES, "activation")
 FAMILY_PARAMETERS = {
     "yolov5": _YOLO,
     "yolov8": _YOLO,
+    "yolov8_seg": (*_YOLO, "mask_coefficients", "prototype_size", "mask_resolution"),
     "yolov8_pose": (*_YOLO, "num_keypoints", "keypoint_values"),
     "end2end": (*_GENERAL, *_BOXES, "activation"),
     "rtdetr": (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background"),
