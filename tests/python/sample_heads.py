@@ -83,3 +83,16 @@ def pose_head(
     points = random.uniform(0, 640, (keypoints, values, anchors)).astype(np.float32)
     points[:, 2:] /= 640
     return np.vstack([head, points.reshape(keypoints * values, anchors)])
+
+
+def seg_outputs(
+    seed: int, *, anchors: int, num_classes: int, size: tuple[int, int] = (160, 160), count: int = 8
+) -> dict[str, Floats]:
+    """head [4+C+count, A] and protos [count, *size], waves that make blobs of some pixels."""
+    random = np.random.default_rng(seed + 2000)
+    head = yolov8_head(seed, anchors=anchors, num_classes=num_classes)
+    weights = random.normal(0, 1, (count, anchors)).astype(np.float32)
+    rows, columns = np.mgrid[: size[0], : size[1]] / 12
+    phases = random.uniform(0, 6, (3, count))[..., None, None]
+    protos = np.sin(rows * (1 + phases[0] / 6) + phases[1]) * np.cos(columns + phases[2])
+    return {"head": np.vstack([head, weights]), "protos": protos.astype(np.float32)}
