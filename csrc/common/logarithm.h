@@ -29,10 +29,9 @@ ENDCAP_HOST_DEVICE inline double Logarithm(double x) {
   // ln(m) = 2 artanh(s), by its Taylor series; s is at most 0.172 in size.
   const double s = (m - 1.0) / (m + 1.0);
   const double s2 = s * s;
-  const double series =
-      1.0 +
-      s2 * (1.0 / 3 +
-            s2 * (1.0 / 5 + s2 * (1.0 / 7 + s2 * (1.0 / 9 + s2 * (1.0 / 11 + s2 * (1.0 / 13))))));
+  const double first = 1.0 + s2 * (1.0 / 3 + s2 * (1.0 / 5 + s2 * (1.0 / 7)));
+  const double rest = 1.0 / 9 + s2 * (1.0 / 11 + s2 * (1.0 / 13 + s2 * (1.0 / 15)));
+  const double series = first + s2 * s2 * (s2 * s2) * rest;
   return exponent * kLn2 + 2.0 * s * series;
 }
 
