@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.affinity import one_cpu
-from benchmarks.postprocess import head_peers
+from benchmarks.postprocess import head_peers, rotated
 from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
 from benchmarks.postprocess.head_peers import TASKS, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
@@ -31,8 +31,11 @@ class Contest:
 
 def names(num_boxes: int) -> list[str]:
     """The contests in their order."""
-    nms = [f"nms, {num_boxes:,} boxes", f"batched_nms, {num_boxes:,} boxes, {NUM_CLASSES} classes"]
-    return [*TASKS, *nms]
+    return [*TASKS, *_nms_names(num_boxes), *rotated.TASKS]
+
+
+def _nms_names(num_boxes: int) -> list[str]:
+    return [f"nms, {num_boxes:,} boxes", f"batched_nms, {num_boxes:,} boxes, {NUM_CLASSES} classes"]
 
 
 def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Contest]:
@@ -45,9 +48,15 @@ def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Con
             results.append(Contest(name, _count(head, task), contest(contenders, "endcap", budget)))
             done(name)
         boxes, scores, class_ids = candidates(head, 0.001, num_boxes)
-        for name, ids in zip(names(num_boxes)[len(TASKS) :], (None, class_ids), strict=True):
+        for name, ids in zip(_nms_names(num_boxes), (None, class_ids), strict=True):
             contenders = _nms_contenders(boxes, scores, ids)
             results.append(Contest(name, len(scores), contest(contenders, "endcap", budget)))
+            done(name)
+        turned = rotated.candidates()
+        for name, rotated_task in rotated.TASKS.items():
+            contenders = _rotated_contenders(*turned, rotated_task)
+            rows = contest(contenders, "endcap", budget)
+            results.append(Contest(name, rotated.NUM_BOXES, rows))
             done(name)
     return results
 
@@ -78,6 +87,21 @@ def _nms_contenders(boxes: Floats, scores: Floats, class_ids: Ids | None) -> dic
             continue
         agreement = compare(_indices(function()), kept, peer.share)
         contenders[name] = _judge(_case(function), agreement)
+    return contenders
+
+
+def _rotated_contenders(
+    boxes: Floats, scores: Floats, task: rotated.RotatedTask
+) -> dict[str, Ready | Row]:
+    ours = task.ours(boxes, scores)
+    kept = _indices(ours())
+    contenders: dict[str, Ready | Row] = {"endcap": Ready(_case(ours), f"{len(kept)} kept")}
+    theirs = load(lambda: task.make_peer(boxes, scores))
+    if isinstance(theirs, Row):
+        contenders[task.peer] = theirs
+    else:
+        agreement = compare(_indices(theirs()), kept, task.share)
+        contenders[task.peer] = _judge(_case(theirs), agreement)
     return contenders
 
 

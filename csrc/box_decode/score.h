@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "box_decode/exponential.h"
+#include "common/exponential.h"
 #include "common/host_device.h"
 #include "endcap/box_decode.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "box_decode/exponential.h"
+#include "common/exponential.h"
 #include "box_decode/head_scan.h"
 #include "box_decode/score.h"
 #include "common/fail.h"

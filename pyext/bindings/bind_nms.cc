@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bindings/bind.h"
@@ -29,6 +30,34 @@ py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<f
     kept = Nms(boxes_span, scores_span, classes_span, {iou_threshold, -1});
   }
   return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
+}
+
+// boxes [N,5] float32, scores [N] float32, class_ids [N] int32 or empty; C-contiguous.
+py::array_t<int64_t> RunNmsRotated(const py::array_t<float>& boxes,
+                                   const py::array_t<float>& scores,
+                                   const py::array_t<int32_t>& class_ids, double iou_threshold,
+                                   const std::string& method, int64_t max_detections) {
+  const RotatedNmsOptions options{iou_threshold, max_detections, ParseRotatedNms(method)};
+  std::vector<int64_t> kept;
+  {
+    const auto boxes_span = SpanOf(boxes);
+    const auto scores_span = SpanOf(scores);
+    const auto classes_span = SpanOf(class_ids);
+    const py::gil_scoped_release release;
+    NmsRotated(boxes_span, scores_span, classes_span, options, kept);
+  }
+  return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
+}
+
+// a [N,5] float32, b [M,5] float32, iou [N,M] float32, which is written; C-contiguous.
+void RunRotatedIou(const py::array_t<float>& a, const py::array_t<float>& b,
+                   const std::string& method, py::array_t<float>& iou) {
+  const RotatedNms parsed = ParseRotatedNms(method);
+  const auto a_span = SpanOf(a);
+  const auto b_span = SpanOf(b);
+  const std::span<float> iou_span{iou.mutable_data(), static_cast<size_t>(iou.size())};
+  const py::gil_scoped_release release;
+  RotatedIou(a_span, b_span, parsed, iou_span);
 }
 
 // The data of a C-contiguous tensor of `size` elements of T.
@@ -81,6 +110,11 @@ void BindNms(py::module_& module) {
   module.def("nms", endcap::python::RunNms, py::arg("boxes").noconvert(),
              py::arg("scores").noconvert(), py::arg("class_ids").noconvert(),
              py::arg("iou_threshold"));
+  module.def("nms_rotated", endcap::python::RunNmsRotated, py::arg("boxes").noconvert(),
+             py::arg("scores").noconvert(), py::arg("class_ids").noconvert(),
+             py::arg("iou_threshold"), py::arg("method"), py::arg("max_detections"));
+  module.def("rotated_iou", endcap::python::RunRotatedIou, py::arg("a").noconvert(),
+             py::arg("b").noconvert(), py::arg("method"), py::arg("iou").noconvert());
   module.def("nms_cuda", endcap::python::RunNmsCuda, py::arg("boxes"), py::arg("scores"),
              py::arg("class_ids"), py::arg("iou_threshold"), py::arg("device_id"),
              py::arg("stream"), py::arg("stream_owner"));

@@ -28,6 +28,7 @@ from endcap.errors import (
 )
 from endcap.implementations import Implementation, force_implementation, implementations
 from endcap.nms import batched_nms, nms
+from endcap.nms_rotated import nms_rotated, rotated_iou
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
 
@@ -62,6 +63,8 @@ __all__ = [
     "force_implementation",
     "implementations",
     "nms",
+    "nms_rotated",
     "preprocess",
     "presets",
+    "rotated_iou",
 ]

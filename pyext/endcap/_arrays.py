@@ -65,3 +65,23 @@ def to_array(values: npt.ArrayLike, dtype: type[np.generic], name: str) -> npt.N
     if kinds == "iu" and not (converted == array).all():
         raise InvalidArgumentError(f"{name} holds numbers that {np.dtype(dtype)} cannot")
     return converted
+
+
+def to_class_ids(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
+    """Return one int32 for each of ``count`` scores, equal where the ids are.
+
+    Raises:
+        InvalidArgumentError: another shape, or no integers.
+    """
+    array = np.asarray(class_ids)
+    if array.shape != (count,):
+        raise InvalidArgumentError(
+            f"class_ids have shape {list(array.shape)}: give [{count}], one for each score"
+        )
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise InvalidArgumentError(f"class_ids are {array.dtype}: give integers")
+    limits = np.iinfo(np.int32)
+    if array.size > 0 and (array.min() < limits.min or array.max() > limits.max):
+        # Only equality matters, so ids that are too wide become their rank.
+        array = np.unique(array, return_inverse=True)[1]
+    return np.ascontiguousarray(array, np.int32)

@@ -40,6 +40,20 @@ def nms(
     class_ids: npt.NDArray[np.int32],
     iou_threshold: float,
 ) -> npt.NDArray[np.int64]: ...
+def nms_rotated(
+    boxes: npt.NDArray[np.float32],
+    scores: npt.NDArray[np.float32],
+    class_ids: npt.NDArray[np.int32],
+    iou_threshold: float,
+    method: str,
+    max_detections: int,
+) -> npt.NDArray[np.int64]: ...
+def rotated_iou(
+    a: npt.NDArray[np.float32],
+    b: npt.NDArray[np.float32],
+    method: str,
+    iou: npt.NDArray[np.float32],
+) -> None: ...
 def nms_cuda(
     boxes: CudaTensor,
     scores: CudaTensor,

@@ -6,10 +6,9 @@ from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import to_array
+from endcap._arrays import to_array, to_class_ids
 from endcap._cuda_input import borrow, device_of, refuse_cuda, upload
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream
 from endcap.cuda_array import CudaArray
@@ -102,7 +101,7 @@ def _run(
         classes = np.empty(0, np.int32)
     else:
         refuse_cuda(class_ids, "class_ids")
-        classes = _to_classes(class_ids, count)
+        classes = to_class_ids(class_ids, count)
     return _core.nms(box_array, score_array, classes, float(iou_threshold))
 
 
@@ -149,23 +148,8 @@ def _to_floats(values: Array, target: Target, name: str) -> _core.CudaTensor:
 
 def _to_cuda_classes(class_ids: Array, count: int, target: Target) -> _core.CudaTensor:
     if device_of(class_ids) is None:
-        return upload(_to_classes(class_ids, count), target)
+        return upload(to_class_ids(class_ids, count), target)
     tensor = borrow(class_ids, target, "class_ids")
     if tensor.type_string == "<i4" and tensor.shape == [count] and tensor.contiguous:
         return tensor
-    return upload(_to_classes(tensor.to_numpy(), count), target)
-
-
-def _to_classes(class_ids: npt.ArrayLike, count: int) -> npt.NDArray[np.int32]:
-    array = np.asarray(class_ids)
-    if array.shape != (count,):
-        raise InvalidArgumentError(
-            f"class_ids have shape {list(array.shape)}: give [{count}], one for each score"
-        )
-    if array.dtype.kind not in "iu" and array.size > 0:
-        raise InvalidArgumentError(f"class_ids are {array.dtype}: give integers")
-    limits = np.iinfo(np.int32)
-    if array.size > 0 and (array.min() < limits.min or array.max() > limits.max):
-        # Only equality matters, so ids that are too wide become their rank.
-        array = np.unique(array, return_inverse=True)[1]
-    return np.ascontiguousarray(array, np.int32)
+    return upload(to_class_ids(tensor.to_numpy(), count), target)

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <new>
 #include <set>
 #include <stdexcept>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/logarithm.h"
 #include "common/path_select.h"
 #include "endcap/cuda.h"
 #include "endcap/error.h"
@@ -72,6 +75,25 @@ TEST(TensorView, NamesAndSizesOfDtypes) {
   EXPECT_EQ(DTypeName(DType::kFloat16), "float16");
   EXPECT_EQ(SizeOf(DType::kUint8), 1U);
   EXPECT_EQ(SizeOf(DType::kInt32), 4U);
+}
+
+TEST(Logarithm, IsThatOfTheLibrary) {
+  for (double x = 1e-30; x < 1e30; x *= 1.0 + 1.0 / 64) {
+    const double expected = std::log(x);
+    EXPECT_NEAR(Logarithm(x), expected, 1e-12 * std::abs(expected)) << x;
+  }
+  for (double step = 1e-15; step < 0.5; step *= 1.5) {
+    EXPECT_NEAR(Logarithm(1.0 + step), std::log(1.0 + step), 1e-12 * step) << step;
+    EXPECT_NEAR(Logarithm(1.0 - step), std::log(1.0 - step), 2e-12 * step) << step;
+  }
+  EXPECT_EQ(Logarithm(1.0), 0.0);
+}
+
+TEST(Logarithm, HasItsEnds) {
+  EXPECT_EQ(Logarithm(0.0), -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(Logarithm(-1.0)));
+  EXPECT_TRUE(std::isnan(Logarithm(std::numeric_limits<double>::quiet_NaN())));
+  EXPECT_GT(Logarithm(std::numeric_limits<double>::infinity()), 700.0);
 }
 
 TEST(ThreadPool, CallsEveryIndexOnce) {

@@ -34,7 +34,9 @@ PUBLIC = [
     "force_implementation",
     "implementations",
     "nms",
+    "nms_rotated",
     "preprocess",
+    "rotated_iou",
 ]
 PACKAGE = Path(endcap.__file__).parent
 

@@ -118,3 +118,21 @@ SAMPLE_PRECISION = 0.8
 # the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is
 # Y + 1.772 Cb, which makes 5.5, and is rounded.
 NVJPEG_STEPS = 6
+
+# The exact IoU of rotated boxes against the oracle's: both in float64, then ours is rounded to
+# float32, by 3e-8 below 1.
+ROTATED_IOU = 1e-7
+
+# Probabilistic IoUs against float64, as the square of 1 - IoU, which is 1 - exp(-distance): near 1
+# the square root multiplies every error. A determinant in float32 (6e-8 a step) loses the square of
+# the ratio of the sides, here 7 at most, and the distance with it.
+PROBIOU_SQUARED_DISTANCE = 3e-6
+
+# Exact IoUs against OpenCV's rotatedRectangleIntersection, which computes corners in float32 and
+# joins points that are near each other: 5e-6 nearly always, 9e-4 now and then.
+OPENCV_ROTATED_IOU = 1e-3
+
+# Probabilistic IoUs against ultralytics' in PyTorch, which takes the same steps in float32: sines,
+# cosines, exponentials and logarithms that differ by an ulp (6e-8), and what the determinants make
+# of it. Also how far from all IoUs the thresholds are whose kept boxes are compared.
+PEER_PROBIOU = 1e-5

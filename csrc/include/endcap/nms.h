@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace endcap {
@@ -35,5 +36,60 @@ void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
 void NmsCuda(const float* boxes_xyxy, const float* scores, const int32_t* class_ids, int64_t count,
              const NmsOptions& options, int device_id, void* stream, int64_t* kept,
              int64_t* kept_count);
+
+// How rotated boxes are compared and suppressed.
+enum class RotatedNms : int {
+  kPolygon,      // "polygon": greedy, by the exact IoU of the rectangles
+  kProbiou,      // "probiou": greedy, by the probabilistic IoU of arXiv 2106.06072, 1 less the
+                 // Hellinger distance of the boxes as normal distributions, with the constants of
+                 // ultralytics' batch_probiou
+  kProbiouFast,  // "probiou_fast": by the same, and not greedy: a box goes when any better box of
+                 // its class has a probabilistic IoU with it above the threshold, also one that
+                 // went itself ("fast NMS" of arXiv 1904.02689); what ultralytics does
+};
+
+// The names above, by number.
+std::span<const std::string_view> RotatedNmsNames() noexcept;
+
+// The method of a name; throws kInvalidArgument for any other name.
+RotatedNms ParseRotatedNms(std::string_view name);
+
+struct RotatedNmsOptions {
+  double iou_threshold = 0.7;   // a box is suppressed when its IoU is greater; 0 to 1
+  int64_t max_detections = -1;  // stop after so many kept boxes; -1: no limit
+  RotatedNms method = RotatedNms::kPolygon;
+};
+
+// Non-maximum suppression of one image's rotated boxes.
+//   boxes_xywhr [N][5] float32: centre x, centre y, width, height in any unit (for the
+//   probabilistic IoU pixels: its constants are absolute) and the angle in radians, any value, from
+//   the x axis to the side that the width measures, towards the y axis (clockwise to the eye, as y
+//   points down); scores [N] float32; class_ids [N] int32 or empty (one class): boxes of different
+//   classes never suppress each other.
+// Replaces `kept` by the indices of the kept boxes, best score first; equal scores go to the lower
+// index. IoUs are those of RotatedIou, compared as double; NaN does not suppress. Throws
+// kInvalidArgument when lengths differ, iou_threshold is outside [0, 1], a score is NaN, or there
+// are 2^31 boxes or more. Deterministic; thread-safe. The simd path allocates nothing once the
+// calling thread and `kept` have had a call of that size.
+void NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> scores,
+                std::span<const int32_t> class_ids, const RotatedNmsOptions& options,
+                std::vector<int64_t>& kept);
+
+// The same as a result.
+std::vector<int64_t> NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> scores,
+                                std::span<const int32_t> class_ids,
+                                const RotatedNmsOptions& options);
+
+// The IoU of every box of `a` [N][5] with every box of `b` [M][5], boxes as above, into `iou`
+// [N][M] float32. Equal with a and b exchanged.
+//   kPolygon: computed in float64 in the frame of one box, so that large coordinates lose nothing;
+//   the error is about that of the rounding to float32. A box without a positive width and height
+//   has IoU 0 with a box that has them; NaN for two such boxes, and for a box that is not finite.
+//   kProbiou, kProbiouFast: in float32, in the order of operations of ultralytics. Only the squares
+//   of width and height count; two boxes without an area at one place are alike. Of boxes a
+//   thousand times as long as wide roundings are all that is left, and the IoU may be NaN.
+// Throws kInvalidArgument when the lengths do not fit. Thread-safe.
+void RotatedIou(std::span<const float> a, std::span<const float> b, RotatedNms method,
+                std::span<float> iou);
 
 }  // namespace endcap

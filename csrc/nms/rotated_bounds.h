@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "nms/rotated_methods.h"
+
+namespace endcap {
+
+// What shows in float32, many boxes at a time, that most pairs are without effect. Only for boxes
+// that are `known`, whose sizes keep the roundings small; others are compared with everybody.
+struct RotatedBounds {
+  float cx, cy;
+  float reach_x, reach_y;
+  float area;
+  bool known;
+};
+
+// The polygon method. Boxes overlap only where their upright bounding boxes do, whose half sizes
+// the reaches are, and share no more than these do, nor than the smaller area. An IoU above t takes
+// a shared area above t/(1+t) of the sum of the areas.
+class PolygonBounds {
+ public:
+  using Method = PolygonMethod;
+
+  explicit PolygonBounds(double iou_threshold)
+      : share_(iou_threshold >= kLeastThreshold
+                   ? static_cast<float>(iou_threshold / (1.0 + iou_threshold) * (1.0 - kSlack))
+                   : 0.0F) {}
+
+  RotatedBounds Of(const float* xywhr, const RotatedBox& box) const {
+    const float low = std::min(xywhr[2], xywhr[3]);
+    const float high = std::max(xywhr[2], xywhr[3]);
+    return {xywhr[0],
+            xywhr[1],
+            static_cast<float>(box.half_extent_x * kGrowth),
+            static_cast<float>(box.half_extent_y * kGrowth),
+            static_cast<float>(box.area),
+            low >= 0x1p-40F && high <= 0x1p40F};
+  }
+  float share() const noexcept { return share_; }
+
+ private:
+  // Half sizes grow by more than the four float32 roundings that a distance is compared with, each
+  // at most 6e-8 of their sum; the share is less by more than those of the products.
+  static constexpr double kGrowth = 1.0 + 1e-6;
+  static constexpr double kSlack = 1e-5;
+  static constexpr double kLeastThreshold = 1e-3;  // below, any overlap counts
+
+  float share_;
+};
+
+// The probabilistic IoU. Let S = S1 + S2 be the sum of the covariances, d the vector between the
+// centres, and D the Bhattacharyya distance: (d' S^-1 d) / 4 + ln(det S / (4 sqrt(det S1 det S2)))
+// / 2. Neither term is negative, and
+//   d' S^-1 d >= dx^2 / Sxx, the same for y. The squares of the reaches are a box's shares of 4 Sxx
+//   and 4 Syy, times the greatest D that matters.
+//   D >= ln((A1 + A2)^2 / (4 A1 A2)) / 2 for areas A, as sqrt(det S) >= sqrt(det S1) + sqrt(det S2)
+//   (Minkowski), and sqrt(det) is A / 12.
+//
+// That holds without rounding; Probiou computes in float32, u = 2^-24. The sides of a known box
+// differ by a factor of 32 at most, so the least eigenvalue of S is at least 1/1024 of the sum L of
+// the covariances' greatest ones. The entries of S are off by no more than 13u L, which moves its
+// eigenvalues by less than 8e-4 of themselves. Every determinant comes out within 2e-3, and so does
+// the first term; the argument of the logarithm within 4e-3. Epsilon adds less than 1e-5 of a
+// determinant where areas are 1 or more. Hence the computed distance is at least 0.98 of the first
+// term less 0.003, and the second bound less 0.003.
+class ProbiouBounds {
+ public:
+  using Method = ProbiouMethod;
+
+  explicit ProbiouBounds(double iou_threshold) {
+    const double farthest = ProbiouMethod::MakeLimit(iou_threshold).distance + 0.003;
+    reach_ = static_cast<float>(4.0 * farthest / 0.98);
+    likeness_ = static_cast<float>(4.0 * std::exp(2.0 * farthest) * (1.0 + 1e-5));
+  }
+
+  RotatedBounds Of(const float* xywhr, const GaussianBox& box) const {
+    const float low = std::min(std::abs(xywhr[2]), std::abs(xywhr[3]));
+    const float high = std::max(std::abs(xywhr[2]), std::abs(xywhr[3]));
+    const float area = low * high;
+    return {xywhr[0],       xywhr[1], reach_ * box.a,
+            reach_ * box.b, area,     area >= 1.0F && high <= 0x1p20F && high <= 32.0F * low};
+  }
+  // (A1 + A2)^2 / (A1 A2) is at most this where the areas leave a chance.
+  float likeness() const noexcept { return likeness_; }
+
+ private:
+  float reach_;
+  float likeness_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,174 @@
+"""Suppression of rotated boxes: what is kept follows from the IoUs of all pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from forced_paths import on_each_path
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from rotated_crowds import CROWDS, THRESHOLDS, Crowd, clear_threshold, scattered
+
+import endcap
+from reference import rotated_boxes as oracle
+
+forced_path = on_each_path("nms")
+
+METHODS = ["polygon", "probiou", "probiou_fast"]
+PI = np.float32(np.pi)
+
+
+@pytest.mark.parametrize("num_classes", [1, 3])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_kept_boxes_equal_the_oracle(crowd: str, method: str, num_classes: int) -> None:
+    boxes = CROWDS[crowd](40, seed=1, num_classes=num_classes)
+    ious = oracle.iou_matrix(boxes.boxes, boxes.boxes, method)
+    for near in THRESHOLDS:
+        threshold = clear_threshold(ious, near, 1e-5)
+        kept = endcap.nms_rotated(
+            boxes.boxes, boxes.scores, threshold, class_ids=boxes.class_ids, method=method
+        )
+        expected = oracle.suppress(
+            ious, boxes.scores, threshold, class_ids=boxes.class_ids, method=method
+        )
+        assert kept.dtype == np.int64
+        np.testing.assert_array_equal(kept, expected)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> Crowd:
+    """Boxes on a coarse grid, few angles and scores: equal boxes, touching sides and ties."""
+    count = draw(st.integers(0, 30))
+    centres = draw(hnp.arrays(np.int8, (count, 2), elements=st.integers(-6, 6)))
+    sizes = draw(hnp.arrays(np.int8, (count, 2), elements=st.integers(-1, 6)))
+    turns = draw(hnp.arrays(np.int8, (count, 1), elements=st.integers(-9, 9)))
+    levels = draw(hnp.arrays(np.int8, count, elements=st.integers(-2, 4)))
+    class_ids = draw(hnp.arrays(np.int32, count, elements=st.integers(0, 2)))
+    boxes = np.hstack([centres, sizes, turns * (PI / 4)]).astype(np.float32)
+    return Crowd(boxes, levels.astype(np.float32) / 4, class_ids)
+
+
+@given(crowds(), st.sampled_from(METHODS), st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0]))
+def test_any_crowd_is_suppressed_by_its_ious(
+    crowd: Crowd, method: str, iou_threshold: float
+) -> None:
+    """By rotated_iou and not the oracle's: here many IoUs are about the threshold."""
+    ious = endcap.rotated_iou(crowd.boxes, crowd.boxes, method)
+    np.testing.assert_array_equal(
+        endcap.nms_rotated(
+            crowd.boxes, crowd.scores, iou_threshold, class_ids=crowd.class_ids, method=method
+        ),
+        oracle.suppress(
+            ious, crowd.scores, iou_threshold, class_ids=crowd.class_ids, method=method
+        ),
+    )
+
+
+@given(
+    hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(0, 12), st.just(5)),
+        elements=st.floats(width=32, allow_nan=True, allow_infinity=True),
+    ),
+    st.sampled_from(METHODS),
+    st.integers(0, 2**32 - 1),
+)
+def test_boxes_of_any_bits(boxes: np.ndarray, method: str, seed: int) -> None:
+    scores = np.random.default_rng(seed).permutation(len(boxes)).astype(np.float32)
+    ious = endcap.rotated_iou(boxes, boxes, method)
+    np.testing.assert_array_equal(ious, ious.T)
+    kept = endcap.nms_rotated(boxes, scores, 0.3, method=method)
+    np.testing.assert_array_equal(kept, oracle.suppress(ious, scores, 0.3, method=method))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("crowd", "count"),
+    [("scattered", 0), ("scattered", 1), *((crowd, 1000) for crowd in CROWDS), ("clustered", 5000)],
+)
+def test_many_boxes(crowd: str, count: int, method: str) -> None:
+    many = CROWDS[crowd](count, num_classes=2)
+    kept = endcap.nms_rotated(many.boxes, many.scores, 0.4, class_ids=many.class_ids, method=method)
+    assert (np.diff(many.scores[kept]) < 0).all()
+    # What makes the answer unique: who goes is overlapped by a better box (a kept one, for the
+    # greedy methods), and who stays is not.
+    rivals = np.arange(count) if method == "probiou_fast" else kept
+    suppresses = endcap.rotated_iou(many.boxes, many.boxes[rivals], method) > 0.4
+    suppresses &= many.class_ids[:, None] == many.class_ids[rivals]
+    suppresses &= many.scores[:, None] < many.scores[rivals]
+    is_kept = np.isin(np.arange(count), kept)
+    np.testing.assert_array_equal(suppresses.any(axis=1), ~is_kept)
+    if count >= 1000:
+        assert 10 < len(kept) < 0.97 * count
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_pair_a_hair_past_the_threshold(method: str) -> None:
+    boxes = np.array([[0, 0, 10, 4, 0.5], [1, 0.5, 10, 4, 0.6]], np.float32)
+    iou = float(endcap.rotated_iou(boxes[:1], boxes[1:], method)[0, 0])
+    assert 0.5 < iou < 0.9
+    assert endcap.nms_rotated(boxes, [0.9, 0.8], iou, method=method).tolist() == [0, 1]
+    below = float(np.nextafter(iou, 0))
+    assert endcap.nms_rotated(boxes, [0.9, 0.8], below, method=method).tolist() == [0]
+
+
+def test_empty_lists() -> None:
+    assert endcap.nms_rotated([], [], 0.5).shape == (0,)
+    assert endcap.rotated_iou([], BOXES[:1]).shape == (0, 1)
+
+
+def test_max_detections() -> None:
+    many = scattered(100)
+    all_kept = endcap.nms_rotated(many.boxes, many.scores, 0.3)
+    for limit in (0, 1, 10, 1000):
+        kept = endcap.nms_rotated(many.boxes, many.scores, 0.3, max_detections=limit)
+        np.testing.assert_array_equal(kept, all_kept[:limit])
+
+
+def test_class_ids_of_64_bits() -> None:
+    boxes = np.tile(np.array([0, 0, 10, 10, 1], np.float32), (3, 1))
+    class_ids = np.array([0, 2**32, 0])
+    kept = endcap.nms_rotated(boxes, [3, 2, 1], 0.5, class_ids=class_ids)
+    assert kept.tolist() == [0, 1]
+
+
+def test_inputs_are_not_written() -> None:
+    many = scattered(50)
+    before = many.boxes.copy()
+    many.boxes.setflags(write=False)
+    expected = endcap.nms_rotated(before[::2].copy(), many.scores[::2].copy(), 0.3)
+    kept = endcap.nms_rotated(many.boxes[::2], many.scores[::2], 0.3)
+    np.testing.assert_array_equal(kept, expected)
+    np.testing.assert_array_equal(many.boxes, before)
+
+
+BOXES = np.ones((2, 5), np.float32)
+SCORES = np.ones(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "named"),
+    [
+        ((BOXES, np.array([0.5, np.nan]), 0.5), {}, "score"),
+        ((BOXES, np.ones(3), 0.5), {}, "scores"),
+        ((BOXES, np.ones((2, 1)), 0.5), {}, "scores"),
+        ((np.ones((2, 4)), SCORES, 0.5), {}, "boxes"),
+        ((np.ones(10), SCORES, 0.5), {}, "boxes"),
+        ((BOXES.astype(complex), SCORES, 0.5), {}, "boxes"),
+        ((BOXES, SCORES, -0.1), {}, "iou_threshold"),
+        ((BOXES, SCORES, float("nan")), {}, "iou_threshold"),
+        ((BOXES, SCORES, None), {}, "iou_threshold"),
+        ((BOXES, SCORES, 0.5), {"class_ids": np.zeros(3, np.int64)}, "class_ids"),
+        ((BOXES, SCORES, 0.5), {"class_ids": np.array([0.5, 1])}, "class_ids"),
+        ((BOXES, SCORES, 0.5), {"method": "exact"}, "polygon, probiou, probiou_fast"),
+        ((BOXES, SCORES, 0.5), {"max_detections": -1}, "max_detections"),
+        ((BOXES, SCORES, 0.5), {"max_detections": 1.5}, "max_detections"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: Any, options: Any, named: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=named):
+        endcap.nms_rotated(*arguments, **options)
