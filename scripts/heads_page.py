@@ -22,11 +22,11 @@ the parameter `head`, and never guessed: the same shape may mean two things. In 
 first argument of `Postprocessor`, on a server a parameter of a model of `endcap_postprocess`.
 
 Shapes are those of one image; a batch dimension goes in front. C = `num_classes`,
-K = `max_detections`, P = `num_keypoints`, `*` is for the network to decide. Inputs of type float32
-may be float16 as well. Boxes are in pixels of the network's input unless `box_unit` is `normalized`,
-and then `input_size` says how large that is. A score counts when it is *greater* than
-`score_threshold`. `yolov8_pose`, `rtdetr` and `ssd` are read by the CPU only; the others by a GPU,
-too.
+K = `max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` is for the network to decide.
+Inputs of type float32 may be float16 as well. Boxes are in pixels of the network's input unless
+`box_unit` is `normalized`, and then `input_size` says how large that is. A score counts when it is
+*greater* than `score_threshold`. `yolov8_seg`, `yolov8_pose`, `yolov8_obb`, `rtdetr` and `ssd` are
+read by the CPU only; the others by a GPU, too.
 """
 
 # What a family is; everything that can be read from the code is.
@@ -37,11 +37,28 @@ the objectness times the class score. YOLOv5 exports this.""",
     "yolov8": """\
 One column for each anchor: four rows of boxes, then one row of scores for each class; there is no
 objectness. YOLOv8, v9, 11 and 12 export this.""",
+    "yolov8_seg": """\
+`yolov8` with M rows below the scores, and prototypes of masks: a detection's mask is where the
+prototypes, each times the detection's number for it, add up to more than 0 inside its box (YOLACT's
+method). Height and width of the prototypes are `prototype_size`. `mask_resolution` says whose pixels
+a mask has; `mask_size` is their height and width. `detection_rle` has K strings, COCO's compressed run
+lengths of the masks, which pycocotools and `endcap.masks.decode_rle` read (empty in rows that do not
+count). `detection_masks` has a bit for each pixel, rows from the left, in whole bytes, as
+`numpy.unpackbits` reads them; not where `mask_resolution` is `source`, as then each image's has a
+size of its own. What nobody asks for is not made. Only the prototypes' pixels in the boxes of the
+detections that are kept are worked on.""",
     "yolov8_pose": """\
 `yolov8` with more rows below the scores: x, y and visibility of each keypoint, or x and y where
 `keypoint_values` is 2. `detection_keypoints` has x and y in pixels of the source image, clipped to
 it, and the visibility as the network gives it (1 without one). Keypoints are read for the
 detections that are kept, and for no others.""",
+    "yolov8_obb": """\
+`yolov8` with a row of angles below the scores, in radians, from the x axis to the side that the
+width measures, clockwise to the eye. `detection_boxes` are the boxes before they are turned around
+their centres by `detection_angles`, in pixels of the source image and not clipped to it.
+`rotated_nms` says how boxes are compared: `polygon` by the exact overlap of the rectangles,
+`probiou` by the probabilistic one of arXiv 2106.06072, `probiou_fast` by the latter, and so that also
+suppressed boxes suppress, as ultralytics does it.""",
     "end2end": """\
 One row for each detection: x1, y1, x2, y2, score, class. Overlaps are suppressed in the network
 (YOLOv10, YOLO26, or an export with NMS inside); boxes are mapped back, and `iou_threshold` is not
@@ -77,6 +94,7 @@ Tensor = tuple[str, str, Sequence[Any]]
 SYMBOLS = {
     "C": ("num_classes", 80),
     "K": ("max_detections", 300),
+    "M": ("mask_coefficients", 32),
     "P": ("num_keypoints", 17),
 }
 
@@ -99,8 +117,9 @@ def tensors(family: str) -> tuple[list[Tensor], list[Tensor]]:
 def _core(family: str, more: str | None) -> Any:
     """A postprocessor in which one of the symbols is 1 more than usual."""
     given = {name: value + (symbol == more) for symbol, (name, value) in SYMBOLS.items()}
+    fixed = [("head", family), ("mask_resolution", "prototype")]
     return _compiled.Postprocessor(
-        [("head", family), *((name, str(value)) for name, value in given.items())], 1
+        [*fixed, *((name, str(value)) for name, value in given.items())], 1
     )
 
 
@@ -137,6 +156,8 @@ def section(family: str) -> str:
     ]
     if family == "classification":  # the number of classes in the answer is a parameter, not 5
         rows = [row.replace("[5]", "[top_k]") for row in rows]
+    if family == "yolov8_seg":
+        rows.insert(-2, "| out | `detection_rle` | string | `[K]` |")
     table = "\n".join(["| | name | dtype | shape |", "|---|---|---|---|", *rows])
     used = ", ".join(f"`{name}`" for name in FAMILY_PARAMETERS[family])
     return f"## {family}\n\n{MEANINGS[family]}\n\n{table}\n\nParameters: {used}."

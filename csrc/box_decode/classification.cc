@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/exponential.h"
+#include "box_decode/sum_parts.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"

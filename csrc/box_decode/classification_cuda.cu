@@ -1,5 +1,5 @@
 #include "box_decode/candidate_keys_cuda.h"
-#include "common/exponential.h"
+#include "box_decode/sum_parts.h"
 #include "box_decode/filter_cuda.h"
 #include "box_decode/score.h"
 #include "cuda/launch.h"

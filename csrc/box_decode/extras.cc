@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 
 #include "box_decode/families.h"
@@ -14,25 +15,47 @@ float ValueAt(const ConstTensorView& head, size_t place) {
   return static_cast<const float*>(head.data)[place];
 }
 
+// Calls take(row, value) for a range of an anchor's rows.
+template <typename Take>
+void ReadColumn(const ConstTensorView& head, size_t first_row, size_t count, int32_t anchor,
+                Take take) {
+  const auto anchors = static_cast<size_t>(head.shape[1]);
+  for (size_t row = first_row; row < first_row + count; ++row) {
+    const float value = ValueAt(head, row * anchors + static_cast<size_t>(anchor));
+    if (!std::isfinite(value)) {
+      FailArgument("head has ", value, " in row ", row, " of anchor ", anchor);
+    }
+    take(value);
+  }
+}
+
 }  // namespace
 
 // Columns of `head` [4+C+extra, A], below the scores. Only those of the kept are touched.
 void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                 std::span<const int32_t> indices, std::vector<float>& values) {
   const ConstTensorView& head = inputs.front();
-  const auto anchors = static_cast<size_t>(head.shape[1]);
   const auto first_row = static_cast<size_t>(4 + params.num_classes);
   const auto count = static_cast<size_t>(ExtraValues(params));
-  values.resize(indices.size() * count);
-  size_t place = 0;
+  values.clear();
   for (const int32_t index : indices) {
-    for (size_t row = first_row; row < first_row + count; ++row) {
-      const float value = ValueAt(head, row * anchors + static_cast<size_t>(index));
-      if (!std::isfinite(value)) {
-        FailArgument("head has ", value, " in row ", row, " of anchor ", index);
-      }
-      values[place++] = value;
-    }
+    ReadColumn(head, first_row, count, index, [&](float value) { values.push_back(value); });
+  }
+}
+
+void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
+                      std::span<const int32_t> indices, std::vector<float>& boxes_xywhr) {
+  const ConstTensorView& head = inputs.front();
+  const bool normalized = params.ResolvedBoxUnit() == BoxUnit::kNormalized;
+  const float width = normalized ? static_cast<float>(params.input_width) : 1.0F;
+  const float height = normalized ? static_cast<float>(params.input_height) : 1.0F;
+  const std::array<float, 4> units = {width, height, width, height};
+  boxes_xywhr.clear();
+  for (const int32_t index : indices) {
+    auto unit = units.begin();
+    ReadColumn(head, 0, 4, index, [&](float side) { boxes_xywhr.push_back(side * *unit++); });
+    ReadColumn(head, static_cast<size_t>(4 + params.num_classes), 1, index,
+               [&](float angle) { boxes_xywhr.push_back(angle); });
   }
 }
 

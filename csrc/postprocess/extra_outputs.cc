@@ -1,10 +1,9 @@
 #include "postprocess/extra_outputs.h"
 
-#include <algorithm>
-
 #include "common/score_order.h"
 #include "postprocess/instance_masks.h"
 #include "postprocess/output_rows.h"
+#include "postprocess/rotated_boxes.h"
 
 namespace endcap {
 
@@ -23,11 +22,14 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
   for (const int64_t from : detections.kept) {
     scratch.indices.push_back(detections.candidates.indices[static_cast<size_t>(from)]);
   }
+  void* extra = output.tensors[kExtraOutput].data;
   if (head.family == HeadFamily::kYolov8Seg) {
     WriteMasks(params, input, detections, scratch, output);
-  } else if (void* keypoints = output.tensors[kExtraOutput].data) {
+  } else if (head.family == HeadFamily::kYolov8Obb) {
+    WriteRotatedBoxes(scratch.boxes, detections.kept, detections.geometry, output);
+  } else if (extra != nullptr) {
     ReadExtras(head, input.head, scratch.indices, scratch.values);
-    WriteKeypoints(head, scratch.values, detections.geometry, static_cast<float*>(keypoints));
+    WriteKeypoints(head, scratch.values, detections.geometry, static_cast<float*>(extra));
   }
 }
 

@@ -13,7 +13,7 @@ namespace endcap {
 struct ExtraScratch {
   std::vector<int32_t> indices;
   std::vector<float> values;
-  std::vector<float> boxes;
+  std::vector<float> boxes;  // yolov8_obb: xywhr of every candidate; yolov8_seg: xyxy of the kept
   std::vector<float> prototypes;
 
   void Trim();

@@ -11,7 +11,7 @@ namespace {
 
 // Positions in the list of a detection family.
 enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
-static_assert(kIndices + 1 == kExtraOutput);
+static_assert(kBoxes == kBoxesAt && kIndices + 1 == kExtraOutput);
 // Positions in the list of classification.
 enum ClassificationOutput : size_t { kClassScores, kClassIds, kClassProbabilities };
 
@@ -72,7 +72,8 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output) {
   const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
-  auto* boxes = Data<float>(output, kBoxes);
+  const bool rotated = params.head.family == HeadFamily::kYolov8Obb;
+  auto* boxes = rotated ? nullptr : Data<float>(output, kBoxes);
   auto* scores = Data<float>(output, kScores);
   auto* classes = Data<int32_t>(output, kClasses);
   auto* indices = Data<int32_t>(output, kIndices);

@@ -17,15 +17,17 @@ void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
 // Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
 void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);
 
-// Position of the family's own output in the list of a detection family; WriteStatus takes the last
-// of any list.
+// Positions of the boxes, and of the family's own first output, in the list of a detection family;
+// WriteStatus takes the last of any list.
+inline constexpr size_t kBoxesAt = 1;
 inline constexpr size_t kExtraOutput = 5;
 
 // The last element of every output list: the item's status.
 void WriteStatus(const PostprocessOutput& output, int32_t status);
 
 // Writes the candidates `kept`, best first, with their boxes mapped by `geometry` (null: as they
-// are). The rows beyond must have been emptied. Returns how many were written.
+// are; yolov8_obb's boxes are WriteRotatedBoxes' affair). The rows beyond must have been emptied.
+// Returns how many were written.
 int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output);

@@ -29,6 +29,8 @@ std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   if (head.family == HeadFamily::kYolov8Pose) {
     specs.push_back({"detection_keypoints", DType::kFloat32, {k, head.num_keypoints, 3}, 3});
+  } else if (head.family == HeadFamily::kYolov8Obb) {
+    specs.push_back({"detection_angles", DType::kFloat32, {k}, 1});
   } else if (head.family == HeadFamily::kYolov8Seg) {
     specs.push_back({"mask_size", DType::kInt32, {2}, 1});
     if (params.mask_resolution != MaskResolution::kSource) {

@@ -115,6 +115,9 @@ const ParamTable<Params>& Table() {
       Means("where in its cell an anchor's centre is, in cells",
             NumberField<Params>("anchor_offset", 0.0, 1.0, FIELD(head.anchor_offset))),
       Means("what ssd's offsets are multiplied by before they move an anchor", VariancesField()),
+      Means("how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
+            "also suppressed boxes suppress",
+            EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
       Means("numbers for each anchor that weigh yolov8_seg's prototypes",
             IntegerField<Params>("mask_coefficients", 1, kMaxExtraValues,
                                  FIELD(head.mask_coefficients))),
@@ -172,6 +175,9 @@ void Validate(const PostprocessParams& params) {
                  ": give none or sigmoid");
   }
   if (IsSsd(head)) ValidateAnchors(head);
+  if (head.family == HeadFamily::kYolov8Obb && head.box_format == BoxFormat::kXyxy) {
+    FailArgument("box_format is xyxy with head yolov8_obb: rotated boxes are centres and sizes");
+  }
   if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
       head.ResolvedTopK() < 1) {
     FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");

@@ -47,11 +47,15 @@ struct ItemScratch {
   }
 };
 
+// extras.boxes: yolov8_obb's candidates.
 void Suppress(const PostprocessParams& params, const Candidates& candidates,
-              std::vector<int64_t>& kept) {
-  if (NeedsNms(params.head.family)) {
-    const std::span<const int32_t> classes =
-        params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
+              const ExtraScratch& extras, std::vector<int64_t>& kept) {
+  const std::span<const int32_t> classes =
+      params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
+  if (params.head.family == HeadFamily::kYolov8Obb) {
+    NmsRotated(extras.boxes, candidates.scores, classes,
+               {params.iou_threshold, params.max_detections, params.rotated_nms}, kept);
+  } else if (NeedsNms(params.head.family)) {
     Nms(candidates.boxes_xyxy, candidates.scores, classes,
         {params.iou_threshold, params.max_detections}, kept);
   } else {
@@ -65,7 +69,10 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
   const auto geometry = ReadGeometry(input.geometry);
   const Candidates& candidates = scratch.candidates;
   BoxDecode(params.head, input.head, scratch.candidates);
-  Suppress(params, candidates, scratch.kept);
+  if (params.head.family == HeadFamily::kYolov8Obb) {
+    ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
+  }
+  Suppress(params, candidates, scratch.extras, scratch.kept);
   item.truncated = candidates.truncated;
   const Geometry* placed = geometry ? &*geometry : nullptr;
   item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);

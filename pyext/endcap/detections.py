@@ -27,6 +27,9 @@ class ImageDetections:
         status: ``endcap.Status`` of the image.
         keypoints: float32 [N, P, 3] of ``yolov8_pose``: x, y in pixels of the source image, and
             visibility; else None.
+        angles: float32 [N] of ``yolov8_obb``, radians, clockwise to the eye; else None. Then
+            ``boxes`` are the boxes before they are turned around their centres by these, and not
+            clipped to the image.
         rle: N masks of ``yolov8_seg``, each COCO's compressed run lengths; else None.
         mask_size: height and width of the masks; None without masks.
     """
@@ -37,11 +40,26 @@ class ImageDetections:
     indices: npt.NDArray[np.int32]
     status: int = 0
     keypoints: npt.NDArray[np.float32] | None = None
+    angles: npt.NDArray[np.float32] | None = None
     rle: list[bytes] | None = None
     mask_size: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def rotated_corners(self) -> npt.NDArray[np.float32]:
+        """Return the corners of the boxes of ``yolov8_obb``, float32 [N, 4, 2].
+
+        They are x and y in pixels of the source image, in the order in which the upright box has
+        top left, top right, bottom right, bottom left; without angles they are those.
+        """
+        x1, y1, x2, y2 = self.boxes.astype(np.float64).T
+        angles = np.zeros(len(self)) if self.angles is None else self.angles.astype(np.float64)
+        across = np.stack([np.cos(angles), np.sin(angles)], 1) * ((x2 - x1) / 2)[:, None]
+        down = np.stack([-np.sin(angles), np.cos(angles)], 1) * ((y2 - y1) / 2)[:, None]
+        centre = np.stack([x1 + x2, y1 + y2], 1) / 2
+        corners = [-across - down, across - down, across + down, down - across]
+        return np.stack([centre + corner for corner in corners], 1).astype(np.float32)
 
     def masks(self) -> npt.NDArray[np.bool_]:
         """Return the masks of ``yolov8_seg`` pixel by pixel, bool [N, height, width].
@@ -91,6 +109,7 @@ class Detections:
         truncated: bool [B], whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
+        angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
         rle: of ``yolov8_seg``, for each image its detections' masks as COCO's compressed run
             lengths; else None.
         mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
@@ -108,6 +127,7 @@ class Detections:
     status: npt.NDArray[np.int32]
     truncated: npt.NDArray[np.bool_] | None
     keypoints: npt.NDArray[np.float32] | None = None
+    angles: npt.NDArray[np.float32] | None = None
     rle: list[list[bytes]] | None = None
     mask_size: npt.NDArray[np.int32] | None = None
     packed_masks: npt.NDArray[np.uint8] | None = None
@@ -125,6 +145,7 @@ class Detections:
             self.indices[image, :rows],
             int(self.status[image]),
             keypoints=None if self.keypoints is None else self.keypoints[image, :rows],
+            angles=None if self.angles is None else self.angles[image, :rows],
             rle=None if self.rle is None else self.rle[image],
             mask_size=None if self.mask_size is None else _size(self.mask_size[image]),
         )

@@ -28,7 +28,7 @@ class Postprocessor:
 
     Args:
         head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_seg``,
-            ``yolov8_pose``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
+            ``yolov8_pose``, ``yolov8_obb``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
             ``classification``.
         num_classes: classes of the model; must fit the head's shape (80).
         score_threshold: a candidate's score must be greater (0.25).
@@ -38,8 +38,8 @@ class Postprocessor:
         multi_label: every class over the threshold is a candidate, not the best only (True for
             rtdetr and ssd, False else).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, rtdetr and ssd
-            are for the CPU only.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, yolov8_obb,
+            rtdetr and ssd are for the CPU only.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
         packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source".
@@ -48,7 +48,7 @@ class Postprocessor:
             ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
             ssd), anchors, anchor_grid, anchor_offset and variances (ssd), mask_coefficients,
             prototype_size and mask_resolution (yolov8_seg), num_keypoints and keypoint_values
-            (yolov8_pose). ``describe()`` tells their meanings.
+            (yolov8_pose), rotated_nms (yolov8_obb). ``describe()`` tells their meanings.
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
@@ -176,6 +176,7 @@ class Postprocessor:
             status=status_out,
             truncated=_truncated(items),
             keypoints=named.get("detection_keypoints"),
+            angles=named.get("detection_angles"),
             rle=rle if "mask_size" in named else None,
             mask_size=named.get("mask_size"),
             packed_masks=named.get("detection_masks"),

@@ -96,3 +96,10 @@ def seg_outputs(
     phases = random.uniform(0, 6, (3, count))[..., None, None]
     protos = np.sin(rows * (1 + phases[0] / 6) + phases[1]) * np.cos(columns + phases[2])
     return {"head": np.vstack([head, weights]), "protos": protos.astype(np.float32)}
+
+
+def obb_head(seed: int, *, anchors: int, num_classes: int) -> Floats:
+    """float32 [4+C+1, A]; angles from -7 to 7, so that all turns are among them."""
+    random = np.random.default_rng(seed + 3000)
+    head = yolov8_head(seed, anchors=anchors, num_classes=num_classes)
+    return np.vstack([head, random.uniform(-7, 7, anchors).astype(np.float32)])

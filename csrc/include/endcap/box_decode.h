@@ -125,6 +125,11 @@ int ExtraValues(const HeadParams& params) noexcept;
 void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                 std::span<const int32_t> indices, std::vector<float>& values);
 
+// yolov8_obb: the rotated boxes of the anchors `indices`, boxes_xywhr [N][5] as NmsRotated takes
+// them, in pixels of the model's input. Throws as ReadExtras.
+void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
+                      std::span<const int32_t> indices, std::vector<float>& boxes_xywhr);
+
 // One image's best classes, best first; equal scores go to the lower class.
 struct ClassScores {
   std::vector<float> scores;         // [top_k]

@@ -10,6 +10,7 @@
 #include "endcap/error.h"
 #include "endcap/geometry.h"
 #include "endcap/masks.h"
+#include "endcap/nms.h"
 #include "endcap/params.h"
 #include "endcap/tensor_view.h"
 #include "endcap/thread_pool.h"
@@ -22,6 +23,7 @@ struct PostprocessParams {
   double iou_threshold = 0.7;
   int max_detections = 300;  // rows of the outputs
   bool class_agnostic = false;
+  RotatedNms rotated_nms = RotatedNms::kPolygon;             // yolov8_obb
   MaskResolution mask_resolution = MaskResolution::kSource;  // yolov8_seg
 };
 
@@ -40,7 +42,9 @@ void Validate(const PostprocessParams& params);
 // int32 [K], the family's own, status int32 [1], with K = max_detections. The family's own:
 // yolov8_pose's detection_keypoints [K,P,3] = x, y in source pixels and visibility; yolov8_seg's
 // mask_size int32 [2] = height, width of the masks and, where mask_resolution is not kSource,
-// detection_masks uint8 [K,height,ceil(width/8)] as of WritePackedMasks. Classification: class_scores [top_k],
+// detection_masks uint8 [K,height,ceil(width/8)] as of WritePackedMasks; yolov8_obb's
+// detection_angles [K], in radians: its detection_boxes are the corners that the boxes have before
+// they are turned around their centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k], class_probabilities [num_classes] (all scores in class order), status
 // int32 [1].
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);

@@ -14,6 +14,7 @@ FAMILY_PARAMETERS = {
     "yolov8_seg": (*_YOLO, "mask_coefficients", "prototype_size", "mask_resolution"),
     "yolov8_pose": (*_YOLO, "num_keypoints", "keypoint_values"),
     "end2end": (*_GENERAL, *_BOXES, "activation"),
+    "yolov8_obb": (*_YOLO, "rotated_nms"),
     "rtdetr": (*_GENERAL, "multi_label", *_BOXES, "activation", "joined", "background"),
     "ssd": (
         *(*_GENERAL, *_SUPPRESSION, *_BOXES, "activation", "background"),
