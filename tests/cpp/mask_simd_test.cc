@@ -123,7 +123,7 @@ TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
   }));
 }
 
-// Products with weights that underflow to 0, sums of them that overflow, and signs that get lost.
+// Products with weights that underflow, and sums near the greatest number.
 TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
   const std::vector<float> levels = {0.0F,   -0.0F,   1e-45F,  -1e-45F, 1e-40F, 1.2e-38F,
                                      5e-38F, 1e-30F,  -1e-30F, 1.0F,    -1.0F,  1e30F,
@@ -135,6 +135,17 @@ TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
     for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
     ExpectEqualPaths(scene);
   }
+}
+
+// Between two rows of the smallest number, halfway, there is 0.
+TEST(MaskSimd, EqualsScalarWhereASignIsLost) {
+  Scene scene = Random(6, 1, 40, 40, 0, [](std::mt19937&) { return 1e-45F; });
+  scene.geometry = {8.0F / 3.0F, 8.0F, 0.0F, 0.0F, 60.0F, 20.0F, 1.0F, 0.0F};
+  scene.coefficients = {1.0F};
+  scene.boxes = {0, 0, 160, 160};
+  const std::string_view nothing = "`U1";  // 1200 pixels
+  EXPECT_NE(Make(scene, MaskResolution::kInput, Path::kScalar).rle[0], nothing);
+  ExpectEqualPaths(scene);
 }
 
 TEST(MaskSimd, RefusesWhatScalarRefuses) {
