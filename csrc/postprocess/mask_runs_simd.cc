@@ -133,10 +133,11 @@ void TurnLogits(const MaskLogits& mask, ColumnScratch& scratch) {
   const size_t turned_stride = words * kWordRows;
   scratch.positive.resize(words);
   scratch.values.resize(turned_stride);
-  scratch.turned.assign(columns * turned_stride, 0.0F);
+  scratch.turned.resize(columns * turned_stride);
   for (size_t column = 0; column < columns; ++column) {
     float* turned = scratch.turned.data() + column * turned_stride;
     for (size_t row = 0; row < rows; ++row) turned[row] = mask.values[row * mask.stride + column];
+    std::fill(turned + rows, turned + turned_stride, 0.0F);
   }
 }
 

@@ -114,3 +114,9 @@ SAMPLE_PRECISION = 0.8
 # the exact one (IEEE 1180), so that a sample of Y, Cb or Cr differs by 2 at most; blue is
 # Y + 1.772 Cb, which makes 5.5, and is rounded.
 NVJPEG_STEPS = 6
+
+# Masks against ultralytics' of the same prototypes, as IoU of masks of some hundred pixels and more.
+# It sums the prototypes in another order, so that a pixel whose logit is nearly 0 may turn; and in
+# the source's pixels it interpolates twice where it first enlarges the prototypes, to cut the
+# padding off at whole pixels. That moves an edge by a part of a pixel.
+PEER_MASK_IOU = 0.99
