@@ -67,7 +67,7 @@ void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& 
 
 void CheckPath(Path path) {
   if (path == Path::kCuda) Fail(ErrorCode::kUnsupported, "masks have no path on a GPU");
-  if (path == Path::kSimd && SimdTargets().empty()) {
+  if (path == Path::kSimd && SimdTarget().empty()) {
     Fail(ErrorCode::kUnsupported, "masks have no simd path on this machine: take scalar");
   }
 }

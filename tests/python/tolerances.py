@@ -115,7 +115,7 @@ SAMPLE_PRECISION = 0.8
 # Y + 1.772 Cb, which makes 5.5, and is rounded.
 NVJPEG_STEPS = 6
 
-# Masks against ultralytics' of the same prototypes, as IoU of masks of some hundred pixels and more.
+# Masks against ultralytics' of the same prototypes, as IoU of masks of 500 pixels and more.
 # It sums the prototypes in another order, so that a pixel whose logit is nearly 0 may turn; and in
 # the source's pixels it interpolates twice where it first enlarges the prototypes, to cut the
 # padding off at whole pixels. That moves an edge by a part of a pixel.
