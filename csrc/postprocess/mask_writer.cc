@@ -33,14 +33,14 @@ struct MaskScratch {
 
 // "detection 3", and which candidate that was.
 std::string NameOf(const MaskDetections& detections, size_t n) {
-  const std::string name = "detection " + std::to_string(n);
+  std::string name = "detection " + std::to_string(n);
   if (detections.indices.empty()) return name;
   return name + " (candidate " + std::to_string(detections.indices[n]) + ")";
 }
 
 void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
   bool finite = true;
-  for (const float value : detections.coefficients) finite &= value - value == 0.0F;
+  for (const float value : detections.coefficients) finite &= std::isfinite(value);
   if (finite) return;
   for (size_t i = 0; i < detections.coefficients.size(); ++i) {
     const float value = detections.coefficients[i];

@@ -87,8 +87,7 @@ Scene Random(unsigned seed, int count, int height, int width, size_t detections,
   std::uniform_int_distribution<int> side(1, 400);
   Scene scene{count, height, width, 4 * height, 4 * width, {}, {}, {}, {}};
   scene.geometry = Letterboxed(side(random), side(random), 4 * height, 4 * width);
-  const auto pixels = static_cast<size_t>(count * height * width);
-  for (size_t i = 0; i < pixels; ++i) scene.prototypes.push_back(value(random));
+  for (int i = 0; i < count * height * width; ++i) scene.prototypes.push_back(value(random));
   for (size_t n = 0; n < detections; ++n) {
     for (int m = 0; m < count; ++m) scene.coefficients.push_back(Normal(random));
     for (const int length : {scene.input_width, scene.input_height}) {

@@ -159,6 +159,12 @@ def test_inputs_that_are_no_multiple(path: str, input_size: tuple[int, int]) -> 
     assert_equals_reference(scene, "input", path)
 
 
+@pytest.mark.parametrize("source", [(5000, 300), (300, 5000)])
+def test_hundreds_of_pixels_between_prototype_pixels(path: str, source: tuple[int, int]) -> None:
+    scene = random_scene(9, shape=(4, 12, 12), source=source)
+    assert_equals_reference(scene, "source", path)
+
+
 def test_many_detections(path: str) -> None:
     scene = random_scene(6, count=300)
     assert_equals_reference(scene, "prototype", path)
