@@ -69,11 +69,12 @@ class CandidateList {
   bool truncated_ = false;
 };
 
-// The positions of the families with a score for each class: anchor * num_classes + class with multi_label, else anchors,
-// whose classes are in scratch.best_class.
+// The positions of the families with a score for each class: anchor * num_classes + class with
+// multi_label, else anchors, whose classes are in scratch.best_class.
 inline CandidateList::Label AnchorLabel(const HeadParams& params, const DecodeScratch& scratch,
                                         uint32_t position) {
-  if (!params.ResolvedMultiLabel()) return {static_cast<int32_t>(position), scratch.best_class[position]};
+  if (!params.ResolvedMultiLabel())
+    return {static_cast<int32_t>(position), scratch.best_class[position]};
   const auto classes = static_cast<uint32_t>(std::max(params.num_classes, 1));
   return {static_cast<int32_t>(position / classes), static_cast<int32_t>(position % classes)};
 }

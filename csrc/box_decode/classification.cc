@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "box_decode/sum_parts.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"
+#include "box_decode/sum_parts.h"
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "endcap/box_decode.h"

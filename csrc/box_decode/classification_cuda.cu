@@ -1,7 +1,7 @@
 #include "box_decode/candidate_keys_cuda.h"
-#include "box_decode/sum_parts.h"
 #include "box_decode/filter_cuda.h"
 #include "box_decode/score.h"
+#include "box_decode/sum_parts.h"
 #include "cuda/launch.h"
 
 namespace endcap {

@@ -27,8 +27,8 @@ bool NeedsNms(HeadFamily family) noexcept {
 
 BoxFormat HeadParams::ResolvedBoxFormat() const noexcept {
   if (box_format != BoxFormat::kFamilyDefault) return box_format;
-  const bool from_centres = family == HeadFamily::kYolov5 || family == HeadFamily::kRtdetr ||
-                            HasYolov8Columns(family);
+  const bool from_centres =
+      family == HeadFamily::kYolov5 || family == HeadFamily::kRtdetr || HasYolov8Columns(family);
   return from_centres ? BoxFormat::kCxcywh : BoxFormat::kXyxy;
 }
 

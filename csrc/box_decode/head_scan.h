@@ -16,7 +16,6 @@ struct ScanResult {
 // Elements that the arrays for results must have beyond the count.
 inline constexpr size_t kScanRoom = 16;
 
-
 bool MayHoldNan(std::span<const float> values);
 
 // Which values are greater than `limit`, ascending, into passing [count + kScanRoom].

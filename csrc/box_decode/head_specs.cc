@@ -20,8 +20,8 @@ HeadSpecs RtdetrSpecs(const HeadParams& params) noexcept {
 
 HeadSpecs SsdSpecs(const HeadParams& params) noexcept {
   const int64_t anchors = params.anchors == AnchorSource::kGrid ? AnchorCount(params) : -1;
-  HeadSpecs heads = {
-      {Matrix("boxes", anchors, 4), Matrix("scores", anchors, ScoreColumns(params))}, 2};
+  HeadSpecs heads = {{Matrix("boxes", anchors, 4), Matrix("scores", anchors, ScoreColumns(params))},
+                     2};
   if (params.anchors == AnchorSource::kInput) heads.specs[heads.count++] = Matrix("anchors", -1, 4);
   return heads;
 }

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "common/exponential.h"
 #include "box_decode/head_scan.h"
 #include "box_decode/score.h"
+#include "common/exponential.h"
 #include "common/fail.h"
 
 namespace endcap {
@@ -89,8 +89,7 @@ bool AddPassingRows(const HeadParams& params, const ScoreRows& rows, DecodeScrat
   scratch.best.resize(rows.count());
   const bool may_hold_nan =
       ScanGreatest(rows, static_cast<size_t>(params.num_classes), scratch.best.data());
-  const bool subtracts =
-      rows.has_background && params.ResolvedActivation() == Activation::kSoftmax;
+  const bool subtracts = rows.has_background && params.ResolvedActivation() == Activation::kSoftmax;
   const float limit = RowLimit(params, rows, list.ScoreLimit());
   if (may_hold_nan) return true;
   for (uint32_t row = 0; row < rows.count(); ++row) {

@@ -50,7 +50,7 @@ void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   CandidateList list(params, scratch);
   bool may_hold_nan = MayHoldNan(head.values().first(4 * anchors));
   may_hold_nan |= params.ResolvedMultiLabel() ? AddEveryClass(params, head, scratch, list)
-                                     : AddBestClass(params, head, scratch, list);
+                                              : AddBestClass(params, head, scratch, list);
   if (may_hold_nan) head.RefuseNan(4 + params.num_classes);
   FinishYolov8(params, head, list, scratch, candidates);
 }

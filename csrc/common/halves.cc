@@ -29,8 +29,7 @@ void ConvertHalves(const uint16_t* halves, size_t count, float* floats) {
     const auto magnitude = hn::And(bits, magnitude_mask);
     const auto sign = hn::ShiftLeft<16>(hn::AndNot(magnitude_mask, bits));
     const auto finite = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(magnitude)), rebias);
-    const auto is_special =
-        hn::Not(hn::Lt(hn::BitCast(di, magnitude), hn::BitCast(di, infinite)));
+    const auto is_special = hn::Not(hn::Lt(hn::BitCast(di, magnitude), hn::BitCast(di, infinite)));
     const auto special = hn::IfThenElseZero(hn::RebindMask(du, is_special), exponent);
     const auto value = hn::Or(hn::Or(hn::BitCast(du, finite), special), sign);
     hn::StoreU(hn::BitCast(d, value), d, floats + i);

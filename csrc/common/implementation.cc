@@ -70,8 +70,8 @@ std::atomic<int>& ForcedPath() {
 }  // namespace
 
 std::string_view StageName(Stage stage) noexcept {
-  constexpr std::array<std::string_view, kStageCount> kNames = {
-      "decode", "preprocess", "box_decode", "nms", "masks"};
+  constexpr std::array<std::string_view, kStageCount> kNames = {"decode", "preprocess",
+                                                                "box_decode", "nms", "masks"};
   return kNames[static_cast<size_t>(stage)];
 }
 

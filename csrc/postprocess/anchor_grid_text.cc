@@ -47,7 +47,8 @@ std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
   std::vector<AnchorLevel> levels;
   while (!text.empty()) {
     levels.push_back(ReadLevel(TakeUntil(';', text)));
-    if (levels.size() > kMaxLevels) FailArgument("anchor_grid has more than ", kMaxLevels, " levels");
+    if (levels.size() > kMaxLevels)
+      FailArgument("anchor_grid has more than ", kMaxLevels, " levels");
   }
   return levels;
 }

@@ -31,11 +31,10 @@ ParamField<Params> TopKField() {
 }
 
 ParamField<Params> MultiLabelField() {
-  return {"multi_label", "true or false",
-          [](Params& p, std::string_view text) {
-            p.head.multi_label = ReadBool("multi_label", text);
-          },
-          [](const Params& p) { return WriteBool(p.head.ResolvedMultiLabel()); }};
+  return {
+      "multi_label", "true or false",
+      [](Params& p, std::string_view text) { p.head.multi_label = ReadBool("multi_label", text); },
+      [](const Params& p) { return WriteBool(p.head.ResolvedMultiLabel()); }};
 }
 
 ParamField<Params> AnchorGridField() {
@@ -87,19 +86,21 @@ const ParamTable<Params>& Table() {
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
-      Means("how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families "
-            "and rtdetr, xyxy else",
-            EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
+      Means(
+          "how the head gives boxes, and ssd its anchors; by default cxcywh for the yolo families "
+          "and rtdetr, xyxy else",
+          EnumField<Params>("box_format", kBoxFormats, FIELD(head.box_format))),
       Means("pixels of the model's input, or fractions of it; by default normalized for rtdetr, "
             "pixel else",
             EnumField<Params>("box_unit", kBoxUnits, FIELD(head.box_unit))),
       Means("height and width of the model's input; for normalized boxes, anchor_grid and masks",
             SizeField<Params>("input_size", kMaxInputSide, FIELD(head.input_height),
                               FIELD(head.input_width))),
-      Means("what turns raw numbers into scores; by default softmax for classification and for ssd "
-            "with a background, sigmoid for ssd without one and for rtdetr that is not joined, none "
-            "else",
-            EnumField<Params>("activation", kActivations, FIELD(head.activation))),
+      Means(
+          "what turns raw numbers into scores; by default softmax for classification and for ssd "
+          "with a background, sigmoid for ssd without one and for rtdetr that is not joined, none "
+          "else",
+          EnumField<Params>("activation", kActivations, FIELD(head.activation))),
       Means("classes in the answer, best first; classification only; by default 5, or num_classes "
             "where that is less",
             TopKField()),
@@ -115,9 +116,10 @@ const ParamTable<Params>& Table() {
       Means("where in its cell an anchor's centre is, in cells",
             NumberField<Params>("anchor_offset", 0.0, 1.0, FIELD(head.anchor_offset))),
       Means("what ssd's offsets are multiplied by before they move an anchor", VariancesField()),
-      Means("how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
-            "also suppressed boxes suppress",
-            EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
+      Means(
+          "how yolov8_obb's boxes are compared: exact IoU, probabilistic IoU, or the latter where "
+          "also suppressed boxes suppress",
+          EnumField<Params>("rotated_nms", RotatedNmsNames(), FIELD(rotated_nms))),
       Means("numbers for each anchor that weigh yolov8_seg's prototypes",
             IntegerField<Params>("mask_coefficients", 1, kMaxExtraValues,
                                  FIELD(head.mask_coefficients))),
@@ -140,9 +142,10 @@ bool IsSsd(const HeadParams& head) { return head.family == HeadFamily::kSsd; }
 void ValidateAnchors(const HeadParams& head) {
   const bool uses_grid = head.anchors == AnchorSource::kGrid;
   if (uses_grid == head.anchor_grid.empty()) {
-    FailArgument(uses_grid ? "anchors is grid, and anchor_grid is missing: describe its levels, for "
-                             "example 8:16x16,32x32;16:64x64"
-                           : "anchor_grid was given, and anchors is not grid: give anchors=grid");
+    FailArgument(uses_grid
+                     ? "anchors is grid, and anchor_grid is missing: describe its levels, for "
+                       "example 8:16x16,32x32;16:64x64"
+                     : "anchor_grid was given, and anchors is not grid: give anchors=grid");
   }
   if (uses_grid && head.ResolvedBoxUnit() == BoxUnit::kNormalized) {
     FailArgument("box_unit is normalized with anchors=grid: the grid is in pixels");

@@ -37,13 +37,12 @@ std::vector<ItemTuple> ToTuples(const std::vector<PostprocessItem>& items) {
 }
 
 // head: the tensors of HeadInputs, each [B, ...]; geometry [B,8] or empty; status [B] or empty;
-// out: the tensors of PostprocessOutputs, each [B, ...], or None for one that is not wanted. Also gives the masks' run lengths, none for
-// families without masks.
+// out: the tensors of PostprocessOutputs, each [B, ...], or None for one that is not wanted. Also
+// gives the masks' run lengths, none for families without masks.
 py::tuple Run(Postprocessor& postprocessor, const std::vector<py::array>& head,
               const py::array_t<float>& geometry, const py::array_t<int32_t>& status,
               std::vector<std::optional<py::array>> out) {
-  const py::ssize_t count =
-      out.empty() || !out[0] || out[0]->ndim() < 1 ? 0 : out[0]->shape(0);
+  const py::ssize_t count = out.empty() || !out[0] || out[0]->ndim() < 1 ? 0 : out[0]->shape(0);
   const auto has_rows = [count](const py::array& array) {
     return array.ndim() >= 1 && array.shape(0) == count;
   };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "endcap/implementation.h"
+#include "endcap/masks.h"
 #include "endcap/postprocess.h"
 #include "head_tensors.h"
 
@@ -113,6 +114,24 @@ TEST_F(Allocation, OfEnd2EndAndClassificationIsTheResultOnly) {
   params_.head.num_classes = 1000;
   const std::vector<float> logits = RandomHead(1000);
   EXPECT_EQ(SteadyAllocations(params_, {testing::Floats(logits, {1000})}), 1);
+}
+
+TEST_F(Allocation, OfMasksIsNone) {
+  const std::vector<float> pixels = RandomHead(int64_t{8} * 40 * 40);
+  const std::vector<float> coefficients = {1, -1, 1, -1, 1, -1, 1, -1};
+  const std::vector<float> box = {10, 20, 150, 140};
+  const MaskPrototypes prototypes{pixels.data(), 8, 40, 40};
+  const MaskPlan plan{MaskResolution::kInput, 160, 160, nullptr};
+  std::vector<uint8_t> packed(MaskSizeOf(prototypes, plan).packed_bytes());
+  std::vector<std::string> rle;
+  int before = 0;
+  for (int call = 0; call < 3; ++call) {
+    before = allocations.load();
+    WritePackedMasks(prototypes, {coefficients, box, {}}, plan, Path::kSimd, packed.data());
+    EncodeMasks(prototypes, {coefficients, box, {}}, plan, Path::kSimd, rle);
+  }
+  EXPECT_EQ(allocations.load() - before, 0);
+  EXPECT_GT(rle[0].size(), 500U);  // more than a string holds in itself
 }
 
 }  // namespace

@@ -25,6 +25,8 @@ GEOMETRIES = {
     "stretched": geometry((160 / 61, 96 / 203), (0, 0), (203, 61)),
     "cropped": geometry((0.8, 0.8), (-40, 0), (120, 300)),
     "less than a prototype pixel": geometry((0.01, 0.01), (41.5, 33.5), (80, 80)),
+    "before a prototype pixel's centre": geometry((0.01, 0.01), (44.2, 36.2), (80, 80)),
+    "behind a prototype pixel's centre": geometry((0.01, 0.01), (42.5, 34.5), (80, 80)),
     "beside the input": geometry((1.0, 1.0), (500, -500), (30, 40)),
 }
 
@@ -58,7 +60,10 @@ def test_random_scenes(path: str, resolution: str, source: tuple[int, int] | Non
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_geometries(path: str, name: str) -> None:
     scene = dataclasses.replace(random_scene(2), geometry=GEOMETRIES[name])
-    assert_equals_reference(scene, "source", path)
+    scene.prototypes[:] = np.random.default_rng(2).normal(size=scene.prototypes.shape)
+    scene.boxes[::2] = [-1e4, -1e4, 1e4, 1e4]  # wherever the picture is
+    masks = assert_equals_reference(scene, "source", path)
+    assert masks.any()
 
 
 @pytest.mark.parametrize("resolution", RESOLUTIONS)
@@ -152,6 +157,12 @@ def test_inputs_that_are_no_multiple(path: str, input_size: tuple[int, int]) -> 
         input_size,
     )
     assert_equals_reference(scene, "input", path)
+
+
+@pytest.mark.parametrize("source", [(5000, 300), (300, 5000)])
+def test_hundreds_of_pixels_between_prototype_pixels(path: str, source: tuple[int, int]) -> None:
+    scene = random_scene(9, shape=(4, 12, 12), source=source)
+    assert_equals_reference(scene, "source", path)
 
 
 def test_many_detections(path: str) -> None:

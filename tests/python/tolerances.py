@@ -139,3 +139,9 @@ OPENCV_ROTATED_IOU = 1e-3
 # cosines, exponentials and logarithms that differ by an ulp (6e-8), and what the determinants make
 # of it. Also how far from all IoUs the thresholds are whose kept boxes are compared.
 PEER_PROBIOU = 1e-5
+
+# Masks against ultralytics' of the same prototypes, as IoU of masks of 500 pixels and more.
+# It sums the prototypes in another order, so that a pixel whose logit is nearly 0 may turn; and in
+# the source's pixels it interpolates twice where it first enlarges the prototypes, to cut the
+# padding off at whole pixels. That moves an edge by a part of a pixel.
+PEER_MASK_IOU = 0.99

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "postprocess/mask_window.h"
+#include "masks/window.h"
 
 namespace endcap {
 

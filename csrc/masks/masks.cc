@@ -1,14 +1,15 @@
+#include "endcap/masks.h"
+
 #include <cmath>
 #include <limits>
 
 #include "common/fail.h"
 #include "common/score_order.h"
-#include "endcap/masks.h"
-#include "postprocess/mask_logits.h"
-#include "postprocess/mask_packed.h"
-#include "postprocess/mask_rle.h"
-#include "postprocess/mask_runs.h"
-#include "postprocess/mask_window.h"
+#include "masks/logits.h"
+#include "masks/packed.h"
+#include "masks/rle.h"
+#include "masks/runs.h"
+#include "masks/window.h"
 
 namespace endcap {
 namespace {
@@ -33,14 +34,14 @@ struct MaskScratch {
 
 // "detection 3", and which candidate that was.
 std::string NameOf(const MaskDetections& detections, size_t n) {
-  const std::string name = "detection " + std::to_string(n);
+  std::string name = "detection " + std::to_string(n);
   if (detections.indices.empty()) return name;
   return name + " (candidate " + std::to_string(detections.indices[n]) + ")";
 }
 
 void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
   bool finite = true;
-  for (const float value : detections.coefficients) finite &= value - value == 0.0F;
+  for (const float value : detections.coefficients) finite &= std::isfinite(value);
   if (finite) return;
   for (size_t i = 0; i < detections.coefficients.size(); ++i) {
     const float value = detections.coefficients[i];
@@ -67,7 +68,7 @@ void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& 
 
 void CheckPath(Path path) {
   if (path == Path::kCuda) Fail(ErrorCode::kUnsupported, "masks have no path on a GPU");
-  if (path == Path::kSimd && SimdTargets().empty()) {
+  if (path == Path::kSimd && SimdTarget().empty()) {
     Fail(ErrorCode::kUnsupported, "masks have no simd path on this machine: take scalar");
   }
 }

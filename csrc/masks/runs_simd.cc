@@ -1,5 +1,5 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "postprocess/mask_runs_simd.cc"
+#define HWY_TARGET_INCLUDE "masks/runs_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "common/lane_bits-inl.h"
-#include "postprocess/mask_interpolate-inl.h"
-#include "postprocess/mask_runs.h"
+#include "masks/interpolate-inl.h"
+#include "masks/runs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
@@ -22,13 +22,12 @@ using FloatVector = hn::Vec<Floats>;
 
 constexpr size_t kWordBits = 64;
 
-// Beyond these, products with weights may underflow to 0 or overflow, and a value between two of
-// one sign may lose it.
+// Below this, products with weights may underflow to 0, and a value between two that are positive
+// may not be positive.
 constexpr float kLeast = 4.0F * std::numeric_limits<float>::min();
-constexpr float kGreatest = std::numeric_limits<float>::max() / 4.0F;
 
 // The values of a mask's column at each row of the prototypes, and their signs. `values` are whole
-// words of rows. Returns whether all of them are safe from underflow and overflow.
+// words of rows. Returns whether none of them is below kLeast and positive.
 bool MakeColumn(const float* left, const float* right, float right_weight, ColumnScratch& scratch) {
   const Floats d;
   const auto weight = hn::Set(d, right_weight);
@@ -41,9 +40,7 @@ bool MakeColumn(const float* left, const float* right, float right_weight, Colum
       const auto value = Interpolate(d, hn::LoadU(d, left + i), hn::LoadU(d, right + i), weight);
       const auto positive = hn::Gt(value, zero);
       word |= LaneBits(d, positive) << i;
-      const auto small = hn::And(positive, hn::Lt(value, hn::Set(d, kLeast)));
-      const auto great = hn::Gt(hn::Abs(value), hn::Set(d, kGreatest));
-      unsafe = hn::Or(unsafe, hn::Or(small, great));
+      unsafe = hn::Or(unsafe, hn::And(positive, hn::Lt(value, hn::Set(d, kLeast))));
       hn::StoreU(value, d, values + i);
     }
     left += kWordBits;
@@ -136,10 +133,11 @@ void TurnLogits(const MaskLogits& mask, ColumnScratch& scratch) {
   const size_t turned_stride = words * kWordRows;
   scratch.positive.resize(words);
   scratch.values.resize(turned_stride);
-  scratch.turned.assign(columns * turned_stride, 0.0F);
+  scratch.turned.resize(columns * turned_stride);
   for (size_t column = 0; column < columns; ++column) {
     float* turned = scratch.turned.data() + column * turned_stride;
     for (size_t row = 0; row < rows; ++row) turned[row] = mask.values[row * mask.stride + column];
+    std::fill(turned + rows, turned + turned_stride, 0.0F);
   }
 }
 

@@ -1,12 +1,12 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "postprocess/mask_logits_simd.cc"
+#define HWY_TARGET_INCLUDE "masks/logits_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
 
 #include <algorithm>
 
-#include "postprocess/mask_logits.h"
+#include "masks/logits.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {

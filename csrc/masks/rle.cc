@@ -1,4 +1,4 @@
-#include "postprocess/mask_rle.h"
+#include "masks/rle.h"
 
 #include <algorithm>
 #include <limits>

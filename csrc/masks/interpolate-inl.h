@@ -1,9 +1,9 @@
 // Included once for each target of Highway; see hwy/foreach_target.h.
-#if defined(ENDCAP_POSTPROCESS_MASK_INTERPOLATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ENDCAP_POSTPROCESS_MASK_INTERPOLATE_INL_H_
-#undef ENDCAP_POSTPROCESS_MASK_INTERPOLATE_INL_H_
+#if defined(ENDCAP_MASKS_INTERPOLATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ENDCAP_MASKS_INTERPOLATE_INL_H_
+#undef ENDCAP_MASKS_INTERPOLATE_INL_H_
 #else
-#define ENDCAP_POSTPROCESS_MASK_INTERPOLATE_INL_H_
+#define ENDCAP_MASKS_INTERPOLATE_INL_H_
 #endif
 
 #include <hwy/highway.h>

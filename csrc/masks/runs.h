@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "postprocess/mask_rle.h"
-#include "postprocess/mask_window.h"
+#include "masks/rle.h"
+#include "masks/window.h"
 
 namespace endcap {
 

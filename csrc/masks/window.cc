@@ -1,4 +1,4 @@
-#include "postprocess/mask_window.h"
+#include "masks/window.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "postprocess/mask_logits.h"
+#include "masks/logits.h"
 
 namespace endcap {
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "postprocess/mask_taps.h"
+#include "masks/taps.h"
 
 namespace endcap {
 

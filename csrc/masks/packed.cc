@@ -1,7 +1,7 @@
-#include "postprocess/mask_packed.h"
+#include "masks/packed.h"
 
 #include "common/score_order.h"
-#include "postprocess/mask_sample.h"
+#include "masks/sample.h"
 
 namespace endcap {
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -16,9 +16,9 @@ using testing::Throws;
 // 2x3 prototypes of an input of 4x6: one that is positive in the left column, one everywhere.
 constexpr int kHeight = 2;
 constexpr int kWidth = 3;
-const std::vector<float> kPixels = {3, -1, -1, 3, -1, -1, 1, 1, 1, 1, 1, 1};
+constexpr std::array<float, 12> kPixels = {3, -1, -1, 3, -1, -1, 1, 1, 1, 1, 1, 1};
 const MaskPrototypes kPrototypes{kPixels.data(), 2, kHeight, kWidth};
-const std::vector<float> kWholeInput = {0, 0, 6, 4};
+constexpr std::array<float, 4> kWholeInput = {0, 0, 6, 4};
 
 MaskPlan PlanOf(MaskResolution resolution, const Geometry* geometry = nullptr) {
   return {resolution, 2 * kHeight, 2 * kWidth, geometry};

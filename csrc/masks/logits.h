@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "endcap/masks.h"
-#include "postprocess/mask_window.h"
+#include "masks/window.h"
 
 namespace endcap {
 

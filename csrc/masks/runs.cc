@@ -1,7 +1,7 @@
-#include "postprocess/mask_runs.h"
+#include "masks/runs.h"
 
 #include "common/score_order.h"
-#include "postprocess/mask_sample.h"
+#include "masks/sample.h"
 
 namespace endcap {
 

@@ -87,8 +87,7 @@ Scene Random(unsigned seed, int count, int height, int width, size_t detections,
   std::uniform_int_distribution<int> side(1, 400);
   Scene scene{count, height, width, 4 * height, 4 * width, {}, {}, {}, {}};
   scene.geometry = Letterboxed(side(random), side(random), 4 * height, 4 * width);
-  const auto pixels = static_cast<size_t>(count * height * width);
-  for (size_t i = 0; i < pixels; ++i) scene.prototypes.push_back(value(random));
+  for (int i = 0; i < count * height * width; ++i) scene.prototypes.push_back(value(random));
   for (size_t n = 0; n < detections; ++n) {
     for (int m = 0; m < count; ++m) scene.coefficients.push_back(Normal(random));
     for (const int length : {scene.input_width, scene.input_height}) {
@@ -123,7 +122,7 @@ TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
   }));
 }
 
-// Products with weights that underflow to 0, sums of them that overflow, and signs that get lost.
+// Products with weights that underflow, and sums near the greatest number.
 TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
   const std::vector<float> levels = {0.0F,   -0.0F,   1e-45F,  -1e-45F, 1e-40F, 1.2e-38F,
                                      5e-38F, 1e-30F,  -1e-30F, 1.0F,    -1.0F,  1e30F,
@@ -135,6 +134,17 @@ TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
     for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
     ExpectEqualPaths(scene);
   }
+}
+
+// Between two rows of the smallest number, halfway, there is 0.
+TEST(MaskSimd, EqualsScalarWhereASignIsLost) {
+  Scene scene = Random(6, 1, 40, 40, 0, [](std::mt19937&) { return 1e-45F; });
+  scene.geometry = {8.0F / 3.0F, 8.0F, 0.0F, 0.0F, 60.0F, 20.0F, 1.0F, 0.0F};
+  scene.coefficients = {1.0F};
+  scene.boxes = {0, 0, 160, 160};
+  const std::string_view nothing = "`U1";  // 1200 pixels
+  EXPECT_NE(Make(scene, MaskResolution::kInput, Path::kScalar).rle[0], nothing);
+  ExpectEqualPaths(scene);
 }
 
 TEST(MaskSimd, RefusesWhatScalarRefuses) {

@@ -1,4 +1,4 @@
-#include "postprocess/mask_taps.h"
+#include "masks/taps.h"
 
 #include <algorithm>
 #include <cmath>

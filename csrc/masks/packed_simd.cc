@@ -1,5 +1,5 @@
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "postprocess/mask_packed_simd.cc"
+#define HWY_TARGET_INCLUDE "masks/packed_simd.cc"
 #include <hwy/foreach_target.h>
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
@@ -7,8 +7,8 @@
 #include <array>
 
 #include "common/lane_bits-inl.h"
-#include "postprocess/mask_interpolate-inl.h"
-#include "postprocess/mask_packed.h"
+#include "masks/interpolate-inl.h"
+#include "masks/packed.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
