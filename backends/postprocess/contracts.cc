@@ -33,12 +33,12 @@ TensorContract ClassContract(const TensorSpec& spec, const HeadParams& head) {
   return contract;
 }
 
-TensorContract LabelsContract(const HeadParams& head) {
-  TensorContract labels;
-  labels.name = kClassLabels;
-  labels.forms = {{std::string(kConfigString), {head.ResolvedTopK()}}};
-  labels.determined_by = TopKText(head);
-  return labels;
+TensorContract StringContract(std::string_view name, int64_t count, std::string determined_by) {
+  TensorContract strings;
+  strings.name = name;
+  strings.forms = {{std::string(kConfigString), {count}}};
+  strings.determined_by = std::move(determined_by);
+  return strings;
 }
 
 }  // namespace
@@ -63,7 +63,13 @@ std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& 
   for (const TensorSpec& spec : PostprocessOutputs(params)) {
     contracts.push_back(classifies ? ClassContract(spec, params.head) : ContractOf(spec, rows));
   }
-  if (classifies) contracts.push_back(LabelsContract(params.head));
+  const HeadParams& head = params.head;
+  if (classifies) {
+    contracts.push_back(StringContract(kClassLabels, head.ResolvedTopK(), TopKText(head)));
+  }
+  if (GivesRle(params)) {
+    contracts.push_back(StringContract(kDetectionRle, params.max_detections, rows));
+  }
   return contracts;
 }
 

@@ -17,9 +17,11 @@ inline constexpr std::string_view kClassScores = "class_scores";
 inline constexpr std::string_view kClassIds = "class_ids";
 inline constexpr std::string_view kClassProbabilities = "class_probabilities";
 inline constexpr std::string_view kClassLabels = "class_labels";
+inline constexpr std::string_view kDetectionRle = "detection_rle";
 
 // What the parameters make of the model's tensors: the head's tensors (float ones in FP32 or FP16),
-// and geometry and status, which a request may leave out; for classification also class_labels.
+// and geometry and status, which a request may leave out; for classification also class_labels,
+// for heads with masks also detection_rle.
 std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& params);
 std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params);
 

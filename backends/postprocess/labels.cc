@@ -3,20 +3,9 @@
 #include <fstream>
 
 #include "endcap/error.h"
+#include "triton_util/string_tensor.h"
 
 namespace endcap::triton {
-namespace {
-
-// One element of a BYTES tensor: its length in 4 bytes, little-endian, then its characters.
-void AppendString(std::vector<std::byte>& buffer, const std::string& text) {
-  for (int shift = 0; shift < 32; shift += 8) {
-    buffer.push_back(static_cast<std::byte>((text.size() >> shift) & 0xFF));
-  }
-  for (const char c : text) buffer.push_back(static_cast<std::byte>(c));
-}
-
-}  // namespace
-
 Labels::Labels(const std::filesystem::path& file, int num_classes) {
   std::ifstream stream(file);
   std::string line;

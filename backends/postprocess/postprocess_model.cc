@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "postprocess/contracts.h"
+#include "triton_util/string_tensor.h"
 
 namespace endcap::triton {
 namespace {
@@ -112,8 +113,12 @@ void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace)
     results.Add(spec, count, {workplace.memory(), {}, needed}, counters());
   }
   results.Allocate();
+  if (GivesRle(params_) && job.exchange->request.WantsOutput(kDetectionRle)) {
+    job.strings.resize(job.inputs.size());
+  }
   for (int64_t i = 0; i < count; ++i) {
     PostprocessOutput& output = job.outputs.emplace_back();
+    if (!job.strings.empty()) output.rle = &job.strings[static_cast<size_t>(i)];
     for (size_t n = 0; n < specs.size(); ++n) output.tensors.push_back(results[n][i]);
   }
 }
@@ -124,6 +129,7 @@ void PostprocessModel::Complete(JobType& job, const Workplace& workplace) {
     if (item.truncated) truncated_.Add(1);
   }
   if (job.exchange->request.WantsOutput(kClassLabels)) AddLabels(job, workplace);
+  if (!job.strings.empty()) AddRle(job, workplace);
 }
 
 void PostprocessModel::AddLabels(JobType& job, const Workplace& workplace) {
@@ -135,10 +141,25 @@ void PostprocessModel::AddLabels(JobType& job, const Workplace& workplace) {
   for (const PostprocessOutput& output : job.outputs) {
     labels_.AppendTo(strings, OnHost(output.tensors[ids_index], workplace));
   }
-  std::vector<int64_t> shape{ids_spec->shape[0]};
+  AddStrings(job, kClassLabels, ids_spec->shape[0], strings, workplace);
+}
+
+void PostprocessModel::AddRle(JobType& job, const Workplace& workplace) {
+  const auto rows = static_cast<size_t>(params_.max_detections);
+  std::vector<std::byte> strings;
+  for (const std::vector<std::string>& masks : job.strings) {
+    for (const std::string& mask : masks) AppendString(strings, mask);
+    for (size_t row = masks.size(); row < rows; ++row) AppendString(strings, {});
+  }
+  AddStrings(job, kDetectionRle, params_.max_detections, strings, workplace);
+}
+
+void PostprocessModel::AddStrings(JobType& job, std::string_view name, int64_t count,
+                                  std::span<const std::byte> strings, const Workplace& workplace) {
+  std::vector<int64_t> shape{count};
   if (batched()) shape.insert(shape.begin(), static_cast<int64_t>(job.outputs.size()));
-  const OutputMemory memory = job.exchange->sink.AddOutput(kClassLabels, TRITONSERVER_TYPE_BYTES,
-                                                           shape, strings.size(), {});
+  const OutputMemory memory =
+      job.exchange->sink.AddOutput(name, TRITONSERVER_TYPE_BYTES, shape, strings.size(), {});
   WriteOutput(strings, memory.data, memory.place, workplace);
 }
 

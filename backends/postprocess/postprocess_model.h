@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "endcap/postprocess.h"
@@ -26,6 +29,10 @@ class PostprocessModel final
   void ReadInputs(JobType& job, const Workplace& workplace);
   void AllocateOutputs(JobType& job, const Workplace& workplace);
   void AddLabels(JobType& job, const Workplace& workplace);
+  void AddRle(JobType& job, const Workplace& workplace);
+  // Adds an output of so many strings for each item.
+  void AddStrings(JobType& job, std::string_view name, int64_t count,
+                  std::span<const std::byte> strings, const Workplace& workplace);
 
   PostprocessParams params_;
   int threads_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct Job {
   std::vector<Input> inputs;         // one per item
   std::vector<Output> outputs;       // one per item
   RequestOutputs results;            // the memory that `outputs` point into
+  std::vector<std::vector<std::string>> strings;  // one list per item, where they point to some
   std::span<const Item> items;       // one per item, after the call
 };
 
