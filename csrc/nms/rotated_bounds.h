@@ -60,7 +60,7 @@ class PolygonBounds {
 //
 // That holds without rounding; Probiou computes in float32, u = 2^-24. The sides of a known box
 // differ by a factor of 32 at most, so the least eigenvalue of S is at least 1/1024 of the sum L of
-// the covariances' greatest ones. The entries of S are off by no more than 13u L, which moves its
+// the covariances' greatest ones. The error of S is a matrix of a norm below 13u L, which moves its
 // eigenvalues by less than 8e-4 of themselves. Every determinant comes out within 2e-3, and so does
 // the first term; the argument of the logarithm within 4e-3. Epsilon adds less than 1e-5 of a
 // determinant where areas are 1 or more. Hence the computed distance is at least 0.98 of the first

@@ -5,7 +5,6 @@
 #include <hwy/highway.h>
 
 #include <bit>
-#include <cstring>
 
 #include "common/score_order.h"
 #include "nms/rotated_simd.h"

@@ -72,7 +72,7 @@ def nms_rotated(
         _require_host(class_ids, "class_ids")
         ids = to_class_ids(class_ids, len(score_array))
     limit = _to_limit(max_detections)
-    return _core.nms_rotated(box_array, score_array, ids, float(iou_threshold), method, limit)
+    return _core.nms_rotated(box_array, score_array, ids, float(iou_threshold), str(method), limit)
 
 
 def rotated_iou(
@@ -96,7 +96,7 @@ def rotated_iou(
     first = _to_boxes(boxes_a, "boxes_a")
     second = _to_boxes(boxes_b, "boxes_b")
     iou = empty((len(first), len(second)), np.dtype(np.float32))
-    _core.rotated_iou(first, second, method, iou)
+    _core.rotated_iou(first, second, str(method), iou)
     return iou
 
 

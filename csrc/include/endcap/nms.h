@@ -82,12 +82,16 @@ std::vector<int64_t> NmsRotated(std::span<const float> boxes_xywhr, std::span<co
 
 // The IoU of every box of `a` [N][5] with every box of `b` [M][5], boxes as above, into `iou`
 // [N][M] float32. Equal with a and b exchanged.
-//   kPolygon: computed in float64 in the frame of one box, so that large coordinates lose nothing;
-//   the error is about that of the rounding to float32. A box without a positive width and height
-//   has IoU 0 with a box that has them; NaN for two such boxes, and for a box that is not finite.
-//   kProbiou, kProbiouFast: in float32, in the order of operations of ultralytics. Only the squares
-//   of width and height count; two boxes without an area at one place are alike. Of boxes a
-//   thousand times as long as wide roundings are all that is left, and the IoU may be NaN.
+//
+// kPolygon: computed in float64 in the frame of one box, so that large coordinates lose nothing,
+// and rounded to float32, which is all of its error (3e-8). A box without a positive width and
+// height has IoU 0 with a box that has them; NaN for two such boxes, and for a box that is not
+// finite.
+//
+// kProbiou, kProbiouFast: in float32, in the order of operations of ultralytics. Only the squares
+// of width and height count; two boxes without an area at one place are alike. Of boxes a thousand
+// times as long as wide roundings are all that is left, and the IoU may be NaN.
+//
 // Throws kInvalidArgument when the lengths do not fit. Thread-safe.
 void RotatedIou(std::span<const float> a, std::span<const float> b, RotatedNms method,
                 std::span<float> iou);
