@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.affinity import one_cpu
-from benchmarks.postprocess import head_peers, rotated
+from benchmarks.postprocess import head_peers, rotated, task_heads
 from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
 from benchmarks.postprocess.head_peers import TASKS, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
@@ -31,7 +31,7 @@ class Contest:
 
 def names(num_boxes: int) -> list[str]:
     """The contests in their order."""
-    return [*TASKS, *_nms_names(num_boxes), *rotated.TASKS]
+    return [*TASKS, *task_heads.TASKS, *_nms_names(num_boxes), *rotated.TASKS]
 
 
 def _nms_names(num_boxes: int) -> list[str]:
@@ -46,6 +46,11 @@ def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Con
         for name, task in TASKS.items():
             contenders = _head_contenders(head, task)
             results.append(Contest(name, _count(head, task), contest(contenders, "endcap", budget)))
+            done(name)
+        for name, make_task in task_heads.TASKS.items():
+            with_more = make_task()
+            rows = contest(_task_contenders(with_more), "endcap", budget)
+            results.append(Contest(name, with_more.candidates(), rows))
             done(name)
         boxes, scores, class_ids = candidates(head, 0.001, num_boxes)
         for name, ids in zip(_nms_names(num_boxes), (None, class_ids), strict=True):
@@ -74,6 +79,26 @@ def _head_contenders(head: Floats, task: HeadTask) -> dict[str, Ready | Row]:
         contenders["ultralytics"] = theirs
     else:
         contenders["ultralytics"] = _judge(theirs[0], compare(theirs[1], kept, OFFSET_SHARE))
+    return contenders
+
+
+def _task_contenders(task: task_heads.TaskHead) -> dict[str, Ready | Row]:
+    contenders: dict[str, Ready | Row] = {}
+    for name, make_ours in task.ours.items():
+        case, ours = make_ours()
+        contenders[name] = Ready(case, f"{len(ours.kept)} detections")
+    theirs = load(task.theirs)
+    if isinstance(theirs, Row):
+        contenders["ultralytics"] = theirs
+        return contenders
+    agreement = compare(theirs[1].kept, ours.kept)
+    contenders["ultralytics"] = _judge(theirs[0], agreement)
+    if agreement.passed:
+        order = [theirs[1].kept.index(each) for each in ours.kept]
+        off = task.difference(ours.values, theirs[1].values[order])
+        if not off <= task.worst:
+            note = f"values differ by {off:.2g}, and {task.worst:g} is allowed"
+            contenders["ultralytics"] = Row("not verified", note)
     return contenders
 
 

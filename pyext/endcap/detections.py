@@ -59,7 +59,8 @@ class ImageDetections:
         down = np.stack([-np.sin(angles), np.cos(angles)], 1) * ((y2 - y1) / 2)[:, None]
         centre = np.stack([x1 + x2, y1 + y2], 1) / 2
         corners = [-across - down, across - down, across + down, down - across]
-        return np.stack([centre + corner for corner in corners], 1).astype(np.float32)
+        turned: npt.NDArray[np.float64] = np.stack([centre + corner for corner in corners], 1)
+        return turned.astype(np.float32)
 
     def masks(self) -> npt.NDArray[np.bool_]:
         """Return the masks of ``yolov8_seg`` pixel by pixel, bool [N, height, width].

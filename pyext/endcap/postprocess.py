@@ -28,8 +28,8 @@ class Postprocessor:
 
     Args:
         head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_seg``,
-            ``yolov8_pose``, ``yolov8_obb``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also RetinaNet), ``efficient_nms`` or
-            ``classification``.
+            ``yolov8_pose``, ``yolov8_obb``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also
+            RetinaNet), ``efficient_nms`` or ``classification``.
         num_classes: classes of the model; must fit the head's shape (80).
         score_threshold: a candidate's score must be greater (0.25).
         iou_threshold: a box is suppressed when its IoU with a kept one is greater (0.7).
@@ -38,8 +38,8 @@ class Postprocessor:
         multi_label: every class over the threshold is a candidate, not the best only (True for
             rtdetr and ssd, False else).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, yolov8_obb,
-            rtdetr and ssd are for the CPU only.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, yolov8_obb, rtdetr and
+            ssd are for the CPU only.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
         packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source".
@@ -166,7 +166,9 @@ class Postprocessor:
         named: dict[str, Any] = dict(zip(self._names, out, strict=True))
         status_out = named.pop("status")[:, 0]
         if self._family == "classification":
-            return Classification(*named.values(), status_out)
+            return Classification(
+                named["class_scores"], named["class_ids"], named["class_probabilities"], status_out
+            )
         return Detections(
             num_detections=named["num_detections"][:, 0],
             boxes=named["detection_boxes"],

@@ -25,11 +25,8 @@ def turned(xywhr: np.ndarray) -> np.ndarray:
     across = np.stack([np.cos(angle), np.sin(angle)], 1) * w[:, None] / 2
     down = np.stack([-np.sin(angle), np.cos(angle)], 1) * h[:, None] / 2
     centre = np.stack([cx, cy], 1)
-    return np.stack(
-        [centre - across - down, centre + across - down, centre + across + down]
-        + [centre - across + down],
-        1,
-    )
+    corners = [-across - down, across - down, across + down, down - across]
+    return np.stack([centre + corner for corner in corners], 1)
 
 
 def boxes_of(head: np.ndarray, indices: np.ndarray) -> np.ndarray:

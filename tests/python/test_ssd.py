@@ -177,7 +177,9 @@ def test_bad_numbers_are_refused(name: str, value: float) -> None:
     head = ssd_outputs(7, anchors=60, columns=4)
     head["scores"][33, 2] = 30  # a candidate, so that its box is looked at
     head[name][33, 1] = value
-    with pytest.raises(endcap.InvalidArgumentError, match="NaN at element|not finite|row 33 is inf"):
+    with pytest.raises(
+        endcap.InvalidArgumentError, match=r"NaN at element|not finite|row 33 is inf"
+    ):
         endcap.box_decode(head, family="ssd", num_classes=3)
 
 
@@ -196,7 +198,7 @@ BAD_FIELDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("fields", BAD_FIELDS.values(), ids=BAD_FIELDS)
 def test_impossible_anchors_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(endcap.InvalidArgumentError, match="anchor|variances|box_unit"):
+    with pytest.raises(endcap.InvalidArgumentError, match=r"anchor|variances|box_unit"):
         endcap.Postprocessor("ssd", num_classes=3, **fields)
 
 

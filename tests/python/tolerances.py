@@ -92,6 +92,11 @@ HALF_BOX_PIXELS = 0.1
 PEER_SCORE = 1e-6
 PEER_BOX_PIXELS = 2e-3
 
+# Keypoints, in pixels, and angles, in radians, against the package's reading of the same numbers:
+# keypoints as boxes, angles not at all but for float32.
+PEER_KEYPOINT_PIXELS = 1e-3
+PEER_ANGLE = 1e-6
+
 # A classifier's scores against the package's own run of the network on the same file: PyTorch and
 # ONNX Runtime sum in different orders, and a resized pixel may differ by a step.
 PEER_CLASS_SCORE = 1e-4

@@ -103,9 +103,7 @@ def rtdetr(
     found: list[Candidate] = []
     for query, (row, box) in enumerate(zip(scores, boxes, strict=True)):
         corners = xyxy_from_cxcywh(box)
-        found += pick(
-            corners, row, query, score_threshold=score_threshold, multi_label=multi_label
-        )
+        found += pick(corners, row, query, score_threshold=score_threshold, multi_label=multi_label)
     return found
 
 
