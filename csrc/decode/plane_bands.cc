@@ -105,15 +105,21 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   int64_t decode_ns = 0;
   const int mcu_rows = ImageRowsPerMcu(info);
   const int end_row = std::min(sink.EndRow(), format.height);
+  const bool context = HasRowContext(upsampling);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const auto start = Clock::now();
     std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
-    session.ReadPlanes(slots.data(), mcu_rows);
-    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     int end = (mcu + 1) * mcu_rows;
-    if (HasRowContext(upsampling) && end < format.height) --end;
+    // The first row after an MCU may need chroma of it.
+    if (sink.NextRow(row) < (context ? end + 1 : end)) {
+      session.ReadPlanes(slots.data(), mcu_rows);
+    } else {
+      session.SkipPlanes(slots.data(), mcu_rows);
+    }
+    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    if (context && end < format.height) --end;
     end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
       planes.MakeRow(row, pixels.data());
