@@ -58,6 +58,10 @@ BAD_PREPROCESS = {
         {"inputs": [ENCODED, tensor("hint", "TYPE_FP32", [1])]},
         ["'hint'", "encoded"],
     ),
+    "batches_of_rois": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])]},
+        ["max_batch_size is 4", "'rois'", "give max_batch_size: 0"],
+    ),
     "unknown_output": (
         {"outputs": [tensor("image", "TYPE_FP32", [3, 640, 640])]},
         ["'image'", "images, geometry, status"],
@@ -128,4 +132,30 @@ BAD_POSTPROCESS = {
         ["'class_probabilities'", "[2]", "[3]", "num_classes=3"],
     ),
 }
-BAD = {**BAD_PREPROCESS, **BAD_POSTPROCESS}
+# These have no batch dimension.
+BAD_ROIS = {
+    "rois_without_encoded": (
+        {"inputs": [tensor("rois", "TYPE_FP32", [-1, 4])]},
+        ["input 'encoded'", "is missing"],
+    ),
+    "rois_of_other_shape": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [4])]},
+        ["'rois'", "[4]", "TYPE_FP32 [-1, 4]"],
+    ),
+    "rois_of_integers": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_INT32", [-1, 4])]},
+        ["'rois'", "TYPE_INT32", "TYPE_FP32 [-1, 4]"],
+    ),
+    "images_of_one_roi": (
+        {
+            "inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])],
+            "outputs": [tensor("images", "TYPE_FP32", [3, 640, 640])],
+        },
+        ["'images'", "[3, 640, 640]", "[-1, 3, 640, 640]"],
+    ),
+    "no_rois_at_all": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])], "parameters": {"max_rois": 0}},
+        ["max_rois", "0"],
+    ),
+}
+BAD = {**BAD_PREPROCESS, **BAD_POSTPROCESS, **BAD_ROIS}
