@@ -13,7 +13,7 @@ from example_network import write_network
 
 from endcap.repository.validation import validate_repository
 
-MODELS = ("preprocess", "detector", "postprocess", "detect")
+MODELS = ("preprocess", "preprocess_rois", "detector", "postprocess", "detect")
 
 
 def copy_of_shipped(folder: Path) -> Path:

@@ -18,7 +18,10 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     findings, core = read_parameters(model)
     if core is None:
         return findings, declared_interface(model, in_doubt=True)
-    contracts = contracts_of(core)
+    with_rois = model.backend == PREPROCESS and any(i.name == "rois" for i in model.config.input)
+    if with_rois and model.config.max_batch_size > 0:
+        findings.append(_batched_rois(model))
+    contracts = contracts_of(core, with_rois=with_rois)
     ports: list[dict[str, Port]] = []
     contradictory = False
     for side in SIDES:
@@ -30,3 +33,12 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         values = {name: value for name, _, _, value in core.parameters}
         findings += check_labels_file(model, values["head"], int(values["num_classes"]))
     return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)
+
+
+def _batched_rois(model: Model) -> Finding:
+    return model.error(
+        model.lines.line_of("max_batch_size"),
+        f"max_batch_size is {model.config.max_batch_size} in a model with input rois, and images "
+        "have different numbers of regions",
+        "give max_batch_size: 0",
+    )
