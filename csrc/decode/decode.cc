@@ -30,6 +30,7 @@ class WindowSink : public BandSink {
   }
   int EndRow() const override { return window_.bottom(); }
   int NextRow(int row) const override { return std::max(row, window_.y); }
+  ColumnSpan Columns() const override { return {window_.x, window_.right()}; }
 
  private:
   PixelRect window_;

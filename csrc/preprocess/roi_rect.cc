@@ -42,17 +42,4 @@ PixelRect RectOf(const Roi& roi, size_t index, size_t count, int image_w, int im
   return rect;
 }
 
-PixelRect BoundingRect(const std::vector<PixelRect>& rects) {
-  PixelRect all = rects.front();
-  for (const PixelRect& rect : rects) {
-    const int right = std::max(all.right(), rect.right());
-    const int bottom = std::max(all.bottom(), rect.bottom());
-    all.x = std::min(all.x, rect.x);
-    all.y = std::min(all.y, rect.y);
-    all.width = right - all.x;
-    all.height = bottom - all.y;
-  }
-  return all;
-}
-
 }  // namespace endcap

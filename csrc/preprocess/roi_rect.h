@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "endcap/preprocess.h"
 
@@ -11,8 +10,5 @@ namespace endcap {
 // clipped. Throws kInvalidArgument, naming the region, when a number is not finite or no pixel is
 // left. index, count: of the region among those of its image.
 PixelRect RectOf(const Roi& roi, size_t index, size_t count, int image_w, int image_h);
-
-// The smallest rectangle that holds all of `rects`, of which there is at least one.
-PixelRect BoundingRect(const std::vector<PixelRect>& rects);
 
 }  // namespace endcap

@@ -69,9 +69,7 @@ int64_t CutRows(Path path, const PreprocessParams& params, const ImageView& imag
 // A file that EXIF turns: what the regions need of it is decoded and turned upright first.
 int64_t CutTurned(Path path, const PreprocessParams& params, const ImageView& image,
                   const ImageHeader& header, const std::vector<RoiTarget>& targets) {
-  std::vector<PixelRect> rects;
-  for (const RoiTarget& target : targets) rects.push_back(target.rect);
-  const PixelRect window = BoundingRect(rects);
+  const PixelRect window = BoundingRect(targets);
   int64_t decode_ns = 0;
   const PixelBuffer upright = DecodeWindow(image, header, {RowChannels(path, params), 1},
                                            header.orientation, window, decode_ns);
