@@ -14,10 +14,10 @@ from endcap import _core
 from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import Image, is_single_image, to_buffer, to_cuda_buffer
 from endcap._preprocess_out import cuda_output, host_output
-from endcap._rois import image_of_rois, to_rois
+from endcap._rois import image_of_rois, rois_need_cpu, to_rois
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_array import CudaArray
-from endcap.errors import InvalidArgumentError, UnsupportedError, error_for_status
+from endcap.errors import InvalidArgumentError, error_for_status
 
 # A NumPy array; with device="cuda" a CudaArray, and as `out` any array on that device.
 Array: TypeAlias = Any
@@ -139,6 +139,7 @@ class Preprocessor:
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its
                 place in the batch, unless ``on_error`` is ``blank``.
+            UnsupportedError: ``rois`` with a CUDA device.
             InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
                 more regions than ``max_rois``; and, unless ``on_error`` is ``blank``, a region that
                 is not finite, empty or outside the image.
@@ -184,9 +185,7 @@ class Preprocessor:
         stream: object,
     ) -> PreprocessResult:
         if isinstance(self._core, _core.CudaPreprocessor):
-            raise UnsupportedError(
-                f'rois are cut out on the CPU only; device is {self.device}: give device="cpu"'
-            )
+            raise rois_need_cpu(self.device)
         refuse_stream(stream)
         count = len(rois)
         self._core.check_roi_count(count)
@@ -225,7 +224,8 @@ def preprocess(
 
     See Preprocessor and its call for the arguments and errors.
     """
-    cuda_device(device)
+    if cuda_device(device) is not None and rois is not None:
+        raise rois_need_cpu(device)
     parameters = to_parameters({"size": size, **fields})
     preprocessor = _cached_preprocessor(preset, tuple(parameters), device, threads)
     return preprocessor(images, rois=rois, out=out, pixel_format=pixel_format, stream=stream)
