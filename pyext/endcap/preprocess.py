@@ -190,8 +190,7 @@ class Preprocessor:
         count = len(rois)
         self._core.check_roi_count(count)
         buffer = to_buffer(image_of_rois(image))
-        geometry = np.empty((count, 8), np.float32)
-        status = np.empty(count, np.int32)
+        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
         tensors = host_output(out, (count, *self._shape), self._dtype)
         failure, message, decode_ns, decoder = self._core.run_rois(
             [buffer], pixel_format, rois, tensors, geometry, status

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from model_folders import tensor
+from model_folders import ON_CPU, tensor
 
 HEAD = tensor("head", "TYPE_FP32", [84, 8400])
 ENCODED = tensor("encoded", "TYPE_STRING", [1])
+ROIS = tensor("rois", "TYPE_FP32", [-1, 4])
 YOLO = {"head": "yolov8"}
 CLASSES = {"head": "classification", "num_classes": 3, "top_k": 2}
 
@@ -59,7 +60,7 @@ BAD_PREPROCESS = {
         ["'hint'", "encoded"],
     ),
     "batches_of_rois": (
-        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])]},
+        {"inputs": [ENCODED, ROIS], "more": ON_CPU},
         ["max_batch_size is 4", "'rois'", "give max_batch_size: 0"],
     ),
     "unknown_output": (
@@ -135,26 +136,27 @@ BAD_POSTPROCESS = {
 # These have no batch dimension.
 BAD_ROIS = {
     "rois_without_encoded": (
-        {"inputs": [tensor("rois", "TYPE_FP32", [-1, 4])]},
+        {"inputs": [ROIS], "more": ON_CPU},
         ["input 'encoded'", "is missing"],
     ),
     "rois_of_other_shape": (
-        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [4])]},
+        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [4])], "more": ON_CPU},
         ["'rois'", "[4]", "TYPE_FP32 [-1, 4]"],
     ),
     "rois_of_integers": (
-        {"inputs": [ENCODED, tensor("rois", "TYPE_INT32", [-1, 4])]},
+        {"inputs": [ENCODED, tensor("rois", "TYPE_INT32", [-1, 4])], "more": ON_CPU},
         ["'rois'", "TYPE_INT32", "TYPE_FP32 [-1, 4]"],
     ),
     "images_of_one_roi": (
         {
-            "inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])],
+            "inputs": [ENCODED, ROIS],
+            "more": ON_CPU,
             "outputs": [tensor("images", "TYPE_FP32", [3, 640, 640])],
         },
         ["'images'", "[3, 640, 640]", "[-1, 3, 640, 640]"],
     ),
     "no_rois_at_all": (
-        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])], "parameters": {"max_rois": 0}},
+        {"inputs": [ENCODED, ROIS], "more": ON_CPU, "parameters": {"max_rois": 0}},
         ["max_rois", "0"],
     ),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+ON_CPU = "instance_group { kind: KIND_CPU }"
+
 
 def tensor(name: str, data_type: str, dims: list[int], *, more: str = "") -> str:
     return f'{{ name: "{name}" data_type: {data_type} dims: {dims} {more} }}'

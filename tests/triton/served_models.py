@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from model_folders import (
+    ON_CPU,
     batching,
     tensor,
     write_ensemble,
@@ -133,7 +134,7 @@ def _write_postprocess_models(repository: Path) -> None:
 def _write_rois_models(repository: Path) -> None:
     def write(name: str, *, inputs: list[str], **parameters: object) -> None:
         given = {**PREPROCESS_TEXT, **parameters}
-        write_preprocess(repository, name, parameters=given, inputs=inputs)
+        write_preprocess(repository, name, parameters=given, inputs=inputs, more=ON_CPU)
 
     write("rois", inputs=[ENCODED, ROIS])
     write("rois_blank", inputs=[ENCODED, ROIS], on_error="blank")

@@ -7,6 +7,7 @@ from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels_file
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.parameters import POSTPROCESS, PREPROCESS, read_parameters
+from endcap.repository.validation.rois import check_rois
 from endcap.repository.validation.settle import settle
 from endcap.repository.validation.tensors import SIDES, Interface, Port, declared_interface
 
@@ -19,8 +20,8 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     if core is None:
         return findings, declared_interface(model, in_doubt=True)
     with_rois = model.backend == PREPROCESS and any(i.name == "rois" for i in model.config.input)
-    if with_rois and model.config.max_batch_size > 0:
-        findings.append(_batched_rois(model))
+    if with_rois:
+        findings += check_rois(model)
     contracts = contracts_of(core, with_rois=with_rois)
     ports: list[dict[str, Port]] = []
     contradictory = False
@@ -33,12 +34,3 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         values = {name: value for name, _, _, value in core.parameters}
         findings += check_labels_file(model, values["head"], int(values["num_classes"]))
     return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)
-
-
-def _batched_rois(model: Model) -> Finding:
-    return model.error(
-        model.lines.line_of("max_batch_size"),
-        f"max_batch_size is {model.config.max_batch_size} in a model with input rois, and images "
-        "have different numbers of regions",
-        "give max_batch_size: 0",
-    )
