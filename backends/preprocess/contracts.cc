@@ -7,13 +7,13 @@
 #include "triton_util/data_type.h"
 
 namespace endcap::triton {
-
 namespace {
 
 constexpr int64_t kAnyCount = -1;
 
 std::vector<TensorContract> OutputContracts(const std::vector<TensorSpec>& specs) {
   std::vector<TensorContract> contracts;
+  contracts.reserve(specs.size());
   for (const TensorSpec& spec : specs) {
     contracts.push_back(
         ContractOf(spec, spec.name == "images" ? "size, color, layout or dtype" : ""));

@@ -59,7 +59,8 @@ class LibjpegSession {
   void SkipRows(int count);
   // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.
   void ReadPlanes(JSAMPIMAGE planes, int rows);
-  // The same without the inverse DCT: no sample is written.
+  // The same without the inverse DCT: no sample is written. All components count as needed
+  // afterwards, so it does not go with TakeFirstComponentOnly.
   void SkipPlanes(JSAMPIMAGE planes, int rows);
 
  private:
