@@ -48,6 +48,7 @@ std::vector<PreprocessOutput> Outputs(Array& out, py::ssize_t out_rows, py::ssiz
     throw Error(ErrorCode::kInvalidArgument, "out, geometry and status need a row for each result");
   }
   std::vector<PreprocessOutput> outputs;
+  outputs.reserve(static_cast<size_t>(count));
   for (py::ssize_t i = 0; i < count; ++i) {
     outputs.push_back({MutableItemView(out, i), geometry.mutable_data() + i * Geometry::kSize,
                        status.mutable_data() + i, static_cast<int>(i) * source_step});
@@ -81,7 +82,7 @@ ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs =
       Outputs(out, out.ndim() < 1 ? -1 : out.shape(0), rois.shape(0), geometry, status, 0);
-  const auto* first = static_cast<const Roi*>(static_cast<const void*>(rois.data()));
+  const auto* first = reinterpret_cast<const Roi*>(rois.data());
   const RoiImage job{borrowed.views()[0], {first, static_cast<size_t>(rois.shape(0))}, outputs};
   std::vector<RoiItem> items;
   {

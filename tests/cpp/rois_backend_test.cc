@@ -31,7 +31,7 @@ constexpr auto kOnCpu = TRITONSERVER_INSTANCEGROUPKIND_CPU;
 const std::map<std::string, std::string> kParameters{{"size", "24,32"}};
 const std::vector<std::string> kInputs{"encoded", "rois"};
 const std::vector<std::string> kAll{"images", "geometry", "status"};
-constexpr size_t kTensor = 3 * 24 * 32;
+constexpr size_t kTensor = size_t{3} * 24 * 32;
 
 fake::Request RequestOf(const testing::Bytes& file, const std::vector<Roi>& rois,
                         TRITONSERVER_MemoryType type) {
@@ -56,6 +56,7 @@ std::vector<float> Expected(const testing::Bytes& file, const std::vector<Roi>& 
   const PreprocessParams params = ParsePreprocessParams({{"size", "24,32"}});
   std::vector<float> tensors(kTensor * rois.size());
   std::vector<PreprocessOutput> outputs;
+  outputs.reserve(rois.size());
   for (size_t i = 0; i < rois.size(); ++i) {
     outputs.push_back({testing::ImageTensor(params, tensors.data() + kTensor * i)});
   }
