@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import images, machine, paths
 from benchmarks.postprocess import run as postprocess
-from benchmarks.preprocess import all_threads, memory, one_thread
+from benchmarks.preprocess import all_threads, memory, one_thread, regions
 from benchmarks.timing import Budget
 
 
@@ -44,7 +44,7 @@ QUICK = Extent(
 
 def steps(extent: Extent) -> int:
     """How often `run` will say that something is done."""
-    return len(extent.images) + len(postprocess.names(extent.num_boxes)) + 2
+    return len(extent.images) + len(postprocess.names(extent.num_boxes)) + 3
 
 
 def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
@@ -60,6 +60,8 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
     largest = images.make(images.LARGEST, paths.IMAGES)
     peaks = memory.run(largest)
     done("memory")
+    cuts = regions.run(largest, extent.per_contest)
+    done("regions")
     contests = postprocess.run(extent.num_boxes, extent.per_contest, done)
     return {
         "machine": about,
@@ -69,6 +71,10 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
             "memory": {
                 "image": largest.name,
                 "peers": {name: asdict(peak) for name, peak in peaks.items()},
+            },
+            "regions": {
+                "image": largest.name,
+                "rows": {name: asdict(row) for name, row in cuts.items()},
             },
         },
         "postprocess": [asdict(contest) for contest in contests],

@@ -34,6 +34,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _latency(document["preprocess"]["one_thread"])
         yield _throughput(document["preprocess"]["all_threads"])
         yield _memory(document["preprocess"]["memory"])
+        if "regions" in document["preprocess"]:  # results of before have none
+            yield _regions(document["preprocess"]["regions"])
     for contest in document.get("postprocess", []):
         yield _contest(contest)
     for contest in document.get("server", {}).get("contests", []):
@@ -108,6 +110,15 @@ def _memory(part: Json) -> Table:
         over, idle = peak["peak_over_idle_bytes"], peak["idle_bytes"]
         shown = ("", "") if over is None else (f"{over / _MIB:.1f}", f"{idle / _MIB:.0f}")
         table.add_row(name, *shown, peak["note"])
+    return table
+
+
+def _regions(part: Json) -> Table:
+    table = Table(title=f"Regions of {part['image']} to float32 tensors: ms, one thread")
+    for name in ("way", "ms", "bare decodes", "verified, or why not"):
+        table.add_column(name, justify="right" if name in ("ms", "bare decodes") else "left")
+    for name, row in part["rows"].items():
+        table.add_row(name, cell(row), times(row["ratio"]), row["note"])
     return table
 
 

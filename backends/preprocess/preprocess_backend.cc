@@ -1,8 +1,10 @@
 #include <memory>
+#include <string>
 
 #include "endcap/preprocess.h"
 #include "preprocess/contracts.h"
 #include "preprocess/preprocess_model.h"
+#include "preprocess/rois_model.h"
 #include "triton_util/model.h"
 
 namespace endcap::triton {
@@ -19,8 +21,22 @@ class PreprocessBackend final : public Backend {
     const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
     const PreprocessParams params =
         ParsePreprocessParams(config.Parameters(DescribePreprocessParams({}), "preset"));
+    if (config.HasInput(kRois)) {
+      RefuseBatches(config);
+      config.SettleTensors(RoisInputContracts(), RoisOutputContracts(params));
+      return std::make_unique<RoisModel>(config, families(), params, threads);
+    }
     config.SettleTensors(PreprocessInputContracts(), PreprocessOutputContracts(params));
     return std::make_unique<PreprocessModel>(config, families(), params, threads);
+  }
+
+ private:
+  static void RefuseBatches(const ModelConfig& config) {
+    if (config.max_batch_size() == 0) return;
+    throw Error(ErrorCode::kInvalidArgument,
+                "max_batch_size is " + std::to_string(config.max_batch_size()) +
+                    " in a config with input 'rois': images have different numbers of regions, so "
+                    "their tensors have no shape in common; give max_batch_size: 0");
   }
 };
 

@@ -1,27 +1,11 @@
 #include "preprocess/preprocess_model.h"
 
 #include <memory>
-#include <utility>
 
 #include "preprocess/contracts.h"
+#include "preprocess/encoded_files.h"
 
 namespace endcap::triton {
-namespace {
-
-// The encoded files of a request: one a BYTES element, or one a row of UINT8.
-std::vector<Bytes> EncodedFiles(const InputTensor& encoded) {
-  const bool strings = encoded.data_type() == TRITONSERVER_TYPE_BYTES;
-  std::vector<Bytes> files = strings ? encoded.Strings() : encoded.Blobs();
-  if (std::cmp_not_equal(files.size(), encoded.item_count())) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "input 'encoded' has " + std::to_string(files.size()) + " elements for " +
-                    std::to_string(encoded.item_count()) + " images; it takes one for each");
-  }
-  return files;
-}
-
-}  // namespace
-
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                  const PreprocessParams& params, int threads)
     : BatchModel(config, families),

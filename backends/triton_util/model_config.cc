@@ -49,6 +49,12 @@ ModelConfig::ModelConfig(TRITONBACKEND_Model* model) : model_(model) {
   parameters_ = json_.value("parameters", Json::object());
 }
 
+bool ModelConfig::HasInput(std::string_view name) const {
+  const Json inputs = json_.value("input", Json::array());
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [name](const Json& input) { return input.value("name", "") == name; });
+}
+
 std::optional<std::string> ModelConfig::TakeParameter(std::string_view name) {
   own_names_.push_back(name);
   const auto found = parameters_.find(std::string(name));

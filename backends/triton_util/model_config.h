@@ -27,6 +27,9 @@ class ModelConfig {
   const std::filesystem::path& folder() const noexcept { return folder_; }
   int max_batch_size() const { return json_.value("max_batch_size", 0); }
 
+  // Whether the config lists an input of that name.
+  bool HasInput(std::string_view name) const;
+
   // Removes a parameter that is the backend's own from `parameters`, and returns its value. `name`
   // must outlive this object.
   std::optional<std::string> TakeParameter(std::string_view name);

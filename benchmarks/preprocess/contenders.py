@@ -52,11 +52,15 @@ def ready_for(
         name: each if isinstance(each, Row) else _verified(each, image, encoded)
         for name, each in peers.items()
     }
-    if isinstance(floor, Row):
-        contenders[bare_decode.NAME] = floor
-    else:
-        contenders[bare_decode.NAME] = Ready(_case(floor, encoded), f"{floor(encoded)} rows")
+    contenders[bare_decode.NAME] = ready_floor(floor, encoded)
     return contenders
+
+
+def ready_floor(floor: Single | Row, encoded: bytes) -> Ready | Row:
+    """The bare decode of one file."""
+    if isinstance(floor, Row):
+        return floor
+    return Ready(_case(floor, encoded), f"{floor(encoded)} rows")
 
 
 def _verified(loaded: Loaded, image: Photograph, encoded: bytes) -> Ready | Row:

@@ -1,42 +1,71 @@
 #include "endcap/decode.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace endcap {
 namespace {
 
-// Collects the bands into a whole image.
-class BufferSink : public BandSink {
+// Collects the part of the bands that lies in a window of the file's pixels.
+class WindowSink : public BandSink {
  public:
-  explicit BufferSink(PixelBuffer& buffer) : buffer_(buffer) {}
+  WindowSink(const PixelRect& window, PixelBuffer& buffer) : window_(window), buffer_(buffer) {}
 
   void Begin(const BandFormat& format) override {
-    buffer_.format = format;
-    row_bytes_ = static_cast<size_t>(format.width) * static_cast<size_t>(format.channels);
+    buffer_.format = {window_.width, window_.height, format.channels};
+    pixel_bytes_ = static_cast<size_t>(format.channels);
+    row_bytes_ = static_cast<size_t>(window_.width) * pixel_bytes_;
     const size_t slack = format.channels == 4 ? kRowSlackBytes : 0;
-    buffer_.pixels.resize(row_bytes_ * static_cast<size_t>(format.height) + slack);
+    buffer_.pixels.resize(row_bytes_ * static_cast<size_t>(window_.height) + slack);
   }
   void Consume(const RowBand& band) override {
-    for (int i = 0; i < band.row_count; ++i) {
-      std::memcpy(buffer_.pixels.data() + row_bytes_ * static_cast<size_t>(band.first_row + i),
-                  band.data + band.row_stride_bytes * i, row_bytes_);
+    const int first = std::max(band.first_row, window_.y);
+    const int end = std::min(band.first_row + band.row_count, window_.bottom());
+    const uint8_t* columns = band.data + pixel_bytes_ * static_cast<size_t>(window_.x);
+    for (int row = first; row < end; ++row) {
+      std::memcpy(buffer_.pixels.data() + row_bytes_ * static_cast<size_t>(row - window_.y),
+                  columns + band.row_stride_bytes * (row - band.first_row), row_bytes_);
     }
   }
-  int EndRow() const override { return buffer_.format.height; }
+  int EndRow() const override { return window_.bottom(); }
+  int NextRow(int row) const override { return std::max(row, window_.y); }
+  ColumnSpan Columns() const override { return {window_.x, window_.right()}; }
 
  private:
+  PixelRect window_;
   PixelBuffer& buffer_;
+  size_t pixel_bytes_ = 0;
   size_t row_bytes_ = 0;
 };
 
+// Where a window of the turned image lies in the file.
+PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRect& window) {
+  const Walk walk = WalkOf(orientation);
+  PixelRect rect = window;
+  if (walk.swap_axes) rect = {window.y, window.x, window.height, window.width};
+  if (walk.from_right) rect.x = stored.width - rect.right();
+  if (walk.from_bottom) rect.y = stored.height - rect.bottom();
+  return rect;
+}
+
 }  // namespace
+
+PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
+                         const DecodeOptions& options, int orientation, const PixelRect& window,
+                         int64_t& decode_ns) {
+  PixelBuffer stored;
+  WindowSink sink(StoredWindow(DecodedFormat(header, options), orientation, window), stored);
+  decode_ns += DecodeToBands(image, header, options, sink);
+  return orientation == 1 ? stored : ApplyOrientation(stored, orientation);
+}
 
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
                            const DecodeOptions& options, int orientation, int64_t& decode_ns) {
-  PixelBuffer stored;
-  BufferSink sink(stored);
-  decode_ns += DecodeToBands(image, header, options, sink);
-  return orientation == 1 ? stored : ApplyOrientation(stored, orientation);
+  const BandFormat stored = DecodedFormat(header, options);
+  PixelRect whole{0, 0, stored.width, stored.height};
+  if (WalkOf(orientation).swap_axes) std::swap(whole.width, whole.height);
+  return DecodeWindow(image, header, options, orientation, whole, decode_ns);
 }
 
 PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const DecodeOptions& options,

@@ -99,6 +99,26 @@ int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {
   return static_cast<int>(count);
 }
 
+void LibjpegSession::SkipRows(int count) {
+  Guarded([count](jpeg_decompress_struct* info) {
+    jpeg_skip_scanlines(info, static_cast<JDIMENSION>(count));
+  });
+  ThrowIfDataLost();
+}
+
+void LibjpegSession::NeedComponents(bool needed) noexcept {
+  for (int i = 0; i < info_.num_components; ++i) {
+    info_.comp_info[i].component_needed = needed ? TRUE : FALSE;
+  }
+}
+
+// The library's coefficient controller looks at component_needed block by block.
+void LibjpegSession::SkipPlanes(JSAMPIMAGE planes, int rows) {
+  NeedComponents(false);
+  ReadPlanes(planes, rows);
+  NeedComponents(true);
+}
+
 void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
   JDIMENSION count = 0;
   Guarded([&count, planes, rows](jpeg_decompress_struct* info) {

@@ -54,8 +54,14 @@ class LibjpegSession {
   void Start(bool raw);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
+  // Passes over `count` rows, without the last of the image: their entropy coding is read, no more.
+  // Throws as ReadRows.
+  void SkipRows(int count);
   // Reads one row of MCUs, `rows` rows of the image at full size, as its components' samples.
   void ReadPlanes(JSAMPIMAGE planes, int rows);
+  // The same without the inverse DCT: no sample is written. All components count as needed
+  // afterwards, so it does not go with TakeFirstComponentOnly.
+  void SkipPlanes(JSAMPIMAGE planes, int rows);
 
  private:
   struct ErrorManager {
@@ -72,6 +78,7 @@ class LibjpegSession {
   template <typename Call>
   void Guarded(Call call);
   void ThrowIfDataLost() const;
+  void NeedComponents(bool needed) noexcept;
 
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);

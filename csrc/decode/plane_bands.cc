@@ -25,25 +25,29 @@ class ChromaRows {
 
   PlaneRing& plane() noexcept { return plane_; }
 
-  // For image row y, samples of full height; valid until the next call.
-  const uint8_t* Samples(int y) {
+  // For image row y, samples of full height; `columns` of them are valid until the next call.
+  const uint8_t* Samples(int y, const ColumnSpan& columns) {
     if (!has_row_context_) return plane_.Row(y);
+    const int x = columns.begin;
     // The library's roundings above and below differ.
-    BlendRowsToBytes(plane_.Row(y / 2), plane_.Row(Neighbour(y)), plane_.width(),
-                     y % 2 == 0 ? 1 : 2, samples_.data());
+    BlendRowsToBytes(plane_.Row(y / 2) + x, plane_.Row(Neighbour(y)) + x, columns.end - x,
+                     y % 2 == 0 ? 1 : 2, samples_.data() + x);
     return samples_.data();
   }
 
-  // The same as sums for DoubleYccToRgb.
-  const int16_t* Sums(int y) {
+  // The same as sums for DoubleYccToRgb, where a sum stands for two columns.
+  const int16_t* Sums(int y, const ColumnSpan& columns) {
     int16_t* sums = sums_.data() + 1;
+    // With the neighbours that the first and the last column take their quarters from.
+    const int x = std::max(columns.begin / 2 - 1, 0);
+    const int count = std::min(columns.end / 2 + 2, plane_.width()) - x;
     if (has_row_context_) {
-      BlendRows(plane_.Row(y / 2), plane_.Row(Neighbour(y)), plane_.width(), sums);
+      BlendRows(plane_.Row(y / 2) + x, plane_.Row(Neighbour(y)) + x, count, sums + x);
     } else {
-      CopyRow(plane_.Row(y), plane_.width(), sums);
+      CopyRow(plane_.Row(y) + x, count, sums + x);
     }
-    sums[-1] = sums[0];
-    sums[plane_.width()] = sums[plane_.width() - 1];
+    if (x == 0) sums[-1] = sums[0];
+    if (x + count == plane_.width()) sums[plane_.width()] = sums[plane_.width() - 1];
     return sums;
   }
 
@@ -73,16 +77,21 @@ class Planes {
     return slots;
   }
 
-  void MakeRow(int y, uint8_t* out) {
-    const uint8_t* luma = luma_.Row(y);
+  // Makes `columns` of row y, which begin at an even one, in their places of `row`.
+  void MakeRow(int y, const ColumnSpan& columns, uint8_t* row) {
+    const int x = columns.begin;
+    const int width = columns.end - x;
+    const int channels = format_.channels;
+    const uint8_t* luma = luma_.Row(y) + x;
+    uint8_t* out = row + ptrdiff_t{channels} * x;
     if (chroma_.empty()) {
-      GrayToRgb(luma, format_.width, format_.channels, out);
+      GrayToRgb(luma, width, channels, out);
     } else if (HasColumnContext(upsampling_)) {
-      DoubleYccToRgb(luma, chroma_[0].Sums(y), chroma_[1].Sums(y), format_.width,
-                     HasRowContext(upsampling_), format_.channels, out);
+      DoubleYccToRgb(luma, chroma_[0].Sums(y, columns) + x / 2, chroma_[1].Sums(y, columns) + x / 2,
+                     width, HasRowContext(upsampling_), channels, out);
     } else {
-      YccToRgb(luma, chroma_[0].Samples(y), chroma_[1].Samples(y), format_.width, format_.channels,
-               out);
+      YccToRgb(luma, chroma_[0].Samples(y, columns) + x, chroma_[1].Samples(y, columns) + x, width,
+               channels, out);
     }
   }
 
@@ -92,6 +101,11 @@ class Planes {
   PlaneRing luma_;
   std::vector<ChromaRows> chroma_;
 };
+
+// Columns of two share their chroma, so they are made together.
+ColumnSpan EvenColumns(const ColumnSpan& needed, int width) {
+  return {needed.begin / 2 * 2, std::min(needed.end, width)};
+}
 
 }  // namespace
 
@@ -105,18 +119,25 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   int64_t decode_ns = 0;
   const int mcu_rows = ImageRowsPerMcu(info);
   const int end_row = std::min(sink.EndRow(), format.height);
+  const bool context = HasRowContext(upsampling);
+  const ColumnSpan columns = EvenColumns(sink.Columns(), format.width);
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
     const auto start = Clock::now();
     std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
-    session.ReadPlanes(slots.data(), mcu_rows);
-    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     int end = (mcu + 1) * mcu_rows;
-    if (HasRowContext(upsampling) && end < format.height) --end;
+    // The first row after an MCU may need chroma of it.
+    if (sink.NextRow(row) < (context ? end + 1 : end)) {
+      session.ReadPlanes(slots.data(), mcu_rows);
+    } else {
+      session.SkipPlanes(slots.data(), mcu_rows);
+    }
+    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    if (context && end < format.height) --end;
     end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {
-      planes.MakeRow(row, pixels.data());
+      planes.MakeRow(row, columns, pixels.data());
       sink.Consume({pixels.data(), static_cast<ptrdiff_t>(row_bytes), row, 1});
     }
   }

@@ -100,6 +100,8 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("max_bytes", 1, kMaxBytes, FIELD(limits.max_bytes))),
       Means("most scans of a progressive or multi-scan file",
             IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans))),
+      Means("most regions of interest of one image, where regions are given",
+            IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
       Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
             "status says why",
             EnumField<Params>("on_error", kOnError, FIELD(on_error))),

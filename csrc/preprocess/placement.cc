@@ -74,6 +74,19 @@ Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int 
   return geometry;
 }
 
+Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int image_w, int image_h,
+                         int orientation, int source_index) noexcept {
+  Geometry geometry = MakeGeometry(placement, roi.width, roi.height, orientation, source_index);
+  // By the float32 scale, which is what readers divide by.
+  geometry.pad_x =
+      static_cast<float>(geometry.pad_x - static_cast<double>(geometry.scale_x) * roi.x);
+  geometry.pad_y =
+      static_cast<float>(geometry.pad_y - static_cast<double>(geometry.scale_y) * roi.y);
+  geometry.image_w = static_cast<float>(image_w);
+  geometry.image_h = static_cast<float>(image_h);
+  return geometry;
+}
+
 int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,
                 int image_h) noexcept {
   if (params.decode == DecodeMode::kExact) return 1;

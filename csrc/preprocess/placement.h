@@ -25,6 +25,11 @@ Placement Place(const PreprocessParams& params, int image_w, int image_h);
 Geometry MakeGeometry(const Placement& placement, int image_w, int image_h, int orientation,
                       int source_index) noexcept;
 
+// The same where what was placed is the part of an image_w x image_h image that begins at
+// (roi.x, roi.y): it maps to coordinates of that image.
+Geometry MakeRoiGeometry(const Placement& placement, const PixelRect& roi, int image_w, int image_h,
+                         int orientation, int source_index) noexcept;
+
 // The DCT scale (1, 2, 4 or 8) of `decode: fast`: the smallest decoded size that is not below the
 // resized one. 1 for `decode: exact`.
 int DecodeScale(const PreprocessParams& params, const Placement& placement, int image_w,

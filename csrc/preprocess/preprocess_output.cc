@@ -1,6 +1,7 @@
 #include "preprocess/preprocess_output.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "common/fail.h"
 
@@ -18,6 +19,23 @@ void CheckOutputShape(const PreprocessParams& params, const TensorView& view, si
   if (view.device == Device::kCuda && !IsAligned(view)) {
     FailArgument("output ", item, " does not begin at a multiple of its element's size");
   }
+}
+
+void CheckHostOutput(const PreprocessParams& params, const TensorView& view, size_t item) {
+  CheckOutputShape(params, view, item);
+  if (view.device != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported, "output ", item,
+         " is in GPU memory; this build writes CPU memory only");
+  }
+}
+
+void WriteBlank(const PreprocessOutput& output) {
+  std::memset(output.image.data, 0, output.image.size_bytes());
+  WriteGeometry(output, BlankGeometry(output));
+}
+
+void WriteStatus(const PreprocessOutput& output, const ItemStatus& status) {
+  if (output.status != nullptr) *output.status = static_cast<int32_t>(status.code);
 }
 
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry) {

@@ -1,5 +1,3 @@
-#include <cstring>
-
 #include "common/fail.h"
 #include "endcap/preprocess.h"
 #include "preprocess/image_to_tensor.h"
@@ -8,25 +6,11 @@
 namespace endcap {
 namespace {
 
-void CheckOutput(const PreprocessParams& params, const TensorView& view, size_t item) {
-  CheckOutputShape(params, view, item);
-  if (view.device != Device::kCpu) {
-    Fail(ErrorCode::kUnsupported, "output ", item,
-         " is in GPU memory; this build writes CPU memory only");
-  }
-}
-
 void CheckCpuDecoder(JpegDecoder decoder) {
   if (decoder == JpegDecoder::kHybrid || decoder == JpegDecoder::kNvjpeg) {
     Fail(ErrorCode::kUnsupported,
          "jpeg_decoder hybrid and nvjpeg need a GPU: give auto or cpu, or run on a CUDA device");
   }
-}
-
-// What a failed image leaves behind.
-void WriteBlank(const PreprocessOutput& output) {
-  std::memset(output.image.data, 0, output.image.size_bytes());
-  WriteGeometry(output, BlankGeometry(output));
 }
 
 PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
@@ -39,7 +23,7 @@ PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
     item.status = StatusOfCurrentException();
     WriteBlank(output);
   }
-  if (output.status != nullptr) *output.status = static_cast<int32_t>(item.status.code);
+  WriteStatus(output, item.status);
   return item;
 }
 
@@ -63,7 +47,7 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const ImageView> images,
   if (images.size() != outputs.size()) {
     FailArgument(images.size(), " images came with ", outputs.size(), " outputs");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) CheckOutput(params_, outputs[i].image, i);
+  for (size_t i = 0; i < outputs.size(); ++i) CheckHostOutput(params_, outputs[i].image, i);
   std::vector<PreprocessItem> items(images.size());
   pool_.ParallelFor(static_cast<int>(images.size()), [&](int i) {
     const auto index = static_cast<size_t>(i);

@@ -25,27 +25,33 @@ std::string NameOf(JpegDecoder decoder) {
   return "";
 }
 
+ItemTuple ToTuple(const ItemStatus& status, int64_t decode_ns, JpegDecoder decoder) {
+  return {static_cast<int32_t>(status.code), status.message, decode_ns, NameOf(decoder)};
+}
+
 std::vector<ItemTuple> ToTuples(const std::vector<PreprocessItem>& items) {
   std::vector<ItemTuple> tuples;
   tuples.reserve(items.size());
   for (const PreprocessItem& item : items) {
-    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message, item.decode_ns,
-                        NameOf(item.decoder));
+    tuples.push_back(ToTuple(item.status, item.decode_ns, item.decoder));
   }
   return tuples;
 }
 
-// out: [N, ...] in host or device memory; geometry [N,8]; status [N].
+// out: [N, ...] in host or device memory; geometry [N,8]; status [N]. source_step: between the
+// source indices of neighbouring rows.
 template <typename Array>
 std::vector<PreprocessOutput> Outputs(Array& out, py::ssize_t out_rows, py::ssize_t count,
-                                      py::array_t<float>& geometry, py::array_t<int32_t>& status) {
+                                      py::array_t<float>& geometry, py::array_t<int32_t>& status,
+                                      int source_step = 1) {
   if (out_rows != count || geometry.size() != count * Geometry::kSize || status.size() != count) {
-    throw Error(ErrorCode::kInvalidArgument, "out, geometry and status need a row for each image");
+    throw Error(ErrorCode::kInvalidArgument, "out, geometry and status need a row for each result");
   }
   std::vector<PreprocessOutput> outputs;
+  outputs.reserve(static_cast<size_t>(count));
   for (py::ssize_t i = 0; i < count; ++i) {
     outputs.push_back({MutableItemView(out, i), geometry.mutable_data() + i * Geometry::kSize,
-                       status.mutable_data() + i, static_cast<int>(i)});
+                       status.mutable_data() + i, static_cast<int>(i) * source_step});
   }
   return outputs;
 }
@@ -62,6 +68,28 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
     items = preprocessor.Run(borrowed.views(), outputs);
   }
   return ToTuples(items);
+}
+
+// image: a list of one; rois [K,4].
+ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
+                  const std::string& pixel_format, const py::array_t<float>& rois, py::array out,
+                  py::array_t<float> geometry, py::array_t<int32_t> status) {
+  static_assert(sizeof(Roi) == 4 * sizeof(float));
+  if (image.size() != 1 || rois.ndim() != 2 || rois.shape(1) != 4 ||
+      (rois.flags() & py::array::c_style) == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "rois must be C-contiguous, [K,4], with one image");
+  }
+  const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
+  const auto outputs =
+      Outputs(out, out.ndim() < 1 ? -1 : out.shape(0), rois.shape(0), geometry, status, 0);
+  const auto* first = reinterpret_cast<const Roi*>(rois.data());
+  const RoiImage job{borrowed.views()[0], {first, static_cast<size_t>(rois.shape(0))}, outputs};
+  std::vector<RoiItem> items;
+  {
+    const py::gil_scoped_release release;
+    items = preprocessor.RunRois({&job, 1});
+  }
+  return ToTuple(items[0].status, items[0].decode_ns, items[0].decoder);
 }
 
 std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& images,
@@ -108,7 +136,16 @@ void BindPreprocess(py::module_& module) {
           }),
           py::arg("parameters"), py::arg("threads"))
       .def("run", endcap::python::Run, py::arg("images"), py::arg("pixel_format"), py::arg("out"),
-           py::arg("geometry").noconvert(), py::arg("status").noconvert());
+           py::arg("geometry").noconvert(), py::arg("status").noconvert())
+      .def(
+          "check_roi_count",
+          [](const Preprocessor& self, int64_t count) {
+            endcap::CheckRoiCount(self.params(), count);
+          },
+          py::arg("count"))
+      .def("run_rois", endcap::python::RunRois, py::arg("image"), py::arg("pixel_format"),
+           py::arg("rois").noconvert(), py::arg("out"), py::arg("geometry").noconvert(),
+           py::arg("status").noconvert());
   endcap::python::DefineProperties(cpu);
 
   py::class_<CudaPreprocessor> cuda(module, "CudaPreprocessor");

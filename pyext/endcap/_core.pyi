@@ -142,6 +142,16 @@ class Preprocessor:
         geometry: npt.NDArray[np.float32],
         status: npt.NDArray[np.int32],
     ) -> list[tuple[int, str, int, str]]: ...
+    def check_roi_count(self, count: int) -> None: ...
+    def run_rois(
+        self,
+        image: list[ImageBuffer],
+        pixel_format: str,
+        rois: npt.NDArray[np.float32],
+        out: npt.NDArray[Any],
+        geometry: npt.NDArray[np.float32],
+        status: npt.NDArray[np.int32],
+    ) -> tuple[int, str, int, str]: ...
 
 class CudaPreprocessor:
     def __init__(self, parameters: Parameters, device_id: int, threads: int) -> None: ...

@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core, _cuda_input
-from endcap._arrays import empty
-from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
+from endcap import _core
+from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import Image, is_single_image, to_buffer, to_cuda_buffer
+from endcap._preprocess_out import cuda_output, host_output
+from endcap._rois import image_of_rois, rois_need_cpu, to_rois
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
@@ -24,15 +25,16 @@ Array: TypeAlias = Any
 
 @dataclass(frozen=True)
 class PreprocessResult:
-    """The tensors of a batch of N images.
+    """The tensors of a batch of N images, or of N regions of one image.
 
     Attributes:
         images: [N, C, H, W] or [N, H, W, C], of the dtype that was asked for: a NumPy array, or
             with ``device="cuda"`` a CudaArray, which the GPU may not have filled yet.
         geometry: float32 [N, 8] = scale_x, scale_y, pad_x, pad_y, image_w, image_h, orientation,
-            source index; x_source = (x - pad_x) / scale_x.
+            source index; x_source = (x - pad_x) / scale_x, also of a region in the whole image.
         status: int32 [N], ``endcap.Status`` of each image.
-        decode_seconds: time each image spent in the JPEG decoder, float64 [N].
+        decode_seconds: time each image spent in the JPEG decoder, float64 [N]; of regions the one
+            decoder run that they share.
         decoders: the JPEG decoder that each image took, ``cpu``, ``hybrid`` or ``nvjpeg``; empty
             where none ran. All but ``images`` is in host memory.
     """
@@ -55,7 +57,7 @@ class Preprocessor:
         threads: images worked on at the same time, on a GPU images decoded; all CPUs by default.
         fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
             quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
-            decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans, on_error.
+            decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans, max_rois, on_error.
             ``parameters`` shows what each has become.
 
     Raises:
@@ -107,11 +109,16 @@ class Preprocessor:
         self,
         images: Image | Sequence[Image],
         *,
+        rois: npt.ArrayLike | None = None,
         out: Array | None = None,
         pixel_format: str = "rgb",
         stream: object = None,
     ) -> PreprocessResult:
         """Process one image or a list of images; one image gives a batch of 1.
+
+        With ``rois`` the one image gives a batch of its K regions. It is decoded once, and only as
+        far down as the regions reach; damage below that is not seen. A region's tensor is that of
+        its pixels cut out of the decoded image; ``decode="fast"`` does not apply.
 
         On a GPU the tensors are made in the order of ``stream``, and the call does not wait for
         them; images in host memory may be changed when it returns.
@@ -119,6 +126,9 @@ class Preprocessor:
         Args:
             images: encoded bytes (bytes-like, 1-D uint8) or pixels (uint8 [H,W,3] or [H,W]).
                 They are read in place; with ``device="cuda"`` pixels may lie on that device.
+            rois: regions of the one image, real numbers [K, 4]: x1, y1, x2, y2 in its pixels after
+                EXIF orientation, as a detector's boxes are. Each is rounded outward to whole pixels
+                and clipped. With ``device="cpu"`` only.
             out: an array to write the tensors into, C-contiguous, of the result's shape and dtype;
                 with ``device="cuda"`` on that device, by DLPack or the CUDA array interface.
             pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as pixels hold.
@@ -129,26 +139,32 @@ class Preprocessor:
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its
                 place in the batch, unless ``on_error`` is ``blank``.
-            InvalidArgumentError: an image, ``out`` or ``stream`` that cannot be used.
+            UnsupportedError: ``rois`` with a CUDA device.
+            InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
+                more regions than ``max_rois``; and, unless ``on_error`` is ``blank``, a region that
+                is not finite, empty or outside the image.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
         if pixel_format not in ("rgb", "bgr", "gray"):
             raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")
+        if rois is not None:
+            return self._run_rois(images, to_rois(rois), out, pixel_format, stream)
         batch = [images] if is_single_image(images) else list(images)
         geometry = np.empty((len(batch), 8), np.float32)
         status = np.empty(len(batch), np.int32)
+        shape = (len(batch), *self._shape)
         tensors: Array
         if isinstance(self._core, _core.CudaPreprocessor):
             target = cuda_target(self._device_id or 0, stream)
             buffers = [to_cuda_buffer(image, target) for image in batch]
-            memory = self._cuda_output(len(batch), out, target)
+            memory = cuda_output(out, shape, self._dtype, target)
             tensors = CudaArray(memory) if out is None else out
             items = self._core.run(buffers, pixel_format, memory, geometry, status, target.stream)
         else:
             refuse_stream(stream)
             host_buffers = [to_buffer(image) for image in batch]
-            tensors = self._output(len(batch), out)
+            tensors = host_output(out, shape, self._dtype)
             items = self._core.run(host_buffers, pixel_format, tensors, geometry, status)
         if self._raises:
             _raise_first(items)
@@ -160,42 +176,34 @@ class Preprocessor:
             decoders=tuple(item[3] for item in items),
         )
 
-    def _output(self, count: int, out: Array | None) -> npt.NDArray[Any]:
-        shape = (count, *self._shape)
-        if out is None:
-            return empty(shape, self._dtype)
-        if not isinstance(out, np.ndarray):
-            raise InvalidArgumentError(f"out is a {type(out).__name__}: give a NumPy array")
-        self._check_out(out.shape, out.dtype, out.flags.c_contiguous, shape)
-        if not out.flags.writeable:
-            raise InvalidArgumentError("out is read-only: give an array that can be written")
-        return out
-
-    def _cuda_output(self, count: int, out: Array | None, target: Target) -> _core.CudaTensor:
-        shape = (count, *self._shape)
-        if out is None:
-            return _cuda_input.empty(shape, self._dtype, target)
-        if _cuda_input.device_of(out) is None:
-            raise InvalidArgumentError(
-                f"out is a {type(out).__name__} in host memory: give an array on {self.device}"
-            )
-        tensor = _cuda_input.borrow(out, target, "out")
-        dtype = np.dtype(tensor.type_string)
-        self._check_out(tuple(tensor.shape), dtype, tensor.contiguous, shape)
-        return tensor
-
-    def _check_out(
+    def _run_rois(
         self,
-        shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        contiguous: bool,
-        wanted: tuple[int, ...],
-    ) -> None:
-        if shape != wanted or dtype != self._dtype or not contiguous:
-            raise InvalidArgumentError(
-                f"out is {dtype} {list(shape)}: give a C-contiguous {self._dtype} "
-                f"array of shape {list(wanted)}"
-            )
+        image: Image,
+        rois: npt.NDArray[np.float32],
+        out: Array | None,
+        pixel_format: str,
+        stream: object,
+    ) -> PreprocessResult:
+        if isinstance(self._core, _core.CudaPreprocessor):
+            raise rois_need_cpu(self.device)
+        refuse_stream(stream)
+        count = len(rois)
+        self._core.check_roi_count(count)
+        buffer = to_buffer(image_of_rois(image))
+        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
+        tensors = host_output(out, (count, *self._shape), self._dtype)
+        failure, message, decode_ns, decoder = self._core.run_rois(
+            [buffer], pixel_format, rois, tensors, geometry, status
+        )
+        if self._raises and failure != 0:
+            raise error_for_status(failure, message)
+        return PreprocessResult(
+            tensors,
+            geometry,
+            status,
+            decode_seconds=np.full(count, decode_ns * 1e-9),
+            decoders=(decoder,) * count,
+        )
 
 
 def preprocess(
@@ -204,17 +212,22 @@ def preprocess(
     *,
     size: int | Sequence[int] | None = None,
     device: str = "cpu",
+    rois: npt.ArrayLike | None = None,
     out: Array | None = None,
     threads: int | None = None,
     pixel_format: str = "rgb",
     stream: object = None,
     **fields: object,
 ) -> PreprocessResult:
-    """Process one image or a list of images; see Preprocessor for the arguments and errors."""
-    cuda_device(device)
+    """Process one image, a list of images, or regions of one image.
+
+    See Preprocessor and its call for the arguments and errors.
+    """
+    if cuda_device(device) is not None and rois is not None:
+        raise rois_need_cpu(device)
     parameters = to_parameters({"size": size, **fields})
     preprocessor = _cached_preprocessor(preset, tuple(parameters), device, threads)
-    return preprocessor(images, out=out, pixel_format=pixel_format, stream=stream)
+    return preprocessor(images, rois=rois, out=out, pixel_format=pixel_format, stream=stream)
 
 
 @lru_cache(maxsize=4)

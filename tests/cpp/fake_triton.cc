@@ -26,8 +26,11 @@ void Copy(void* to, const void* from, size_t bytes, TRITONSERVER_MemoryType gpu_
   }
 }
 
-std::string ConfigOf(const std::map<std::string, std::string>& parameters) {
-  nlohmann::json config{{"max_batch_size", 8}, {"parameters", nlohmann::json::object()}};
+std::string ConfigOf(const std::map<std::string, std::string>& parameters,
+                     const std::vector<std::string>& inputs) {
+  nlohmann::json config{{"max_batch_size", inputs.empty() ? 8 : 0},
+                        {"parameters", nlohmann::json::object()}};
+  for (const std::string& name : inputs) config["input"].push_back({{"name", name}});
   for (const auto& [name, value] : parameters) {
     config["parameters"][name] = {{"string_value", value}};
   }
@@ -70,10 +73,11 @@ struct Server::State {
 };
 
 Server::Server(const std::map<std::string, std::string>& parameters,
-               TRITONSERVER_InstanceGroupKind kind, int device_id)
+               TRITONSERVER_InstanceGroupKind kind, int device_id,
+               const std::vector<std::string>& inputs)
     : state_(std::make_unique<State>()) {
   Counters().clear();
-  state_->model = {&state_->backend, ConfigOf(parameters)};
+  state_->model = {&state_->backend, ConfigOf(parameters, inputs)};
   state_->instance = {&state_->model, kind, device_id};
   Require(TRITONBACKEND_Initialize(&state_->backend));
   Require(TRITONBACKEND_ModelInitialize(&state_->model));

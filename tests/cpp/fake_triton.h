@@ -65,9 +65,11 @@ struct Answer {
 
 class Server {
  public:
-  // parameters: as in config.pbtxt. Throws std::runtime_error with what the backend refuses.
+  // parameters: as in config.pbtxt. inputs: the names that it lists, for a model without batches;
+  // with none it lists no input, and batches. Throws std::runtime_error with what the backend
+  // refuses.
   Server(const std::map<std::string, std::string>& parameters, TRITONSERVER_InstanceGroupKind kind,
-         int device_id = 0);
+         int device_id = 0, const std::vector<std::string>& inputs = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

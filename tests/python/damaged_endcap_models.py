@@ -8,6 +8,26 @@ from damage import IMAGES, NO_CONFIG, Damage, added, parameter, remove
 
 GEOMETRY = 'name: "geometry" # from preprocess\n    data_type: TYPE_FP32\n    dims: [ 8 ]'
 PREPROCESS = {
+    "batched_rois": Damage(
+        model="preprocess_rois",
+        edits=(("max_batch_size: 0", "max_batch_size: 4"),),
+        at="max_batch_size: 4",
+        says="max_batch_size is 4 in a model with input rois",
+    ),
+    "rois_on_any_device": Damage(
+        model="preprocess_rois",
+        edits=(("kind: KIND_CPU", "kind: KIND_AUTO"),),
+        at="instance_group {",
+        says="a model with input rois works on the CPU only, and Triton takes a GPU",
+        severity="warning",
+        loads=True,
+    ),
+    "other_rois": Damage(
+        model="preprocess_rois",
+        edits=(("dims: [ -1, 4 ]", "dims: [ 4 ]"),),
+        at="dims: [ 4 ]",
+        says="input rois is declared as FP32 [4], and this model's is FP32 [*, 4]",
+    ),
     "colon": Damage(
         model="preprocess",
         edits=(("max_batch_size: 16", "max_batch_size 16"),),

@@ -16,7 +16,7 @@ from benchmarks import chart, images, report
 from benchmarks.postprocess import head, nms_peers, numpy_nms
 from benchmarks.postprocess import run as postprocess
 from benchmarks.postprocess import verify as verify_kept
-from benchmarks.preprocess import bare_decode, memory, one_thread, verify
+from benchmarks.preprocess import bare_decode, memory, one_thread, regions, verify
 from benchmarks.preprocess.placement import letterbox
 from benchmarks.rows import Ready, Row, contest, load
 from benchmarks.server import load_generator, repository
@@ -146,6 +146,18 @@ def test_the_numpy_peer_is_greedy_suppression() -> None:
     np.testing.assert_array_equal(kept, expected)
 
 
+def test_regions_lie_in_the_picture_and_stay_the_same() -> None:
+    made = regions.scattered(4000, 3000)
+    np.testing.assert_array_equal(made, regions.scattered(4000, 3000))
+    assert made.shape == (regions.COUNT, 4)
+    assert (made[:, :2] >= 0).all()
+    assert (made[:, 2:] <= (4000, 3000)).all()
+    sides = made[:, 2:] - made[:, :2]
+    assert sides.min() >= 60
+    assert sides.max() <= 400
+    assert (regions.scattered(90, 70)[:, 2:] <= (90, 70)).all()
+
+
 def test_recipes_have_what_the_tables_need() -> None:
     assert set(images.QUICK) <= set(images.RECIPES)
     assert images.LARGEST in images.RECIPES
@@ -174,7 +186,8 @@ def test_repository_has_both_sides(tmp_path: Path) -> None:
     repository.write(tmp_path / "models")
     names = {folder.name for folder in (tmp_path / "models").iterdir()}
     python = {"preprocess_python", "postprocess_python", "detect_python"}
-    assert names == {"preprocess", "detector", "postprocess", "detect"} | python
+    shipped = {"preprocess", "preprocess_rois", "detector", "postprocess", "detect"}
+    assert names == shipped | python
     config = (tmp_path / "models" / "preprocess_python" / "config.pbtxt").read_text()
     assert "@" not in config
 
@@ -190,7 +203,13 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     machine = {"cpu": "c", "cpus": 1, "commit": "0", "date": "2000-01-01", "load_average": 0.0}
     throughput = {"threads": 1, "batch": [image.name], "rows": {}, "images_per_second": {}}
     peaks = {"image": image.name, "peers": {"x": asdict(memory.Memory(None, None, "absent"))}}
-    parts = {"one_thread": asdict(latency), "all_threads": throughput, "memory": peaks}
+    cuts = {name: asdict(row) for name, row in regions.run(image, SHORT).items()}
+    parts = {
+        "one_thread": asdict(latency),
+        "all_threads": throughput,
+        "memory": peaks,
+        "regions": {"image": image.name, "rows": cuts},
+    }
     made = {
         "machine": machine,
         "preprocess": parts,
@@ -208,6 +227,9 @@ def test_a_real_run_times_and_verifies(document: dict[str, Any]) -> None:
     assert image["rows"]["bare decode"]["note"] == "427 rows"
     assert image["rows"]["endcap fast"]["outcome"] == "not applicable"
     assert image["share_beyond_decode"] < 1
+    cuts = document["preprocess"]["regions"]["rows"]
+    assert {row["outcome"] for row in cuts.values()} == {"timed"}
+    assert cuts["endcap, 100 regions"]["note"] == "equal"
     for contest_rows in document["postprocess"]:
         for name, row in contest_rows["rows"].items():
             assert row["outcome"] in ("timed", "not installed"), (name, row["note"])

@@ -196,3 +196,17 @@ def test_the_environment_names_the_target(value: str) -> None:
     else:
         assert "ENDCAP_SIMD_TARGET is 'abacus'" in printed
         assert TARGETS[0] in printed
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_regions_from_any_column(target: str, sampling: str) -> None:
+    """The vector path makes only the columns that are needed, which may begin inside a pair."""
+    file = jpegs.encode_sampled(jpegs.photo(70, 90), SAMPLINGS[sampling])
+    for left in (0, 1, 2, 3, 15, 16, 17, 63, 87):
+        for width in (1, 2, 3, 40):
+            rois = [[left, 20, left + width, 45], [left, 50, left + 1, 52]]
+            expected, actual = both(
+                lambda rois=rois: endcap.preprocess(file, size=24, rois=rois).images, target
+            )
+            np.testing.assert_array_equal(actual, expected, err_msg=f"{left} and {width} columns")

@@ -35,6 +35,7 @@ DEFAULTS = {
     "max_side": "65500",
     "max_bytes": str(64 * 2**20),
     "max_scans": "500",
+    "max_rois": "1000",
     "on_error": "error",
 }
 
@@ -155,6 +156,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"max_side": -5},
     {"max_bytes": 0},
     {"max_scans": 0},
+    {"max_rois": 0},
     {"on_error": "ignore"},
     {"no_such_field": 1},
     {"preset": "yolo_of_my_own"},

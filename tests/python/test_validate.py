@@ -13,7 +13,7 @@ from example_network import write_network
 
 from endcap.repository.validation import validate_repository
 
-MODELS = ("preprocess", "detector", "postprocess", "detect")
+MODELS = ("preprocess", "preprocess_rois", "detector", "postprocess", "detect")
 
 
 def copy_of_shipped(folder: Path) -> Path:
@@ -49,7 +49,7 @@ def write_guide(tmp_path: Path, detector: str = DETECTOR) -> Path:
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_the_repository_of_the_guide_has_no_error(tmp_path: Path, detector: str) -> None:
     report = validate_repository(write_guide(tmp_path, detector))
-    assert report.model_count == 6
+    assert report.model_count == 7
     (finding,) = report.findings  # the guide writes down three names of the eighty
     assert finding.problem == "labels has 3 names, and num_classes of postprocess is 80"
     assert finding.severity == "warning"
@@ -82,6 +82,16 @@ def test_a_damage_is_found_once_in_its_line(
         assert finding.file == folder / "config.pbtxt"
         assert finding.line is not None
         assert damage.at in finding.file.read_text().split("\n")[finding.line - 1]
+
+
+def test_rois_on_a_gpu_are_an_error(tmp_path: Path) -> None:
+    config = copy_model("preprocess_rois", tmp_path) / "config.pbtxt"
+    config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU"))
+    findings = validate_repository(tmp_path).findings
+    (error,) = [finding for finding in findings if finding.severity == "error"]
+    assert error.problem == "a model with input rois works on the CPU only"
+    assert error.line is not None
+    assert "KIND_GPU" in config.read_text().split("\n")[error.line - 1]
 
 
 def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def damaged(tmp_path: Path, *names: str) -> Path:
 def test_nothing_wrong() -> None:
     result = endcap("validate", SHIPPED)
     assert result.exit_code == 0
-    assert result.stdout == "4 models, 0 errors, 0 warnings\n"
+    assert result.stdout == "5 models, 0 errors, 0 warnings\n"
 
 
 def test_a_line_for_each_finding(tmp_path: Path) -> None:

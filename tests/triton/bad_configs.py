@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from model_folders import tensor
+from model_folders import ON_CPU, tensor
 
 HEAD = tensor("head", "TYPE_FP32", [84, 8400])
 ENCODED = tensor("encoded", "TYPE_STRING", [1])
+ROIS = tensor("rois", "TYPE_FP32", [-1, 4])
 YOLO = {"head": "yolov8"}
 CLASSES = {"head": "classification", "num_classes": 3, "top_k": 2}
 
@@ -57,6 +58,10 @@ BAD_PREPROCESS = {
     "unknown_input": (
         {"inputs": [ENCODED, tensor("hint", "TYPE_FP32", [1])]},
         ["'hint'", "encoded"],
+    ),
+    "batches_of_rois": (
+        {"inputs": [ENCODED, ROIS], "more": ON_CPU},
+        ["max_batch_size is 4", "'rois'", "give max_batch_size: 0"],
     ),
     "unknown_output": (
         {"outputs": [tensor("image", "TYPE_FP32", [3, 640, 640])]},
@@ -128,4 +133,31 @@ BAD_POSTPROCESS = {
         ["'class_probabilities'", "[2]", "[3]", "num_classes=3"],
     ),
 }
-BAD = {**BAD_PREPROCESS, **BAD_POSTPROCESS}
+# These have no batch dimension.
+BAD_ROIS = {
+    "rois_without_encoded": (
+        {"inputs": [ROIS], "more": ON_CPU},
+        ["input 'encoded'", "is missing"],
+    ),
+    "rois_of_other_shape": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_FP32", [4])], "more": ON_CPU},
+        ["'rois'", "[4]", "TYPE_FP32 [-1, 4]"],
+    ),
+    "rois_of_integers": (
+        {"inputs": [ENCODED, tensor("rois", "TYPE_INT32", [-1, 4])], "more": ON_CPU},
+        ["'rois'", "TYPE_INT32", "TYPE_FP32 [-1, 4]"],
+    ),
+    "images_of_one_roi": (
+        {
+            "inputs": [ENCODED, ROIS],
+            "more": ON_CPU,
+            "outputs": [tensor("images", "TYPE_FP32", [3, 640, 640])],
+        },
+        ["'images'", "[3, 640, 640]", "[-1, 3, 640, 640]"],
+    ),
+    "no_rois_at_all": (
+        {"inputs": [ENCODED, ROIS], "more": ON_CPU, "parameters": {"max_rois": 0}},
+        ["max_rois", "0"],
+    ),
+}
+BAD = {**BAD_PREPROCESS, **BAD_POSTPROCESS, **BAD_ROIS}

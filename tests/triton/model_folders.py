@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+ON_CPU = "instance_group { kind: KIND_CPU }"
+
 
 def tensor(name: str, data_type: str, dims: list[int], *, more: str = "") -> str:
     return f'{{ name: "{name}" data_type: {data_type} dims: {dims} {more} }}'
@@ -45,3 +47,29 @@ def write_postprocess(repository: Path, name: str, **options: object) -> None:
 
 def batching(delay_us: int) -> str:
     return f"dynamic_batching {{ max_queue_delay_microseconds: {delay_us} }}"
+
+
+def write_ensemble(
+    repository: Path,
+    name: str,
+    *,
+    inputs: list[str],
+    outputs: list[str],
+    steps: list[tuple[str, dict[str, str], dict[str, str]]],
+) -> None:
+    """An ensemble without batches; a step: the model, and its tensors' names in the ensemble."""
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    lines = ['platform: "ensemble"', "max_batch_size: 0"]
+    lines += [f"input {each}" for each in inputs] + [f"output {each}" for each in outputs]
+    scheduled = ""
+    for model, taken, given in steps:
+        maps = [("input_map", taken), ("output_map", given)]
+        passed = " ".join(
+            f'{field} {{ key: "{key}" value: "{value}" }}'
+            for field, names in maps
+            for key, value in names.items()
+        )
+        scheduled += f'step {{ model_name: "{model}" model_version: -1 {passed} }} '
+    lines.append(f"ensemble_scheduling {{ {scheduled}}}")
+    (folder / "config.pbtxt").write_text("\n".join(lines) + "\n")

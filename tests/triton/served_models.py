@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from model_folders import batching, tensor, write_postprocess, write_preprocess
+from model_folders import (
+    ON_CPU,
+    batching,
+    tensor,
+    write_ensemble,
+    write_postprocess,
+    write_preprocess,
+)
 
 # Small tensors: what is tested does not depend on the size.
 SIZE = (96, 128)
@@ -20,12 +27,15 @@ LABELS = ["cat", "dog", "", "bird", "whale"]  # one class has no name
 NAMES = ["cat", "dog", "fish", "bird", "whale"]
 CLASSIFICATION = {"head": "classification", "num_classes": len(LABELS), "top_k": 3}
 
+ENCODED = tensor("encoded", "TYPE_STRING", [1])
+ROIS = tensor("rois", "TYPE_FP32", [-1, 4])
 SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
 
 
 def write_all(repository: Path) -> None:
     _write_preprocess_models(repository)
     _write_postprocess_models(repository)
+    _write_rois_models(repository)
 
 
 def _write_preprocess_models(repository: Path) -> None:
@@ -119,3 +129,33 @@ def _write_postprocess_models(repository: Path) -> None:
         files={"names.txt": "\n".join(NAMES) + "\n"},
     )
     write_postprocess(repository, "classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)
+
+
+def _write_rois_models(repository: Path) -> None:
+    def write(name: str, *, inputs: list[str], **parameters: object) -> None:
+        given = {**PREPROCESS_TEXT, **parameters}
+        write_preprocess(repository, name, parameters=given, inputs=inputs, more=ON_CPU)
+
+    write("rois", inputs=[ENCODED, ROIS])
+    write("rois_blank", inputs=[ENCODED, ROIS], on_error="blank")
+    write("rois_bytes", inputs=[tensor("encoded", "TYPE_UINT8", [-1]), ROIS], size="32,32")
+    write("rois_names_only", inputs=['{ name: "rois" }', '{ name: "encoded" }'], dtype="uint8")
+    # Boxes of a detector, then their regions; rows that do not count are zeros.
+    write_postprocess(
+        repository, "boxes", parameters={"head": "end2end", "max_detections": MAX_DETECTIONS}
+    )
+    images = tensor("images", "TYPE_FP32", [-1, 3, *SIZE])
+    write_ensemble(
+        repository,
+        "boxes_to_images",
+        inputs=[ENCODED, tensor("head", "TYPE_FP32", [-1, 6])],
+        outputs=[images, tensor("status", "TYPE_INT32", [-1])],
+        steps=[
+            ("boxes", {"head": "head"}, {"detection_boxes": "found"}),
+            (
+                "rois_blank",
+                {"encoded": "encoded", "rois": "found"},
+                {"images": "images", "status": "status"},
+            ),
+        ],
+    )

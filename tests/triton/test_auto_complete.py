@@ -36,6 +36,17 @@ def test_dtype_and_layout_decide_the_images(server):
     assert images == ("TYPE_UINT8", [*SIZE, 1])
 
 
+def test_preprocess_with_rois(server):
+    inputs = tensors_of(server, "rois_names_only", "input")
+    assert inputs == {"encoded": ("TYPE_STRING", [1]), "rois": ("TYPE_FP32", [-1, 4])}
+    assert tensors_of(server, "rois_names_only", "output") == {
+        "images": ("TYPE_UINT8", [-1, 3, *SIZE]),
+        "geometry": ("TYPE_FP32", [-1, 8]),
+        "status": ("TYPE_INT32", [-1]),
+    }
+    assert tensors_of(server, "rois_bytes", "input")["encoded"] == ("TYPE_UINT8", [-1])
+
+
 def test_what_the_config_gives_stays(server):
     assert tensors_of(server, "pre_bytes", "input") == {"encoded": ("TYPE_UINT8", [-1])}
     assert list(tensors_of(server, "pre_subset", "output")) == ["geometry"]

@@ -61,7 +61,7 @@ def at(server: RunningServer, block: Block) -> Block:
 @pytest.mark.parametrize("block", CONFIGS, ids=str)
 def test_a_config_is_one(block: Block) -> None:
     config = text_format.Parse(block.text, model_config_pb2.ModelConfig())
-    assert config.max_batch_size == 16
+    assert config.max_batch_size == (0 if "/regions/" in block.caption else 16)
     assert config.backend or config.platform == "ensemble"
 
 
@@ -73,6 +73,7 @@ def test_the_guide_shows_a_whole_repository(guide_server: RunningServer) -> None
         "postprocess_half",
         "detect",
         "classes",
+        "regions",
     }
 
 
@@ -82,7 +83,7 @@ def test_the_python_clients(
     monkeypatch.chdir(reader)
     names: dict[str, Any] = {}
     compared = [run_python(at(guide_server, block), names) for block in CLIENTS]
-    assert len(compared) == 4
+    assert len(compared) == 5
     assert min(compared) > 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import jpegs
 import pytest
 import tritonclient.grpc as grpc_client
-from bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS
+from bad_configs import BAD, BAD_POSTPROCESS, BAD_PREPROCESS, BAD_ROIS
 from calls import infer, strings
 from model_folders import tensor, write_postprocess, write_preprocess
 from running_server import RunningServer, run_server
@@ -20,6 +20,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[s
         write_preprocess(repository, name, max_batch_size=4, **options)
     for name, (options, _) in BAD_POSTPROCESS.items():
         write_postprocess(repository, name, max_batch_size=4, **options)
+    for name, (options, _) in BAD_ROIS.items():
+        write_preprocess(repository, name, **options)
     write_preprocess(repository, "good", max_batch_size=4)
     with run_server(repository) as server:
         yield server.index()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import served_models
-from bad_configs import BAD, BAD_PREPROCESS
+from bad_configs import BAD, BAD_POSTPROCESS, BAD_ROIS
 from damage import Damage, copy_model
 from damaged_repositories import DAMAGES
 from echo_ensembles import LOADED, REFUSED, write_called
@@ -96,8 +96,8 @@ def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_endcaps_backends_refuse_is_an_error(name: str, tmp_path: Path) -> None:
-    write = write_preprocess if name in BAD_PREPROCESS else write_postprocess
-    write(tmp_path, name, max_batch_size=4, **BAD[name][0])
+    write = write_postprocess if name in BAD_POSTPROCESS else write_preprocess
+    write(tmp_path, name, max_batch_size=0 if name in BAD_ROIS else 4, **BAD[name][0])
     findings = validate_repository(tmp_path).findings
     # A server with a GPU may take what one without refuses.
     expected = "note" if name == "not_in_this_build" else "error"

@@ -62,7 +62,7 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // Paths: decode_scalar takes the library's own rows. decode_simd takes its planes, and does chroma
 // upsampling and color conversion itself, with the same result, for the rows that the sink needs;
 // for colors and samplings that it does not know (CMYK, RGB, 4:1:1) it takes the rows as
-// well.
+// well. Both leave out the inverse DCT of rows that the sink passes over.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink);
 
@@ -72,10 +72,28 @@ struct PixelBuffer {
   std::vector<uint8_t> pixels;  // height * width * channels; with four channels kRowSlackBytes more
 };
 
+// Whole pixels of an image.
+struct PixelRect {
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+
+  int right() const noexcept { return x + width; }
+  int bottom() const noexcept { return y + height; }
+};
+
 // Decodes a whole image and turns it as `orientation` (1 to 8) asks. Adds the nanoseconds spent in
 // decoding to `decode_ns`. Errors as DecodeToBands.
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
                            const DecodeOptions& options, int orientation, int64_t& decode_ns);
+
+// The same for the part of the turned image that `window` cuts out, which lies inside it: its
+// pixels are those of the whole image's. Only the window is kept in memory; damage in rows of the
+// file below it is not seen.
+PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
+                         const DecodeOptions& options, int orientation, const PixelRect& window,
+                         int64_t& decode_ns);
 
 // Reads the header and decodes a whole image; apply_orientation turns it upright by EXIF. Errors as
 // ReadHeader and DecodeToBands.

@@ -58,6 +58,7 @@ struct PreprocessParams {
   DecodeMode decode = DecodeMode::kExact;
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;
+  int max_rois = 1000;  // regions of one image, RunRois only; checked before anything is decoded
   // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
   OnError on_error = OnError::kError;
 
@@ -103,6 +104,35 @@ struct PreprocessItem {
   JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 
+// A region of interest of an image: its edges in pixels of the source image after EXIF orientation,
+// as the boxes of a detector are. Rounded outward to whole pixels (floor, ceil) and clipped to the
+// image before use.
+struct Roi {
+  float x1 = 0.0F;
+  float y1 = 0.0F;
+  float x2 = 0.0F;
+  float y2 = 0.0F;
+};
+
+// One image and what is wanted of it.
+struct RoiImage {
+  ImageView image;
+  std::span<const Roi> rois;
+  std::span<const PreprocessOutput> outputs;  // one for each region
+};
+
+// What one image and its regions came to.
+struct RoiItem {
+  ItemStatus status;  // the image's, which is then that of all regions; else the first bad region's
+  std::vector<ItemStatus> rois;              // one for each region
+  int64_t decode_ns = 0;                     // time spent in the JPEG decoder, once for all regions
+  JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none
+};
+
+// Throws kInvalidArgument when one image has more regions than `max_rois`; for callers that have to
+// find memory for the tensors first.
+void CheckRoiCount(const PreprocessParams& params, int64_t count);
+
 // Encoded or decoded images -> tensors. Reusable and thread-safe.
 class Preprocessor {
  public:
@@ -117,6 +147,19 @@ class Preprocessor {
   // spans differ in length or an output does not have the right shape and dtype, before any work.
   std::vector<PreprocessItem> Run(std::span<const ImageView> images,
                                   std::span<const PreprocessOutput> outputs);
+
+  // A tensor for each region of each image; an image is decoded once, and only as far down as its
+  // regions reach. A region's tensor is the one that Run would make of its pixels, cut out of the
+  // decoded image. Its geometry maps to coordinates of the whole image, whose size it holds:
+  // pad_x is lowered by the region's left edge times scale_x, pad_y likewise. `decode: fast` does
+  // not apply: regions are cut out of the exact pixels.
+  //
+  // A region without a pixel of the image, or with a number that is not finite, gets
+  // kInvalidArgument and a blank tensor, and touches no other. A bad image fails all of its
+  // regions; damage in a file below the last row that a region needs is not seen, and with no
+  // region at all only the header is read. Throws kInvalidArgument for more regions than
+  // `max_rois`, and as Run, before any work.
+  std::vector<RoiItem> RunRois(std::span<const RoiImage> images);
 
  private:
   PreprocessParams params_;

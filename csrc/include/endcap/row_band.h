@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace endcap {
 
@@ -24,6 +25,12 @@ struct BandFormat {
   int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and a byte that means nothing
 };
 
+// Columns [begin, end) of an image's rows.
+struct ColumnSpan {
+  int begin = 0;
+  int end = std::numeric_limits<int>::max();  // beyond the width: up to it
+};
+
 // The hand-over between decode and preprocess: rows arrive top to bottom, each at most once and all
 // that NextRow asks for, so a full-size image need not exist in memory.
 class BandSink {
@@ -37,6 +44,9 @@ class BandSink {
   // The first row from `row` on that is needed, as things stand now; at most the height. A source
   // may leave out the rows before it: it still reads them, but need not make pixels of them.
   virtual int NextRow(int row) const { return row; }
+  // The columns that are needed of any row, known from Begin on. A source may leave the others
+  // unwritten; the rows that it hands over are whole all the same.
+  virtual ColumnSpan Columns() const { return {}; }
 };
 
 }  // namespace endcap

@@ -15,6 +15,7 @@ from endcap.repository.validation.parameters import Core
 from endcap.repository.validation.tensors import free_dims
 
 _ENCODED = (ENCODED, TensorSpec("encoded", "UINT8", (None,)))
+_ROIS = TensorSpec("rois", "FP32", (None, 4))
 _SORTED = ("class_scores", "class_ids")  # best first, not in the order of the classes
 
 
@@ -37,14 +38,22 @@ class Contract:
         return self.forms[0].name
 
 
-def contracts_of(core: Core) -> dict[str, list[Contract]]:
-    """Returns the contracts of the inputs and of the outputs, in their order."""
+def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Contract]]:
+    """Returns the contracts of the inputs and of the outputs, in their order.
+
+    with_rois: the config lists an input `rois`, which only preprocess may have.
+    """
     if isinstance(core, _core.Preprocessor):
+        specs = [_spec(each) for each in core.outputs]
+        inputs = [Contract(_ENCODED)]
+        if with_rois:
+            specs = [_for_each_roi(spec) for spec in specs]
+            inputs.append(Contract((_ROIS,)))
         outputs = [
-            Contract((_spec(each),), "size, color, layout or dtype" if each[0] == "images" else "")
-            for each in core.outputs
+            Contract((spec,), "size, color, layout or dtype" if spec.name == "images" else "")
+            for spec in specs
         ]
-        return {"input": [Contract(_ENCODED)], "output": outputs}
+        return {"input": inputs, "output": outputs}
     values = {name: value for name, _, _, value in core.parameters}
     outputs = (
         _class_outputs(core, values)
@@ -52,6 +61,11 @@ def contracts_of(core: Core) -> dict[str, list[Contract]]:
         else [Contract((_spec(s),), _says(values, "max_detections")) for s in core.outputs]
     )
     return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
+
+
+def _for_each_roi(spec: TensorSpec) -> TensorSpec:
+    of_one = () if spec.name == "status" else spec.dims  # a number, not a tensor of one
+    return TensorSpec(spec.name, spec.data_type, (None, *of_one))
 
 
 def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:

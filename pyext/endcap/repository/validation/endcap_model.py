@@ -7,6 +7,7 @@ from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels_file
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.parameters import POSTPROCESS, PREPROCESS, read_parameters
+from endcap.repository.validation.rois import check_rois
 from endcap.repository.validation.settle import settle
 from endcap.repository.validation.tensors import SIDES, Interface, Port, declared_interface
 
@@ -18,7 +19,10 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     findings, core = read_parameters(model)
     if core is None:
         return findings, declared_interface(model, in_doubt=True)
-    contracts = contracts_of(core)
+    with_rois = model.backend == PREPROCESS and any(i.name == "rois" for i in model.config.input)
+    if with_rois:
+        findings += check_rois(model)
+    contracts = contracts_of(core, with_rois=with_rois)
     ports: list[dict[str, Port]] = []
     contradictory = False
     for side in SIDES:

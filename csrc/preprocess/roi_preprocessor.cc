@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <vector>
+
+#include "common/fail.h"
+#include "endcap/preprocess.h"
+#include "preprocess/preprocess_output.h"
+#include "preprocess/rois_to_tensors.h"
+
+namespace endcap {
+namespace {
+
+// Regions that one thread works on: all of a file, which is decoded once, or one of an image that
+// is decoded already.
+struct Share {
+  size_t image = 0;
+  size_t first = 0;
+  size_t count = 0;
+  ItemStatus image_status;
+};
+
+std::vector<Share> SharesOf(std::span<const RoiImage> images) {
+  std::vector<Share> shares;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const size_t count = images[i].rois.size();
+    if (images[i].image.format == PixelFormat::kEncoded || count == 0) {
+      shares.push_back({i, 0, count, {}});
+      continue;
+    }
+    for (size_t roi = 0; roi < count; ++roi) shares.push_back({i, roi, 1, {}});
+  }
+  return shares;
+}
+
+void CheckImage(const PreprocessParams& params, const RoiImage& image) {
+  if (image.rois.size() != image.outputs.size()) {
+    FailArgument(image.rois.size(), " rois came with ", image.outputs.size(), " outputs");
+  }
+  CheckRoiCount(params, static_cast<int64_t>(image.rois.size()));
+  for (size_t i = 0; i < image.outputs.size(); ++i) {
+    CheckHostOutput(params, image.outputs[i].image, i);
+  }
+}
+
+void RunShare(const PreprocessParams& params, const RoiImage& image, Share& share,
+              RoiItem& item) noexcept {
+  const std::span<ItemStatus> statuses = std::span(item.rois).subspan(share.first, share.count);
+  try {
+    int64_t decode_ns = 0;
+    const JpegDecoder decoder = RoisToTensors(params, image, share.first, statuses, decode_ns);
+    // Only a file's one share has a decoder to tell of.
+    if (decoder != JpegDecoder::kAuto) {
+      item.decoder = decoder;
+      item.decode_ns = decode_ns;
+    }
+  } catch (...) {
+    share.image_status = StatusOfCurrentException();
+    for (size_t i = 0; i < share.count; ++i) {
+      statuses[i] = share.image_status;
+      WriteBlank(image.outputs[share.first + i]);
+    }
+  }
+  for (size_t i = 0; i < share.count; ++i) {
+    WriteStatus(image.outputs[share.first + i], statuses[i]);
+  }
+}
+
+}  // namespace
+
+void CheckRoiCount(const PreprocessParams& params, int64_t count) {
+  if (count > params.max_rois) {
+    FailArgument("the image came with ", count, " rois; max_rois allows ", params.max_rois,
+                 ": give them in several calls, or a greater max_rois");
+  }
+}
+
+std::vector<RoiItem> Preprocessor::RunRois(std::span<const RoiImage> images) {
+  std::vector<RoiItem> items(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    CheckImage(params_, images[i]);
+    items[i].rois.resize(images[i].rois.size());
+  }
+  std::vector<Share> shares = SharesOf(images);
+  pool_.ParallelFor(static_cast<int>(shares.size()), [&](int i) {
+    Share& share = shares[static_cast<size_t>(i)];
+    RunShare(params_, images[share.image], share, items[share.image]);
+  });
+  for (const Share& share : shares) {
+    if (items[share.image].status.ok()) items[share.image].status = share.image_status;
+  }
+  for (RoiItem& item : items) {
+    const auto bad = std::find_if(item.rois.begin(), item.rois.end(),
+                                  [](const ItemStatus& status) { return !status.ok(); });
+    if (item.status.ok() && bad != item.rois.end()) item.status = *bad;
+  }
+  return items;
+}
+
+}  // namespace endcap

@@ -1,0 +1,108 @@
+#include "preprocess/rois_to_tensors.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/fail.h"
+#include "common/path_select.h"
+#include "preprocess/image_to_tensor.h"
+#include "preprocess/pixel_source.h"
+#include "preprocess/placement.h"
+#include "preprocess/preprocess_output.h"
+#include "preprocess/roi_bands.h"
+#include "preprocess/roi_rect.h"
+#include "preprocess/tensor_sink.h"
+
+namespace endcap {
+namespace {
+
+// The good regions, with their geometry written; a bad one gets its status and a blank tensor.
+std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const RoiImage& image, size_t first,
+                                const ImageHeader& header, std::span<ItemStatus> statuses) {
+  const int image_w = header.oriented_width();
+  const int image_h = header.oriented_height();
+  std::vector<RoiTarget> targets;
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    const size_t index = first + i;
+    const PreprocessOutput& output = image.outputs[index];
+    try {
+      const PixelRect rect = RectOf(image.rois[index], index, image.rois.size(), image_w, image_h);
+      WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
+                                            image_h, header.orientation, output.source_index));
+      targets.push_back({rect, &output});
+    } catch (const Error&) {
+      statuses[i] = StatusOfCurrentException();
+      WriteBlank(output);
+    }
+  }
+  return targets;
+}
+
+// A part of an image that is already decoded, its first pixel at `pixels`.
+ImageView Cut(const ImageView& image, const PixelRect& rect) {
+  ImageView part = image;
+  const ptrdiff_t channels = image.format == PixelFormat::kGray ? 1 : 3;
+  part.planes[0].data += image.planes[0].row_stride_bytes * rect.y + channels * rect.x;
+  part.width = rect.width;
+  part.height = rect.height;
+  return part;
+}
+
+void CutPixels(Path path, const PreprocessParams& params, const ImageView& image,
+               const std::vector<RoiTarget>& targets) {
+  for (const auto& [rect, output] : targets) {
+    TensorSink sink(path, params, rect.width, rect.height, Walk{}, output->image);
+    PixelsToBands(Cut(image, rect), RowChannels(path, params), sink.resizer());
+    sink.Finish();
+  }
+}
+
+int64_t CutRows(Path path, const PreprocessParams& params, const ImageView& image,
+                const ImageHeader& header, std::vector<RoiTarget> targets) {
+  RoiBands bands(path, params, std::move(targets));
+  const DecodeOptions options{RowChannels(path, params), 1};
+  const int64_t decode_ns = DecodeToBands(image, header, options, bands);
+  if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
+  return decode_ns;
+}
+
+// A file that EXIF turns: what the regions need of it is decoded and turned upright first.
+int64_t CutTurned(Path path, const PreprocessParams& params, const ImageView& image,
+                  const ImageHeader& header, const std::vector<RoiTarget>& targets) {
+  const PixelRect window = BoundingRect(targets);
+  int64_t decode_ns = 0;
+  const PixelBuffer upright = DecodeWindow(image, header, {RowChannels(path, params), 1},
+                                           header.orientation, window, decode_ns);
+  const int channels = upright.format.channels;
+  const ptrdiff_t row_bytes = ptrdiff_t{window.width} * channels;
+  for (const auto& [rect, output] : targets) {
+    TensorSink sink(path, params, rect.width, rect.height, Walk{}, output->image);
+    sink.Take({rect.width, rect.height, channels},
+              upright.pixels.data() + row_bytes * (rect.y - window.y) +
+                  ptrdiff_t{rect.x - window.x} * channels,
+              row_bytes);
+  }
+  return decode_ns;
+}
+
+}  // namespace
+
+JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image, size_t first,
+                          std::span<ItemStatus> statuses, int64_t& decode_ns) {
+  const Path path = SelectPath(Stage::kPreprocess);
+  const ImageHeader header = HeaderOf(params, image.image);
+  std::vector<RoiTarget> targets = GoodRois(params, image, first, header, statuses);
+  if (targets.empty()) return JpegDecoder::kAuto;
+  if (image.image.format != PixelFormat::kEncoded) {
+    CutPixels(path, params, image.image, targets);
+    return JpegDecoder::kAuto;
+  }
+  if (header.orientation != 1) {
+    decode_ns += CutTurned(path, params, image.image, header, targets);
+  } else {
+    decode_ns += CutRows(path, params, image.image, header, std::move(targets));
+  }
+  return JpegDecoder::kCpu;
+}
+
+}  // namespace endcap

@@ -1,0 +1,24 @@
+#include "preprocess/tensor_sink.h"
+
+#include "common/fail.h"
+
+namespace endcap {
+
+TensorSink::TensorSink(Path path, const PreprocessParams& params, int image_w, int image_h,
+                       const Walk& walk, const TensorView& tensor)
+    : placement_(Place(params, image_w, image_h)),
+      writer_(MakeRowWriter(params, placement_, tensor, RowChannels(path, params))),
+      resizer_(MakeResizer(path, params, placement_, walk, *writer_)) {}
+
+void TensorSink::Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes) {
+  resizer_->Begin(format);
+  resizer_->Consume({pixels, row_stride_bytes, 0, format.height});
+  Finish();
+}
+
+void TensorSink::Finish() {
+  if (!resizer_->Complete()) Fail(ErrorCode::kInternal, "a row of the tensor was not written");
+  writer_->WritePadding();
+}
+
+}  // namespace endcap

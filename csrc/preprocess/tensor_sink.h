@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+
+#include "endcap/decode.h"
+#include "endcap/implementation.h"
+#include "endcap/preprocess.h"
+#include "preprocess/placement.h"
+#include "preprocess/resizer.h"
+#include "preprocess/row_writer.h"
+
+namespace endcap {
+
+// What makes a tensor of the rows of an image, or of a part of one: its placement, its resizer and
+// what the resizer writes to.
+class TensorSink {
+ public:
+  // image_w, image_h: of the upright image or part; walk: how its rows will come. `params` and the
+  // tensor's memory must outlive the sink.
+  TensorSink(Path path, const PreprocessParams& params, int image_w, int image_h, const Walk& walk,
+             const TensorView& tensor);
+  TensorSink(const TensorSink&) = delete;
+  TensorSink& operator=(const TensorSink&) = delete;
+
+  const Placement& placement() const noexcept { return placement_; }
+  Resizer& resizer() noexcept { return *resizer_; }
+
+  // Hands over all rows of an upright image at once, and finishes.
+  void Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes);
+  // After the last row: fills the padding. Throws kInternal when a row is missing.
+  void Finish();
+
+ private:
+  Placement placement_;
+  std::unique_ptr<RowWriter> writer_;
+  std::unique_ptr<Resizer> resizer_;
+};
+
+}  // namespace endcap
