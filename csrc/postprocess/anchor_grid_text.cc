@@ -5,6 +5,7 @@
 namespace endcap {
 namespace {
 
+constexpr std::string_view kNoLevels = "none";
 constexpr size_t kMaxLevels = 64;
 constexpr size_t kMaxSizes = 1024;
 constexpr double kMaxPixels = 65535.0;
@@ -45,6 +46,7 @@ AnchorLevel ReadLevel(std::string_view text) {
 
 std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
   std::vector<AnchorLevel> levels;
+  if (text == kNoLevels) return levels;
   while (!text.empty()) {
     levels.push_back(ReadLevel(TakeUntil(';', text)));
     if (levels.size() > kMaxLevels)
@@ -54,6 +56,7 @@ std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
 }
 
 std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels) {
+  if (levels.empty()) return std::string(kNoLevels);
   std::string text;
   for (const AnchorLevel& level : levels) {
     text += (text.empty() ? "" : ";") + WriteNumber(level.stride);

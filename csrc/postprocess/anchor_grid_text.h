@@ -9,7 +9,8 @@
 namespace endcap {
 
 // "8:16x16,22.6x22.6;16:32x32": levels with their stride, and widths and heights, all in pixels.
-// Throws kInvalidArgument with the level that cannot be read. Empty text is no level.
+// "none" is no level.
+// Throws kInvalidArgument with the level that cannot be read.
 std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text);
 std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels);
 

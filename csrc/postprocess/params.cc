@@ -38,7 +38,7 @@ ParamField<Params> MultiLabelField() {
 }
 
 ParamField<Params> AnchorGridField() {
-  return {"anchor_grid", "levels STRIDE:WxH,WxH,... with ; between, in pixels",
+  return {"anchor_grid", "none, or levels STRIDE:WxH,WxH,... with ; between, in pixels",
           [](Params& p, std::string_view text) { p.head.anchor_grid = ReadAnchorGrid(text); },
           [](const Params& p) { return WriteAnchorGrid(p.head.anchor_grid); }};
 }

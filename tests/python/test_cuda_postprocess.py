@@ -40,7 +40,7 @@ def held(head: Any, hold: Any) -> Any:
 def assert_same(actual: Any, expected: Any) -> None:
     copied = actual.to_numpy()
     assert type(copied) is type(expected)
-    for field in fields(expected):
+    for field in fields(actual):
         np.testing.assert_array_equal(
             getattr(copied, field.name), getattr(expected, field.name), field.name
         )
