@@ -26,6 +26,11 @@ DecodeFunction DecodeEnd2End, DecodeEfficientNms;
 // yolov8 and the families with more rows below the scores.
 bool HasYolov8Columns(HeadFamily family) noexcept;
 
+// The family whose candidates are the same: yolov8 for those with more rows below the scores.
+inline HeadFamily PlainFamily(HeadFamily family) noexcept {
+  return HasYolov8Columns(family) ? HeadFamily::kYolov8 : family;
+}
+
 // Scores in a row: the classes, and the background where there is one.
 int ScoreColumns(const HeadParams& params) noexcept;
 

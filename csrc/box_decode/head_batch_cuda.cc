@@ -10,6 +10,7 @@ bool RunsOnCuda(HeadFamily family) noexcept {
   switch (family) {
     case HeadFamily::kYolov5:
     case HeadFamily::kYolov8:
+    case HeadFamily::kYolov8Pose:
     case HeadFamily::kEnd2End:
     case HeadFamily::kEfficientNms:
     case HeadFamily::kClassification:
@@ -24,7 +25,7 @@ HeadRule MakeHeadRule(const HeadParams& params) {
   // efficient_nms gives scores, whatever the activation says.
   if (params.family == HeadFamily::kEfficientNms) activation = Activation::kNone;
   const float limit = FloatBelow(params.score_threshold);
-  return {params.family,
+  return {PlainFamily(params.family),
           params.ResolvedBoxFormat(),
           params.ResolvedBoxUnit(),
           activation,
@@ -37,7 +38,8 @@ HeadRule MakeHeadRule(const HeadParams& params) {
 }
 
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept {
-  const bool every_class = params.ResolvedMultiLabel() && PositionHoldsClass(params.family);
+  const bool every_class =
+      params.ResolvedMultiLabel() && PositionHoldsClass(PlainFamily(params.family));
   return every_class ? rows * static_cast<uint64_t>(params.num_classes) : rows;
 }
 

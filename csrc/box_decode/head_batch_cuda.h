@@ -14,7 +14,7 @@ inline constexpr int kMaxBatchImages = 64;
 
 // HeadParams as kernels need them; every default filled in.
 struct HeadRule {
-  HeadFamily family;
+  HeadFamily family;  // of the candidates: PlainFamily
   BoxFormat box_format;
   BoxUnit box_unit;
   Activation activation;

@@ -1,6 +1,7 @@
 #include "box_decode/filter_cuda.h"
 #include "cuda/launch.h"
 #include "postprocess/detection_cuda.h"
+#include "postprocess/detection_keypoints_cuda.h"
 #include "postprocess/detection_suppress_cuda.h"
 
 namespace endcap {
@@ -11,7 +12,10 @@ struct Shared {
   ChunkBoxes boxes;
   DetectionRecord record;
   uint32_t before_bad;
+  unsigned long long bad_keypoint;
 };
+
+constexpr auto kNoKeypoint = ~0ULL;
 
 // A candidate that is not finite counts when it is among the best max_candidates.
 __device__ void FindBadCandidate(const HeadBatch& heads, const DetectionBatch& batch,
@@ -81,6 +85,33 @@ __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batc
   return rows;
 }
 
+// The image's keypoints, or what makes its result an error, into shared.record.
+__device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch& batch,
+                                    uint32_t image, uint32_t rows, Shared& shared) {
+  const DetectionImage& target = batch.images[image];
+  if (target.keypoints == nullptr) return;
+  if (threadIdx.x == 0) shared.bad_keypoint = kNoKeypoint;
+  __syncthreads();  // after the rows' anchors, too
+  const KeypointSource source = {batch.keypoints, heads.images[image],
+                                 batch.kept_anchors + size_t{image} * batch.kept_capacity};
+  FindBadKeypoint(source, rows, &shared.bad_keypoint);
+  __syncthreads();
+  if (shared.bad_keypoint == kNoKeypoint) {
+    WriteKeypointRows(source, target, rows);
+  } else if (threadIdx.x == 0) {
+    shared.record = KeypointFault(source, shared.bad_keypoint);
+  }
+  __syncthreads();
+}
+
+__device__ void WriteFault(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
+                           const DetectionRecord& fault, DetectionRecord* record) {
+  constexpr auto kBad = static_cast<int32_t>(ErrorCode::kInvalidArgument);
+  WriteBlank(batch.images[image], heads.rule, batch.max_rows, kBad);
+  FillKeypoints(batch.keypoints, batch.images[image], 0, batch.max_rows);
+  if (threadIdx.x == 0 && record != nullptr) *record = fault;
+}
+
 __global__ void __launch_bounds__(kChunk)
     WriteDetections(const __grid_constant__ HeadBatch heads,
                     const __grid_constant__ DetectionBatch batch) {
@@ -90,19 +121,22 @@ __global__ void __launch_bounds__(kChunk)
   DetectionRecord* record = batch.records == nullptr ? nullptr : &batch.records[image];
   if (target.status != 0) {
     WriteBlank(target, heads.rule, batch.max_rows, target.status);
+    FillKeypoints(batch.keypoints, target, 0, batch.max_rows);
     if (threadIdx.x == 0 && record != nullptr) *record = Fault(DetectionFault::kNone);
     return;
   }
   const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
   FindFault(heads, batch, image, keys, shared);
   if (shared.record.fault != DetectionFault::kNone) {
-    constexpr auto kBad = static_cast<int32_t>(ErrorCode::kInvalidArgument);
-    WriteBlank(target, heads.rule, batch.max_rows, kBad);
-    if (threadIdx.x == 0 && record != nullptr) *record = shared.record;
-    return;
+    return WriteFault(heads, batch, image, shared.record, record);
   }
   const uint32_t rows = WriteRows(heads, batch, image, keys, shared);
+  WriteImageKeypoints(heads, batch, image, rows, shared);
+  if (shared.record.fault != DetectionFault::kNone) {
+    return WriteFault(heads, batch, image, shared.record, record);
+  }
   FillRows(target, heads.rule.family, rows, batch.max_rows);
+  FillKeypoints(batch.keypoints, target, rows, batch.max_rows);
   if (threadIdx.x != 0) return;
   WriteCounts(target, heads.rule.family, rows, 0);
   if (record == nullptr) return;

@@ -36,6 +36,9 @@ namespace {
       FailArgument("the greatest of the logits is ", first, ", not finite");
     case DetectionFault::kClassScoreNotFinite:
       FailArgument("the score of class ", element, " is ", first);
+    case DetectionFault::kExtraNotFinite:
+      FailArgument("head has ", static_cast<float>(first), " in row ", second, " of anchor ",
+                   element);
     case DetectionFault::kNone:
       break;
   }

@@ -5,6 +5,7 @@
 
 #include "box_decode/head_batch_cuda.h"
 #include "endcap/geometry.h"
+#include "postprocess/keypoint.h"
 
 namespace endcap {
 
@@ -39,6 +40,7 @@ enum class DetectionFault : int32_t {
   kScoreNotFinite,       // element: index
   kHighestNotFinite,     // softmax; values[0]: the greatest logit
   kClassScoreNotFinite,  // element: class; values[0]: score
+  kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
 };
 
 // What became of one image, for the host to read.
@@ -56,7 +58,16 @@ struct DetectionImage {
   const float* geometry;  // device memory; null: `values`, where has_values says so
   float values[Geometry::kSize];
   int32_t has_values;
-  int32_t status;  // of the stages before
+  int32_t status;    // of the stages before
+  float* keypoints;  // yolov8_pose: device memory; null: skipped
+};
+
+// yolov8_pose: what is below the scores of a head. A count of 0 is for all other families.
+struct KeypointColumns {
+  KeypointRule rule;
+  uint32_t count;      // keypoints
+  uint32_t values;     // numbers for each
+  uint32_t first_row;  // of the head
 };
 
 // Scratch of a kept box, for the candidates of later chunks.
@@ -67,9 +78,11 @@ struct DetectionBatch {
   int32_t class_agnostic;
   float iou_limit;  // FloatBelow(iou_threshold)
   uint32_t max_candidates;
-  uint32_t max_rows;         // detections, or top_k
-  uint32_t kept_capacity;    // of each image
-  void* kept;                // [images][kept_capacity] of kKeptBytes
+  uint32_t max_rows;       // detections, or top_k
+  uint32_t kept_capacity;  // of each image
+  void* kept;              // [images][kept_capacity] of kKeptBytes
+  uint32_t* kept_anchors;  // [images][kept_capacity]; where there are keypoints
+  KeypointColumns keypoints;
   DetectionRecord* records;  // [images], or null
   DetectionImage images[kMaxBatchImages];
 };

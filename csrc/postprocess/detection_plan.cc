@@ -7,6 +7,7 @@
 #include "box_decode/head_input.h"
 #include "common/fail.h"
 #include "common/score_order.h"
+#include "postprocess/output_rows.h"
 
 namespace endcap {
 namespace {
@@ -18,7 +19,7 @@ size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 // The tensor, and the axis of it, that says how many rows (as of HeadImage) there are.
 uint64_t RowsOf(HeadFamily family, const std::vector<ConstTensorView>& head) {
-  switch (family) {
+  switch (PlainFamily(family)) {
     case HeadFamily::kYolov8:
       return static_cast<uint64_t>(head[0].shape[1]);
     case HeadFamily::kEfficientNms:
@@ -79,7 +80,11 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
 
 DetectionImage MakeDetectionImage(const PostprocessInput& input, const PostprocessOutput& output) {
   DetectionImage image = {};
-  for (size_t i = 0; i < output.tensors.size(); ++i) image.outputs[i] = output.tensors[i].data;
+  const std::vector<TensorView>& tensors = output.tensors;
+  const size_t plain = std::min(tensors.size() - 1, size_t{kStatusOutput});
+  for (size_t i = 0; i < plain; ++i) image.outputs[i] = tensors[i].data;
+  image.outputs[plain] = tensors.back().data;
+  if (tensors.size() > plain + 1) image.keypoints = static_cast<float*>(tensors[plain].data);
   image.status = input.status;
   if (input.geometry != nullptr && input.geometry_device == Device::kCuda) {
     image.geometry = input.geometry;
@@ -132,13 +137,15 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
   }
   const size_t key_bytes = sizeof(uint64_t) * groups.key_capacity;
   const size_t kept_bytes = kKeptBytes * groups.kept_capacity;
-  const size_t image_bytes = sizeof(CandidateState) + key_bytes + kept_bytes;
-  const size_t fit = std::clamp<size_t>((kScratchBytes - 3 * kAlignment) / image_bytes, 1,
+  const size_t anchor_bytes = sizeof(uint32_t) * groups.kept_capacity;
+  const size_t image_bytes = sizeof(CandidateState) + key_bytes + kept_bytes + anchor_bytes;
+  const size_t fit = std::clamp<size_t>((kScratchBytes - 4 * kAlignment) / image_bytes, 1,
                                         static_cast<size_t>(kMaxBatchImages));
   groups.images = std::min(fit, std::max<size_t>(inputs.size(), 1));
   groups.keys_at = Aligned(sizeof(CandidateState) * groups.images);
   groups.kept_at = groups.keys_at + Aligned(key_bytes * groups.images);
-  groups.bytes = groups.kept_at + Aligned(kept_bytes * groups.images);
+  groups.anchors_at = groups.kept_at + Aligned(kept_bytes * groups.images);
+  groups.bytes = groups.anchors_at + Aligned(anchor_bytes * groups.images);
   return groups;
 }
 
@@ -165,6 +172,13 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
       static_cast<uint32_t>(classifies ? params.head.ResolvedTopK() : params.max_detections);
   batch.kept_capacity = groups.kept_capacity;
   batch.kept = memory.scratch + groups.kept_at;
+  batch.kept_anchors = reinterpret_cast<uint32_t*>(memory.scratch + groups.anchors_at);
+  if (params.head.family == HeadFamily::kYolov8Pose) {
+    batch.keypoints = {MakeKeypointRule(params.head),
+                       static_cast<uint32_t>(params.head.num_keypoints),
+                       static_cast<uint32_t>(params.head.keypoint_values),
+                       static_cast<uint32_t>(4 + params.head.num_classes)};
+  }
   batch.records = memory.records;
   for (size_t i = 0; i < inputs.size(); ++i) {
     heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);

@@ -46,6 +46,7 @@ __device__ inline uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& 
   const uint32_t t = threadIdx.x;
   const uint32_t warp = t / 32;
   auto* kept_boxes = static_cast<NmsBox*>(batch.kept) + size_t{image} * batch.kept_capacity;
+  uint32_t* kept_anchors = batch.kept_anchors + size_t{image} * batch.kept_capacity;
   Candidate candidate = {};
   NmsBox box = {};
   bool alive = t < size;
@@ -77,6 +78,7 @@ __device__ inline uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& 
     if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
       const uint32_t row = rows + __popc(kept & ((1U << (t % 32)) - 1U));
       kept_boxes[row] = box;
+      kept_anchors[row] = static_cast<uint32_t>(candidate.index);
       WriteRow(batch.images[image], row, candidate);
     }
     rows += __popc(kept);

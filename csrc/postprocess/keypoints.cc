@@ -1,20 +1,21 @@
-#include "postprocess/map_box.h"
+#include "postprocess/keypoint.h"
 #include "postprocess/output_rows.h"
 
 namespace endcap {
 
+KeypointRule MakeKeypointRule(const HeadParams& head) {
+  const bool normalized = head.ResolvedBoxUnit() == BoxUnit::kNormalized;
+  return {normalized ? static_cast<float>(head.input_width) : 1.0F,
+          normalized ? static_cast<float>(head.input_height) : 1.0F, head.keypoint_values == 3};
+}
+
 void WriteKeypoints(const HeadParams& head, std::span<const float> values, const Geometry* geometry,
                     float* keypoints) {
-  const bool normalized = head.ResolvedBoxUnit() == BoxUnit::kNormalized;
-  const float unit_x = normalized ? static_cast<float>(head.input_width) : 1.0F;
-  const float unit_y = normalized ? static_cast<float>(head.input_height) : 1.0F;
+  const KeypointRule rule = MakeKeypointRule(head);
   const auto step = static_cast<size_t>(head.keypoint_values);
   for (size_t at = 0; at + step <= values.size(); at += step) {
-    float point[2] = {values[at] * unit_x, values[at + 1] * unit_y};
-    if (geometry != nullptr) MapPoint(*geometry, point, point);
-    *keypoints++ = point[0];
-    *keypoints++ = point[1];
-    *keypoints++ = step == 3 ? values[at + 2] : 1.0F;
+    MakeKeypoint(rule, values.data() + at, geometry, keypoints);
+    keypoints += 3;
   }
 }
 

@@ -10,6 +10,7 @@ ENDCAP_HOST_DEVICE inline float ClipTo(float value, float low, float high) {
 }
 
 // A point in pixels of the model's input -> pixels of the source image, clipped to it.
+// In place, too.
 ENDCAP_HOST_DEVICE inline void MapPoint(const Geometry& geometry, const float* xy, float* mapped) {
   mapped[0] = ClipTo((xy[0] - geometry.pad_x) / geometry.scale_x, 0.0F, geometry.image_w);
   mapped[1] = ClipTo((xy[1] - geometry.pad_y) / geometry.scale_y, 0.0F, geometry.image_h);

@@ -6,6 +6,7 @@
 
 #include "endcap/box_decode.h"
 #include "endcap/postprocess.h"
+#include "postprocess/keypoint.h"
 
 namespace endcap {
 
@@ -31,6 +32,8 @@ void WriteStatus(const PostprocessOutput& output, int32_t status);
 int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output);
+
+KeypointRule MakeKeypointRule(const HeadParams& head);
 
 // Keypoints of `rows` detections, values [rows][P * keypoint_values] as ReadExtras gives them:
 // mapped by `geometry` (null: as they are). Without a visibility, it is 1.

@@ -26,6 +26,7 @@ class CudaDetections:
         status: int32 [B], ``endcap.Status`` of each image.
         truncated: bool [B] in host memory, whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
+        keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
 
     Indexing, iterating and ``to_supervision`` copy all of it to the host first, each time: with
     many images call ``to_numpy`` once.
@@ -38,6 +39,7 @@ class CudaDetections:
     indices: CudaArray
     status: CudaArray
     truncated: npt.NDArray[np.bool_] | None
+    keypoints: CudaArray | None = None
 
     def to_numpy(self) -> Detections:
         """Return a copy in host memory; waits for it.
@@ -53,6 +55,7 @@ class CudaDetections:
             indices=self.indices.to_numpy(),
             status=self.status.to_numpy(),
             truncated=self.truncated,
+            keypoints=None if self.keypoints is None else self.keypoints.to_numpy(),
         )
 
     def __len__(self) -> int:

@@ -38,8 +38,8 @@ class Postprocessor:
         multi_label: every class over the threshold is a candidate, not the best only (True for
             rtdetr and ssd, False else).
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_pose, yolov8_obb, rtdetr and
-            ssd are for the CPU only.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg, yolov8_obb, rtdetr and ssd are for
+            the CPU only.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
         packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source".
@@ -244,8 +244,17 @@ class _CudaCall:
         ]
         if self._family == "classification":
             return CudaClassification(*arrays)
-        num_detections, boxes, scores, class_ids, indices, status = arrays
-        return CudaDetections(num_detections, boxes, scores, class_ids, indices, status, truncated)
+        named = dict(zip(self._names, arrays, strict=True))
+        return CudaDetections(
+            num_detections=named["num_detections"],
+            boxes=named["detection_boxes"],
+            scores=named["detection_scores"],
+            class_ids=named["detection_classes"],
+            indices=named["detection_indices"],
+            status=named["status"],
+            truncated=truncated,
+            keypoints=named.get("detection_keypoints"),
+        )
 
 
 def _cuda_geometry(

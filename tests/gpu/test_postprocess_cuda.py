@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+from sample_heads import efficient_nms_outputs, end2end_head, pose_head, yolov5_head, yolov8_head
 
 import endcap
 
@@ -80,6 +80,21 @@ def test_yolov5() -> None:
     head = np.stack([yolov5_head(seed, anchors=300, num_classes=4) for seed in range(2)])
     both(head, np.repeat(GEOMETRY, 2, axis=0), head="yolov5", num_classes=4)
     both(head, head="yolov5", num_classes=4, multi_label=True, activation="sigmoid")
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_pose(values: int) -> None:
+    head = np.stack(
+        [
+            pose_head(seed, anchors=1500, num_classes=2, keypoints=17, values=values)
+            for seed in range(3)
+        ]
+    )
+    fields: dict[str, Any] = {"num_classes": 2, "keypoint_values": values, "max_detections": 40}
+    detections = both(head, np.repeat(GEOMETRY, 3, axis=0), head="yolov8_pose", **fields)
+    assert detections.keypoints is not None
+    assert (detections.num_detections == 40).all()
+    both(head.astype(np.float16), head="yolov8_pose", **fields)
 
 
 def test_end2end() -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, ByDlpack, on_gpu, require_cuda
-from sample_heads import efficient_nms_outputs, end2end_head, yolov5_head, yolov8_head
+from sample_heads import (
+    efficient_nms_outputs,
+    end2end_head,
+    pose_head,
+    yolov5_head,
+    yolov8_head,
+)
 
 import endcap
 
@@ -16,6 +22,9 @@ require_cuda()
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
 HEADS: dict[str, Any] = {
     "yolov8": np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
+    "yolov8_pose": np.stack(
+        [pose_head(seed, anchors=70, num_classes=3, keypoints=17) for seed in (1, 2)]
+    ),
     "yolov5": np.stack([yolov5_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
     "end2end": np.stack([end2end_head(seed, rows=20, num_classes=3) for seed in (1, 2)]),
     "efficient_nms": {
@@ -44,7 +53,7 @@ def assert_same(actual: Any, expected: Any) -> None:
         np.testing.assert_array_equal(
             getattr(copied, field.name), getattr(expected, field.name), field.name
         )
-        if field.name != "truncated":
+        if field.name != "truncated" and getattr(expected, field.name) is not None:
             assert isinstance(getattr(actual, field.name), endcap.CudaArray)
 
 
@@ -160,3 +169,34 @@ def test_a_producer_is_told_the_stream() -> None:
         result = make(device="cuda")(head, stream=stream)
         assert head.streams.pop() == told
         assert result.boxes.stream == (stream or 0)
+
+
+@pytest.mark.parametrize("values", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_keypoints(values: int, dtype: type) -> None:
+    fields = {"num_keypoints": 4, "keypoint_values": values, "max_detections": 25}
+    head = np.stack(
+        [pose_head(seed, anchors=900, num_classes=3, keypoints=4, values=values) for seed in (3, 4)]
+    ).astype(dtype)
+    for geometry in (GEOMETRY, None):
+        assert_same(
+            make("yolov8_pose", device="cuda", **fields)(on_gpu(head), geometry),
+            make("yolov8_pose", **fields)(head, geometry),
+        )
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_keypoints_of_the_kept_must_be_numbers(value: float) -> None:
+    head = HEADS["yolov8_pose"].copy()
+    on_cpu, on_device = make("yolov8_pose"), make("yolov8_pose", device="cuda")
+    kept = on_cpu(head[1])[0].indices
+    head[1, 9:12, kept[3:6]] = value
+    for call in (on_cpu, on_device):
+        with pytest.raises(endcap.InvalidArgumentError, match=rf"row 9 of anchor {kept[3]}$"):
+            call(head)
+    queued = on_device.enqueue(on_gpu(head)).to_numpy()
+    assert queued.status.tolist() == [0, int(endcap.Status.INVALID_ARGUMENT)]
+    assert queued.keypoints is not None
+    assert queued.keypoints[0].any()
+    assert not queued.keypoints[1].any()
+    assert not queued.boxes[1].any()

@@ -127,7 +127,7 @@ def test_status_of_a_wrong_length_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_pose"])
+@pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_seg", "yolov8_obb"])
 def test_heads_without_a_kernel_name_the_cpu(head: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=rf"head {head} is read by the CPU only"):
         endcap.Postprocessor(head, device="cuda")
