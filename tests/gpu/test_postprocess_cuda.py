@@ -11,7 +11,10 @@ from sample_heads import efficient_nms_outputs, end2end_head, pose_head, yolov5_
 import endcap
 
 GEOMETRY = np.array([[0.5, 0.5, 16.0, 8.0, 1200.0, 1000.0, 1.0, 0.0]], np.float32)
-FIELDS = ("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated")
+FIELDS = (
+    *("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated"),
+    "keypoints",
+)
 
 
 def assert_same(actual: endcap.CudaDetections, expected: endcap.Detections) -> None:
