@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from class_models import write_class_models
 from model_folders import batching, tensor, write_postprocess, write_preprocess
 
 # Small tensors: what is tested does not depend on the size.
@@ -24,6 +25,7 @@ SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT3
 
 
 def write_all(repository: Path) -> None:
+    write_class_models(repository)
     _write_preprocess_models(repository)
     _write_postprocess_models(repository)
 
