@@ -87,7 +87,11 @@ The outputs of TensorRT's EfficientNMS plugin. The first `num_detections` rows c
 mapped back; nothing is suppressed again, and `iou_threshold` is not used.""",
     "classification": """\
 One number for each class. The answer holds the best `top_k` classes, best first (of equal
-scores the lower class), and the scores of all classes in their order.""",
+scores the lower class), and the scores of all classes in their order. With `multi_label` `true`
+it holds only classes whose score is greater than `score_threshold`, at most `top_k`; the rows
+beyond them have score 0 and id -1. Then `activation` is `sigmoid`, or `none` where the network
+has applied it, and the head is read by the CPU only. Without `multi_label` the threshold is not
+used.""",
 }
 
 Tensor = tuple[str, str, Sequence[Any]]

@@ -56,7 +56,8 @@ std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& p
   return contracts;
 }
 
-std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params) {
+std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params,
+                                                       bool labels_are_paths) {
   const bool classifies = params.head.family == HeadFamily::kClassification;
   const std::string rows = "max_detections=" + std::to_string(params.max_detections);
   std::vector<TensorContract> contracts;
@@ -66,6 +67,9 @@ std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& 
   const HeadParams& head = params.head;
   if (classifies) {
     contracts.push_back(StringContract(kClassLabels, head.ResolvedTopK(), TopKText(head)));
+    if (labels_are_paths) {
+      contracts.push_back(StringContract(kClassPaths, head.ResolvedTopK(), TopKText(head)));
+    }
   }
   if (GivesRle(params)) {
     contracts.push_back(StringContract(kDetectionRle, params.max_detections, rows));

@@ -13,15 +13,26 @@
 namespace endcap::triton {
 namespace {
 
-Labels ReadLabels(const std::optional<std::string>& file, const ModelConfig& config,
+Labels ReadLabels(const std::optional<std::string>& file,
+                  const std::optional<std::string>& separator, const ModelConfig& config,
                   const PostprocessParams& params) {
+  if (separator.has_value() && !file.has_value()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "labels_separator was given without labels_file: give the file whose lines it "
+                "separates, or leave it out");
+  }
   if (!file.has_value()) return {};
   if (params.head.family != HeadFamily::kClassification) {
     throw Error(ErrorCode::kInvalidArgument, "labels_file was given with head=" +
                                                  std::string(HeadFamilyName(params.head.family)) +
                                                  ": it is for head=classification only");
   }
-  return {config.folder() / *file, params.head.num_classes};
+  if (separator.has_value() && separator->empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "labels_separator is empty: give what stands between the parts of a line, for "
+                "example /, or leave it out");
+  }
+  return {config.folder() / *file, params.head.num_classes, separator.value_or("")};
 }
 
 // The family is said, never guessed.
@@ -44,12 +55,15 @@ class PostprocessBackend final : public Backend {
     // The parameters that are the backend's own.
     const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
     const std::optional<std::string> labels_file = config.TakeParameter("labels_file");
+    const std::optional<std::string> separator = config.TakeParameter("labels_separator");
     const ParameterList given = config.Parameters(DescribePostprocessParams({}));
     RequireHead(given);
     const PostprocessParams params = ParsePostprocessParams(given);
-    config.SettleTensors(PostprocessInputContracts(params), PostprocessOutputContracts(params));
+    Labels labels = ReadLabels(labels_file, separator, config, params);
+    config.SettleTensors(PostprocessInputContracts(params),
+                         PostprocessOutputContracts(params, labels.hierarchical()));
     return std::make_unique<PostprocessModel>(config, families(), params, threads,
-                                              ReadLabels(labels_file, config, params));
+                                              std::move(labels));
   }
 };
 

@@ -29,6 +29,11 @@ InputItems SideInput(std::optional<InputTensor> tensor, const TensorSpec& spec, 
   return items;
 }
 
+// Whether the class ids are needed as text.
+bool WantsLabels(const Request& request) {
+  return request.WantsOutput(kClassLabels) || request.WantsOutput(kClassPaths);
+}
+
 // The class ids of one image.
 std::vector<int32_t> OnHost(const TensorView& ids, const Workplace& workplace) {
   std::vector<int32_t> values(static_cast<size_t>(ids.size()));
@@ -104,7 +109,7 @@ void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
 
 void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
   const auto count = static_cast<int64_t>(job.inputs.size());
-  const bool labels_wanted = job.exchange->request.WantsOutput(kClassLabels);
+  const bool labels_wanted = WantsLabels(job.exchange->request);
   RequestOutputs& results = job.results;
   const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   for (const TensorSpec& spec : specs) {
@@ -128,7 +133,7 @@ void PostprocessModel::Complete(JobType& job, const Workplace& workplace) {
     detections_.Add(item.num_detections);
     if (item.truncated) truncated_.Add(1);
   }
-  if (job.exchange->request.WantsOutput(kClassLabels)) AddLabels(job, workplace);
+  if (WantsLabels(job.exchange->request)) AddLabels(job, workplace);
   if (!job.strings.empty()) AddRle(job, workplace);
 }
 
@@ -137,11 +142,19 @@ void PostprocessModel::AddLabels(JobType& job, const Workplace& workplace) {
   const auto ids_spec = std::find_if(specs.begin(), specs.end(),
                                      [](const TensorSpec& spec) { return spec.name == kClassIds; });
   const auto ids_index = static_cast<size_t>(ids_spec - specs.begin());
-  std::vector<std::byte> strings;
+  const Request& request = job.exchange->request;
+  const bool names_wanted = request.WantsOutput(kClassLabels);
+  const bool paths_wanted = request.WantsOutput(kClassPaths);
+  std::vector<std::byte> names;
+  std::vector<std::byte> paths;
   for (const PostprocessOutput& output : job.outputs) {
-    labels_.AppendTo(strings, OnHost(output.tensors[ids_index], workplace));
+    const std::vector<int32_t> ids = OnHost(output.tensors[ids_index], workplace);
+    if (names_wanted) labels_.AppendNames(names, ids);
+    if (paths_wanted) labels_.AppendPaths(paths, ids);
   }
-  AddStrings(job, kClassLabels, ids_spec->shape[0], strings, workplace);
+  const int64_t top_k = ids_spec->shape[0];
+  if (names_wanted) AddStrings(job, kClassLabels, top_k, names, workplace);
+  if (paths_wanted) AddStrings(job, kClassPaths, top_k, paths, workplace);
 }
 
 void PostprocessModel::AddRle(JobType& job, const Workplace& workplace) {

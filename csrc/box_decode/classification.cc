@@ -41,6 +41,22 @@ void Activate(Activation activation, std::span<const float> logits, std::vector<
   for (const float logit : logits) scores.push_back(ActivateScore(activation, logit));
 }
 
+// The classes that may be in the answer: all, or with multi_label those over the threshold.
+void ListCandidates(const HeadParams& params, std::span<const float> scores,
+                    std::vector<int32_t>& class_ids) {
+  if (!params.ResolvedMultiLabel()) {
+    class_ids.resize(scores.size());
+    std::iota(class_ids.begin(), class_ids.end(), 0);
+    return;
+  }
+  class_ids.clear();
+  for (size_t id = 0; id < scores.size(); ++id) {
+    if (static_cast<double>(scores[id]) > params.score_threshold) {
+      class_ids.push_back(static_cast<int32_t>(id));
+    }
+  }
+}
+
 }  // namespace
 
 // One path: a thousand numbers, and the time is the exponential function's.
@@ -54,9 +70,9 @@ void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScor
   for (size_t i = 0; i < scores.size(); ++i) {
     if (!std::isfinite(scores[i])) FailArgument("the score of class ", i, " is ", scores[i]);
   }
-  order.resize(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto top = order.begin() + params.ResolvedTopK();
+  ListCandidates(params, scores, order);
+  const auto top =
+      order.begin() + std::min<std::ptrdiff_t>(params.ResolvedTopK(), std::ssize(order));
   std::partial_sort(order.begin(), top, order.end(), [&](int32_t a, int32_t b) {
     const float score_a = scores[static_cast<size_t>(a)];
     const float score_b = scores[static_cast<size_t>(b)];

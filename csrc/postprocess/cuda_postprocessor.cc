@@ -25,6 +25,16 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
 };
 
+void RefuseForCuda(const HeadParams& head) {
+  const bool multi_label_classes =
+      head.family == HeadFamily::kClassification && head.ResolvedMultiLabel();
+  if (RunsOnCuda(head.family) && !multi_label_classes) return;
+  Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family),
+       multi_label_classes ? " with multi_label" : "",
+       " is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a "
+       "model's config");
+}
+
 }  // namespace
 
 // A call's device memory is taken and given back in the order of its stream: in a captured graph it
@@ -100,11 +110,7 @@ struct CudaPostprocessor::Engine {
 
 CudaPostprocessor::CudaPostprocessor(const PostprocessParams& params, int device_id) {
   Validate(params);
-  if (!RunsOnCuda(params.head.family)) {
-    Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(params.head.family),
-         " is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a "
-         "model's config");
-  }
+  RefuseForCuda(params.head);
   RequireCuda(device_id);
   engine_.reset(new Engine{params, PostprocessOutputs(params), device_id, {}, {}});
 }

@@ -81,8 +81,9 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("max_candidates", 1, kMaxCandidates, FIELD(head.max_candidates))),
       Means("rows of the outputs",
             IntegerField<Params>("max_detections", 1, kMaxDetections, FIELD(max_detections))),
-      Means("every class over the threshold is a candidate, not only an anchor's best; by default "
-            "true for rtdetr and ssd, false else",
+      Means("every class over the threshold is a candidate, not only an anchor's best; for "
+            "classification, the answer holds only classes over the threshold; by default true for "
+            "rtdetr and ssd, false else",
             MultiLabelField()),
       Means("boxes of different classes suppress each other",
             BoolField<Params>("class_agnostic", FIELD(class_agnostic))),
@@ -101,8 +102,8 @@ const ParamTable<Params>& Table() {
           "with a background, sigmoid for ssd without one and for rtdetr that is not joined, none "
           "else",
           EnumField<Params>("activation", kActivations, FIELD(head.activation))),
-      Means("classes in the answer, best first; classification only; by default 5, or num_classes "
-            "where that is less",
+      Means("classes in the answer, best first, with multi_label at most; classification only; by "
+            "default 5, or num_classes where that is less",
             TopKField()),
       Means("rtdetr's boxes and scores are one tensor, head",
             BoolField<Params>("joined", FIELD(head.joined))),
@@ -152,6 +153,18 @@ void ValidateAnchors(const HeadParams& head) {
   }
 }
 
+void ValidateClassification(const HeadParams& head) {
+  if (head.ResolvedTopK() > head.num_classes) {
+    FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
+                 ": give at most num_classes");
+  }
+  if (head.ResolvedMultiLabel() && head.ResolvedActivation() == Activation::kSoftmax) {
+    FailArgument(
+        "multi_label is true with head classification and activation softmax, whose scores "
+        "compete: give activation=sigmoid, or none where the network has applied it");
+  }
+}
+
 }  // namespace
 
 PostprocessParams ParsePostprocessParams(const ParameterList& list) {
@@ -168,10 +181,7 @@ std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& pa
 void Validate(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   const bool classifies = head.family == HeadFamily::kClassification;
-  if (classifies && head.ResolvedTopK() > head.num_classes) {
-    FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
-                 ": give at most num_classes");
-  }
+  if (classifies) ValidateClassification(head);
   const bool takes_softmax = classifies || head.family == HeadFamily::kRtdetr || IsSsd(head);
   if (!takes_softmax && head.activation == Activation::kSoftmax) {
     FailArgument("activation is softmax with head ", HeadFamilyName(head.family),

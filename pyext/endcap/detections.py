@@ -179,7 +179,8 @@ class Classification:
 
     Attributes:
         scores: float32 [B, top_k].
-        class_ids: int32 [B, top_k]; -1 where the image was bad.
+        class_ids: int32 [B, top_k]; -1 where the image was bad and, with multi_label, in the rows
+            beyond the classes over score_threshold, whose scores are 0.
         probabilities: float32 [B, num_classes], the scores of all classes in class order.
         status: int32 [B].
     """

@@ -222,5 +222,27 @@ TEST(Classify, WithoutActivationScoresAreAsGiven) {
   EXPECT_EQ(result.scores, (std::vector<float>{7, 7, -2}));
 }
 
+TEST(Classify, WithMultiLabelOnlyClassesOverTheThreshold) {
+  HeadParams params = Params(HeadFamily::kClassification, 5);
+  params.top_k = 3;
+  params.activation = Activation::kNone;
+  params.multi_label = true;
+  params.score_threshold = 0.5;
+  ClassScores result;
+  const std::vector<float> scores = {0.5F, 0.75F, 0.25F, 0.875F, 0.75F};
+  Classify(params, Floats(scores, {5}), result);
+  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{3, 1, 4}));
+  EXPECT_EQ(result.scores, (std::vector<float>{0.875F, 0.75F, 0.75F}));
+  EXPECT_EQ(result.probabilities, scores);
+  params.score_threshold = 0.8;
+  Classify(params, Floats(scores, {5}), result);
+  EXPECT_EQ(result.class_ids, (std::vector<int32_t>{3}));
+  params.score_threshold = 0.875;  // not greater
+  Classify(params, Floats(scores, {5}), result);
+  EXPECT_TRUE(result.class_ids.empty());
+  EXPECT_TRUE(result.scores.empty());
+  EXPECT_EQ(result.probabilities, scores);
+}
+
 }  // namespace
 }  // namespace endcap

@@ -170,6 +170,12 @@ POSTPROCESS = {
         at='"labels_file"',
         says="labels_file is given with head=yolov8",
     ),
+    "separator_without_labels": Damage(
+        model="postprocess",
+        edits=added(parameter("labels_separator", "/")),
+        at='"labels_separator"',
+        says="labels_separator is given without labels_file",
+    ),
     "negative_batch": Damage(
         model="postprocess",
         edits=(("max_batch_size: 16", "max_batch_size: -16"),),

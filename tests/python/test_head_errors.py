@@ -127,6 +127,20 @@ def test_status_of_a_wrong_length_is_refused() -> None:
         )
 
 
+def test_several_labels_do_not_go_with_softmax() -> None:
+    for fields in ({}, {"activation": "softmax"}):
+        with pytest.raises(endcap.InvalidArgumentError, match="give activation=sigmoid, or none"):
+            endcap.Postprocessor("classification", num_classes=3, multi_label=True, **fields)
+
+
+def test_several_labels_name_the_cpu() -> None:
+    sentence = "head classification with multi_label is read by the CPU only"
+    with pytest.raises(endcap.UnsupportedError, match=sentence):
+        endcap.Postprocessor(
+            "classification", multi_label=True, activation="sigmoid", device="cuda"
+        )
+
+
 @pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_seg", "yolov8_obb"])
 def test_heads_without_a_kernel_name_the_cpu(head: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=rf"head {head} is read by the CPU only"):

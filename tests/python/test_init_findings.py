@@ -15,7 +15,7 @@ from family_networks import Network, Output, grid_rows
 from init_runs import write_shapes
 
 import endcap
-from endcap.errors import UnsupportedError
+from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.repository.exporter_notes import read_notes
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan, values
@@ -288,3 +288,14 @@ def test_sizes_that_are_none(text: str) -> None:
 )  # fmt: skip
 def test_the_in_flight_limit_follows_the_release(version: str | None, limit: int | None) -> None:
     assert InitOptions(triton_version=version).inflight_limit() == limit
+
+
+def test_a_classifier_has_a_threshold_only_with_several_labels(tmp_path: Path) -> None:
+    chosen = {"head": "classification", "preset": "torchvision"}
+    plain = plan_of(families.classifier(), tmp_path, **chosen)
+    assert "score_threshold" not in plain.postprocess
+    settings = {"multi_label": "true", "activation": "sigmoid"}
+    several = plan_of(families.classifier(), tmp_path, **chosen, settings=settings)
+    assert several.postprocess["score_threshold"].value == "0.25"
+    with pytest.raises(InvalidArgumentError, match="score_threshold changes nothing"):
+        plan_of(families.classifier(), tmp_path, **chosen, settings={"score_threshold": "0.5"})

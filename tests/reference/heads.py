@@ -111,3 +111,9 @@ def top_classes(scores: Floats, top_k: int) -> npt.NDArray[np.int64]:
     """Class ids by falling score; equal scores by rising class id."""
     order = sorted(range(len(scores)), key=lambda c: (-scores[c], c))
     return np.array(order[:top_k], dtype=np.int64)
+
+
+def classes_over(scores: Floats, score_threshold: float, top_k: int) -> npt.NDArray[np.int64]:
+    """The top classes whose scores are greater than the threshold."""
+    ranked = top_classes(scores, len(scores))
+    return ranked[[float(scores[c]) > score_threshold for c in ranked]][:top_k]

@@ -17,6 +17,12 @@ def labelled(name: str, data_type: str) -> dict[str, object]:
     return {"parameters": CLASSES, "outputs": [output], "files": {"l.txt": "a\nb\nc\n"}}
 
 
+def separated(lines: str) -> dict[str, object]:
+    """A classifier whose labels are paths."""
+    parameters = {**CLASSES, "labels_file": "l.txt", "labels_separator": "/"}
+    return {"parameters": parameters, "files": {"l.txt": lines}}
+
+
 # name: (what to write, what the sentence says)
 BAD_PREPROCESS = {
     "unknown_parameter": (
@@ -72,7 +78,7 @@ BAD_POSTPROCESS = {
     "unknown_head": ({"parameters": {"head": "yolov77"}}, ["yolov77", "yolov8"]),
     "unknown_post_parameter": (
         {"parameters": {"iou": 0.5}},
-        ["'iou'", "there are threads, labels_file, head"],
+        ["'iou'", "there are threads, labels_file, labels_separator, head"],
     ),
     "no_head": ({}, ["'head'", "is missing", "yolov8"]),
     "impossible_iou": ({"parameters": {**YOLO, "iou_threshold": 1.5}}, ["iou_threshold", "1.5"]),
@@ -116,6 +122,39 @@ BAD_POSTPROCESS = {
     "labels_for_boxes": (
         {"parameters": {**YOLO, "labels_file": "l.txt"}, "files": {"l.txt": "a\n"}},
         ["labels_file", "head=yolov8"],
+    ),
+    "separator_without_a_file": (
+        {"parameters": {**CLASSES, "labels_separator": "/"}},
+        ["labels_separator was given without labels_file"],
+    ),
+    "empty_separator": (
+        {
+            "parameters": {**CLASSES, "labels_file": "l.txt", "labels_separator": ""},
+            "files": {"l.txt": "a\nb\nc\n"},
+        },
+        ["labels_separator is empty"],
+    ),
+    "path_with_a_hole": (separated("a\nb//c\nd\n"), ["l.txt' line 2 is 'b//c'", "empty part"]),
+    "path_with_a_leading_separator": (
+        separated("a\nb/c\n/d\n"),
+        ["l.txt' line 3 is '/d'", "empty part"],
+    ),
+    "path_with_a_trailing_separator": (
+        separated("a/\nb\nc\n"),
+        ["l.txt' line 1 is 'a/'", "empty part"],
+    ),
+    "empty_path": (separated("a\n\nc\n"), ["l.txt' line 2 is ''", "empty part"]),
+    "paths_without_a_separator": (
+        {
+            "parameters": {**CLASSES, "labels_file": "l.txt"},
+            "outputs": [tensor("class_paths", "TYPE_STRING", [2])],
+            "files": {"l.txt": "a/b\nc/d\ne/f\n"},
+        },
+        ["'class_paths'", "class_labels"],
+    ),
+    "several_labels_of_a_softmax": (
+        {"parameters": {**CLASSES, "multi_label": "true"}},
+        ["multi_label is true", "activation softmax", "activation=sigmoid"],
     ),
     "labels_of_sorted_scores": (
         labelled("class_scores", "TYPE_FP32"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from class_models import write_class_models
 from model_folders import (
     ON_CPU,
     batching,
@@ -33,6 +34,7 @@ SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT3
 
 
 def write_all(repository: Path) -> None:
+    write_class_models(repository)
     _write_preprocess_models(repository)
     _write_postprocess_models(repository)
     _write_rois_models(repository)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tolerances
 import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
 from calls import infer
+from class_models import LEAVES, THRESHOLD, TOP_K
 from served_models import LABELS, NAMES
+
+from reference import heads
 
 LOGITS = np.array([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]], np.float32)
 BEST = [[1, 2, 0], [2, 3, 0]]  # of equal scores the lower class
@@ -70,3 +74,36 @@ def test_an_image_that_failed_before(client, failed):
     assert not answer["class_probabilities"][0].any()
     assert answer["class_labels"][0].tolist() == [b"", b"", b""]
     assert answer["class_labels"][1].tolist() == labels_of(BEST)[1]
+
+
+def test_several_labels_of_each_image_of_a_batch(client):
+    # Some classes, all of them, none (a score of exactly the threshold), and an image that failed.
+    logits = np.array(
+        [[1, -5, 2, -3, 2], [4, 4, 9, 8, 1], [0, -1, 0, -9, 0], [9, 9, 9, 9, 9]], np.float32
+    )
+    status = np.array([[0], [0], [0], [2]], np.int32)
+    answer = infer(client, "several_classes", {"logits": logits, "status": status})
+    np.testing.assert_array_equal(
+        answer["class_ids"], [[2, 4, 0], [2, 3, 0], [-1, -1, -1], [-1, -1, -1]]
+    )
+    probabilities = answer["class_probabilities"]
+    np.testing.assert_allclose(
+        probabilities[:3], heads.sigmoid(logits[:3]), rtol=tolerances.ACTIVATION_RTOL
+    )
+    for image in range(3):
+        expected = heads.classes_over(probabilities[image], THRESHOLD, TOP_K)
+        unused = [0.0] * (TOP_K - len(expected))
+        assert answer["class_scores"][image].tolist() == [*probabilities[image][expected], *unused]
+    assert not answer["class_scores"][3].any()
+    assert not probabilities[3].any()
+    assert answer["class_labels"].tolist() == [
+        [LEAVES[i].encode() if i >= 0 else b"" for i in row] for row in answer["class_ids"]
+    ]
+
+
+def test_fewer_labels_than_rows(client):
+    logits = np.array([[-1, 3, -1, -1, -1]], np.float32)
+    answer = infer(client, "several_classes", {"logits": logits})
+    assert answer["class_ids"].tolist() == [[1, -1, -1]]
+    assert answer["class_labels"].tolist() == [[b"husky", b"", b""]]
+    assert answer["class_paths"].tolist() == [[b"animal/dog/husky", b"", b""]]

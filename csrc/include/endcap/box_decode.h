@@ -54,6 +54,7 @@ struct HeadParams {
   double score_threshold = 0.25;  // a candidate's score must be greater
   int max_candidates = 30000;     // best scores first
   // Every class over the threshold is a candidate, not the best only. Without one: rtdetr and ssd.
+  // Classification: only classes over the threshold are answered; without, the threshold is unused.
   std::optional<bool> multi_label;
   // Classification only. Without one: 5, or num_classes where that is less.
   std::optional<int> top_k;
@@ -130,10 +131,11 @@ void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& in
 void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                       std::span<const int32_t> indices, std::vector<float>& boxes_xywhr);
 
-// One image's best classes, best first; equal scores go to the lower class.
+// One image's best classes, best first; equal scores go to the lower class. N is top_k, or with
+// multi_label the number of classes whose score is greater than score_threshold, at most top_k.
 struct ClassScores {
-  std::vector<float> scores;         // [top_k]
-  std::vector<int32_t> class_ids;    // [top_k]
+  std::vector<float> scores;         // [N]
+  std::vector<int32_t> class_ids;    // [N]
   std::vector<float> probabilities;  // [num_classes], in class order
 };
 

@@ -21,5 +21,5 @@ FAMILY_PARAMETERS = {
         *("anchors", "anchor_grid", "anchor_offset", "variances"),
     ),
     "efficient_nms": (*_GENERAL, *_BOXES),
-    "classification": ("num_classes", "top_k", "activation"),
+    "classification": ("num_classes", "top_k", "activation", "multi_label", "score_threshold"),
 }

@@ -33,10 +33,11 @@ def choose_reading(
     contract = postprocess_contract(_values(chosen))
     _check_heads_shape(path, head, contract)
     chosen |= head.parameters
+    read = _parameters_read(head, options)
     chosen |= {
         name: Decision(contract.parameters[name], f"{contract.meanings[name]}; the default")
         for name in _KNOBS
-        if name in FAMILY_PARAMETERS[head.family]
+        if name in read
     }
     chosen |= _given(head, contract, options)
     if head.family in _NEED_ACTIVATION and "activation" not in chosen:
@@ -61,15 +62,24 @@ def choose_reading(
     return chosen
 
 
+def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
+    """The family's parameters; a classifier's threshold is for several labels only."""
+    read = FAMILY_PARAMETERS[head.family]
+    if head.family == "classification" and options.settings.get("multi_label") != "true":
+        return tuple(name for name in read if name != "score_threshold")
+    return read
+
+
 def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Decision]:
     given = {}
     for name, value in options.settings.items():
         if name not in contract.parameters:
             continue
-        if name not in FAMILY_PARAMETERS[head.family]:
+        read = _parameters_read(head, options)
+        if name not in read:
             raise InvalidArgumentError(
                 f"{name} changes nothing for a head of the family {head.family}; leave it out (it "
-                f"has {', '.join(FAMILY_PARAMETERS[head.family])})"
+                f"has {', '.join(read)})"
             )
         given[name] = Decision(value, AS_GIVEN)
     return given

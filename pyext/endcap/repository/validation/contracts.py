@@ -98,6 +98,13 @@ def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Co
     return [*contracts, Contract((labels,), _says(values, "top_k"))]
 
 
+def class_paths_contract(core: Core) -> Contract:
+    """The output that `labels_separator` adds to a classifier."""
+    values = {name: value for name, _, _, value in core.parameters}
+    paths = TensorSpec("class_paths", "STRING", (int(values["top_k"]),))
+    return Contract((paths,), _says(values, "top_k"))
+
+
 def _says(values: dict[str, str], name: str) -> str:
     return f"{name}={values[name]}"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from endcap.repository.validation.contracts import contracts_of
+from endcap.repository.validation.contracts import class_paths_contract, contracts_of
 from endcap.repository.validation.finding import Finding
-from endcap.repository.validation.labels import check_labels_file
+from endcap.repository.validation.labels import check_labels_file, check_labels_separator
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.parameters import POSTPROCESS, PREPROCESS, read_parameters
 from endcap.repository.validation.rois import check_rois
@@ -23,6 +23,8 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     if with_rois:
         findings += check_rois(model)
     contracts = contracts_of(core, with_rois=with_rois)
+    if model.parameters.get("labels_separator") and model.backend == POSTPROCESS:
+        contracts["output"].append(class_paths_contract(core))
     ports: list[dict[str, Port]] = []
     contradictory = False
     for side in SIDES:
@@ -33,4 +35,5 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     if model.backend == POSTPROCESS:
         values = {name: value for name, _, _, value in core.parameters}
         findings += check_labels_file(model, values["head"], int(values["num_classes"]))
+        findings += check_labels_separator(model)
     return findings, Interface(ports[0], ports[1], model.max_batch_size, contradictory)

@@ -66,6 +66,37 @@ def check_labels_file(model: Model, head: str, num_classes: int) -> Iterator[Fin
             )
 
 
+def check_labels_separator(model: Model) -> Iterator[Finding]:
+    """Whether `labels_separator` cuts the lines of `labels_file` into parts that are not empty."""
+    separator = model.parameters.get("labels_separator")
+    if separator is None:
+        return
+    line, given = model.parameter_line("labels_separator"), model.parameters.get("labels_file")
+    if given is None:
+        yield model.error(
+            line,
+            "labels_separator is given without labels_file",
+            "give the file whose lines it separates, or leave it out",
+        )
+    elif not separator:
+        yield model.error(
+            line,
+            "labels_separator is empty",
+            "give what stands between the parts of a line, for example /, or leave it out",
+        )
+    elif (file := model.folder / given).is_file():
+        paths = file.read_bytes().removesuffix(b"\n").split(b"\n")
+        for number, path in enumerate(paths, 1):
+            if b"" not in path.removesuffix(b"\r").split(separator.encode()):
+                continue
+            yield model.error(
+                model.parameter_line("labels_file"),
+                f"labels_file {file} has an empty part in its line {number}",
+                f"write the names from the root to the class, with one {separator} between two",
+            )
+            return
+
+
 def _names(given: str) -> list[str] | None:
     try:
         return parse_labels(given)

@@ -14,7 +14,7 @@ Core = _core.Preprocessor | _core.Postprocessor
 PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
 # The backends' own, which the core does not know.
-_OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file")}
+_OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "labels_separator")}
 
 
 def read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
