@@ -143,19 +143,18 @@ def infer(
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
     detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
-    and error where the status is not "ok". Where the model gives them, detections have keypoints (x,
-    y, visibility), angle (radians, clockwise; box is then the box before it is turned around its
-    centre) and mask (COCO's size and counts).
+    and error where the status is not "ok". Where the model gives them, detections have keypoints
+    (x, y, visibility), angle (radians, clockwise; box is as before it is turned around its centre)
+    and mask (COCO's size and counts).
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of turned boxes
     angle; an image without detections has one row, its other cells empty, and a class has no box.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
-    y, width, height, and score; keypoints; segmentation where a mask is of the picture's size, or a
-    turned box's corners); failed images are listed with their status.
+    y, width, height, and score; keypoints; as segmentation a mask of the picture's size, or the
+    corners of a turned box); failed images are listed with their status.
 
-    --draw also shows masks of the picture's size, turned boxes, and keypoints, 17 of them with COCO's
-    skeleton.
+    --draw shows boxes, keypoints (17 with COCO's skeleton) and masks of the picture's size.
 
     --compare prints for each image how many answers the server and the reference gave, how many
     match (the same class and, of boxes, an IoU above 0.5, best score first), and the largest

@@ -24,7 +24,7 @@ def read_keypoints(outputs: Tensors, rows: int, kept: int) -> list[list[Keypoint
         return [None] * kept
     fits = keypoints.ndim == 4 and keypoints.shape[:2] == (1, rows) and keypoints.shape[3] == 3
     _check("detection_keypoints", keypoints, fits, f"[1,{rows},P,3]")
-    _check_finite("keypoint", keypoints[0, :kept])
+    _check_finite("a keypoint", keypoints[0, :kept])
     return [[(x, y, seen) for x, y, seen in row] for row in keypoints[0, :kept].tolist()]
 
 
@@ -34,7 +34,7 @@ def read_angles(outputs: Tensors, rows: int, kept: int) -> list[float | None]:
     if angles is None:
         return [None] * kept
     _check("detection_angles", angles, angles.shape == (1, rows), f"[1,{rows}]")
-    _check_finite("angle", angles[0, :kept])
+    _check_finite("an angle", angles[0, :kept])
     return [float(angle) for angle in angles[0, :kept]]
 
 
@@ -76,4 +76,4 @@ def _check(name: str, tensor: NDArray[Any], fits: bool, expected: str) -> None:
 
 def _check_finite(what: str, values: NDArray[Any]) -> None:
     if not np.isfinite(values).all():
-        raise RequestError("internal", f"the server answered a {what} that is no finite number")
+        raise RequestError("internal", f"the server answered {what} that is no finite number")
