@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import coco_files
 import figures_model
 import numpy as np
 import pytest
-from cli_runs import PROTOCOLS, endcap, write_pictures
+from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
 from PIL import Image
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
@@ -24,6 +25,7 @@ from endcap.masks import encode_rle
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 GRAY = (90, 90, 90)
+OBJECT = coco_files.annotation(1, 3, [0.0, 0.0, 9.0, 9.0])
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,12 @@ def test_a_wrong_answer_fails_its_image_alone(urls: dict[str, str], pictures: Pa
     assert result.exit_code == 1
     assert [row["status"] for row in json.loads(result.stdout)] == ["ok", "ok", "internal"]
     assert "detection_angles (1, 3); [1,2] is expected" in result.stderr
+
+
+def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) -> None:
+    file = coco_files.write(pictures, coco_files.coco(1, [OBJECT]))
+    result = endcap("evaluate", pictures, file, "--url", urls["grpc"], "--model", "figures")
+    assert_one_sentence(result, "this model's are turned by detection_angles")
 
 
 def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:
