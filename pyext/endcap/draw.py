@@ -1,39 +1,27 @@
-"""Draws detections, or a class, onto the picture that they were found in."""
+"""Draws detections with their masks and keypoints, or a class, onto the picture that holds them."""
 
 from __future__ import annotations
 
 import colorsys
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
-from endcap._label_places import Corner, place_labels
+from endcap._contrast import Color
+from endcap._label_drawing import Label, draw_label, fit_labels, fonts, label_size
+from endcap._mask_fill import fill_mask
+from endcap._skeleton import draw_keypoints
 from endcap._upright import upright
-from endcap.client.results import ClassScore, Detection, ImageResult
+from endcap.client.results import ClassScore, Detection, ImageResult, Mask
 from endcap.client.task import Task
-
-Color = tuple[int, int, int]
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+from endcap.masks import decode_rle
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
-_DARK: Color = (0, 0, 0)
-_LIGHT: Color = (255, 255, 255)
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.
 _READABLE_SIDE = 240
 _LONGEST_ENLARGED_SIDE = 4096
-_LEAST_FONT_SIZE = 11.0
-_TALLEST = "Åg"  # makes all labels of a picture equally high
-# Letters shrink to these shares of their size while a crowd leaves labels without room.
-_FONT_SHARES = (1.0, 0.75, 0.55)
-
-
-@dataclass(frozen=True)
-class _Item:
-    box: tuple[int, int, int, int]  # x1, y1, x2, y2, pixels of the drawn picture
-    caption: str
-    color: Color
+_FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
 
 
 def class_color(class_id: int) -> Color:
@@ -72,16 +60,15 @@ def draw_class(
     labels: class names by id, for a class that carries none. The size, and `within`, are as for
     `draw_detections`; the letters shrink so far that a long name fits the picture's width.
     """
-    picture = _prepared(image, draws=True, within=within)[0]
+    picture, _ = _scaled(upright(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
     margin = _line_width(picture)
     caption = _caption(best, labels)
-    for share in _FONT_SHARES:
-        font = ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(picture.size) / 32))
-        if _label_size(canvas, caption, margin, font)[0] <= picture.width:
+    for font in fonts(picture.size):
+        if label_size(canvas, caption, margin, font)[0] <= picture.width:
             break
-    item = _Item((0, 0, 0, 0), caption, class_color(best.class_id))
-    _draw_label(canvas, (0, 0), item, margin, font)
+    label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
+    draw_label(canvas, (0, 0), label, margin, font)
     return picture
 
 
@@ -94,9 +81,14 @@ def draw_detections(
 ) -> Image.Image:
     """Returns a new RGB picture with a box and a label for each detection.
 
+    And what else a detection has: its mask is laid over the picture in the class's colour, a box
+    with an angle is drawn turned, keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a
+    point whose visibility is below 0.5 is left out.
+
     image: any Pillow image. Its EXIF orientation is applied first, since boxes are in pixels of the
         upright picture.
-    detections: boxes xyxy in those pixels; parts outside the picture are cut off.
+    detections: boxes xyxy in those pixels; parts outside the picture are cut off. A mask of another
+        size than the upright picture is left out (`mask_fits`).
     labels: class names by id, for detections that carry none.
     within: width and height in pixels that the picture is scaled to fit. Without it the picture
         keeps its size; one whose short side is below 240 pixels, too small for letters, is enlarged
@@ -105,33 +97,43 @@ def draw_detections(
     Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
     drawn last, on top; its label chooses its place first. A label that would hide others is left
     out: its box still shows the class by its colour.
+
+    Raises InvalidArgumentError for a mask whose run lengths are none.
     """
-    picture, scale = _prepared(image, draws=bool(detections), within=within)
+    picture = upright(image).convert("RGB")
+    source_size = picture.size
+    picture, scale = _scaled(picture, draws=bool(detections), within=within)
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
-    items = [
-        _Item(
-            _corners(detection, picture.size, scale),
+    marks = [
+        Label(
+            _label_box(detection, picture.size, scale),
             _caption(detection, labels),
             class_color(detection.class_id),
         )
         for detection in best_first
     ]
     line_width = _line_width(picture)
+    _draw_figures(
+        picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
+    )
     canvas = ImageDraw.Draw(picture)
-    for item in reversed(items):
-        canvas.rectangle(item.box, outline=item.color, width=line_width)
-    font, places = _fit_labels(canvas, items, line_width, picture.size)
-    for item, place in reversed(list(zip(items, places, strict=True))):  # no line crosses a label
+    font, places = fit_labels(canvas, marks, line_width, picture.size)
+    for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
         if place is not None:
-            _draw_label(canvas, place, item, line_width, font)
+            draw_label(canvas, place, mark, line_width, font)
     return picture
 
 
-def _prepared(
-    image: Image.Image, *, draws: bool, within: tuple[int, int] | None
+def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
+    """Returns whether a mask is of a picture of this width and height, and can be drawn on it."""
+    width, height = size
+    return mask["size"] == [height, width]
+
+
+def _scaled(
+    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
 ) -> tuple[Image.Image, float]:
-    """The picture to draw on, upright and in its size, and the factor that made that size."""
-    picture = upright(image).convert("RGB")
+    """The picture to draw on in its size, and the factor that made that size."""
     scale = _scale(picture.size, draws, within)
     if scale != 1:
         width, height = (max(1, round(side * scale)) for side in picture.size)
@@ -152,14 +154,54 @@ def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -
     return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
 
 
-def _corners(
+def _draw_figures(
+    picture: Image.Image,
+    best_first: Sequence[tuple[Detection, Label]],
+    source_size: tuple[int, int],
+    scale: float,
+    line_width: int,
+) -> None:
+    """Masks, over them outlines, and over these keypoints; of each the best one last."""
+    drawn = best_first[::-1]
+    for detection, mark in drawn:
+        mask = detection.mask
+        if mask is not None and mask_fits(mask, source_size):
+            height, width = mask["size"]
+            fill_mask(picture, decode_rle(mask["counts"], (height, width)), mark.color)
+    canvas = ImageDraw.Draw(picture)
+    for detection, mark in drawn:
+        if detection.angle is None:
+            canvas.rectangle(mark.box, outline=mark.color, width=line_width)
+        else:
+            _draw_turned(canvas, detection, scale, mark.color, line_width)
+    for detection, mark in drawn:
+        points = [(x * scale, y * scale, seen) for x, y, seen in detection.keypoints or ()]
+        draw_keypoints(canvas, points, picture.size, mark.color, line_width=line_width)
+
+
+def _label_box(
     detection: Detection, size: tuple[int, int], scale: float
 ) -> tuple[int, int, int, int]:
-    x1, y1, x2, y2 = (side * scale for side in detection.box)
+    """What of the box lies in the picture; of a turned one its topmost corner there."""
     width, height = size
-    left, right = sorted((_clamp(x1, width - 1), _clamp(x2, width - 1)))
-    top, bottom = sorted((_clamp(y1, height - 1), _clamp(y2, height - 1)))
-    return left, top, right, bottom
+    corners = [(x * scale, y * scale) for x, y in detection.corners()]
+    if detection.angle is not None:
+        inside = [(x, y) for x, y in corners if 0 <= x < width and 0 <= y < height]
+        corners = [min(inside or corners, key=lambda corner: corner[1])]
+    across = [_clamp(x, width - 1) for x, _ in corners]
+    down = [_clamp(y, height - 1) for _, y in corners]
+    return min(across), min(down), max(across), max(down)
+
+
+def _draw_turned(
+    canvas: ImageDraw.ImageDraw, detection: Detection, scale: float, color: Color, line_width: int
+) -> None:
+    corners = [
+        tuple(max(-_FARTHEST, min(_FARTHEST, side * scale)) for side in corner)
+        for corner in detection.corners()
+    ]
+    # The first side once more, so that all four corners are joined.
+    canvas.line([*corners, *corners[:2]], fill=color, width=line_width, joint="curve")
 
 
 def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> str:
@@ -169,57 +211,5 @@ def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> st
     return f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
 
 
-def _fit_labels(
-    canvas: ImageDraw.ImageDraw, items: Sequence[_Item], margin: int, size: tuple[int, int]
-) -> tuple[Font, list[Corner | None]]:
-    """Returns the largest letters with which every label has room, and the labels' places."""
-    boxes = [item.box for item in items]
-    for share in _FONT_SHARES:
-        font = ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(size) / 32))
-        sizes = [_label_size(canvas, item.caption, margin, font) for item in items]
-        places = place_labels(boxes, sizes, size)
-        if None not in places:
-            break
-    return font, places
-
-
-def _label_size(
-    canvas: ImageDraw.ImageDraw, caption: str, margin: int, font: Font
-) -> tuple[int, int]:
-    left, _, right, _ = canvas.textbbox((0, 0), caption, font=font)
-    _, top, _, bottom = canvas.textbbox((0, 0), _TALLEST, font=font)
-    return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
-
-
-def _draw_label(
-    canvas: ImageDraw.ImageDraw, corner: Corner, item: _Item, margin: int, font: Font
-) -> None:
-    x, y = corner
-    width, height = _label_size(canvas, item.caption, margin, font)
-    canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=item.color)
-    left, _, _, _ = canvas.textbbox((0, 0), item.caption, font=font)
-    _, top, _, _ = canvas.textbbox((0, 0), _TALLEST, font=font)
-    canvas.text(
-        (x + margin - left, y + margin - top),
-        item.caption,
-        fill=_contrasting(item.color),
-        font=font,
-    )
-
-
 def _clamp(value: float, largest: int) -> int:
     return max(0, min(largest, round(value)))
-
-
-def _contrasting(color: Color) -> Color:
-    """Returns black or white, whichever is easier to read on `color`.
-
-    Source: relative luminance and contrast of WCAG 2.1; its crossing point is 0.179.
-    """
-    linear = [_linear(channel / 255) for channel in color]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return _DARK if luminance > 0.179 else _LIGHT
-
-
-def _linear(channel: float) -> float:
-    return channel / 12.92 if channel <= 0.04045 else float(((channel + 0.055) / 1.055) ** 2.4)

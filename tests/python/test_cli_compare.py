@@ -56,6 +56,15 @@ def test_a_parameter_that_cannot_be_imitated_is_named(pictures: Path, tmp_path: 
     assert_one_sentence(result, "interpolation is area in the steps of detect")
 
 
+def test_a_head_that_the_reference_does_not_read_is_named(pictures: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
+    with (repository / "postprocess" / "config.pbtxt").open("a") as config:
+        config.write('parameters { key: "head" value { string_value: "ssd" } }\n')
+    result = endcap("infer", pictures, *NOBODY, "--compare", repository)
+    assert_one_sentence(result, "head is ssd in the steps of detect")
+
+
 @pytest.mark.parametrize(
     ("package", "install"), [("cv2", "endcap[evaluate]"), ("onnxruntime", "onnxruntime")]
 )

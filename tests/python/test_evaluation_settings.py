@@ -10,6 +10,7 @@ import pytest
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.evaluation.reference_settings import (
     Activation,
+    Background,
     BoxFormat,
     Color,
     Fit,
@@ -86,6 +87,8 @@ def test_postprocess_parameters_are_read(tmp_path: Path) -> None:
         ),
         ("preprocess", "interpolation=nearest", "knows only bilinear; .*--predictions"),
         ("preprocess", "interpolation=area", "interpolation is area in the steps of detect"),
+        ("postprocess", "head=ssd", "head is ssd in the steps of detect, and the reference reads"),
+        ("postprocess", "head=yolov8_obb", "head is yolov8_obb in .* reads only yolov8, .*--pred"),
     ],
 )
 def test_what_the_reference_cannot_do_is_named(
@@ -121,6 +124,15 @@ def test_heads_of_other_families_are_read(tmp_path: Path) -> None:
     changes = ("head=classification", "top_k=2")
     read = read_settings(edited(tmp_path / "b", "postprocess", *changes), "detect")
     assert (read.head, read.top_k, read.box_side) == (HeadName.classification, 2, None)
+
+
+def test_queries_are_read(tmp_path: Path) -> None:
+    read = read_settings(edited(tmp_path / "a", "postprocess", "head=rtdetr"), "detect")
+    assert (read.head, read.box_side, read.multi_label) == (HeadName.rtdetr, (640, 640), True)
+    assert (read.joined, read.has_background) == (False, False)
+    changes = ("head=rtdetr", "joined=true", "background=last", "box_unit=pixel")
+    read = read_settings(edited(tmp_path / "b", "postprocess", *changes), "detect")
+    assert (read.joined, read.background, read.box_side) == (True, Background.last, (1, 1))
 
 
 def test_an_ensemble_of_other_steps_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from endcap.cli.app import app
 from endcap.server import TritonServer
 
 
-def infer(server: TritonServer, *arguments: object) -> Result:
-    command = ["infer", *arguments, "--url", server.grpc_url]
+def infer(server: TritonServer, *arguments: object, protocol: str = "grpc") -> Result:
+    url = server.http_url if protocol == "http" else server.grpc_url
+    command = ["infer", *arguments, "--url", url]
     return CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(each) for each in command])
 
 

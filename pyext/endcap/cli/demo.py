@@ -186,8 +186,9 @@ def _write(
         for result in results:
             pictures.add(result, labels)
             advance()
-    for failure in pictures.failures:
-        say(f"endcap: {failure}")
+    for problem in (*pictures.failures, pictures.describe_missing_masks()):
+        if problem is not None:
+            say(f"endcap: {problem}")
     sheets = write_sheets(results, latency, labels, output)
     named = sheets[0].name if len(sheets) == 1 else f"{sheets[0].name} to {sheets[-1].name}"
     console.print(

@@ -12,6 +12,9 @@ from typing import Any
 import endcap
 from endcap._upright import upright_size
 from endcap.client import ClassScore, Detection, ImageResult
+from endcap.draw import mask_fits
+
+Size = tuple[int, int]  # width, height of an upright picture, in pixels
 
 CSV_COLUMNS = ("image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2")
 # pycocotools takes an annotation of id 0 for none, and the ids of COCO's own classes start at 1.
@@ -26,13 +29,15 @@ def as_json(results: Sequence[ImageResult]) -> str:
 def as_csv(results: Sequence[ImageResult]) -> str:
     """Returns a header and a row per detection or class; CSV_COLUMNS names the columns.
 
-    A class has no box. An image without an answer has one row all the same, its cells empty from
-    class_id on.
+    Turned boxes have one more column, angle. A class has no box. An image without an answer has one
+    row all the same, its cells empty from class_id on.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    empty: tuple[object, ...] = ("",) * (len(CSV_COLUMNS) - 2)
+    turned = any(each.angle is not None for result in results for each in result.detections)
+    columns = (*CSV_COLUMNS, "angle") if turned else CSV_COLUMNS
+    writer.writerow(columns)
+    empty: tuple[object, ...] = ("",) * (len(columns) - 2)
     for result in results:
         rows: list[tuple[object, ...]] = [
             (each.class_id, each.label, each.score, *_box_cells(each)) for each in result.found
@@ -43,7 +48,9 @@ def as_csv(results: Sequence[ImageResult]) -> str:
 
 
 def _box_cells(answer: Detection | ClassScore) -> tuple[object, ...]:
-    return answer.box if isinstance(answer, Detection) else ("",) * 4
+    if not isinstance(answer, Detection):
+        return ("",) * 4
+    return answer.box if answer.angle is None else (*answer.box, answer.angle)
 
 
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
@@ -52,13 +59,19 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
     labels: class names by id. A category's id is class_id + 1; all that `labels` names are listed,
     and those that were found. Width and height are those of the upright picture, as boxes are, read
     from the file's header; 0 where it cannot be read. An image that failed is listed with its
-    status, without annotations.
+    status, without annotations. An annotation's `area` is its box's; `bbox` encloses a turned box,
+    whose corners are the `segmentation`. A mask is that where it is of the picture's size.
     """
+    sizes = [upright_size(Path(result.image)) or (0, 0) for result in results]
+    images = [
+        _coco_image(each, size, n)
+        for (n, each), size in zip(_numbered(results), sizes, strict=True)
+    ]
     parts = {
         "info": json.dumps({"description": "detections by endcap", "version": endcap.__version__}),
-        "images": json_lines([_coco_image(each, number) for number, each in _numbered(results)]),
+        "images": json_lines(images),
         "categories": json_lines(_coco_categories(results, labels)),
-        "annotations": json_lines(_coco_annotations(results)),
+        "annotations": json_lines(_coco_annotations(results, sizes)),
     }
     return "{\n" + ",\n".join(f'"{name}": {part}' for name, part in parts.items()) + "\n}"
 
@@ -67,13 +80,12 @@ def _numbered(results: Sequence[ImageResult]) -> enumerate[ImageResult]:
     return enumerate(results, start=_FIRST_COCO_ID)
 
 
-def _coco_image(result: ImageResult, number: int) -> dict[str, Any]:
-    width, height = upright_size(Path(result.image)) or (0, 0)
+def _coco_image(result: ImageResult, size: Size, number: int) -> dict[str, Any]:
     return {
         "id": number,
         "file_name": result.image,
-        "width": width,
-        "height": height,
+        "width": size[0],
+        "height": size[1],
         "status": result.status,
     }
 
@@ -90,29 +102,45 @@ def _coco_categories(
     ]
 
 
-def _coco_annotations(results: Sequence[ImageResult]) -> list[dict[str, Any]]:
+def _coco_annotations(
+    results: Sequence[ImageResult], sizes: Sequence[Size]
+) -> list[dict[str, Any]]:
     found = [
-        (number, detection)
-        for number, result in _numbered(results)
+        (image, detection)
+        for image, result in _numbered(results)
         for detection in result.detections
     ]
     return [
-        _coco_annotation(detection, image, number)
+        _coco_annotation(detection, image, number, sizes[image - _FIRST_COCO_ID])
         for number, (image, detection) in enumerate(found, start=_FIRST_COCO_ID)
     ]
 
 
-def _coco_annotation(detection: Detection, image: int, number: int) -> dict[str, Any]:
+def _coco_annotation(detection: Detection, image: int, number: int, size: Size) -> dict[str, Any]:
     x1, y1, x2, y2 = detection.box
+    xs, ys = zip(*detection.corners(), strict=True)
     return {
         "id": number,
         "image_id": image,
         "category_id": detection.class_id + _FIRST_COCO_ID,
-        "bbox": [x1, y1, x2 - x1, y2 - y1],
+        "bbox": [min(xs), min(ys), max(xs) - min(xs), max(ys) - min(ys)],
         "area": (x2 - x1) * (y2 - y1),
         "iscrowd": 0,
         "score": detection.score,
+        **_coco_extras(detection, size),
     }
+
+
+def _coco_extras(detection: Detection, size: Size) -> dict[str, Any]:
+    extras: dict[str, Any] = {}
+    if detection.mask is not None and mask_fits(detection.mask, size):
+        extras["segmentation"] = detection.mask
+    elif detection.angle is not None:
+        extras["segmentation"] = [[side for corner in detection.corners() for side in corner]]
+    if detection.keypoints is not None:
+        extras["keypoints"] = [value for point in detection.keypoints for value in point]
+        extras["num_keypoints"] = len(detection.keypoints)
+    return extras
 
 
 def json_lines(rows: Sequence[dict[str, Any]]) -> str:

@@ -102,7 +102,7 @@ def infer(
     draw: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for pictures with the boxes drawn.",
+            help="Folder for pictures with what was found drawn on them.",
             show_default=False,
             rich_help_panel=_OUTPUT,
         ),
@@ -143,13 +143,18 @@ def infer(
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
     detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
-    and error where the status is not "ok".
+    and error where the status is not "ok". Where the model gives them, detections have keypoints
+    (x, y, visibility), angle (radians, clockwise; box is as before it is turned around its centre)
+    and mask (COCO's size and counts).
 
-    --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2; an image without
-    detections has one row, its other cells empty, and a class has no box.
+    --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of turned boxes
+    angle; an image without detections has one row, its other cells empty, and a class has no box.
 
     --coco prints one object with images, categories (id is class_id + 1) and annotations (box as x,
-    y, width, height, and score); failed images are listed with their status.
+    y, width, height, and score; keypoints; as segmentation a mask of the picture's size, or the
+    corners of a turned box); failed images are listed with their status.
+
+    --draw shows boxes, keypoints (17 with COCO's skeleton) and masks of the picture's size.
 
     --compare prints for each image how many answers the server and the reference gave, how many
     match (the same class and, of boxes, an IoU above 0.5, best score first), and the largest
@@ -190,7 +195,7 @@ def infer(
                 write_comparison(results, reference.comparisons, stream, json=form is Form.json)
             else:
                 write_report(results, form, client.labels, stream)
-        _end(results, len(paths), pictures, draw, reference)
+        _end(results, len(paths), pictures, reference)
 
 
 def _keep_inputs(inputs: Sequence[Path], output: Path | None) -> None:
@@ -227,15 +232,11 @@ def _end(
     results: Sequence[ImageResult],
     asked: int,
     pictures: PictureFolder | None,
-    draw: Path | None,
     reference: ReferenceBeside | None,
 ) -> None:
     """Says what is not in the report, and ends the program with its exit code."""
-    not_drawn = pictures.failures if pictures else []
-    if pictures:
-        say(f"{count(len(pictures.written), 'picture')} in {draw}/")
-    if not_drawn:
-        say(f"endcap: {count(len(not_drawn), 'picture')} missing, the first: {not_drawn[0]}")
+    for sentence in pictures.summary() if pictures else ():
+        say(sentence)
     failed = not all(result.ok for result in results)
     if failed:
         say(f"endcap: {describe_failures(results)}")
@@ -245,5 +246,5 @@ def _end(
     if len(results) < asked:
         say(f"endcap: interrupted when {len(results)} of {count(asked, 'image')} were answered")
         raise typer.Exit(INTERRUPTED)
-    if failed or not_drawn or not_compared:
+    if failed or not_compared or (pictures and pictures.failures):
         raise typer.Exit(SOME_IMAGE_FAILED)

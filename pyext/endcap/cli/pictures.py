@@ -7,11 +7,12 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap._upright import NOT_A_PICTURE, open_picture
+from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.report import count
 from endcap.cli.whole_file import whole_file
-from endcap.client import ImageResult
-from endcap.draw import draw_result
+from endcap.client import ImageResult, Mask
+from endcap.draw import draw_result, mask_fits
 from endcap.errors import InvalidArgumentError
 
 _QUALITY = 90
@@ -32,9 +33,11 @@ class PictureFolder:
     """
 
     def __init__(self, folder: Path, images: Iterable[Path]) -> None:
+        self._folder = folder
         self._targets = picture_paths(folder, images)
         self.written: list[Path] = []
         self.failures: list[str] = []
+        self._undrawn: list[Mask] = []  # one for each picture that lacks masks
         refuse_to_overwrite(
             map(Path, self._targets),
             self._targets.values(),
@@ -55,6 +58,36 @@ class PictureFolder:
             self.failures.append(f"{result.image} cannot be drawn: {error}")
         else:
             self.written.append(target)
+            self._note_missing_masks(result)
+
+    def summary(self) -> list[str]:
+        """Returns what there is to say at the end, a sentence each."""
+        sentences = [f"{count(len(self.written), 'picture')} in {self._folder}/"]
+        masks = self.describe_missing_masks()
+        if masks is not None:
+            sentences.append(f"endcap: {masks}")
+        if self.failures:
+            missing = count(len(self.failures), "picture")
+            sentences.append(f"endcap: {missing} missing, the first: {self.failures[0]}")
+        return sentences
+
+    def describe_missing_masks(self) -> str | None:
+        """Returns on how many pictures no mask is drawn and why; None where all are."""
+        if not self._undrawn:
+            return None
+        height, width = self._undrawn[0]["size"]
+        return (
+            f"masks are not drawn on {count(len(self._undrawn), 'picture')}: they are of "
+            f"{height}x{width} (height x width), not of the picture's size; give postprocess "
+            "mask_resolution source (`endcap init --set mask_resolution=source`)"
+        )
+
+    def _note_missing_masks(self, result: ImageResult) -> None:
+        size = upright_size(Path(result.image))
+        masks = (each.mask for each in result.detections if each.mask is not None)
+        first = next((mask for mask in masks if size and not mask_fits(mask, size)), None)
+        if first is not None:
+            self._undrawn.append(first)
 
 
 def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:

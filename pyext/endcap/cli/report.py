@@ -9,11 +9,13 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
+from endcap._skeleton import SEEN
 from endcap.cli.failure import printable
 from endcap.client import ClassScore, Detection, ImageResult, Task
 
 _INDENT = 2
 _SIDES = ("x1", "y1", "x2", "y2")
+_CELL = 11  # of what only some models give
 _CLASSES_IN_SUMMARY = 10
 
 
@@ -28,6 +30,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     lines: list[Text | Padding] = []
     if found:
         titles = "".join(f"{side:>8}" for side in _SIDES) if isinstance(found[0], Detection) else ""
+        titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(found[0]))
         lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
@@ -96,7 +99,24 @@ def _heading(result: ImageResult, latency: bool) -> Text:
 def _row(answer: Detection | ClassScore, width: int) -> str:
     box = answer.box if isinstance(answer, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
-    return f"{'':{_INDENT}}{printable(_name(answer)):<{width}}  {answer.score:.3f}{sides}"
+    extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(answer))
+    return f"{'':{_INDENT}}{printable(_name(answer)):<{width}}  {answer.score:.3f}{sides}{extras}"
+
+
+def _extra_cells(answer: Detection | ClassScore) -> list[tuple[str, str]]:
+    """Titles and cells of what only some models give."""
+    if isinstance(answer, ClassScore):
+        return []
+    cells = []
+    if answer.keypoints is not None:
+        seen = sum(visibility >= SEEN for _, _, visibility in answer.keypoints)
+        cells.append(("points", f"{seen}/{len(answer.keypoints)}"))
+    if answer.angle is not None:
+        cells.append(("radians", f"{answer.angle:.3f}"))
+    if answer.mask is not None:
+        height, width = answer.mask["size"]
+        cells.append(("mask HxW", f"{height}x{width}"))
+    return cells
 
 
 def _name(answer: Detection | ClassScore) -> str:

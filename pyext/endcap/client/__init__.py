@@ -2,7 +2,15 @@
 
 from endcap.client.detect import DetectionClient
 from endcap.client.errors import ClientError
-from endcap.client.results import ClassScore, Detection, ImageResult
+from endcap.client.results import ClassScore, Detection, ImageResult, Mask
 from endcap.client.task import Task
 
-__all__ = ["ClassScore", "ClientError", "Detection", "DetectionClient", "ImageResult", "Task"]
+__all__ = [
+    "ClassScore",
+    "ClientError",
+    "Detection",
+    "DetectionClient",
+    "ImageResult",
+    "Mask",
+    "Task",
+]

@@ -105,13 +105,14 @@ class Connection:
     ) -> dict[str, NDArray[Any] | None]:
         """Sends one encoded image as `encoded` BYTES [1,1]; returns tensors by name.
 
-        outputs: the tensors to return; None stands for one that the answer lacks. Raises
-        RequestError with the server's message.
+        outputs: the tensors to ask for, no others are sent; None stands for one that the answer
+        lacks. Raises RequestError with the server's message.
         """
         tensor = self._module.InferInput(INPUT, [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[encoded]], dtype=np.object_))
+        wanted = [self._module.InferRequestedOutput(name) for name in outputs]
         with self._translated():
-            result = self._client.infer(model, [tensor], **self._per_call())
+            result = self._client.infer(model, [tensor], outputs=wanted, **self._per_call())
             return {name: result.as_numpy(name) for name in outputs}
 
     def _per_call(self) -> dict[str, float]:

@@ -19,7 +19,7 @@ from endcap.client.errors import ClientError, RequestError
 from endcap.client.labels import parse_labels
 from endcap.client.results import ImageResult
 from endcap.client.rows import read_classes, read_rows
-from endcap.client.served_model import check_model
+from endcap.client.served_model import ServedModel, check_model
 from endcap.client.task import Task
 from endcap.errors import InvalidArgumentError
 
@@ -39,9 +39,11 @@ class DetectionClient:
     labels: class names by id; None reads them from the parameter `labels` of the model's
         configuration (comma-separated, or a JSON list). A classifier's own output `class_labels`
         names what these do not.
+    extras: whether to ask for keypoints, angles and masks, too, where the model has them.
 
     Attributes:
         task: what the model answers with, by the outputs that it has.
+        outputs: the names of these outputs.
         labels: class names by id, None where neither caller nor server has any.
 
     Raises ClientError when no server answers there, it does not serve the model, or the model's
@@ -57,6 +59,7 @@ class DetectionClient:
         timeout_s: float = 30.0,
         concurrency: int = 4,
         labels: Sequence[str] | None = None,
+        extras: bool = True,
     ) -> None:
         if concurrency < 1:
             raise InvalidArgumentError(f"concurrency {concurrency} is below 1")
@@ -71,11 +74,13 @@ class DetectionClient:
         self._per_thread = threading.local()
         self._shared = self._open()
         try:
-            self.task = check_model(self._shared, model)
+            served = check_model(self._shared, model)
+            self.task, self.outputs = served.task, served.outputs
             self.labels = list(labels) if labels is not None else self._served_labels()
         except BaseException:
             self.close()
             raise
+        self._wanted = _wanted_outputs(served, extras)
         self._workers = self._resources.enter_context(
             ThreadPoolExecutor(concurrency, thread_name_prefix="endcap client")
         )
@@ -130,7 +135,7 @@ class DetectionClient:
             return result("unreadable", error=f"cannot be read: {error.strerror}")
         begin = time.perf_counter()
         try:
-            outputs = self._connection().infer(self.model, encoded, self.task.outputs)
+            outputs = self._connection().infer(self.model, encoded, self._wanted)
             latency_ms = (time.perf_counter() - begin) * 1e3
             if self.task is Task.classification:
                 classes = read_classes(outputs, self.labels)
@@ -162,6 +167,12 @@ class DetectionClient:
             raise ClientError(
                 f"in the parameter labels of model '{self.model}', {error}"
             ) from error
+
+
+def _wanted_outputs(served: ServedModel, extras: bool) -> list[str]:
+    every = extras or served.task is Task.classification
+    asked = served.task.outputs if every else served.task.required
+    return [name for name in asked if name in served.outputs]
 
 
 def _read(image: Image) -> bytes:

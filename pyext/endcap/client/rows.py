@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
+from endcap.client.extras import Tensors, read_angles, read_keypoints, read_masks
 from endcap.client.results import Box, ClassScore, Detection, status_name
 from endcap.client.task import Task
 from endcap.errors import Status
-
-Tensors = Mapping[str, NDArray[Any] | None]
 
 
 def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]:
@@ -21,7 +20,9 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
 
     outputs: a batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
     detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K], status
-    int32 [1,1]. `status` may be absent.
+    int32 [1,1]. `status` may be absent. Where the model has them, detection_keypoints float32
+    [1,K,P,3], detection_angles float32 [1,K], and detection_rle bytes [1,K] with mask_size int32
+    [1,2].
     Raises RequestError when the image's status is not 0, or the tensors do not fit together.
     """
     _check_status(outputs)
@@ -43,6 +44,9 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
         raise RequestError(
             "internal", "the server answered a box or a score that is no finite number"
         )
+    keypoints = read_keypoints(outputs, rows, kept)
+    angles = read_angles(outputs, rows, kept)
+    masks = read_masks(outputs, rows, kept)
     return [
         Detection(
             box=_box(boxes[0, row]),
@@ -50,6 +54,9 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
             class_id=int(class_ids[0, row]),
             label=_label(int(class_ids[0, row]), labels),
             index=int(indices[0, row]),
+            keypoints=keypoints[row],
+            angle=angles[row],
+            mask=masks[row],
         )
         for row in range(kept)
     ]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from endcap.client.connection import Connection
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.task import Task, task_of
 
 
-def check_model(connection: Connection, model: str) -> Task:
-    """Returns the model's task.
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that can be asked: what it answers with, and the names of all its outputs."""
+
+    task: Task
+    outputs: frozenset[str]
+
+
+def check_model(connection: Connection, model: str) -> ServedModel:
+    """Returns what the server says of a model.
 
     Raises ClientError when no server answers, it does not serve `model`, or the model takes or
     gives something else than encoded images, detections and classes.
@@ -43,7 +53,7 @@ def check_model(connection: Connection, model: str) -> Task:
             f"model '{model}' does not take encoded images and answer with detections or classes; "
             f"{_advice(connection)}"
         )
-    return task
+    return ServedModel(task, frozenset(tensors[1]))
 
 
 def _advice(connection: Connection) -> str:

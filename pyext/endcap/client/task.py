@@ -37,7 +37,7 @@ _REQUIRED = {
     Task.classification: ("class_scores", "class_ids"),
 }
 _OPTIONAL: dict[Task, tuple[str, ...]] = {
-    Task.detection: (),
+    Task.detection: ("detection_keypoints", "detection_angles", "detection_rle", "mask_size"),
     Task.classification: ("class_labels", "status"),
 }
 

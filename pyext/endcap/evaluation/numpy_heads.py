@@ -11,20 +11,30 @@ from numpy.typing import NDArray
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.arrays import Floats, Integers
 from endcap.evaluation.numpy_scores import activated
-from endcap.evaluation.reference_settings import BoxFormat, HeadName, ReferenceSettings
+from endcap.evaluation.reference_settings import (
+    Background,
+    BoxFormat,
+    HeadName,
+    ReferenceSettings,
+)
 
 Head = NDArray[np.float32]
 Candidates = tuple[Floats, Floats, Integers]
 
-# Whose boxes overlap: what the others give was suppressed in the network.
-SUPPRESSED_HERE = (HeadName.yolov8, HeadName.yolov5)
+_YOLOV8 = (HeadName.yolov8, HeadName.yolov8_seg, HeadName.yolov8_pose)
+# Whose boxes overlap: what the others give was suppressed in the network, or never overlapped.
+SUPPRESSED_HERE = (*_YOLOV8, HeadName.yolov5)
+# Which have a row for each detection, not a score for each class.
+_LISTED = (HeadName.end2end, HeadName.efficient_nms)
 
 
 def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) -> Candidates:
     """Returns boxes xyxy [N, 4] in pixels of the tensor, scores [N], class ids [N], best first.
 
-    head: without the batch dimension, [4 + C, A] of yolov8, [A, 5 + C] of yolov5 or [K, 6] of
-    end2end; of efficient_nms num_detections [1], boxes [K, 4], scores [K] and classes [K].
+    head: without the batch dimension, [4 + C, A] of yolov8 (with more rows below of yolov8_seg and
+    yolov8_pose), [A, 5 + C] of yolov5, [K, 6] of end2end or [Q, 4 + C] of joined rtdetr; else of
+    rtdetr logits [Q, C] and boxes [Q, 4], of efficient_nms num_detections [1], boxes [K, 4],
+    scores [K] and classes [K].
 
     Raises InvalidArgumentError for a NaN, a candidate whose box or score is infinite, and a row
     whose class there is not.
@@ -34,8 +44,8 @@ def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) 
         tensors = _rows_that_count(*tensors)
     _refuse_nan(*tensors)
     with np.errstate(over="ignore", invalid="ignore"):  # told in a sentence
-        if settings.head in SUPPRESSED_HERE:
-            boxes, scores = _boxes_and_scores(tensors[0], settings)
+        if settings.head not in _LISTED:
+            boxes, scores = _boxes_and_scores(tensors, settings)
             _refuse_nan(scores)  # infinity times 0
             rows, class_ids = _classes_over(scores, settings)
             kept = scores[rows, class_ids]
@@ -52,12 +62,25 @@ def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) 
     return corners.astype(np.float64), kept[order], class_ids[order].astype(np.int64)
 
 
-def _boxes_and_scores(head: Head, settings: ReferenceSettings) -> tuple[Head, Floats]:
+def _boxes_and_scores(
+    tensors: Sequence[NDArray[Any]], settings: ReferenceSettings
+) -> tuple[Head, Floats]:
     """Boxes [A, 4], and scores [A, C] in float64 for an exact threshold."""
-    if settings.head is HeadName.yolov8:
-        return head[:4].T, activated(head[4:].T, settings).astype(np.float64)
+    head = tensors[0]
+    if settings.head in _YOLOV8:
+        end = None if settings.num_classes is None else 4 + settings.num_classes
+        return head[:4].T, activated(head[4:end].T, settings).astype(np.float64)
+    if settings.head is HeadName.rtdetr:
+        logits, boxes = (head[:, 4:], head[:, :4]) if settings.joined else tensors
+        return boxes, _without_background(activated(logits, settings), settings)
     numbers = activated(head[:, 4:], settings)
     return head[:, :4], (numbers[:, :1] * numbers[:, 1:]).astype(np.float64)
+
+
+def _without_background(scores: Head, settings: ReferenceSettings) -> Floats:
+    if settings.has_background:
+        scores = scores[:, 1:] if settings.background is Background.first else scores[:, :-1]
+    return scores.astype(np.float64)
 
 
 def _classes_over(scores: Floats, settings: ReferenceSettings) -> tuple[Integers, Integers]:
@@ -105,7 +128,7 @@ def _checked(classes: NDArray[Any], settings: ReferenceSettings) -> Integers:
 def _in_pixels(boxes: Head, settings: ReferenceSettings) -> Head:
     """Boxes [N, 4] of a head as corners in pixels of the tensor."""
     centred = settings.box_format is BoxFormat.cxcywh or (
-        settings.box_format is BoxFormat.default and settings.head in SUPPRESSED_HERE
+        settings.box_format is BoxFormat.default and settings.head not in _LISTED
     )
     if centred:
         centre, half = boxes[:, :2], boxes[:, 2:] / 2

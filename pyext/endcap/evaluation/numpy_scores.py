@@ -16,8 +16,7 @@ def activated(raw: NDArray[np.float32], settings: ReferenceSettings) -> NDArray[
     """Returns the scores of raw numbers, the last axis being the classes."""
     activation = settings.activation
     if activation is Activation.default:
-        is_classifier = settings.head is HeadName.classification
-        activation = Activation.softmax if is_classifier else Activation.none
+        activation = _default_activation(settings)
     if activation is Activation.none:
         return raw
     exact = raw.astype(np.float64)
@@ -26,6 +25,13 @@ def activated(raw: NDArray[np.float32], settings: ReferenceSettings) -> NDArray[
             return (1.0 / (1.0 + np.exp(-exact))).astype(np.float32)
     powers = np.exp(exact - exact.max(axis=-1, keepdims=True))
     return np.asarray(powers / powers.sum(axis=-1, keepdims=True), np.float32)
+
+
+def _default_activation(settings: ReferenceSettings) -> Activation:
+    if settings.head is HeadName.rtdetr and not settings.joined:
+        return Activation.sigmoid
+    is_classifier = settings.head is HeadName.classification
+    return Activation.softmax if is_classifier else Activation.none
 
 
 def best_classes(

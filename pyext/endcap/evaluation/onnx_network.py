@@ -20,7 +20,18 @@ _ELEMENTS: dict[str, type[np.number[Any]]] = {
 }
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime
 _HEAD_DIMENSIONS = {HeadName.classification: 2}  # with the batch's; of all others 3
-_OUTPUTS_OF_EFFICIENT_NMS = ("num_detections", "boxes", "scores", "classes")
+_SEVERAL_OUTPUTS = {
+    HeadName.efficient_nms: ("num_detections", "boxes", "scores", "classes"),
+    HeadName.rtdetr: ("logits", "boxes"),  # unless they are joined
+}
+
+
+_ONE_OUTPUT = ("head", "logits")  # of all others, without the prototypes of masks
+
+
+def has_several_outputs(settings: ReferenceSettings) -> bool:
+    """Returns whether a head is several tensors, which are told apart by their names."""
+    return settings.head in _SEVERAL_OUTPUTS and not settings.joined
 
 
 class OnnxNetwork:
@@ -52,9 +63,7 @@ class OnnxNetwork:
                 "float32, float16, uint8 or int8 is expected"
             )
         self._image, self._element = image.name, _ELEMENTS[image.type]
-        self._heads = _head_outputs(
-            model, self._session.get_outputs(), settings.head, outputs or {}
-        )
+        self._heads = _head_outputs(model, self._session.get_outputs(), settings, outputs or {})
         self.size = _size(model, image.shape, settings, expected)
 
     def run(self, tensor: NDArray[np.float32]) -> list[NDArray[Any]]:
@@ -106,22 +115,22 @@ def _open(model: Path, threads: int) -> Any:
 
 
 def _head_outputs(
-    model: Path, outputs: Sequence[Any], head: HeadName, served: Mapping[str, str]
+    model: Path, outputs: Sequence[Any], settings: ReferenceSettings, served: Mapping[str, str]
 ) -> list[str]:
     """Names of the outputs in the order of the family's inputs."""
     names = [each.name for each in outputs]
-    if head is HeadName.efficient_nms:
-        wanted = [served.get(each, each) for each in _OUTPUTS_OF_EFFICIENT_NMS]
+    if has_several_outputs(settings):
+        wanted = [served.get(each, each) for each in _SEVERAL_OUTPUTS[settings.head]]
         if not set(wanted) <= set(names):
             raise EvaluationError(
                 f"{model} gives {_described(outputs)}; {', '.join(wanted)} are expected of head "
-                "efficient_nms: give the network that is served, and its repository"
+                f"{settings.head.value}: give the network that is served, and its repository"
             )
         return wanted
-    known = [each for each in served.values() if each in names]
+    known = [served[each] for each in _ONE_OUTPUT if served.get(each) in names]
     if known:
         return known
-    dimensions = _HEAD_DIMENSIONS.get(head, 3)
+    dimensions = _HEAD_DIMENSIONS.get(settings.head, 3)
     heads = [each.name for each in outputs if len(each.shape) == dimensions]
     if len(heads) != 1:
         count = {2: "two", 3: "three"}[dimensions]

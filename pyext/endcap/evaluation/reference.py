@@ -6,6 +6,7 @@ accuracy is the serving's.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from endcap.evaluation.numpy_scores import best_classes
 from endcap.evaluation.onnx_network import OnnxNetwork
 from endcap.evaluation.opencv_tensor import place_image
 from endcap.evaluation.predictions import Failure, ImagePredictions, Predictions
-from endcap.evaluation.reference_settings import Fit, ReferenceSettings
+from endcap.evaluation.reference_settings import Fit, HeadName, ReferenceSettings
 
 
 class Reference:
@@ -45,10 +46,12 @@ class Reference:
         outputs: Mapping[str, str] | None = None,
         threads: int = 1,
     ) -> None:
-        self.settings = settings
         import_package("cv2")  # now, not at the first image
         self._network = OnnxNetwork(model, settings, outputs=outputs, threads=threads)
         self.size = self._network.size
+        if settings.head is HeadName.rtdetr and settings.box_side is None:
+            settings = dataclasses.replace(settings, box_side=self.size)
+        self.settings = settings
         if settings.fit is Fit.center_crop and max(self.size) > settings.resize_shorter:
             raise EvaluationError(
                 f"{model} takes images of {self.size[0]}x{self.size[1]} (height x width), and no "

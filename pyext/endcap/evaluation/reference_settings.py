@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from enum import Enum
 
 
 class HeadName(str, Enum):
-    """The head families that the reference reads."""
+    """The head families that the reference reads; of yolov8_seg and yolov8_pose the boxes."""
 
     yolov8 = "yolov8"  # [4 + C, A], also of YOLOv9, 11 and 12
+    yolov8_seg = "yolov8_seg"  # [4 + C + more, A]
+    yolov8_pose = "yolov8_pose"  # [4 + C + more, A]
     yolov5 = "yolov5"  # [A, 5 + C]
     end2end = "end2end"  # [K, 6]
+    rtdetr = "rtdetr"  # [Q, C] and [Q, 4], or joined [Q, 4 + C]
     efficient_nms = "efficient_nms"  # four tensors
     classification = "classification"  # [C]
 
@@ -33,7 +37,10 @@ class Color(str, Enum):
 
 
 class Activation(str, Enum):
-    """What makes scores of a head's numbers; `default` is softmax for classification, else none."""
+    """What makes scores of a head's numbers.
+
+    `default` is softmax for classification, sigmoid for rtdetr that is not joined, else none.
+    """
 
     default = "default"
     none = "none"
@@ -42,11 +49,20 @@ class Activation(str, Enum):
 
 
 class BoxFormat(str, Enum):
-    """How a head gives boxes; `default` is cxcywh for yolov5 and yolov8, else xyxy."""
+    """How a head gives boxes; `default` is xyxy for end2end and efficient_nms, else cxcywh."""
 
     default = "default"
     xyxy = "xyxy"
     cxcywh = "cxcywh"
+
+
+class Background(str, Enum):
+    """Where rtdetr has a class for nothing, which is none of the classes; `default` is nowhere."""
+
+    default = "default"
+    none = "none"
+    first = "first"
+    last = "last"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +73,8 @@ class ReferenceSettings:
     resized as Pillow does it, not OpenCV. quantized: resized pixels are whole numbers. A channel is
     (pixel * scale - mean) / std, its type the network's. num_classes: None takes those of the
     head's shape. box_side: height and width in pixels of a head whose boxes are fractions of them;
-    None where boxes are pixels of the tensor. top_k: None takes all classes, 5 at most. The rest is
-    named as in the configuration of a model.
+    None where boxes are pixels of the tensor, and of rtdetr fractions of its sides. top_k: None
+    takes all classes, 5 at most. The rest is named as in the configuration of a model.
     """
 
     size: tuple[int, int] | None = None
@@ -87,6 +103,18 @@ class ReferenceSettings:
     box_side: tuple[int, int] | None = None
     activation: Activation = Activation.default
     top_k: int | None = None
+    joined: bool = False
+    background: Background = Background.default
+
+    def with_head(self, head: HeadName) -> ReferenceSettings:
+        """Returns these settings for another head, every class of a query being a candidate."""
+        multi_label = head is HeadName.rtdetr or self.multi_label
+        return dataclasses.replace(self, head=head, multi_label=multi_label)
+
+    @property
+    def has_background(self) -> bool:
+        """Whether scores have one more column than there are classes."""
+        return self.background in (Background.first, Background.last)
 
     @property
     def channels(self) -> int:

@@ -17,6 +17,7 @@ from endcap.evaluation.coco import measure
 from endcap.evaluation.compare import Evaluation, broken_limits
 from endcap.evaluation.dataset import load_dataset
 from endcap.evaluation.errors import import_package
+from endcap.evaluation.onnx_network import has_several_outputs
 from endcap.evaluation.predictions import Predictions, load_predictions
 from endcap.evaluation.reference import Reference, predict_reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
@@ -32,6 +33,10 @@ _DEFAULT_URL = "127.0.0.1"
 _NO_CLASSIFIERS = (
     "COCO's metrics are of detections, and this model answers with classes; name a detector with "
     "--model, or look at single images with `endcap infer --compare`"
+)
+_NO_TURNED_BOXES = (
+    "COCO's metrics are of upright boxes, and this model's are turned by detection_angles (head "
+    "yolov8_obb); name another detector with --model"
 )
 
 # Starts to show the progress of so many steps of something, and yields what to call after each.
@@ -88,10 +93,13 @@ def run(
             model=plan.model,
             timeout_s=plan.timeout_s,
             concurrency=plan.concurrency,
+            extras=False,
         ) as client,
     ):
         if client.task is not Task.detection:
             raise InvalidArgumentError(_NO_CLASSIFIERS)
+        if "detection_angles" in client.outputs:
+            raise InvalidArgumentError(_NO_TURNED_BOXES)
         classes = match_categories(
             dataset.categories,
             labels=client.labels,
@@ -139,7 +147,7 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
     outputs: Mapping[str, str] = {}
     if plan.repository is not None:
         settings = read_settings(plan.repository, plan.model)
-        if settings.head is HeadName.efficient_nms:  # which output is which, only the maps tell
+        if has_several_outputs(settings):  # which output is which, only the maps tell
             outputs = find_network(read_ensemble(plan.repository, plan.model)).outputs
     settings = dataclasses.replace(settings, score_threshold=plan.score_threshold)
     if plan.iou_threshold is not None:
@@ -147,7 +155,7 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
     if plan.max_detections is not None:
         settings = dataclasses.replace(settings, max_detections=plan.max_detections)
     if plan.head is not None:
-        settings = dataclasses.replace(settings, head=plan.head)
+        settings = settings.with_head(plan.head)
     if plan.preset is not None:
         settings = with_preset(settings, plan.preset)
     if settings.head is HeadName.classification:

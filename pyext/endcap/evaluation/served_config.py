@@ -11,6 +11,7 @@ import endcap
 from endcap.errors import UnsupportedError
 from endcap.evaluation.reference_settings import (
     Activation,
+    Background,
     BoxFormat,
     Color,
     Fit,
@@ -38,6 +39,7 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
     ensemble = read_ensemble(repository, model)
     place = f"in the steps of {model}"
     after = endcap.Postprocessor(**_parameters(ensemble, POSTPROCESS_BACKEND)).parameters
+    _check_head(after["head"], place)
     before = endcap.Preprocessor(**_parameters(ensemble, PREPROCESS_BACKEND)).parameters
     settings = ReferenceSettings(
         size=_sides(before["size"]),
@@ -50,9 +52,11 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
         multi_label=after["multi_label"] == "true",
         class_agnostic=after["class_agnostic"] == "true",
         box_format=BoxFormat(after["box_format"]),
-        box_side=_sides(after["input_size"]) if after["box_unit"] == "normalized" else None,
+        box_side=_box_side(after),
         activation=Activation(after["activation"]),
         top_k=int(after["top_k"]) if after["head"] == HeadName.classification.value else None,
+        joined=after["joined"] == "true",
+        background=Background(after["background"]),
     )
     return _with_images_as(settings, before, place)
 
@@ -87,6 +91,21 @@ def _with_images_as(
         std=_channels(parameters["std"]),
         upright=parameters["exif"] == "apply",
     )
+
+
+def _check_head(head: str, place: str) -> None:
+    known = [name.value for name in HeadName]
+    if head not in known:
+        raise UnsupportedError(
+            f"head is {head} {place}, and the reference reads only {', '.join(known)}; {_ADVICE}"
+        )
+
+
+def _box_side(parameters: Mapping[str, str]) -> tuple[int, int] | None:
+    unit = parameters["box_unit"]
+    if parameters["head"] != HeadName.rtdetr.value:
+        return _sides(parameters["input_size"]) if unit == "normalized" else None
+    return (1, 1) if unit == "pixel" else _sides(parameters["input_size"])
 
 
 def _check_supported(parameters: Mapping[str, str], place: str) -> None:

@@ -1,0 +1,154 @@
+"""endcap infer of a model that answers keypoints, angles and masks, on a real Triton server."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import coco_files
+import figures_model
+import numpy as np
+import pytest
+from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
+from PIL import Image
+from pycocotools import mask as coco_mask
+from pycocotools.coco import COCO
+
+from endcap.cli.pictures import PictureFolder
+from endcap.client import Detection, DetectionClient, ImageResult
+from endcap.masks import encode_rle
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+GRAY = (90, 90, 90)
+OBJECT = coco_files.annotation(1, 3, [0.0, 0.0, 9.0, 9.0])
+
+
+@pytest.fixture(scope="module")
+def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    repository = tmp_path_factory.mktemp("models")
+    figures_model.write_figures_model(repository)
+    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(repository, settings) as server:
+        yield {"grpc": server.grpc_url, "http": server.http_url}
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """a.JPEG of 96x80 and b.jpg of 640x480, which is the size of the model's masks."""
+    return write_pictures(tmp_path / "pictures")
+
+
+def infer(url: str, *arguments: object) -> Any:
+    return endcap("infer", *arguments, "--url", url, "--model", "figures")
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_json(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    result = infer(urls[protocol], pictures / "b.jpg", "--json")
+    assert result.exit_code == 0, result.output
+    ((detection,),) = (row["detections"] for row in json.loads(result.stdout))
+    counts = encode_rle(figures_model.mask()).decode()
+    assert detection == {
+        "box": list(figures_model.BOX),
+        "score": 0.75,
+        "class_id": 0,
+        "label": None,
+        "keypoints": figures_model.KEYPOINTS,
+        "angle": figures_model.ANGLE,
+        "mask": {"size": list(figures_model.MASK_SIZE), "counts": counts},
+    }
+    assert (coco_mask.decode(detection["mask"]) == figures_model.mask()).all()
+
+
+def test_the_table(urls: dict[str, str], pictures: Path) -> None:
+    titles, _, row = infer(urls["grpc"], pictures / "b.jpg").stdout.splitlines()
+    assert titles.split()[-4:] == ["points", "radians", "mask", "HxW"]
+    assert row.split()[-3:] == ["1/2", "0.500", "480x640"]
+    assert len(titles) == len(row)
+
+
+def test_csv_has_the_angle(urls: dict[str, str], pictures: Path) -> None:
+    (pictures / "c.jpg").write_bytes(b"A")
+    result = infer(urls["grpc"], pictures, "--csv")
+    header, first, _, failed = csv.reader(io.StringIO(result.stdout))
+    assert header[-5:] == ["x1", "y1", "x2", "y2", "angle"]
+    assert [float(side) for side in first[-5:]] == [*figures_model.BOX, figures_model.ANGLE]
+    assert failed[2:] == [""] * 8
+
+
+def test_coco(urls: dict[str, str], pictures: Path, tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    assert infer(urls["grpc"], pictures, "--coco", "--output", file).exit_code == 0
+    with contextlib.redirect_stdout(io.StringIO()):
+        data = COCO(str(file))
+        data.loadRes(json.loads(file.read_text())["annotations"])
+    small, large = data.loadAnns(data.getAnnIds())
+    assert (data.annToMask(large) == figures_model.mask()).all()
+    assert large["keypoints"] == [value for point in figures_model.KEYPOINTS for value in point]
+    assert large["num_keypoints"] == 2
+    corners = Detection(figures_model.BOX, 0, 0, None, 0, angle=figures_model.ANGLE).corners()
+    np.testing.assert_array_equal(np.reshape(small["segmentation"], (4, 2)), corners)
+    x, y, width, height = small["bbox"]
+    xs, ys = zip(*corners, strict=True)
+    assert (x, y, x + width, y + height) == pytest.approx((min(xs), min(ys), max(xs), max(ys)))
+
+
+def test_drawn_and_what_masks_are_missing(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    drawn = tmp_path / "drawn"
+    result = infer(urls["grpc"], pictures, "--draw", drawn)
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        f"2 pictures in {drawn}/",
+        "endcap: masks are not drawn on 1 picture: they are of 480x640 (height x width), not of "
+        "the picture's size; give postprocess mask_resolution source (`endcap init --set "
+        "mask_resolution=source`)",
+    ]
+    with Image.open(drawn / "b_detections.jpg") as picture:
+        red, green, _ = picture.convert("RGB").getpixel((200, 150))  # in the mask, on no line
+        assert red > 100 > 80 > green
+        assert picture.convert("RGB").getpixel((40, 400)) == GRAY
+
+
+def test_no_sentence_where_all_masks_fit(
+    urls: dict[str, str], pictures: Path, tmp_path: Path
+) -> None:
+    result = infer(urls["grpc"], pictures / "b.jpg", "--draw", tmp_path / "drawn")
+    assert result.stderr == f"1 picture in {tmp_path / 'drawn'}/\n"
+
+
+def test_a_wrong_answer_fails_its_image_alone(urls: dict[str, str], pictures: Path) -> None:
+    (pictures / "c.jpg").write_bytes(b"A")
+    result = infer(urls["grpc"], pictures, "--json")
+    assert result.exit_code == 1
+    assert [row["status"] for row in json.loads(result.stdout)] == ["ok", "ok", "internal"]
+    assert "detection_angles (1, 3); [1,2] is expected" in result.stderr
+
+
+def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) -> None:
+    file = coco_files.write(pictures, coco_files.coco(1, [OBJECT]))
+    result = endcap("evaluate", pictures, file, "--url", urls["grpc"], "--model", "figures")
+    assert_one_sentence(result, "this model's are turned by detection_angles")
+
+
+def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:
+    folder = PictureFolder(tmp_path / "drawn", [pictures / "b.jpg"])
+    found = Detection(figures_model.BOX, 0.5, 0, None, 0, mask={"size": [480, 640], "counts": "~"})
+    folder.add(ImageResult(str(pictures / "b.jpg"), "ok", [found]), None)
+    assert folder.written == []
+    assert len(folder.failures) == 1
+    assert "b.jpg cannot be drawn: " in folder.failures[0]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_client_may_do_without(urls: dict[str, str], pictures: Path, protocol: str) -> None:
+    with DetectionClient(urls[protocol], model="figures", extras=False) as client:
+        assert "detection_rle" in client.outputs
+        (result,) = client.detect([pictures / "b.jpg"])
+    assert result.detections == [Detection(figures_model.BOX, 0.75, 0, None, 4)]
