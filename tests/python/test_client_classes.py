@@ -34,6 +34,11 @@ def test_classes_come_in_the_order_of_the_answer() -> None:
     assert {type(each.class_id) for each in classes} == {int}
 
 
+def test_rows_without_a_class_are_left_out() -> None:
+    given = {**answer(), "class_ids": np.array([[2, -1]], np.int32)}
+    assert [each.class_id for each in read_classes(given, None)] == [2]
+
+
 def test_labels_by_id_go_before_the_answers_own() -> None:
     assert [each.label for each in read_classes(answer(), ["cat", "dog", "trout"])] == [
         "trout", "cat"

@@ -134,6 +134,23 @@ def test_classes_are_those_of_postprocess(activation: str, top_k: int) -> None:
     np.testing.assert_allclose(scores, expected.scores[0], rtol=ACTIVATION_RTOL)
 
 
+def test_classes_over_the_threshold_are_those_of_postprocess() -> None:
+    logits = np.random.default_rng(3).normal(0, 3, CLASSES).astype(np.float32)
+    options: Any = {"activation": "sigmoid", "multi_label": True, "score_threshold": 0.6}
+    settings = ReferenceSettings(
+        head=HeadName.classification,
+        activation=Activation.sigmoid,
+        multi_label=True,
+        score_threshold=0.6,
+    )
+    scores, class_ids = best_classes(logits, settings)
+    expected = endcap.Postprocessor("classification", CLASSES, **options)(logits[None])
+    (kept,) = np.nonzero(expected.class_ids[0] >= 0)
+    assert 0 < len(kept) < expected.class_ids.shape[1]
+    assert class_ids.tolist() == expected.class_ids[0, kept].tolist()
+    np.testing.assert_allclose(scores, expected.scores[0, kept], rtol=ACTIVATION_RTOL)
+
+
 def test_a_classifier_reads_the_image(tmp_path: Path) -> None:
     network = write_classifier(tmp_path / "model.onnx")
     settings = ReferenceSettings(head=HeadName.classification, activation=Activation.none)

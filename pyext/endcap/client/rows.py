@@ -67,7 +67,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
 
     outputs: a batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels bytes
     [1,K], status int32 [1,1]. The last two may be absent. labels: names by id, which go before
-    those of class_labels; an empty name there is none.
+    those of class_labels; an empty name there is none. Rows of id -1 hold no class.
     Raises RequestError when the image's status is not 0, or the tensors do not fit together.
     """
     _check_status(outputs)
@@ -88,6 +88,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
     return [
         ClassScore(int(class_id), float(score), _label(int(class_id), labels) or name or None)
         for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
+        if class_id >= 0
     ]
 
 

@@ -39,8 +39,9 @@ def best_classes(
 ) -> tuple[Floats, Integers]:
     """Returns scores [top_k] and class ids [top_k] of logits [C], best first.
 
-    Of equal scores the lower class is first. Raises InvalidArgumentError for a NaN, and for a score
-    that is not finite.
+    With multi_label only those greater than score_threshold, which may be fewer. Of equal scores
+    the lower class is first. Raises InvalidArgumentError for a NaN, and for a score that is not
+    finite.
     """
     with np.errstate(invalid="ignore"):  # told in a sentence
         scores = activated(logits, settings)
@@ -50,4 +51,6 @@ def best_classes(
         )
     top_k = min(_MOST_CLASSES, len(scores)) if settings.top_k is None else settings.top_k
     order = np.argsort(-scores, kind="stable")[:top_k]
+    if settings.multi_label:
+        order = order[scores[order] > settings.score_threshold]
     return scores[order].astype(np.float64), order.astype(np.int64)

@@ -26,7 +26,7 @@ from endcap.evaluation.served_ensemble import (
 )
 
 # Read by the backends themselves; they change no result.
-_OF_BACKENDS = ("threads", "labels_file")
+_OF_BACKENDS = ("threads", "labels_file", "labels_separator")
 _ADVICE = "compare with a pipeline of your own, whose results `endcap evaluate --predictions` takes"
 
 
