@@ -46,9 +46,15 @@ def _ask(client: grpc_client.InferenceServerClient, network: str, encoded: bytes
 
 
 def _arrays(answer: Any) -> dict[str, Any]:
-    """Numbers only: names of classes are no arrays that can be kept."""
-    outputs = answer.get_response().outputs
-    return {each.name: answer.as_numpy(each.name) for each in outputs if each.datatype != "BYTES"}
+    """Texts as bytes of one length, as arrays are kept; names of classes are none of these."""
+    kept = {}
+    for each in answer.get_response().outputs:
+        array = answer.as_numpy(each.name)
+        if each.datatype != "BYTES":
+            kept[each.name] = array
+        elif each.name == "detection_rle":
+            kept[each.name] = array.astype(np.bytes_)
+    return kept
 
 
 if __name__ == "__main__":

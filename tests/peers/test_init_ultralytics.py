@@ -16,9 +16,18 @@ import numpy as np
 import pytest
 import torch
 from pictures import picture
-from tolerances import PEER_BOX_PIXELS, PEER_CLASS_SCORE, PEER_NETWORK_SCORE, PEER_SCORE
+from tolerances import (
+    PEER_BOX_PIXELS,
+    PEER_CLASS_SCORE,
+    PEER_MASK_IOU,
+    PEER_NETWORK_SCORE,
+    PEER_SCORE,
+    TURNED_ANGLE,
+)
 from ultralytics import RTDETR, YOLO
 from ultralytics.utils import nms, ops
+
+from endcap.masks import decode_rle
 
 SERVER_PYTHON = os.environ.get("ENDCAP_SERVER_PYTHON")
 SIDE = 160
@@ -43,10 +52,15 @@ def export(folder: Path, yaml: str, **options: Any) -> tuple[Path, Any]:
 
 
 def spread_scores(network: Any) -> None:
-    """Gives the last layers of the class scores weights with which logits are about -1 +- 2."""
+    """Gives the last layers of the class scores weights with which logits are about -1 +- 2.
+
+    So, too, those of masks, keypoints and angles, which would be nearly the same everywhere.
+    """
     head = network.model[-1]
-    layers = [branch[-1] for name in ("cv3", "one2one_cv3") for branch in getattr(head, name, ())]
+    last = ("cv3", "one2one_cv3", "cv4")
+    layers = [branch[-1] for name in last for branch in getattr(head, name, ())]
     layers += [*getattr(head, "dec_score_head", ())]
+    layers = [layer for layer in layers if hasattr(layer, "weight")]  # no blocks of several
 
     def scale(layer: Any, inputs: Any) -> None:
         features = inputs[0].transpose(1, -1) if inputs[0].dim() == 4 else inputs[0]
@@ -55,9 +69,16 @@ def spread_scores(network: Any) -> None:
         mean = features.flatten(0, -2).mean(dim=0)
         layer.bias.data = -1 - layer.weight.flatten(1) @ mean
 
+    def normalise(layer: Any, inputs: Any) -> None:
+        inner = inputs[0][..., 8:-8, 8:-8]  # borders are unlike all else to such a network
+        layer.running_var, layer.running_mean = torch.var_mean(inner, dim=(0, 2, 3))
+
     hooks = [layer.register_forward_pre_hook(scale) for layer in layers]
+    if hasattr(head, "proto"):  # else a mask would be its whole box, or nothing
+        hooks.append(head.proto.cv3.bn.register_forward_pre_hook(normalise))
     with torch.no_grad():
-        network.eval()(torch.rand(1, 3, SIDE, SIDE))
+        coarse = torch.rand(1, 3, 8, 8)
+        network.eval()(torch.nn.functional.interpolate(coarse, SIDE, mode="bilinear"))
     for hook in hooks:
         hook.remove()
 
@@ -104,6 +125,70 @@ def test_heads_with_suppression_behind_them(folder: Path, yaml: str, dynamic: bo
     (expected,) = nms.non_max_suppression(head, 0.25, 0.7, max_time_img=60)
     ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(answer))
     assert_detections(answer, expected, at_least=20)
+
+
+def suppressed(answer: dict[str, Any], classes: int, *, rotated: bool = False) -> Any:
+    """Rows of box, score, class and what the head has more, in pixels of the network's images."""
+    head = torch.from_numpy(answer["output0"])
+    (rows,) = nms.non_max_suppression(head, 0.25, 0.7, nc=classes, rotated=rotated, max_time_img=60)
+    return rows
+
+
+@pytest.mark.parametrize("yaml", ["yolov8n-seg.yaml", "yolo11n-seg.yaml"])
+def test_masks(folder: Path, yaml: str) -> None:
+    model, _ = export(folder, yaml)
+    answer = serve(model)
+    rows = suppressed(answer, 80)
+    size = picture_shape(answer)
+    rows[:, :4] = ops.scale_boxes((SIDE, SIDE), rows[:, :4], size)
+    assert_detections(answer, rows, at_least=20)
+    prototypes = torch.from_numpy(answer["output1"][0])
+    expected = ops.process_mask_native(prototypes, rows[:, 6:], rows[:, :4], size).numpy() > 0
+    assert answer["mask_size"][0].tolist() == list(size)
+    texts = answer["detection_rle"][0, : len(rows)].tolist()
+    given = np.array([decode_rle(text, size) for text in texts])
+    areas = ((rows[:, 2] - rows[:, 0]) * (rows[:, 3] - rows[:, 1])).numpy()
+    shares = expected.sum((1, 2)) / areas
+    assert ((shares > 0.1) & (shares < 0.9)).sum() > 10
+    both, either = (given & expected).sum((1, 2)), (given | expected).sum((1, 2))
+    assert (either > 500).sum() > 10
+    assert (both[either > 500] / either[either > 500]).min() > PEER_MASK_IOU
+
+
+def test_keypoints(folder: Path) -> None:
+    model, _ = export(folder, "yolov8n-pose.yaml")
+    answer = serve(model)
+    rows = suppressed(answer, 1)
+    size = picture_shape(answer)
+    rows[:, :4] = ops.scale_boxes((SIDE, SIDE), rows[:, :4], size)
+    assert_detections(answer, rows, at_least=20)
+    expected = ops.scale_coords((SIDE, SIDE), rows[:, 6:].view(-1, 17, 3), size).numpy()
+    given = answer["detection_keypoints"][0, : len(rows)]
+    np.testing.assert_allclose(given[..., :2], expected[..., :2], rtol=0, atol=PEER_BOX_PIXELS)
+    np.testing.assert_array_equal(given[..., 2], expected[..., 2])
+
+
+@pytest.mark.parametrize("yaml", ["yolov8n-obb.yaml", "yolo11n-obb.yaml"])
+def test_rotated_boxes(folder: Path, yaml: str) -> None:
+    model, _ = export(folder, yaml)
+    answer = serve(model)
+    rows = suppressed(answer, 80, rotated=True)
+    boxes = ops.scale_boxes((SIDE, SIDE), rows[:, :4], picture_shape(answer), xywh=True)
+    corners = ops.xywh2xyxy(boxes)
+    assert_detections(answer, torch.cat([corners, rows[:, 4:6]], dim=1), at_least=20)
+    angles = answer["detection_angles"][0, : len(rows)]
+    assert np.ptp(angles) > 0.5
+    np.testing.assert_allclose(angles, rows[:, 6].numpy(), rtol=0, atol=TURNED_ANGLE)
+
+
+@pytest.mark.parametrize("yaml", ["yolo26n-seg.yaml", "yolo26n-pose.yaml", "yolo26n-obb.yaml"])
+def test_suppression_inside_with_more_is_told(folder: Path, yaml: str) -> None:
+    model, _ = export(folder, yaml, end2end=True)
+    command = [SERVER_PYTHON, "-m", "endcap", "init", model, "-o", folder / "models"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"end2end_{yaml[8:].removesuffix('.yaml')}" in done.stderr
+    assert "without its end-to-end branch" in done.stderr
 
 
 @pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])

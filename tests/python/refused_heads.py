@@ -33,11 +33,6 @@ HEADS: Refusals = {
         ["--head", "end2end"],
         ["do not have the form of end2end", "they fit yolov8"],
     ),
-    "rtdetr": (
-        shapes({"output0": ["n", 300, 84]}, metadata={"head": "RTDETRDecoder"}),
-        [],
-        ["family rtdetr", "does not read", "yolov8"],
-    ),
     "a description of the image": (
         network(families.classifier()),
         ["--preset", "torchvision"],
@@ -72,21 +67,6 @@ HEADS: Refusals = {
         [],
         ["tensorflow_detection", "y before x"],
     ),
-    "boxes of many anchors and scores": (
-        shapes({"b": ["n", 8400, 4], "s": ["n", 8400, 80]}),
-        [],
-        ["another head of boxes and scores", "does not read"],
-    ),
-    "masks without metadata": (
-        network(odd.with_masks(families.yolov8(classes=36))),
-        [],
-        ["yolov8_seg", "does not read"],
-    ),
-    "keypoints without metadata": (
-        network(odd.with_rows(families.yolov8(), high=60.0)),
-        [],
-        ["scores are of several kinds", "another form"],
-    ),
     "anchors of a cell and objectness": (
         network(odd.transposed(families.yolov8(classes=4))),
         ["--head", "yolov5"],
@@ -112,31 +92,11 @@ HEADS: Refusals = {
         [],
         ["yolov8_transposed", "the other way round"],
     ),
-    "boxes and scores the other way round": (
-        shapes({"boxes": ["n", 4, 84], "scores": ["n", 80, 84]}),
-        [],
-        ["another head of boxes and scores"],
-    ),
-    "masks of yolov5": (
-        network(odd.with_masks(families.yolov5(classes=36))),
-        [],
-        ["yolov5_seg", "does not read"],
-    ),
     "features of patches": (shapes({"patches": ["n", 197, 768]}), [], ["look like no head"]),
     "an output declared for one image": (
         network(odd.declared_for_one(families.yolov8())),
         ["--runtime", "onnxruntime"],
         ["declares its output output0 for one"],
-    ),
-    "ssd": (
-        shapes({"boxes": ["n", 8732, 4], "scores": ["n", 8732, 91]}),
-        [],
-        ["family ssd", "does not read"],
-    ),
-    "segmentation": (
-        shapes({"output0": ["n", 116, 84]}, metadata={"task": "segment"}),
-        [],
-        ["yolov8_seg", "does not read"],
     ),
     "ids of another type": (
         network(families.efficient_nms(ids="int64")),

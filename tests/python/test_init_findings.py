@@ -15,7 +15,7 @@ from family_networks import Network, Output, grid_rows
 from init_runs import write_shapes
 
 import endcap
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.errors import InvalidArgumentError
 from endcap.repository.exporter_notes import read_notes
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan, values
@@ -241,13 +241,6 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
     model.ir_version = 3
     onnx.save(model, str(path))
     assert make_plan(path, InitOptions(), tmp_path).image.name == "images"
-
-
-def test_a_head_for_a_later_version_is_named(tmp_path: Path) -> None:
-    boxes = {"pred_logits": ["n", 300, 80], "pred_boxes": ["n", 300, 4]}
-    model = write_shapes(tmp_path / "detr.onnx", boxes)
-    with pytest.raises(UnsupportedError, match=r"rtdetr .*pred_logits"):
-        make_plan(model, InitOptions(), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import family_networks as families
 import onnx
 import pytest
 from init_runs import init
+from refused_extras import EXTRAS
 from refused_files import FILES
 from refused_heads import HEADS
 from refused_options import OPTIONS
 
-REFUSED = {**FILES, **HEADS, **OPTIONS}
+REFUSED = {**FILES, **HEADS, **EXTRAS, **OPTIONS}
 
 
 @pytest.mark.parametrize("case", REFUSED)

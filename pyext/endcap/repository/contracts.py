@@ -31,12 +31,22 @@ def preprocess_contract(parameters: Mapping[str, str]) -> Contract:
 
 
 def postprocess_contract(parameters: Mapping[str, str]) -> Contract:
-    """inputs: of the head only. Raises InvalidArgumentError for parameters that cannot be.
+    """inputs: of the head only. outputs: without names of classes.
 
-    A dimension that the network decides is None.
+    A dimension that the network decides is None. Raises InvalidArgumentError for parameters that
+    cannot be.
     """
     core = _core.Postprocessor(list(parameters.items()), 1)
-    return Contract(*_texts(core.parameters), _tensors(core.inputs), _tensors(core.outputs))
+    outputs = (*_tensors(core.outputs), *run_lengths(core))
+    return Contract(*_texts(core.parameters), _tensors(core.inputs), outputs)
+
+
+def run_lengths(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:
+    """Returns the output of masks, one string a row, which the backend makes; () without masks."""
+    values = {name: value for name, _, _, value in core.parameters}
+    if not any(name == "mask_size" for name, _, _ in core.outputs):
+        return ()
+    return (TensorSpec("detection_rle", "STRING", (int(values["max_detections"]),)),)
 
 
 def _texts(rows: list[_core.Parameter]) -> tuple[dict[str, str], dict[str, str]]:

@@ -1,7 +1,7 @@
 """What an exporter wrote into an ONNX file's metadata.
 
 The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes, as
-a Python dict or list), `task`, `imgsz`, `head`.
+a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from typing import Any
 class ExporterNotes:
     """The notes that could be read; None or "" where there is none.
 
-    size: height and width. head: the class of the network's last module.
+    size: height and width. head: the class of the network's last module. keypoints: how many, and
+    how many numbers each has. is_end2end: whether suppression is inside the network.
     """
 
     names: tuple[str, ...] | None
     task: str
     size: tuple[int, int] | None
     head: str
+    keypoints: tuple[int, int] | None
+    is_end2end: bool
     is_ultralytics: bool
 
 
@@ -31,8 +34,10 @@ def read_notes(metadata: Mapping[str, str]) -> ExporterNotes:
     return ExporterNotes(
         names=_names(_literal(metadata.get("names", ""))),
         task=metadata.get("task", ""),
-        size=_size(_literal(metadata.get("imgsz", ""))),
+        size=_pair(_literal(metadata.get("imgsz", ""))),
         head=metadata.get("head", ""),
+        keypoints=_pair(_literal(metadata.get("kpt_shape", ""))),
+        is_end2end=metadata.get("end2end", "") == "True",
         is_ultralytics=metadata.get("author") == "Ultralytics"
         or {"names", "stride"} <= {*metadata},
     )
@@ -55,10 +60,11 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return tuple(str(name) for name in value)
 
 
-def _size(value: Any) -> tuple[int, int] | None:
-    sides = [value, value] if isinstance(value, int) else value
-    if not isinstance(sides, (list, tuple)) or len(sides) != 2:
+def _pair(value: Any) -> tuple[int, int] | None:
+    """Two numbers from 1; one is both."""
+    numbers = [value, value] if isinstance(value, int) else value
+    if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
         return None
-    if not all(isinstance(side, int) and side > 0 for side in sides):
+    if not all(isinstance(number, int) and number > 0 for number in numbers):
         return None
-    return (sides[0], sides[1])
+    return (numbers[0], numbers[1])

@@ -23,3 +23,6 @@ FAMILY_PARAMETERS = {
     "efficient_nms": (*_GENERAL, *_BOXES),
     "classification": ("num_classes", "top_k", "activation", "multi_label", "score_threshold"),
 }
+
+# No GPU reads these, so that a model of theirs is for the CPU.
+CPU_FAMILIES = ("yolov8_seg", "yolov8_pose", "yolov8_obb", "rtdetr", "ssd")

@@ -20,7 +20,8 @@ class Head:
     inputs: an input of postprocess -> the network's output for it. num_classes: None where the
     outputs do not tell. is_sure: whether the outputs can hardly be anything else; is_likely:
     whether they look like it at all. parameters: of postprocess, beside the family. preset: how
-    images are prepared for all networks with this head, None where that is not known.
+    images are prepared for all networks with this head, None where that is not known. lacks: what
+    has to be said before it can be read, and how, "" where nothing.
     """
 
     family: str
@@ -31,6 +32,7 @@ class Head:
     parameters: Mapping[str, Decision] = field(default_factory=dict)
     preset: str | None = None
     is_likely: bool = True
+    lacks: str = ""
 
     def __str__(self) -> str:
         """Such as `yolov8 (output0 [84, 8400]: ...)`."""
@@ -48,12 +50,20 @@ def choose_head(
 ) -> Head:
     """Returns the head that the user names, else the only one that is sure.
 
-    Raises RepositoryError when none fits or it is not clear which, and UnsupportedError for one
-    that is recognised and that postprocess does not read.
+    Raises RepositoryError when none fits, it is not clear which, or something has to be said, and
+    UnsupportedError for one that is recognised and that postprocess does not read.
     """
     listed = "; ".join(map(str, outputs))
     if wanted is not None:
-        return _wanted_head(path, proposals, listed, wanted)
+        head = _wanted_head(path, proposals, listed, wanted)
+    else:
+        head = _only_head(path, proposals, listed)
+    if head.lacks:
+        raise RepositoryError(f"{path} ends in a head of the family {head}, and {head.lacks}")
+    return head
+
+
+def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
     sure = [head for head in proposals if head.is_sure]
     if len(sure) == 1:
         return _readable(path, sure[0])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from endcap.errors import InvalidArgumentError
+from endcap.postprocess import Postprocessor
 from endcap.repository.class_names import ClassNames
 from endcap.repository.contracts import Contract, postprocess_contract
 from endcap.repository.decision import AS_GIVEN, Decision
@@ -14,8 +19,8 @@ from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 
-_NEED_FORMAT = ("yolov5", "yolov8")
-_NEED_ACTIVATION = ("yolov5", "yolov8", "classification")  # the others' scores are final
+_NEED_FORMAT = ("yolov5", "yolov8", "yolov8_seg", "yolov8_pose")
+_NEED_ACTIVATION = (*_NEED_FORMAT, "yolov8_obb", "classification")  # the others' are found or final
 # Written down although they are the defaults: what people tune first.
 _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 
@@ -30,16 +35,37 @@ def choose_reading(
     """
     chosen = {"head": Decision(head.family, head.reason)}
     chosen["num_classes"] = _num_classes(path, head, classes, options)
-    contract = postprocess_contract(_values(chosen))
-    _check_heads_shape(path, head, contract)
+    defaults = postprocess_contract(_values(chosen))
     chosen |= head.parameters
     read = _parameters_read(head, options)
     chosen |= {
-        name: Decision(contract.parameters[name], f"{contract.meanings[name]}; the default")
+        name: Decision(defaults.parameters[name], f"{defaults.meanings[name]}; the default")
         for name in _KNOBS
         if name in read
     }
-    chosen |= _given(head, contract, options)
+    chosen |= _given(head, defaults, options)
+    if needs_input_size(_values(chosen)):
+        size = Decision(f"{image.size[0]},{image.size[1]}", image.size_reason)
+        chosen.setdefault("input_size", size)
+    elif "input_size" in chosen:
+        raise InvalidArgumentError(
+            "input_size changes nothing for boxes in pixels; leave it out, or --set "
+            "box_unit=normalized"
+        )
+    _check_inputs(path, head, postprocess_contract(_values(chosen)))
+    _check_known(path, head, chosen)
+    _check_grid(head, _values(chosen))
+    return chosen
+
+
+def needs_input_size(parameters: Mapping[str, str]) -> bool:
+    """Whether the size of the images matters to postprocess."""
+    has_fractions = parameters.get("box_unit") == "normalized"
+    return has_fractions or parameters.get("anchors") == "grid" or "prototype_size" in parameters
+
+
+def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None:
+    """Raises RepositoryError where nothing tells how boxes or scores are to be read."""
     if head.family in _NEED_ACTIVATION and "activation" not in chosen:
         raise RepositoryError(
             f"nothing in {path} tells what its scores need to be from 0 to 1; say it: "
@@ -50,16 +76,14 @@ def choose_reading(
             f"nothing in {path} tells whether its boxes are corners or centres and sizes; say it: "
             "--set box_format=xyxy or cxcywh"
         )
-    if chosen.get("box_unit", Decision("pixel", "")).value == "normalized":
-        size = Decision(f"{image.size[0]},{image.size[1]}", image.size_reason)
-        chosen.setdefault("input_size", size)
-    elif "input_size" in chosen:
-        raise InvalidArgumentError(
-            "input_size changes nothing for boxes in pixels; leave it out, or --set "
-            "box_unit=normalized"
-        )
-    postprocess_contract(_values(chosen))
-    return chosen
+
+
+def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
+    """Raises InvalidArgumentError where a grid has not as many anchors as there are boxes."""
+    if parameters.get("anchors") == "grid":
+        nothing = {part: np.zeros(each.dims, np.float32) for part, each in head.inputs.items()}
+        options: dict[str, Any] = dict(parameters)
+        Postprocessor(threads=1, **options)(nothing)
 
 
 def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
@@ -85,8 +109,13 @@ def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, De
     return given
 
 
-def _check_heads_shape(path: Path, head: Head, contract: Contract) -> None:
+def _check_inputs(path: Path, head: Head, contract: Contract) -> None:
     for spec in contract.inputs:
+        if spec.name not in head.inputs:
+            raise InvalidArgumentError(
+                f"{head.family} would take {spec} with these parameters, and {path} was found to "
+                f"give {', '.join(head.inputs)}; leave out what was said of it with --set"
+            )
         dims = head.inputs[spec.name].dims
         known = [(want, have) for want, have in zip(spec.dims, dims, strict=False) if want]
         if any(want != have for want, have in known) and spec.dims != (1,):

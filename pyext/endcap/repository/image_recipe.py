@@ -18,8 +18,11 @@ from endcap.repository.yolo_heads import RTDETR_DECODER
 # What a preset is good for, where the user has to choose.
 _CANDIDATES = {
     "classification": "torchvision, inception or vgg",
-    "detection": "ultralytics, rtdetr or ssd",
+    "rtdetr": "rtdetr",
+    "ssd": "ssd",
 }
+_OF_DETECTORS = "ultralytics, rtdetr or ssd"
+_OF_DETR = "torchvision with --set fit=stretch"
 
 
 def choose_recipe(
@@ -61,10 +64,12 @@ def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) 
         return Decision("ultralytics", "by the exporter's metadata")
     elif head.preset is not None:
         return Decision(head.preset, f"what networks with such a {head.family} head are trained by")
-    kind = "classification" if head.family == "classification" else "detection"
+    likely = _CANDIDATES.get(head.family, _OF_DETECTORS)
+    if head.family == "rtdetr" and head.parameters["background"].value != "none":
+        likely = _OF_DETR
     raise RepositoryError(
         f"nothing in {path} tells how its images have to be prepared; name the recipe of its "
-        f"training with --preset, for a network like this {_CANDIDATES[kind]} (of "
+        f"training with --preset, for a network like this {likely} (of "
         f"{', '.join(presets())}), and what differs with --set"
     )
 

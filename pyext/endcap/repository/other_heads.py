@@ -1,4 +1,4 @@
-"""Recognises classifiers, networks with suppression inside, and heads of several tensors."""
+"""Recognises classifiers, and networks with suppression inside."""
 
 from __future__ import annotations
 
@@ -50,24 +50,6 @@ def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
         return
     parameters = {"box_unit": box_unit(inputs["boxes"].values)}
     yield Head("efficient_nms", inputs, None, f"{listed}: suppressed inside", True, parameters)
-
-
-def propose_pair(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields what boxes in one output and scores of as many rows, or columns, in another may be."""
-    planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
-    for axis in (0, 1):
-        boxes = [each for each in planes if each.dims[1 - axis] == 4 != each.dims[axis]]
-        if len(boxes) != 1:
-            continue
-        (box,) = boxes
-        for scores in planes:
-            if scores is box or box.dims[axis] not in scores.dims:
-                continue
-            reason = f"{scores.name} {list(scores.dims)} with {box.name} {list(box.dims)}"
-            family = "rtdetr"
-            if "pred_boxes" not in box.name:
-                family, reason = "ssd", f"{reason}, or another head of boxes and scores"
-            yield Head(family, {}, None, reason, is_sure=True)
 
 
 def propose_classifier(

@@ -6,26 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
 from endcap.repository.class_names import ClassNames, choose_class_names
 from endcap.repository.contracts import postprocess_contract, preprocess_contract
 from endcap.repository.decision import Decision
 from endcap.repository.errors import RepositoryError
-from endcap.repository.exporter_notes import ExporterNotes, read_notes
+from endcap.repository.exporter_notes import read_notes
 from endcap.repository.half_precision import to_half
 from endcap.repository.head import Head, choose_head
+from endcap.repository.head_pairs import propose_pair
 from endcap.repository.head_recipe import choose_reading
+from endcap.repository.hints import Hints, collect_hints
 from endcap.repository.image_recipe import choose_recipe
 from endcap.repository.network_input import NetworkInput, read_input
 from endcap.repository.network_output import NetworkOutput, declared_outputs, tried_outputs
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.options import InitOptions, Runtime
-from endcap.repository.other_heads import (
-    propose_classifier,
-    propose_pair,
-    propose_suppressed,
-)
+from endcap.repository.other_heads import propose_classifier, propose_suppressed
 from endcap.repository.served_outputs import served_outputs
 from endcap.repository.tensor_spec import TensorSpec
 from endcap.repository.trial_run import UnknownOperatorError, try_network
@@ -80,7 +77,7 @@ class Plan:
         """Whether Triton's own backend for ONNX Runtime could run the network's file as it is."""
         try:
             path, runtime = self.network.path, Runtime.onnxruntime
-            tuple(served_outputs(path, self.image, self.head, runtime))
+            tuple(served_outputs(path, self.image, self.head, runtime, values(self.postprocess)))
         except RepositoryError:
             return False
         return self.image.batch is None
@@ -119,18 +116,21 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         {"size": f"{image.size[0]},{image.size[1]}"}
     )  # before such a tensor is made
     outputs = _outputs(network, image, options)
-    proposals = tuple(_proposals(network, image, outputs, notes, options))
+    hints = collect_hints(image.size, notes, options)
+    proposals = tuple(_proposals(network, outputs, hints))
     head = choose_head(path, proposals, outputs, options.head)
     classes = choose_class_names(path, head, notes, options)
+    recipe = choose_recipe(path, image, head, notes, options)
+    reading = choose_reading(path, image, head, classes, options)
     return Plan(
         options=options,
         network=network,
         image=image,
         head=head,
         classes=classes,
-        preprocess=choose_recipe(path, image, head, notes, options),
-        postprocess=choose_reading(path, image, head, classes, options),
-        served=tuple(served_outputs(path, image, head, options.runtime)),
+        preprocess=recipe,
+        postprocess=reading,
+        served=tuple(served_outputs(path, image, head, options.runtime, values(reading))),
         names=_names(options, is_classifier=head.family == "classification"),
         network_batch=1 if image.batch == 1 else options.max_batch,
     )
@@ -154,32 +154,19 @@ def _outputs(
 
 
 def _proposals(
-    network: OnnxFile,
-    image: NetworkInput,
-    outputs: tuple[NetworkOutput, ...],
-    notes: ExporterNotes,
-    options: InitOptions,
+    network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints
 ) -> Iterator[Head]:
     suppressed = tuple(propose_suppressed(outputs))
     if suppressed:  # its boxes and scores would pass for a pair
         yield from suppressed
         return
-    pairs = tuple(propose_pair(outputs))
+    pairs = tuple(propose_pair(outputs, hints))
     if pairs:
         yield from pairs
         return
-    yield from propose_yolo(outputs, image.size, notes)
-    is_told = options.head == "classification" or notes.task == "classify"
-    yield from propose_classifier(network, outputs, _told(notes, options), is_told=is_told)
-
-
-def _told(notes: ExporterNotes, options: InitOptions) -> int | None:
-    """How many classes there are, by the user or the metadata."""
-    if options.num_classes is not None:
-        return options.num_classes
-    if options.labels is not None:
-        return len(read_labels(options.labels))
-    return len(notes.names) if notes.names else None
+    yield from propose_yolo(outputs, hints)
+    is_told = hints.wanted == "classification" or hints.notes.task == "classify"
+    yield from propose_classifier(network, outputs, hints.num_classes, is_told=is_told)
 
 
 def _names(options: InitOptions, *, is_classifier: bool) -> ModelNames:

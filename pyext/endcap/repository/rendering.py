@@ -15,6 +15,7 @@ from endcap.repository.contracts import ENCODED, SIDE_INPUTS, preprocess_contrac
 from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
+from endcap.repository.family_parameters import CPU_FAMILIES
 from endcap.repository.options import Runtime
 from endcap.repository.plan import Plan, values
 from endcap.repository.tensor_spec import TensorSpec
@@ -37,11 +38,22 @@ _RESULT_NOTES = {
     "class_ids": "from 0, in the order of the scores",
     "class_labels": "their names",
     "class_probabilities": "the scores of all classes in their order",
+    "detection_keypoints": "x, y in pixels of the upright source image, and visibility",
+    "detection_angles": "radians by which a box is turned around its centre, clockwise to the eye",
+    "detection_masks": "a bit for each pixel, as numpy.unpackbits reads them",
+    "mask_size": "height and width of the masks",
+    "detection_rle": "masks as COCO's compressed run lengths, empty in rows that do not count",
     "status": "0, or the failure class of a blanked image",
+}
+_FAMILY_NOTES = {
+    "yolov8_obb": {
+        "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image, before the turn"
+    }
 }
 # What was found and is the default, too: a reader looks for what was decided.
 _UNSPOKEN = (("box_unit", "pixel"), ("activation", "none"))
-_BOX_FORMATS = {"yolov5": "cxcywh", "yolov8": "cxcywh", "end2end": "xyxy"}
+_BOX_FORMATS = {"end2end": "xyxy"}  # of the others below: cxcywh
+_SPOKEN = ("classification", "rtdetr", "ssd")  # what they are is in their parameters
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -106,6 +118,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
+        "is_for_cpu": plan.head.family in CPU_FAMILIES,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,
@@ -121,7 +134,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
         "postprocess": _spoken(plan),
         "results": plan.results,
-        "result_notes": _RESULT_NOTES,
+        "result_notes": _RESULT_NOTES | _FAMILY_NOTES.get(plan.head.family, {}),
         "result_lines": {"class_probabilities": ['label_filename: "labels.txt"']}
         if given_labels
         else {},
@@ -169,9 +182,9 @@ def _image_note(plan: Plan) -> str:
 
 
 def _spoken(plan: Plan) -> dict[str, Decision]:
-    if plan.is_classifier:
+    if plan.head.family in _SPOKEN:
         return plan.postprocess
-    unspoken = {*_UNSPOKEN, ("box_format", _BOX_FORMATS.get(plan.head.family, ""))}
+    unspoken = {*_UNSPOKEN, ("box_format", _BOX_FORMATS.get(plan.head.family, "cxcywh"))}
     return {
         name: decision
         for name, decision in plan.postprocess.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from endcap.repository.contracts import postprocess_contract
@@ -15,19 +15,25 @@ from endcap.repository.tensor_spec import TensorSpec
 
 
 def served_outputs(
-    path: Path, image: NetworkInput, head: Head, runtime: Runtime
+    path: Path,
+    image: NetworkInput,
+    head: Head,
+    runtime: Runtime,
+    parameters: Mapping[str, str],
 ) -> Iterator[TensorSpec]:
     """Yields the outputs of the network's model under the network's names, in the types and shapes
     that postprocess takes.
 
+    parameters: of postprocess, all that are written.
+
     Raises RepositoryError where the runtime has no code that could bring an output there.
     """
-    taken = {spec.name: spec for spec in postprocess_contract({"head": head.family}).inputs}
+    taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
     for part, output in head.inputs.items():
         wanted, dims = taken[part].data_type, output.dims
         if wanted == "FP32" and output.data_type == "FP16":
             wanted = "FP16"
-        if taken[part].dims == (1,) or part == "logits":
+        if len(taken[part].dims) == 1:
             dims = output.dims[:1] or (1,)
         served = TensorSpec(output.name, wanted, dims)
         if runtime is not Runtime.python:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from endcap import _core
-from endcap.repository.contracts import ENCODED, SIDE_INPUTS
+from endcap.repository.contracts import ENCODED, SIDE_INPUTS, run_lengths
 from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
 from endcap.repository.validation.parameters import Core
 from endcap.repository.validation.tensors import free_dims
@@ -55,11 +55,11 @@ def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Contr
         ]
         return {"input": inputs, "output": outputs}
     values = {name: value for name, _, _, value in core.parameters}
-    outputs = (
-        _class_outputs(core, values)
-        if values["head"] == "classification"
-        else [Contract((_spec(s),), _says(values, "max_detections")) for s in core.outputs]
-    )
+    if values["head"] == "classification":
+        outputs = _class_outputs(core, values)
+    else:
+        specs = (*map(_spec, core.outputs), *run_lengths(core))
+        outputs = [Contract((spec,), _says(values, "max_detections")) for spec in specs]
     return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
 
 

@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from endcap.repository.family_parameters import CPU_FAMILIES
 from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model, enum_name
+from endcap.repository.validation.parameters import POSTPROCESS
 from endcap.repository.validation.tensors import SIDES
 from endcap.server.gpu import gpu_count
 
@@ -91,11 +93,21 @@ def _check_parameters(model: Model) -> Iterator[Finding]:
 
 
 def _check_instances(model: Model) -> Iterator[Finding]:
+    head = model.parameters.get("head", "")
     for index, group in enumerate(model.config.instance_group):
-        if enum_name(group, "kind") == "KIND_GPU" and gpu_count() == 0:
+        if enum_name(group, "kind") != "KIND_GPU":
+            continue
+        line = model.lines.nth("instance_group", index).line_of("kind")
+        if model.backend == POSTPROCESS and head in CPU_FAMILIES:
+            yield model.error(
+                line,
+                f"the model asks for a GPU, and head={head} is read by the CPU only",
+                "write KIND_CPU",
+            )
+        elif gpu_count() == 0:
             yield model.finding(
                 Severity.NOTE,
-                model.lines.nth("instance_group", index).line_of("kind"),
+                line,
                 "the model asks for a GPU, and this machine has none",
                 "serve it on a machine with a GPU, or leave instance_group out: Triton then takes "
                 "a GPU where there is one",

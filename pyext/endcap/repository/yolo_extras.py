@@ -1,0 +1,174 @@
+"""Recognises YOLO heads with more than boxes and scores: masks, keypoints and angles.
+
+Shapes: yolov8_seg [4 + C + M, A] and prototypes [M, h, w], yolov8_pose [4 + C + P * values, A],
+yolov8_obb [4 + C + 1, A]. Where a row of classes ends and the rest begins is in no shape: the
+exporter's metadata or the user says it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from endcap.repository.contracts import postprocess_contract
+from endcap.repository.decision import Decision
+from endcap.repository.exporter_notes import ExporterNotes
+from endcap.repository.grid_head import GridForm, read_grid_head
+from endcap.repository.grids import find_grids
+from endcap.repository.head import Head
+from endcap.repository.hints import Hints
+from endcap.repository.network_output import NetworkOutput
+from endcap.repository.suppressed_extras import propose_suppressed_extras
+
+_TASKS = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
+_MASKS = 32  # prototypes of Ultralytics' segmentation heads
+_KEYPOINTS = ("num_keypoints", "keypoint_values")
+_LARGEST_ANGLE = 2 * math.pi
+
+
+@dataclass(frozen=True)
+class _Extras:
+    """What stands behind the scores of each anchor."""
+
+    family: str
+    count: int
+    inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)
+    parameters: Mapping[str, Decision] = field(default_factory=dict)
+    lacks: str = ""
+
+
+def has_extras(notes: ExporterNotes) -> bool:
+    """Whether the metadata says that there is more than boxes and scores."""
+    return notes.task in _TASKS
+
+
+def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
+    """Yields the head of the task that the metadata names."""
+    notes, family = hints.notes, _TASKS[hints.notes.task]
+    extras = _extras(family, outputs, hints)
+    for output in outputs:
+        if len(output.dims) != 2 or not output.is_float:
+            continue
+        if notes.is_end2end:
+            suffix = family.removeprefix("yolov8")
+            reason = (
+                f"{output.name} {list(output.dims)}: suppressed inside, by the metadata; exported "
+                f"without its end-to-end branch it would be {family}, which is read"
+            )
+            yield Head(f"end2end{suffix}", {}, None, reason, is_sure=True)
+            return
+        classes = output.dims[0] - 4 - extras.count
+        if classes < 1 or (notes.names and len(notes.names) != classes and not extras.lacks):
+            continue
+        yield from _read(output, extras, classes, hints, is_told=True)
+
+
+def propose_extras(
+    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
+) -> Iterator[Head]:
+    """Yields what one output may be without metadata; nothing for most that have no extras."""
+    if find_grids(output.dims[1], hints.size) is None:
+        yield from _propose_yolov5_masks(output, outputs, hints)
+        yield from propose_suppressed_extras(output, hints)
+        return
+    for family in _TASKS.values():
+        extras = _extras(family, outputs, hints)
+        classes = output.dims[0] - 4 - extras.count
+        if classes < 1 or not (extras.lacks or hints.num_classes in (None, classes)):
+            continue
+        if family == hints.wanted or _shows(extras, output, hints):
+            yield from _read(output, extras, classes, hints, is_told=False)
+            if extras.inputs:  # prototypes of masks tell what the rows behind the scores are
+                return
+
+
+def _read(
+    output: NetworkOutput, extras: _Extras, classes: int, hints: Hints, *, is_told: bool
+) -> Iterator[Head]:
+    grids = find_grids(output.dims[1], hints.size)
+    form = GridForm(
+        family=extras.family,
+        classes=classes,
+        grids=grids,
+        extras=extras.count,
+        inputs=extras.inputs,
+        parameters=extras.parameters,
+        is_told=is_told,
+        lacks=extras.lacks,
+    )
+    is_sure = is_told or (grids is not None and grids.anchors == 1 and not extras.lacks)
+    yield from read_grid_head(output, form, hints.size, is_sure=is_sure)
+
+
+def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
+    """Whether the outputs look like a family that nobody has named."""
+    family = extras.family
+    if family == "yolov8_seg":
+        return any(prototypes.dims[0] == _MASKS for prototypes in extras.inputs.values())
+    if family == "yolov8_pose" and "num_keypoints" in hints.settings:
+        return True
+    if output.values is None:
+        return False
+    rows = output.values[4:]
+    outside = ((rows < 0) | (rows > 1)).any(axis=1)
+    if family == "yolov8_obb":
+        is_angle = bool((abs(rows[-1]) <= _LARGEST_ANGLE).all())
+        return bool(outside[-1] and not outside[:-1].any() and is_angle)
+    return bool(outside.sum() > 1 and not outside[0])
+
+
+def _extras(family: str, outputs: tuple[NetworkOutput, ...], hints: Hints) -> _Extras:
+    if family == "yolov8_seg":
+        return _mask_extras(outputs)
+    if family == "yolov8_pose":
+        return _keypoint_extras(hints)
+    suppression = Decision("probiou_fast", "as Ultralytics suppresses rotated boxes")
+    return _Extras(family, 1, parameters={"rotated_nms": suppression})
+
+
+def _mask_extras(outputs: tuple[NetworkOutput, ...]) -> _Extras:
+    prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
+    if len(prototypes) != 1:
+        lacks = (
+            f"{len(prototypes) or 'none'} of its outputs has the form of prototypes of masks, "
+            "[M, height, width]; export it with its head and its prototypes and nothing else"
+        )
+        return _Extras("yolov8_seg", _MASKS, lacks=lacks)
+    count, height, width = prototypes[0].dims
+    reason = f"the shape of {prototypes[0].name}"
+    parameters = {
+        "mask_coefficients": Decision(str(count), reason),
+        "prototype_size": Decision(f"{height},{width}", reason),
+    }
+    return _Extras("yolov8_seg", count, {"protos": prototypes[0]}, parameters)
+
+
+def _keypoint_extras(hints: Hints) -> _Extras:
+    noted = dict(zip(_KEYPOINTS, hints.notes.keypoints or (), strict=False))
+    given = {name: hints.settings[name] for name in _KEYPOINTS if name in hints.settings}
+    values = {name: str(value) for name, value in noted.items()} | given
+    if "num_keypoints" not in values:
+        lacks = (
+            "nothing tells how many keypoints it has; give --head yolov8_pose --set "
+            "num_keypoints=17, or what it is, and --set keypoint_values=2 where a keypoint has x "
+            "and y alone"
+        )
+        return _Extras("yolov8_pose", 0, lacks=lacks)
+    known = postprocess_contract({"head": "yolov8_pose", **values}).parameters
+    reason = "kpt_shape in the metadata" if noted else "as many as were given"
+    return _Extras(
+        "yolov8_pose",
+        int(known["num_keypoints"]) * int(known["keypoint_values"]),
+        parameters={name: Decision(known[name], reason) for name in _KEYPOINTS},
+    )
+
+
+def _propose_yolov5_masks(
+    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
+) -> Iterator[Head]:
+    """So that the network can be told; no head reads it."""
+    masks = [each for each in outputs if len(each.dims) == 3 and each.dims[0] == _MASKS]
+    if masks and find_grids(output.dims[0], hints.size):
+        reason = f"{output.name} {list(output.dims)} beside {masks[0]}, prototypes of masks"
+        yield Head("yolov5_seg", {}, None, reason, is_sure=True)

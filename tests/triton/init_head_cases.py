@@ -1,0 +1,159 @@
+"""Networks with extras, of queries and with anchors, for endcap init, and the oracle's answers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import extra_networks as extras
+import numpy as np
+import pair_networks as pairs
+from family_networks import Network
+from init_cases import DETECTIONS, letterboxed
+from PIL import Image
+
+from reference import anchors, detections, heads, placement, rotated_boxes
+from reference.heads import Candidate
+
+Floats = np.ndarray
+Answers = Mapping[str, Floats]
+INPUT = (64, 64)
+KEYPOINTS_NOTED = {"author": "Ultralytics", "task": "pose", "kpt_shape": "[5, 3]"}
+
+
+def stretched(jpeg: bytes) -> tuple[Floats, Floats]:
+    """RT-DETR's way into 64x64, by Pillow."""
+    picture = Image.open(io.BytesIO(jpeg)).convert("RGB")
+    place = placement.stretch(*INPUT)
+    pixels = picture.resize((place.new_w, place.new_h), Image.Resampling.BILINEAR)
+    tensor = (np.asarray(pixels, np.float32) / np.float32(255)).transpose(2, 0, 1)
+    return tensor, place.geometry(picture.height, picture.width)
+
+
+@dataclass(frozen=True)
+class HeadCase:
+    """A network, what is said to init, and how its images and its heads are read by the oracle.
+
+    iou_threshold: None where nothing is suppressed.
+    """
+
+    network: Network
+    candidates: Callable[[Answers], list[Candidate]]
+    options: Sequence[object] = ()
+    image: Callable[[bytes], tuple[Floats, Floats]] = letterboxed
+    iou_threshold: float | None = 0.7
+
+    def answers(self, jpeg: bytes) -> Answers:
+        return self.network.answers(self.image(jpeg)[0])
+
+    def ranked(self, jpeg: bytes) -> list[Candidate]:
+        return heads.best(self.candidates(self.answers(jpeg)), 30000)[0]
+
+    def rows(self, jpeg: bytes) -> detections.Rows:
+        return detections.pack(
+            self.ranked(jpeg),
+            max_detections=DETECTIONS,
+            geometry=self.image(jpeg)[1],
+            iou_threshold=self.iou_threshold,
+        )
+
+
+def yolo(classes: int) -> Callable[[Answers], list[Candidate]]:
+    """What stands behind the scores is left to others."""
+    return lambda answers: heads.yolov8(answers["output0"][: 4 + classes], score_threshold=0.25)
+
+
+def queries(scores: Floats, fractions: Floats, *, multi_label: bool = True) -> list[Candidate]:
+    boxes = fractions * np.float32(64)
+    return heads.rtdetr(scores, boxes, score_threshold=0.25, multi_label=multi_label)
+
+
+def rtdetr(answers: Answers) -> list[Candidate]:
+    return queries(heads.sigmoid(answers["logits"]), answers["pred_boxes"])
+
+
+def detr(answers: Answers) -> list[Candidate]:
+    scores = heads.activated(answers["logits"], "softmax", "last")
+    return queries(scores, answers["pred_boxes"], multi_label=False)
+
+
+def joined(answers: Answers) -> list[Candidate]:
+    return queries(answers["output0"][:, 4:], answers["output0"][:, :4])
+
+
+def joined_raw(answers: Answers) -> list[Candidate]:
+    return queries(heads.sigmoid(answers["output0"][:, 4:]), answers["output0"][:, :4])
+
+
+def at_anchors(boxes: Floats, scores: Floats) -> list[Candidate]:
+    rows = enumerate(zip(boxes.astype(np.float32), scores, strict=True))
+    return [
+        candidate
+        for index, (box, row) in rows
+        for candidate in heads.pick(box, row, index, score_threshold=0.25, multi_label=True)
+    ]
+
+
+def ssd(answers: Answers) -> list[Candidate]:
+    boxes = anchors.decode(answers["boxes"], pairs.grid_anchors(), (0.1, 0.1, 0.2, 0.2))
+    return at_anchors(boxes, heads.activated(answers["scores"], "softmax", "first"))
+
+
+def decoded(answers: Answers) -> list[Candidate]:
+    return at_anchors(answers["boxes"], answers["scores"])
+
+
+_AS_YOLO = ["--preset", "ultralytics"]
+_THREE, _FOUR = ["--num-classes", 3], ["--num-classes", 4]
+_GRID = ["--set", "anchors=grid", "--set", f"anchor_grid={pairs.ANCHOR_GRID}"]
+
+PLAIN = {
+    "seg": HeadCase(extras.seg(), yolo(3)),
+    "pose": HeadCase(extras.pose(metadata=KEYPOINTS_NOTED), yolo(2)),
+    "joined": HeadCase(pairs.joined(), joined, image=stretched, iou_threshold=None),
+    "joined_raw": HeadCase(pairs.joined(raw=True), joined_raw, _AS_YOLO, iou_threshold=None),
+    "rtdetr": HeadCase(
+        pairs.rtdetr(), rtdetr, [*_FOUR, "--preset", "rtdetr"], stretched, iou_threshold=None
+    ),
+    "detr": HeadCase(pairs.detr(), detr, [*_FOUR, *_AS_YOLO], iou_threshold=None),
+    "ssd": HeadCase(pairs.ssd(), ssd, [*_THREE, *_AS_YOLO]),
+    "ssd_grid": HeadCase(pairs.ssd(anchors=False), ssd, [*_THREE, *_AS_YOLO, *_GRID]),
+    "decoded": HeadCase(pairs.decoded(), decoded, [*_THREE, *_AS_YOLO]),
+}
+OBB_THRESHOLD = 0.2
+OBB = HeadCase(extras.obb(), yolo(3), ["--iou-threshold", OBB_THRESHOLD])
+CASES = {**PLAIN, "obb": OBB}
+
+
+def kept_rotated(jpeg: bytes) -> tuple[list[Candidate], Floats]:
+    """Those that Ultralytics' suppression keeps, and their boxes x, y, w, h, angle of the input."""
+    head = OBB.answers(jpeg)["output0"]
+    ranked = OBB.ranked(jpeg)
+    boxes = np.vstack([head[:4], head[-1:]])[:, [each.index for each in ranked]].T
+    kept = rotated_boxes.suppress(
+        rotated_boxes.iou_matrix(boxes, boxes, "probiou_fast"),
+        np.array([each.score for each in ranked]),
+        OBB_THRESHOLD,
+        class_ids=np.array([each.class_id for each in ranked]),
+        method="probiou_fast",
+    )
+    return [ranked[i] for i in kept], boxes[kept]
+
+
+def to_source(boxes: Floats, geometry: Floats) -> Floats:
+    """x, y, w, h, angle in float64: sides keep their lengths, the first one its direction."""
+    x, y, w, h, angle = boxes.T.astype(np.float64)
+    scale_x, scale_y, pad_x, pad_y = geometry[:4].astype(np.float64)
+    along = np.stack([w * np.cos(angle) / scale_x, w * np.sin(angle) / scale_y])
+    across = np.stack([h * np.sin(angle) / scale_x, h * np.cos(angle) / scale_y])
+    return np.stack(
+        [
+            (x - pad_x) / scale_x,
+            (y - pad_y) / scale_y,
+            np.hypot(*along),
+            np.hypot(*across),
+            np.arctan2(along[1], along[0]),
+        ],
+        axis=1,
+    )
