@@ -58,7 +58,7 @@ def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Contr
     if values["head"] == "classification":
         outputs = _class_outputs(core, values)
     else:
-        specs = (*map(_spec, core.outputs), *run_lengths(core))
+        specs = [*map(_spec, core.outputs), *run_lengths(core)]
         outputs = [Contract((spec,), _says(values, "max_detections")) for spec in specs]
     return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
 
