@@ -157,6 +157,31 @@ def test_labels_stay_inside_and_give_way_to_each_other(opened: Visit) -> None:
     assert answer["second"] == {"x": 50, "y": 90, **size}
 
 
+# A box of 120 x 20 around 100, 100, and where it is drawn: upright, and after a quarter turn.
+TURNED_BOXES = """async () => {
+    const { drawDetections } = await import("./draw.js");
+    const drawn = (angle) => {
+        const canvas = new OffscreenCanvas(200, 200);
+        const context = canvas.getContext("2d", { willReadFrequently: true });
+        const detection = { box: [40, 90, 160, 110], score: 0.5, class_id: 0, label: "x", angle };
+        drawDetections(context, [detection], { scale: 1, unit: 1, colors: { 0: "#ff0000" } });
+        const painted = (x, y, width = 1, height = 1) =>
+            context.getImageData(x, y, width, height).data.some((value) => value > 0);
+        return { left: painted(41, 100), right: painted(158, 100),
+                 top: painted(100, 41), bottom: painted(100, 158),
+                 label: painted(80, 20, 40, 15) };
+    };
+    return [drawn(undefined), drawn(Math.PI / 2)];
+}"""
+
+
+def test_turned_boxes_are_drawn_turned(opened: Visit) -> None:
+    upright, turned = opened.page.evaluate(TURNED_BOXES)
+    nowhere = dict.fromkeys(("left", "right", "top", "bottom", "label"), False)
+    assert upright == nowhere | {"left": True, "right": True}
+    assert turned == nowhere | {"top": True, "bottom": True, "label": True}
+
+
 def test_a_name_of_a_class_is_text(browser: Browser, client: DetectionClient) -> None:
     hostile = '<img src="x" onerror="document.title = 1">' + "long " * 30
     names = DetectionClient(str(client.address), labels=[hostile] * 6)

@@ -21,12 +21,14 @@ export function className(detection) {
 export function drawDetections(context, detections, { scale, unit, colors, highlighted = null }) {
   const { width, height } = context.canvas;
   const line = Math.max(1, Math.round(LINE_PX * unit));
-  const boxes = detections.map(({ box }) => onCanvas(box, scale, width, height));
+  const boxes = detections.map((each) => onCanvas(boxOfLabel(each), scale, width, height));
   const faded = (detection) => highlighted !== null && detection !== highlighted;
 
   for (const [index, detection] of [...detections.entries()].reverse()) {
     context.globalAlpha = faded(detection) ? FADED : 1;
-    outline(context, boxes[index], line, colors[detection.class_id], detection === highlighted);
+    const [color, filled] = [colors[detection.class_id], detection === highlighted];
+    if (detection.angle === undefined) outline(context, boxes[index], line, color, filled);
+    else outlineTurned(context, detection, scale, line, color, filled);
   }
 
   const order = [...detections.keys()]; // the best have the first choice of a place
@@ -42,6 +44,30 @@ export function drawDetections(context, detections, { scale, unit, colors, highl
     write(context, text, place, colors[detection.class_id]);
   }
   context.globalAlpha = 1;
+}
+
+// What the label stands beside: the box, or the topmost corner of a turned one.
+function boxOfLabel({ box: [x1, y1, x2, y2], angle }) {
+  if (angle === undefined) return [x1, y1, x2, y2];
+  const [cosine, sine] = [Math.cos(angle), Math.sin(angle)];
+  const corners = [[x1, y1], [x2, y1], [x2, y2], [x1, y2]].map(([x, y]) => {
+    const [across, down] = [x - (x1 + x2) / 2, y - (y1 + y2) / 2];
+    return [across * cosine - down * sine, across * sine + down * cosine];
+  });
+  const [across, down] = corners.reduce((best, corner) => (corner[1] < best[1] ? corner : best));
+  const [x, y] = [(x1 + x2) / 2 + across, (y1 + y2) / 2 + down];
+  return [x, y, x, y];
+}
+
+// The box is given as before it is turned around its centre, clockwise.
+function outlineTurned(context, { box, angle }, scale, line, color, filled) {
+  const [x1, y1, x2, y2] = box.map((side) => side * scale);
+  const [across, down] = [(x2 - x1) / 2, (y2 - y1) / 2];
+  context.save();
+  context.translate((x1 + x2) / 2, (y1 + y2) / 2);
+  context.rotate(angle);
+  outline(context, [-across, -down, across, down], line, color, filled);
+  context.restore();
 }
 
 // Whole canvas pixels, inside the picture, at least one pixel large.
