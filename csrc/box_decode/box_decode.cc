@@ -53,8 +53,8 @@ void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inp
   if (params.family == HeadFamily::kYolov8Seg) CheckHostTensor(SpecsOf(params).specs[1], inputs[1]);
   DecodeFunction* decode = DecoderOf(params.family, SelectPath(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
+  const TrimAtEnd trim(scratch);
   decode(params, inputs, scratch, candidates);
-  scratch.Trim();
 }
 
 }  // namespace endcap

@@ -43,4 +43,17 @@ void TrimScratch(std::vector<T>& scratch) {
   if (scratch.capacity() * sizeof(T) > kMaxKeptBytes) std::vector<T>().swap(scratch);
 }
 
+// Calls scratch.Trim() at the end of its block, also when that is an exception.
+template <typename Scratch>
+class TrimAtEnd {
+ public:
+  explicit TrimAtEnd(Scratch& scratch) noexcept : scratch_(scratch) {}
+  ~TrimAtEnd() { scratch_.Trim(); }
+  TrimAtEnd(const TrimAtEnd&) = delete;
+  TrimAtEnd& operator=(const TrimAtEnd&) = delete;
+
+ private:
+  Scratch& scratch_;
+};
+
 }  // namespace endcap

@@ -1,5 +1,7 @@
 #include "masks/logits.h"
 
+#include <cmath>
+
 namespace endcap {
 
 void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficients,
@@ -16,7 +18,7 @@ void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficient
       for (size_t m = 0; m < static_cast<size_t>(prototypes.count); ++m) {
         sum += coefficients[m] * pixels[m * plane + column];
       }
-      logits[row * stride + column] = sum;
+      logits[row * stride + column] = std::abs(sum) < kLeastLogit ? 0.0F : sum;
     }
   }
 }

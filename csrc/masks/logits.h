@@ -14,7 +14,9 @@ inline size_t LogitStride(const MaskWindow& window) {
 
 // The sums of prototypes times coefficients (float32 [prototypes.count]) at the window's prototype
 // pixels, added in the order of the prototypes: logits[row][LogitStride]. What is written beyond
-// the last column means nothing.
+// the last column means nothing. A sum nearer to 0 than kLeastLogit is 0: no network means it, and
+// interpolation between others cannot underflow.
+inline constexpr float kLeastLogit = 1e-20F;
 void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficients,
                       const MaskWindow& window, float* logits);
 

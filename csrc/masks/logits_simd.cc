@@ -49,15 +49,18 @@ HWY_INLINE void AddPrototypes(const PrototypeRow& row, const float* coefficients
   }
 }
 
-// Whether all the sums are finite, and what vectors find beyond the last column: x - x is 0 for
-// every finite x, else NaN.
-bool AreFinite(const float* logits, size_t rows, size_t columns, size_t stride) {
+// Makes 0 of what is next to it. Returns whether all the sums are finite, and what vectors find
+// beyond the last column: x - x is 0 for every finite x, else NaN.
+bool SettleSums(float* logits, size_t rows, size_t columns, size_t stride) {
   const Floats d;
+  const auto least = hn::Set(d, kLeastLogit);
   auto doubt = hn::Zero(d);
   for (size_t row = 0; row < rows; ++row) {
     for (size_t x = 0; x < columns; x += hn::Lanes(d)) {
       const auto sum = hn::LoadU(d, logits + row * stride + x);
       doubt = hn::Add(doubt, hn::Sub(sum, sum));
+      hn::StoreU(hn::IfThenZeroElse(hn::Lt(hn::Abs(sum), least), sum), d,
+                 logits + row * stride + x);
     }
   }
   return hn::AllTrue(d, hn::Eq(doubt, hn::Zero(d)));
@@ -90,7 +93,7 @@ bool SumWindow(const MaskPrototypes& prototypes, const float* coefficients,
     }
     m += together ? kTogether : 1;
   }
-  return AreFinite(logits, rows, columns, stride);
+  return SettleSums(logits, rows, columns, stride);
 }
 
 }  // namespace endcap::HWY_NAMESPACE

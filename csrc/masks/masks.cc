@@ -61,7 +61,8 @@ void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& 
       FailArgument("the mask logit of ", NameOf(detections, n), " at row ",
                    static_cast<size_t>(window.prototype_rows.begin) + row, ", column ",
                    static_cast<size_t>(window.prototype_columns.begin) + column,
-                   " of the prototypes is ", value, ": it must be finite");
+                   " of the prototypes is ",
+                   std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf"), ": it must be finite");
     }
   }
 }
@@ -104,6 +105,7 @@ void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detectio
 template <typename Write>
 void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detections,
                  const MaskPlan& plan, Path path, MaskScratch& scratch, Write write) {
+  const TrimAtEnd trim(scratch);
   CheckPath(path);
   CheckLengths(prototypes, detections);
   const MaskAxes axes = MaskAxesOf(prototypes, plan);
@@ -118,7 +120,6 @@ void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detecti
     }
     write(n, MaskLogits{scratch.x, scratch.y, window, scratch.logits.data(), LogitStride(window)});
   }
-  scratch.Trim();
 }
 
 MaskScratch& ThreadScratch() {
@@ -148,6 +149,7 @@ void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detecti
   const MaskSize size = MaskSizeOf(prototypes, plan);
   const auto height = static_cast<size_t>(size.height);
   MaskScratch& scratch = ThreadScratch();
+  size_t bytes = 0;
   rle.resize(detections.boxes_xyxy.size() / 4);
   ForEachMask(prototypes, detections, plan, path, scratch, [&](size_t n, const MaskLogits& mask) {
     scratch.counts.Clear();
@@ -157,6 +159,11 @@ void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detecti
       AddRunsScalar(mask, height, scratch.counts);
     }
     scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);
+    bytes += rle[n].size();
+    if (bytes > kMaxRleBytes) {
+      Fail(ErrorCode::kImageLimit, "the run lengths of ", n + 1, " masks of ", size.width, "x",
+           size.height, " pixels take more than ", kMaxRleBytes, " bytes");
+    }
   });
 }
 

@@ -63,8 +63,9 @@ class PolygonBounds {
 // the covariances' greatest ones. The error of S is a matrix of a norm below 13u L, which moves its
 // eigenvalues by less than 8e-4 of themselves. Every determinant comes out within 2e-3, and so does
 // the first term; the argument of the logarithm within 4e-3. Epsilon adds less than 1e-5 of a
-// determinant where areas are 1 or more. Hence the computed distance is at least 0.98 of the first
-// term less 0.003, and the second bound less 0.003.
+// determinant where areas are 1 or more; sides up to 2^17 keep the product of two determinants
+// below 2^122, and so from overflow. Hence the computed distance is at least 0.98 of the first term
+// less 0.003, and the second bound less 0.003.
 class ProbiouBounds {
  public:
   using Method = ProbiouMethod;
@@ -80,7 +81,7 @@ class ProbiouBounds {
     const float high = std::max(std::abs(xywhr[2]), std::abs(xywhr[3]));
     const float area = low * high;
     return {xywhr[0],       xywhr[1], reach_ * box.a,
-            reach_ * box.b, area,     area >= 1.0F && high <= 0x1p20F && high <= 32.0F * low};
+            reach_ * box.b, area,     area >= 1.0F && high <= 0x1p17F && high <= 32.0F * low};
   }
   // (A1 + A2)^2 / (A1 A2) is at most this where the areas leave a chance.
   float likeness() const noexcept { return likeness_; }

@@ -35,8 +35,8 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
 
 KeypointRule MakeKeypointRule(const HeadParams& head);
 
-// Keypoints of `rows` detections, values [rows][P * keypoint_values] as ReadExtras gives them:
-// mapped by `geometry` (null: as they are). Without a visibility, it is 1.
+// Keypoints [N][P][3] of values [N][P * keypoint_values] as ReadExtras gives them: mapped by
+// `geometry` (null: as they are). Without a visibility, it is 1.
 void WriteKeypoints(const HeadParams& head, std::span<const float> values, const Geometry* geometry,
                     float* keypoints);
 

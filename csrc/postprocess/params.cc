@@ -1,6 +1,7 @@
 #include "common/param_table.h"
 #include "endcap/postprocess.h"
 #include "postprocess/anchor_grid_text.h"
+#include "postprocess/param_limits.h"
 
 namespace endcap {
 namespace {
@@ -8,8 +9,6 @@ namespace {
 constexpr int kMaxClasses = 1000000;
 constexpr int kMaxCandidates = 10000000;
 constexpr int kMaxDetections = 100000;
-constexpr int kMaxInputSide = 65535;
-constexpr int kMaxExtraValues = 10000;
 constexpr double kMaxVariance = 1e6;
 
 using Names = std::string_view;
@@ -138,33 +137,6 @@ const ParamTable<Params>& Table() {
 }
 #undef FIELD
 
-bool IsSsd(const HeadParams& head) { return head.family == HeadFamily::kSsd; }
-
-void ValidateAnchors(const HeadParams& head) {
-  const bool uses_grid = head.anchors == AnchorSource::kGrid;
-  if (uses_grid == head.anchor_grid.empty()) {
-    FailArgument(uses_grid
-                     ? "anchors is grid, and anchor_grid is missing: describe its levels, for "
-                       "example 8:16x16,32x32;16:64x64"
-                     : "anchor_grid was given, and anchors is not grid: give anchors=grid");
-  }
-  if (uses_grid && head.ResolvedBoxUnit() == BoxUnit::kNormalized) {
-    FailArgument("box_unit is normalized with anchors=grid: the grid is in pixels");
-  }
-}
-
-void ValidateClassification(const HeadParams& head) {
-  if (head.ResolvedTopK() > head.num_classes) {
-    FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
-                 ": give at most num_classes");
-  }
-  if (head.ResolvedMultiLabel() && head.ResolvedActivation() == Activation::kSoftmax) {
-    FailArgument(
-        "multi_label is true with head classification and activation softmax, whose scores "
-        "compete: give activation=sigmoid, or none where the network has applied it");
-  }
-}
-
 }  // namespace
 
 PostprocessParams ParsePostprocessParams(const ParameterList& list) {
@@ -176,29 +148,6 @@ PostprocessParams ParsePostprocessParams(const ParameterList& list) {
 
 std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& params) {
   return DescribeParams(Table(), params);
-}
-
-void Validate(const PostprocessParams& params) {
-  const HeadParams& head = params.head;
-  const bool classifies = head.family == HeadFamily::kClassification;
-  if (classifies) ValidateClassification(head);
-  const bool takes_softmax = classifies || head.family == HeadFamily::kRtdetr || IsSsd(head);
-  if (!takes_softmax && head.activation == Activation::kSoftmax) {
-    FailArgument("activation is softmax with head ", HeadFamilyName(head.family),
-                 ": give none or sigmoid");
-  }
-  if (IsSsd(head)) ValidateAnchors(head);
-  if (head.family == HeadFamily::kYolov8Obb && head.box_format == BoxFormat::kXyxy) {
-    FailArgument("box_format is xyxy with head yolov8_obb: rotated boxes are centres and sizes");
-  }
-  if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
-      head.ResolvedTopK() < 1) {
-    FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");
-  }
-  const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };
-  if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold)) {
-    FailArgument("score_threshold and iou_threshold must be from 0 to 1");
-  }
 }
 
 }  // namespace endcap

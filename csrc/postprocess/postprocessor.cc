@@ -98,12 +98,12 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
   if (input.status != 0) return item;
   try {
     thread_local ItemScratch scratch;
+    const TrimAtEnd trim(scratch);
     if (params.head.family == HeadFamily::kClassification) {
       ClassifyItem(params, input, output, scratch);
     } else {
       Detect(params, input, output, scratch, item);
     }
-    scratch.Trim();
   } catch (...) {
     item = {};
     item.status = StatusOfCurrentException();

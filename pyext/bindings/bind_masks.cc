@@ -40,6 +40,11 @@ struct MaskCall {
   MaskCall(const Floats& pixels, const Floats& coefficients, const Floats& boxes,
            const std::string& resolution, const std::pair<int, int>& input_size,
            const std::optional<Floats>& geometry_row, const std::string& path_name) {
+    const bool rows_fit = boxes.ndim() == 2 && boxes.shape(1) == 4 && coefficients.ndim() == 2 &&
+                          coefficients.shape(0) == boxes.shape(0);
+    if (!rows_fit) {
+      throw Error(ErrorCode::kInvalidArgument, "boxes need a shape [N,4], coefficients [N,M]");
+    }
     if (pixels.ndim() != 3 || (geometry_row && geometry_row->size() != Geometry::kSize)) {
       throw Error(ErrorCode::kInvalidArgument, "prototypes need 3 axes, geometry 8 numbers");
     }

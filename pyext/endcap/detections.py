@@ -32,6 +32,7 @@ class ImageDetections:
             clipped to the image.
         rle: N masks of ``yolov8_seg``, each COCO's compressed run lengths; else None.
         mask_size: height and width of the masks; None without masks.
+        has_source_masks: whether these are pixels of the source image.
     """
 
     boxes: npt.NDArray[np.float32]
@@ -43,6 +44,7 @@ class ImageDetections:
     angles: npt.NDArray[np.float32] | None = None
     rle: list[bytes] | None = None
     mask_size: tuple[int, int] | None = None
+    has_source_masks: bool = True
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -79,9 +81,23 @@ class ImageDetections:
     def to_supervision(self) -> Any:
         """Return a ``supervision.Detections``.
 
+        Boxes of ``yolov8_obb`` become their upright bounds, and their corners [N, 4, 2] are in
+        ``data["xyxyxyxy"]``, where supervision's oriented boxes are. Masks must be those of the
+        source image (``mask_resolution="source"``).
+
         Raises:
             UnsupportedError: supervision is not installed.
+            InvalidArgumentError: masks that are not of the source image.
         """
+        boxes, data = self.boxes, {}
+        if self.angles is not None:
+            corners = self.rotated_corners()
+            boxes = np.hstack([corners.min(1), corners.max(1)])
+            data["xyxyxyxy"] = corners
+        if self.rle is not None and not self.has_source_masks:
+            raise InvalidArgumentError(
+                'these masks are not of the source image: give mask_resolution="source"'
+            )
         try:
             import supervision
         except ImportError as error:
@@ -89,10 +105,11 @@ class ImageDetections:
                 "to_supervision() needs the package supervision: pip install supervision"
             ) from error
         return supervision.Detections(
-            xyxy=self.boxes,
+            xyxy=boxes,
             confidence=self.scores,
             class_id=self.class_ids.astype(np.int64),
             mask=None if self.rle is None else self.masks(),
+            data=data,
         )
 
 
@@ -116,6 +133,7 @@ class Detections:
         mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
         packed_masks: uint8 [B, K, height, ceil(width / 8)], a bit a pixel as ``numpy.unpackbits``
             reads them, where ``Postprocessor(packed_masks=True)`` asked for it; else None.
+        has_source_masks: whether the masks are pixels of the source images.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.
     """
@@ -132,6 +150,7 @@ class Detections:
     rle: list[list[bytes]] | None = None
     mask_size: npt.NDArray[np.int32] | None = None
     packed_masks: npt.NDArray[np.uint8] | None = None
+    has_source_masks: bool = True
 
     def __len__(self) -> int:
         return len(self.num_detections)
@@ -149,6 +168,7 @@ class Detections:
             angles=None if self.angles is None else self.angles[image, :rows],
             rle=None if self.rle is None else self.rle[image],
             mask_size=None if self.mask_size is None else _size(self.mask_size[image]),
+            has_source_masks=self.has_source_masks,
         )
 
     def __iter__(self) -> Iterator[ImageDetections]:

@@ -94,6 +94,11 @@ class Postprocessor:
         self._family = head
         self._inputs = self._core.inputs
         self._names = [name for name, _, _ in self._core.outputs]
+        if packed_masks and "detection_masks" not in self._names:
+            raise InvalidArgumentError(
+                f"packed_masks has nothing to pack with head {head}"
+                + (": give mask_resolution=prototype or input" if "mask_size" in self._names else "")
+            )
         self._unwanted = () if packed_masks else ("detection_masks",)
         self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
 
@@ -183,6 +188,7 @@ class Postprocessor:
             rle=rle if "mask_size" in named else None,
             mask_size=named.get("mask_size"),
             packed_masks=named.get("detection_masks"),
+            has_source_masks="detection_masks" not in named,
         )
 
     def enqueue(

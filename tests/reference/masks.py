@@ -82,10 +82,11 @@ def box_in_mask(
 
 
 def logits(prototypes: Floats, coefficients: Floats) -> Floats:
-    """The sum over the prototypes, one after the other in float32."""
+    """The sum over the prototypes, one after the other in float32; what is next to 0 is 0."""
     total = np.zeros(prototypes.shape[1:], np.float32)
     for coefficient, prototype in zip(coefficients, prototypes, strict=True):
         total += coefficient * prototype
+    total[np.abs(total) < np.float32(1e-20)] = 0
     return total
 
 

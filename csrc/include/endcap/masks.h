@@ -14,7 +14,7 @@ namespace endcap {
 
 // Instance masks of one image from prototypes, as YOLACT (Bolya et al. 2019, arXiv:1904.02689) has
 // them: a detection's mask is the sum of the prototypes, each times the detection's coefficient for
-// it, where that is greater than 0 and inside the detection's box.
+// it, where that is greater than 0 (a sum below 1e-20 counts as 0) and inside the detection's box.
 
 // The pixels of a mask.
 enum class MaskResolution : int {
@@ -80,7 +80,9 @@ void WritePackedMasks(const MaskPrototypes& prototypes, const MaskDetections& de
 // The same as run lengths: rle[n] is COCO's compressed `counts` of a mask with the size of
 // MaskSizeOf, what pycocotools.mask.encode gives for it. Replaces `rle`. No mask is ever there
 // pixel by pixel: the simd path finds the ends of runs between prototype pixels.
-// Throws as WritePackedMasks.
+// Throws as WritePackedMasks, and kImageLimit where all strings of the image would take more than
+// kMaxRleBytes.
+inline constexpr size_t kMaxRleBytes = size_t{256} << 20;
 void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
                  const MaskPlan& plan, Path path, std::vector<std::string>& rle);
 

@@ -61,7 +61,8 @@ struct PostprocessInput {
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is
-// null is skipped. Unused rows are 0, their index -1.
+// null is skipped, and what only it needs is not looked at: keypoints, mask coefficients and
+// prototypes that are not finite are then no error. Unused rows are 0, their index -1.
 struct PostprocessOutput {
   std::vector<TensorView> tensors;
   std::vector<std::string>* rle = nullptr;  // where GivesRle; replaced by [num_detections]
@@ -100,7 +101,8 @@ class Postprocessor {
 // The same on a GPU, for a whole batch without a round trip to the host. Reusable and thread-safe.
 class CudaPostprocessor {
  public:
-  // Throws as Validate, and kCuda when the device cannot be used.
+  // Throws as Validate, kUnsupported for a head that only the CPU reads, and kCuda when the device
+  // cannot be used.
   explicit CudaPostprocessor(const PostprocessParams& params, int device_id = 0);
   ~CudaPostprocessor();
   CudaPostprocessor(const CudaPostprocessor&) = delete;
