@@ -222,6 +222,13 @@ def test_anchors_of_boxes_that_are_decoded_are_left_out(tmp_path: Path) -> None:
     assert [each.name for each in plan.head.inputs.values()] == ["boxes", "scores"]
 
 
+def test_boxes_may_be_called_by_their_anchors(tmp_path: Path) -> None:
+    network = pairs.decoded()
+    renamed = dict(zip(["anchor_boxes", "scores"], network.outputs.values(), strict=True))
+    plan = plan_of(Network(renamed), tmp_path, num_classes=3, preset="ssd")
+    assert_found(plan, "ssd", {"anchors": "none"})
+
+
 def test_retinanets_offsets_are_multiplied_by_1(tmp_path: Path) -> None:
     network = pairs.ssd()
     settings = {"background": "none"}

@@ -44,7 +44,9 @@ def read_anchor_boxes(
     forms = {output.name: _form(output.values, hints.size) for output in outputs}
     said = hints.settings.get("anchors")
     named = [each for each in outputs if any(part in each.name.lower() for part in _ANCHORS)]
-    unnamed = [output for output in outputs if output not in named] or [*outputs]
+    if len(named) == len(outputs):  # a name of boxes, and not of what they are relative to
+        named = []
+    unnamed = [output for output in outputs if output not in named]
     offsets = [output for output in unnamed if forms[output.name] is None]
     decoded = [output for output in unnamed if forms[output.name] is not None]
     if said == "grid":
