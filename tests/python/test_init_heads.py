@@ -214,6 +214,29 @@ def test_boxes_that_are_decoded(scale: int, unit: str, tmp_path: Path) -> None:
     assert "variances" not in plan.postprocess
 
 
+def test_anchors_of_boxes_that_are_decoded_are_left_out(tmp_path: Path) -> None:
+    network = pairs.decoded()
+    outputs = {"priors": Output(pairs.ssd().outputs["anchors"].base), **network.outputs}
+    plan = plan_of(Network(outputs), tmp_path, num_classes=3, preset="ssd")
+    assert_found(plan, "ssd", {"anchors": "none"})
+    assert [each.name for each in plan.head.inputs.values()] == ["boxes", "scores"]
+
+
+def test_boxes_may_be_called_by_their_anchors(tmp_path: Path) -> None:
+    network = pairs.decoded()
+    renamed = dict(zip(["anchor_boxes", "scores"], network.outputs.values(), strict=True))
+    plan = plan_of(Network(renamed), tmp_path, num_classes=3, preset="ssd")
+    assert_found(plan, "ssd", {"anchors": "none"})
+
+
+def test_retinanets_offsets_are_multiplied_by_1(tmp_path: Path) -> None:
+    network = pairs.ssd()
+    settings = {"background": "none"}
+    plan = plan_of(network, tmp_path, preset="ssd", settings=settings)
+    expected = {"num_classes": "4", "variances": "1,1,1,1", "activation": "sigmoid"}
+    assert_found(plan, "ssd", expected)
+
+
 def test_centres_and_sizes_that_are_decoded(tmp_path: Path) -> None:
     network = pairs.decoded()
     corners = network.outputs["boxes"].base

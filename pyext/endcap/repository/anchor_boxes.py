@@ -42,22 +42,25 @@ def read_anchor_boxes(
     has_background: whether scores have a column for no object, as SSD's and not RetinaNet's.
     """
     forms = {output.name: _form(output.values, hints.size) for output in outputs}
-    offsets = [output for output in outputs if forms[output.name] is None]
-    decoded = [output for output in outputs if forms[output.name] is not None]
     said = hints.settings.get("anchors")
-    if said in ("grid", "none"):
-        boxes = (offsets or decoded if said == "grid" else decoded or offsets)[0]
-        form = {} if said == "grid" else forms[boxes.name] or {}
-        return AnchorBoxes(boxes, None, {**_variances(has_background, said == "grid"), **form})
     named = [each for each in outputs if any(part in each.name.lower() for part in _ANCHORS)]
+    if len(named) == len(outputs):  # a name of boxes, and not of what they are relative to
+        named = []
+    unnamed = [output for output in outputs if output not in named]
+    offsets = [output for output in unnamed if forms[output.name] is None]
+    decoded = [output for output in unnamed if forms[output.name] is not None]
+    if said == "grid":
+        return AnchorBoxes((offsets or decoded)[0], None, _variances(has_background))
+    if said == "none":
+        boxes = (decoded or offsets)[0]
+        return AnchorBoxes(boxes, None, forms[boxes.name] or {})
     anchors = named or (decoded if offsets else [])
-    others = [output for output in outputs if output not in anchors]
-    if len(anchors) == len(others) == 1 and (others[0] in offsets or said == "input"):
-        form = forms[anchors[0].name] or {}
+    if len(anchors) == len(offsets) == 1:
         where = Decision("input", f"{anchors[0].name} are boxes all over the image")
-        parameters = {"anchors": where, **_variances(has_background, True), **form}
-        return AnchorBoxes(others[0], anchors[0], parameters)
-    if len(outputs) == 1 and decoded and said is None:
+        form = forms[anchors[0].name] or {}
+        parameters = {"anchors": where, **_variances(has_background), **form}
+        return AnchorBoxes(offsets[0], anchors[0], parameters)
+    if len(decoded) == 1 and not offsets:
         where = Decision("none", "boxes of a trial run lie all over the image")
         return AnchorBoxes(decoded[0], None, {"anchors": where, **(forms[decoded[0].name] or {})})
     return AnchorBoxes(outputs[0], lacks=_lacks(outputs))
@@ -94,9 +97,7 @@ def _form(values: Numbers | None, size: tuple[int, int]) -> dict[str, Decision] 
     return {"box_format": Decision(name, reason), "box_unit": box_unit(values)}
 
 
-def _variances(has_background: bool, has_anchors: bool) -> dict[str, Decision]:
-    if not has_anchors:
-        return {}
+def _variances(has_background: bool) -> dict[str, Decision]:
     if has_background:
         return {"variances": Decision("0.1,0.1,0.2,0.2", "SSD's, as a score is for no object")}
     return {"variances": Decision("1,1,1,1", "RetinaNet's, as each score is a class's")}
