@@ -97,7 +97,11 @@ class Postprocessor:
         if packed_masks and "detection_masks" not in self._names:
             raise InvalidArgumentError(
                 f"packed_masks has nothing to pack with head {head}"
-                + (": give mask_resolution=prototype or input" if "mask_size" in self._names else "")
+                + (
+                    ": give mask_resolution=prototype or input"
+                    if "mask_size" in self._names
+                    else ""
+                )
             )
         self._unwanted = () if packed_masks else ("detection_masks",)
         self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]

@@ -220,6 +220,24 @@ TEST(Params, RefusalsNameTheParameter) {
   }
 }
 
+TEST(Params, StructsAreCheckedAsTextsAre) {
+  const auto refused = [](auto set) {
+    PostprocessParams params;
+    set(params.head);
+    EXPECT_THROW(Validate(params), Error);
+  };
+  refused([](HeadParams& head) { head.keypoint_values = 1; });
+  refused([](HeadParams& head) { head.num_keypoints = -1; });
+  refused([](HeadParams& head) { head.mask_coefficients = 0; });
+  refused([](HeadParams& head) { head.prototype_height = -1; });
+  refused([](HeadParams& head) { head.input_width = 0; });
+  refused([](HeadParams& head) {
+    head.family = HeadFamily::kSsd;
+    head.anchors = AnchorSource::kGrid;
+    head.anchor_grid = {{0.0, {{8.0, 8.0}}}};
+  });
+}
+
 TEST(Params, DescriptionsReadBack) {
   const auto described = DescribePostprocessParams(Yolov8Params(3, 11));
   ParameterList list;

@@ -152,6 +152,14 @@ def test_impossible_parameters_are_refused(fields: dict[str, Any]) -> None:
         endcap.Postprocessor("yolov8_obb", **fields)
 
 
+@pytest.mark.parametrize("method", ["probiou", "probiou_fast"])
+def test_boxes_whose_determinants_overflow(method: Any) -> None:
+    """Their probabilistic IoU is nearly 1 wherever they lie, on every path."""
+    boxes = np.float32([[0, 0, 3e5, 1e6, 0], [3e5, 3e5, 1.4e5, 1.57e5, 0]])
+    assert endcap.rotated_iou(boxes, boxes, method)[0, 1] > 0.99
+    assert endcap.nms_rotated(boxes, np.float32([0.9, 0.8]), 0.5, method=method).tolist() == [0]
+
+
 def test_corners_of_upright_boxes() -> None:
     head = obb_head(7, anchors=50, num_classes=1)
     rows = endcap.Postprocessor(num_classes=1)(head[:5])[0]

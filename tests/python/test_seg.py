@@ -53,7 +53,10 @@ def expected_masks(
 def test_masks_of_the_kept(resolution: str, geometry: np.ndarray | None) -> None:
     head = outputs()
     found = endcap.Postprocessor(
-        "yolov8_seg", mask_resolution=resolution, packed_masks=True, **OPTIONS
+        "yolov8_seg",
+        mask_resolution=resolution,
+        packed_masks=resolution != "source",
+        **OPTIONS,
     )(head, geometry)
     rows, boxes = found[0], plain(head, geometry)[0]
     np.testing.assert_array_equal(rows.boxes, boxes.boxes)

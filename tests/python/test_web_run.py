@@ -75,7 +75,9 @@ def test_run_serves_until_a_signal(client: DetectionClient, number: signal.Signa
     finally:
         process.kill()
         process.communicate()
-    assert problems == ""
+    # asyncio's debug mode tells of steps that a busy machine makes slow.
+    told = [line for line in problems.splitlines() if not line.startswith("Executing <")]
+    assert told == []
     assert process.returncode == 7
     with pytest.raises(ConnectionRefusedError):
         ask(url, "GET", "/")

@@ -118,7 +118,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
-        "is_for_cpu": plan.head.family in CPU_FAMILIES,
+        "is_for_cpu": plan.head.family in CPU_FAMILIES or _has_several_labels(plan),
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,
@@ -146,6 +146,11 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "folder": folder,
         "shapes": _engine_shapes(plan),
     }
+
+
+def _has_several_labels(plan: Plan) -> bool:
+    multi_label = plan.postprocess.get("multi_label")
+    return plan.is_classifier and multi_label is not None and multi_label.value == "true"
 
 
 def _declared(plan: Plan) -> list[TensorSpec]:
