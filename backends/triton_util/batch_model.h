@@ -22,12 +22,12 @@ struct Job {
       : exchange(&owner), results(owner.request, owner.sink, workplace, batched) {}
 
   Exchange* exchange;
-  std::vector<InputTensor> tensors;  // what `inputs` point into
-  std::vector<Input> inputs;         // one per item
-  std::vector<Output> outputs;       // one per item
-  RequestOutputs results;            // the memory that `outputs` point into
+  std::vector<InputTensor> tensors;               // what `inputs` point into
+  std::vector<Input> inputs;                      // one per item
+  std::vector<Output> outputs;                    // one per item
+  RequestOutputs results;                         // the memory that `outputs` point into
   std::vector<std::vector<std::string>> strings;  // one list per item, where they point to some
-  std::span<const Item> items;       // one per item, after the call
+  std::span<const Item> items;                    // one per item, after the call
 };
 
 // The message for a request of several images names the one that failed.

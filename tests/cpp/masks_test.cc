@@ -1,10 +1,11 @@
+#include "endcap/masks.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <limits>
 #include <vector>
 
-#include "endcap/masks.h"
 #include "error_matchers.h"
 
 namespace endcap {
