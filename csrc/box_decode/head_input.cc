@@ -37,7 +37,8 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
   }
   if (!fits) {
     FailArgument(spec.name, " has shape ", ShapeText(view.shape, view.rank),
-                 ": the head's parameters ask for ", ShapeText(spec.shape, spec.rank));
+                 ": head, num_classes and the family's own parameters ask for ",
+                 ShapeText(spec.shape, spec.rank));
   }
   if (view.data == nullptr && view.size() > 0) FailArgument(spec.name, " has no data");
   if (view.size() > std::numeric_limits<uint32_t>::max()) {

@@ -7,19 +7,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core, _cuda_input
-from endcap._arrays import empty, to_array
-from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
-from endcap._head import Head, to_batched, to_cuda_batched
+from endcap import _core
+from endcap._arrays import empty
+from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
+from endcap._head import Head, to_batched
+from endcap._postprocess_call import CudaCall, checked_rows
 from endcap._text import Parameter, to_parameters
-from endcap.cuda_array import CudaArray
 from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.detections import Classification, Detections
 from endcap.errors import InvalidArgumentError, error_for_status
 
 # Whatever NumPy makes an array of; with device="cuda" also an array on that device.
 Array: TypeAlias = Any
-_ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 _Items: TypeAlias = "list[tuple[int, str, bool]]"
 
 
@@ -156,8 +155,13 @@ class Postprocessor:
             OutOfMemoryError: the host's, or the device's.
         """
         if isinstance(self._core, _core.CudaPostprocessor):
-            call = _CudaCall(
-                self, cuda_target(self._device_id or 0, stream), head, geometry, status
+            call = CudaCall(
+                self._core,
+                self._family,
+                cuda_target(self._device_id or 0, stream),
+                head,
+                geometry,
+                status,
             )
             items = self._core.run(*call.arguments)
             _raise_first(items)
@@ -165,8 +169,8 @@ class Postprocessor:
         refuse_stream(stream)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
-        geometry_rows = _rows(geometry, np.float32, (count, 8), "geometry")
-        status_rows = _rows(status, np.int32, (count,), "status")
+        geometry_rows = checked_rows(geometry, np.float32, (count, 8), "geometry")
+        status_rows = checked_rows(status, np.int32, (count,), "status")
         out = [
             None if name in self._unwanted else empty((count, *shape), dtype)
             for name, (shape, dtype) in zip(self._names, self._outputs, strict=True)
@@ -215,72 +219,16 @@ class Postprocessor:
         """
         if not isinstance(self._core, _core.CudaPostprocessor):
             raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-        call = _CudaCall(self, cuda_target(self._device_id or 0, stream), head, geometry, status)
+        call = CudaCall(
+            self._core,
+            self._family,
+            cuda_target(self._device_id or 0, stream),
+            head,
+            geometry,
+            status,
+        )
         self._core.enqueue(*call.arguments)
         return call.result(None)
-
-
-class _CudaCall:
-    """The arguments of a call on a GPU, and its result."""
-
-    def __init__(
-        self,
-        owner: Postprocessor,
-        target: Target,
-        head: Head,
-        geometry: Array | None,
-        status: Array | None,
-    ) -> None:
-        tensors = to_cuda_batched(head, owner._inputs, target)
-        count = tensors[0].shape[0]
-        self._family = owner._family
-        self._names = owner._names
-        self._out = [
-            _cuda_input.empty((count, *shape), dtype, target) for shape, dtype in owner._outputs
-        ]
-        self.arguments = (
-            tensors,
-            _cuda_geometry(geometry, count, target),
-            _rows(status, np.int32, (count,), "status"),
-            self._out,
-            target.stream,
-        )
-
-    def result(
-        self, truncated: npt.NDArray[np.bool_] | None
-    ) -> CudaDetections | CudaClassification:
-        arrays = [
-            CudaArray(tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor)
-            for name, tensor in zip(self._names, self._out, strict=True)
-        ]
-        if self._family == "classification":
-            return CudaClassification(*arrays)
-        named = dict(zip(self._names, arrays, strict=True))
-        return CudaDetections(
-            num_detections=named["num_detections"],
-            boxes=named["detection_boxes"],
-            scores=named["detection_scores"],
-            class_ids=named["detection_classes"],
-            indices=named["detection_indices"],
-            status=named["status"],
-            truncated=truncated,
-            keypoints=named.get("detection_keypoints"),
-        )
-
-
-def _cuda_geometry(
-    geometry: Array | None, count: int, target: Target
-) -> npt.NDArray[np.float32] | _core.CudaTensor | None:
-    if geometry is None:
-        return None
-    if _cuda_input.device_of(geometry) is None:
-        return _rows(geometry, np.float32, (count, 8), "geometry")
-    tensor = _cuda_input.borrow(geometry, target, "geometry")
-    if tensor.type_string != "<f4" or tensor.shape not in ([count, 8], [8] if count == 1 else []):
-        raise InvalidArgumentError(
-            f"geometry is {np.dtype(tensor.type_string)} {tensor.shape}: give float32 {[count, 8]}"
-        )
-    return tensor.reshape([count, 8])
 
 
 def _truncated(items: _Items) -> npt.NDArray[np.bool_]:
@@ -292,16 +240,3 @@ def _raise_first(items: _Items) -> None:
         if code != 0:
             place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
             raise error_for_status(code, place + message)
-
-
-def _rows(
-    values: npt.ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str
-) -> npt.NDArray[Any]:
-    if values is None:
-        return np.empty(0, dtype)
-    array = to_array(values, dtype, name)
-    if shape[0] == 1 and array.shape == shape[1:]:
-        array = array.reshape(shape)
-    if array.shape != shape:
-        raise InvalidArgumentError(f"{name} has shape {list(array.shape)}: give {list(shape)}")
-    return array

@@ -171,3 +171,28 @@ def test_impossible_postprocess_parameters_are_refused(fields: dict[str, Any]) -
     with pytest.raises(endcap.InvalidArgumentError) as caught:
         endcap.Postprocessor(**fields)
     assert any(name in str(caught.value) for name in fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"head": "yolov8_seg", "mask_resolution": "input", "input_size": 65535},
+        {"head": "yolov8_pose", "num_keypoints": 10000, "max_detections": 100000},
+        {
+            "head": "ssd",
+            "anchors": "grid",
+            "anchor_grid": "1:" + ",".join(["8x8"] * 1024),
+            "input_size": 65535,
+        },
+    ],
+    ids=["masks", "keypoints", "anchors"],
+)
+def test_sizes_are_limited_before_anything_is_made(fields: dict[str, Any]) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=r"limit|at most"):
+        endcap.Postprocessor(**fields)
+
+
+@pytest.mark.parametrize("fields", [{}, {"head": "yolov8_seg"}], ids=["no masks", "source"])
+def test_masks_that_cannot_be_packed_are_an_error(fields: dict[str, Any]) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="packed_masks"):
+        endcap.Postprocessor(packed_masks=True, **fields)

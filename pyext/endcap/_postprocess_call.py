@@ -1,0 +1,99 @@
+"""The arguments of a Postprocessor's call, and what comes back from a GPU."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core, _cuda_input
+from endcap._arrays import to_array
+from endcap._device import Target
+from endcap._head import Head, to_cuda_batched
+from endcap.cuda_array import CudaArray
+from endcap.cuda_detections import CudaClassification, CudaDetections
+from endcap.errors import InvalidArgumentError
+
+# Whatever NumPy makes an array of; for a GPU also an array on it.
+Array: TypeAlias = Any
+_ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
+
+
+class CudaCall:
+    """The arguments of a call on a GPU, and its result."""
+
+    def __init__(
+        self,
+        core: _core.CudaPostprocessor,
+        family: str,
+        target: Target,
+        head: Head,
+        geometry: Array | None,
+        status: Array | None,
+    ) -> None:
+        tensors = to_cuda_batched(head, core.inputs, target)
+        count = tensors[0].shape[0]
+        self._family = family
+        self._names = [name for name, _, _ in core.outputs]
+        self._out = [
+            _cuda_input.empty((count, *shape), np.dtype(dtype), target)
+            for _, dtype, shape in core.outputs
+        ]
+        self.arguments = (
+            tensors,
+            _cuda_geometry(geometry, count, target),
+            checked_rows(status, np.int32, (count,), "status"),
+            self._out,
+            target.stream,
+        )
+
+    def result(
+        self, truncated: npt.NDArray[np.bool_] | None
+    ) -> CudaDetections | CudaClassification:
+        arrays = [
+            CudaArray(tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor)
+            for name, tensor in zip(self._names, self._out, strict=True)
+        ]
+        if self._family == "classification":
+            return CudaClassification(*arrays)
+        named = dict(zip(self._names, arrays, strict=True))
+        return CudaDetections(
+            num_detections=named["num_detections"],
+            boxes=named["detection_boxes"],
+            scores=named["detection_scores"],
+            class_ids=named["detection_classes"],
+            indices=named["detection_indices"],
+            status=named["status"],
+            truncated=truncated,
+            keypoints=named.get("detection_keypoints"),
+        )
+
+
+def _cuda_geometry(
+    geometry: Array | None, count: int, target: Target
+) -> npt.NDArray[np.float32] | _core.CudaTensor | None:
+    if geometry is None:
+        return None
+    if _cuda_input.device_of(geometry) is None:
+        return checked_rows(geometry, np.float32, (count, 8), "geometry")
+    tensor = _cuda_input.borrow(geometry, target, "geometry")
+    if tensor.type_string != "<f4" or tensor.shape not in ([count, 8], [8] if count == 1 else []):
+        raise InvalidArgumentError(
+            f"geometry is {np.dtype(tensor.type_string)} {tensor.shape}: give float32 {[count, 8]}"
+        )
+    return tensor.reshape([count, 8])
+
+
+def checked_rows(
+    values: npt.ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str
+) -> npt.NDArray[Any]:
+    """Return the values as an array of that shape; an empty one for None, [1, ...] for [...]."""
+    if values is None:
+        return np.empty(0, dtype)
+    array = to_array(values, dtype, name)
+    if shape[0] == 1 and array.shape == shape[1:]:
+        array = array.reshape(shape)
+    if array.shape != shape:
+        raise InvalidArgumentError(f"{name} has shape {list(array.shape)}: give {list(shape)}")
+    return array
