@@ -38,6 +38,7 @@ class Detection:
         turned around its centre by this, and not clipped to the image.
     mask: COCO's object of size and counts; `size` is the image's where the model's
         `mask_resolution` is `source`.
+
     Each of the three is None where the model gives none.
     """
 
