@@ -34,7 +34,8 @@ BoxXyxy AnchorAt(const HeadParams& params, int64_t index) noexcept {
   const int64_t cell = index / sizes;
   const int64_t columns = Cells(params.input_width, level->stride);
   const double column = static_cast<double>(cell % columns) + params.anchor_offset;
-  const double row = static_cast<double>(cell / columns) + params.anchor_offset;
+  const int64_t whole_rows = cell / columns;
+  const double row = static_cast<double>(whole_rows) + params.anchor_offset;
   return {static_cast<float>(column * level->stride), static_cast<float>(row * level->stride),
           static_cast<float>(size[0]), static_cast<float>(size[1])};
 }

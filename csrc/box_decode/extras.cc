@@ -15,7 +15,11 @@ float ValueAt(const ConstTensorView& head, size_t place) {
   return static_cast<const float*>(head.data)[place];
 }
 
-// Calls take(row, value) for a range of an anchor's rows.
+size_t FirstRowBelowScores(const HeadParams& params) {
+  return size_t{4} + static_cast<size_t>(params.num_classes);
+}
+
+// Calls take(value) for a range of an anchor's rows.
 template <typename Take>
 void ReadColumn(const ConstTensorView& head, size_t first_row, size_t count, int32_t anchor,
                 Take take) {
@@ -35,7 +39,7 @@ void ReadColumn(const ConstTensorView& head, size_t first_row, size_t count, int
 void ReadExtras(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                 std::span<const int32_t> indices, std::vector<float>& values) {
   const ConstTensorView& head = inputs.front();
-  const auto first_row = static_cast<size_t>(4 + params.num_classes);
+  const size_t first_row = FirstRowBelowScores(params);
   const auto count = static_cast<size_t>(ExtraValues(params));
   values.clear();
   for (const int32_t index : indices) {
@@ -54,7 +58,7 @@ void ReadRotatedBoxes(const HeadParams& params, const std::vector<ConstTensorVie
   for (const int32_t index : indices) {
     auto unit = units.begin();
     ReadColumn(head, 0, 4, index, [&](float side) { boxes_xywhr.push_back(side * *unit++); });
-    ReadColumn(head, static_cast<size_t>(4 + params.num_classes), 1, index,
+    ReadColumn(head, FirstRowBelowScores(params), 1, index,
                [&](float angle) { boxes_xywhr.push_back(angle); });
   }
 }
