@@ -8,7 +8,9 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "box_decode/head_scan.h"
 
@@ -27,6 +29,30 @@ HWY_INLINE bool IsSuspect(FloatVector sums) {
   // x - x is 0 for every finite x, else NaN.
   const Floats d;
   return !hn::AllTrue(d, hn::Eq(hn::Sub(sums, sums), hn::Zero(d)));
+}
+
+// The greatest of the values, minus infinity for none. All that is read is added to `sum` or
+// `rest`.
+HWY_INLINE float GreatestOf(const float* values, size_t count, FloatVector& sum, float& rest) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  float greatest = -std::numeric_limits<float>::infinity();
+  size_t i = 0;
+  if (count >= lanes) {
+    auto max = hn::LoadU(d, values);
+    // The last vector ends with the values; what is read twice changes nothing.
+    for (; i < count; i += lanes) {
+      const auto v = hn::LoadU(d, values + std::min(i, count - lanes));
+      sum = hn::Add(sum, v);
+      max = hn::Max(max, v);
+    }
+    greatest = hn::GetLane(hn::MaxOfLanes(d, max));
+  }
+  for (; i < count; ++i) {
+    rest += values[i];
+    greatest = std::max(greatest, values[i]);
+  }
+  return greatest;
 }
 
 }  // namespace endcap::HWY_NAMESPACE

@@ -4,9 +4,7 @@
 // foreach_target.h includes this file once for each target: it has to come first.
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "box_decode/head_scan-inl.h"
 
@@ -31,7 +29,6 @@ bool SuspectNan(const float* values, size_t count) {
 ScanResult CollectRows(const float* rows, size_t count, size_t classes,
                        const ObjectnessLimits& limits, uint32_t* passing) {
   const Floats d;
-  const size_t lanes = hn::Lanes(d);
   const size_t length = 5 + classes;
   auto sum = hn::Zero(d);
   float rest = 0.0F;
@@ -39,23 +36,7 @@ ScanResult CollectRows(const float* rows, size_t count, size_t classes,
   for (size_t r = 0; r < count; ++r) {
     const float* row = rows + r * length;
     for (size_t i = 0; i < 5; ++i) rest += row[i];
-    const float* scores = row + 5;
-    float greatest = -std::numeric_limits<float>::infinity();
-    size_t i = 0;
-    if (classes >= lanes) {
-      auto max = hn::LoadU(d, scores);
-      // The last vector ends with the row; what is read twice changes nothing.
-      for (; i < classes; i += lanes) {
-        const auto v = hn::LoadU(d, scores + std::min(i, classes - lanes));
-        sum = hn::Add(sum, v);
-        max = hn::Max(max, v);
-      }
-      greatest = hn::GetLane(hn::MaxOfLanes(d, max));
-    }
-    for (; i < classes; ++i) {
-      rest += scores[i];
-      greatest = std::max(greatest, scores[i]);
-    }
+    const float greatest = GreatestOf(row + 5, classes, sum, rest);
     // A product with a negative objectness may grow where the class score falls.
     const bool passes = limits.is_sigmoid ? row[4] > limits.raw && greatest > limits.raw
                                           : row[4] < 0.0F || row[4] * greatest > limits.product;
