@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from echo_ensembles import ensemble
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.server import (
@@ -181,3 +182,16 @@ def test_the_server_ends_with_a_killed_parent(echo_repository: Path, tmp_path: P
     parent.kill()
     parent.wait()
     assert wait_until(lambda: group_members(group) == [], 30)
+
+
+def test_only_the_named_models_and_the_steps_of_ensembles_are_served(tmp_path: Path) -> None:
+    repository = write_echo_model(tmp_path / "models")
+    write_model(repository, "other", 'backend: "python"' + TENSORS, ECHO)
+    write_model(repository, "both", ensemble(("echo", "x", "y")))
+    with TritonServer(repository, ServerSettings(ports=FREE, models=("both",))) as server:
+        assert [model.name for model in server.models()] == ["both", "echo"]
+    with (
+        pytest.raises(ServerError, match=r"no model 'bot'; its models are both, echo, other"),
+        TritonServer(repository, ServerSettings(ports=FREE, models=("bot",))),
+    ):
+        pass

@@ -49,7 +49,8 @@ not run, 130 when it was interrupted.
 """
 
 # Inside a model's folder: Triton takes every folder of a repository for a model.
-SAMPLES = Path("detect") / "samples"
+_ENSEMBLE = "detect"
+SAMPLES = Path(_ENSEMBLE) / "samples"
 
 _LOG_NAME = "server.log"
 _TIMES_NAME = "latency.json"
@@ -73,7 +74,7 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    model: Annotated[str, typer.Option(help="Name of the ensemble, with --url.")] = "detect",
+    model: Annotated[str, typer.Option(help="Name of the ensemble, with --url.")] = _ENSEMBLE,
     web: Annotated[
         bool, typer.Option("--web", help="Serve a page to try pictures and the camera on, instead.")
     ] = False,
@@ -135,7 +136,9 @@ def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
 def _started_server(output: Path, console: Console) -> Iterator[str]:
     repository = find_repository()
     settings = ServerSettings(
-        ports=ServerPorts(http=0, grpc=0, metrics=0), log_file=output / _LOG_NAME
+        models=(_ENSEMBLE,),
+        ports=ServerPorts(http=0, grpc=0, metrics=0),
+        log_file=output / _LOG_NAME,
     )
     console.print(f"Starting a Triton server on {repository} ...", markup=False)
     with TritonServer(repository, settings) as server:

@@ -18,6 +18,8 @@ EXAMPLES = """
 
 - `endcap serve model_repository`
 
+- `endcap serve model_repository --model detect --model preprocess_rois`
+
 - `endcap serve model_repository --http-port 0 --grpc-port 0 --metrics-port 0`
 
 - `endcap serve model_repository --host 0.0.0.0 --log-file triton.log`
@@ -34,6 +36,15 @@ def serve(
     repository: Annotated[
         Path, typer.Argument(help="Folder of model folders.", metavar="REPOSITORY")
     ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Serve this model only, and an ensemble's steps with it; may be given several "
+            "times. What a model calls by itself (BLS) has to be named, too.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
     tritonserver: Annotated[
         Path | None,
         typer.Option(
@@ -75,6 +86,7 @@ def serve(
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
+        models=tuple(model or ()),
         host=host,
         ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
         cuda_pool_mb=cuda_pool_mb,

@@ -8,12 +8,18 @@ from pathlib import Path
 
 from endcap.server import gpu, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
+from endcap.server.chosen_models import choose_models
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.repository import ModelFolder, read_repository
 from endcap.server.settings import ServerSettings
-from endcap.server.shell_words import check_model_names, check_scratch, link_repository
+from endcap.server.shell_words import (
+    check_model_names,
+    check_scratch,
+    link_models,
+    link_repository,
+)
 
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
@@ -27,7 +33,7 @@ class LaunchPlan:
     command: list[str]
     environment: dict[str, str]
     ports: ServerPorts
-    repository: Path  # where the server sees the models: a link to where they are
+    repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
 
 
@@ -38,6 +44,8 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     """
     check_scratch(scratch)
     models = read_repository(repository)
+    if settings.models:
+        models = choose_models(models, settings.models)
     check_model_names(models)
     installation = locate_server(settings.tritonserver)
     ports = resolve_ports(settings.host, settings.ports)
@@ -46,7 +54,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     compose_backend_directory(backends, installation)
     environment = server_environment(installation, scratch)
     _check_python_models(models, installation, environment)
-    link = link_repository(repository, scratch)
+    link = link_models(models, scratch) if settings.models else link_repository(repository, scratch)
     region_prefix = shared_memory_prefix(scratch)
     command = [
         str(installation.executable),

@@ -35,6 +35,11 @@ class ModelFolder:
         return match.group(1) if match else ""
 
     @property
+    def steps(self) -> list[str]:
+        """The models that an ensemble passes tensors through; none for other models."""
+        return re.findall(r'\bmodel_name\s*:\s*"([^"]*)"', self.config)
+
+    @property
     def max_batch_size(self) -> int:
         """The largest batch, 0 where the model takes none."""
         match = re.search(r"\bmax_batch_size\s*:\s*(\d+)", self.config)

@@ -13,6 +13,8 @@ class ServerSettings:
     """How to run a server.
 
     tritonserver: a server program or installation; None looks for one (see locate_server).
+    models: the only models of the repository that are served, with the steps of ensembles among
+        them; none named means all. What a model calls by itself has to be named, too.
     host: the address to listen on; the default is reachable from this machine only.
     ports: 0 picks a free one.
     cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
@@ -26,6 +28,7 @@ class ServerSettings:
     """
 
     tritonserver: str | os.PathLike[str] | None = None
+    models: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None

@@ -44,3 +44,13 @@ def link_repository(repository: Path, scratch: Path) -> Path:
     link = scratch / "repository"
     link.symlink_to(repository.resolve(), target_is_directory=True)
     return link
+
+
+def link_models(models: Iterable[ModelFolder], scratch: Path) -> Path:
+    """Makes a repository of links to these models in `scratch`, and returns it."""
+    repository = scratch / "repository"
+    repository.mkdir()
+    for model in models:
+        link = repository / model.path.name
+        link.symlink_to(model.path.resolve(), target_is_directory=True)
+    return repository
