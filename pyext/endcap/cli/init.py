@@ -16,7 +16,7 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stoppe
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
-from endcap.repository.options import InitOptions, Runtime
+from endcap.repository.options import End, InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.writing import check_target, write_repository
 
@@ -148,6 +148,17 @@ def init(
             rich_help_panel=_SERVING,
         ),
     ] = Runtime.python,
+    preprocess: Annotated[
+        End,
+        typer.Option(
+            help="What the first step runs in: the compiled backend, or a Python-backend model on "
+            "the same core.",
+            rich_help_panel=_SERVING,
+        ),
+    ] = End.cpp,
+    postprocess: Annotated[
+        End, typer.Option(help="The same for the last step.", rich_help_panel=_SERVING)
+    ] = End.cpp,
     max_batch: Annotated[
         int,
         typer.Option(min=1, help="Most images in one batch.", rich_help_panel=_SERVING),
@@ -198,6 +209,8 @@ def init(
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         options = InitOptions(
             runtime=runtime,
+            preprocess=preprocess,
+            postprocess=postprocess,
             head=head,
             preset=preset,
             size=_size(size),

@@ -24,11 +24,20 @@ class Runtime(str, Enum):
     openvino = "openvino"
 
 
+class End(str, Enum):
+    """What an end of the pipeline, preprocess or postprocess, runs in."""
+
+    cpp = "cpp"  # a compiled backend
+    python = "python"  # a Python-backend model on the same core
+
+
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
     """settings: parameters of preprocess and postprocess by name, which win over what is found."""
 
     runtime: Runtime = Runtime.python
+    preprocess: End = End.cpp
+    postprocess: End = End.cpp
     head: str | None = None
     preset: str | None = None
     size: tuple[int, int] | None = None

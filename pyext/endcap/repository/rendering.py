@@ -16,7 +16,7 @@ from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
 from endcap.repository.family_parameters import CPU_FAMILIES
-from endcap.repository.options import Runtime
+from endcap.repository.options import End, Runtime
 from endcap.repository.plan import Plan, values
 from endcap.repository.tensor_spec import TensorSpec
 
@@ -28,6 +28,7 @@ _RUNTIMES = {
     Runtime.tensorrt: "backend `tensorrt`",
     Runtime.openvino: "backend `openvino`",
 }
+_PYTHON_END = "Python backend with endcap"
 _RESULT_NOTES = {
     "num_detections": "how many of the rows below count",
     "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image",
@@ -113,6 +114,8 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     given_labels = plan.is_classifier and labels is not None
     return {
         "options": plan.options,
+        "ends": _ends(plan),
+        "python_ends": _python_ends(plan),
         "runtime": plan.options.runtime.value,
         "runtime_text": _RUNTIMES[plan.options.runtime],
         "names": plan.names,
@@ -146,6 +149,23 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "folder": folder,
         "shapes": _engine_shapes(plan),
     }
+
+
+def _ends(plan: Plan) -> tuple[str, str]:
+    """What the first and the last hop run in."""
+    first = _PYTHON_END if plan.options.preprocess is End.python else "backend `endcap_preprocess`"
+    last = _PYTHON_END if plan.options.postprocess is End.python else "backend `endcap_postprocess`"
+    return first, last
+
+
+def _python_ends(plan: Plan) -> str:
+    """The ends that run in Python, as the subject of a sentence."""
+    chosen = {
+        plan.names.preprocess: plan.options.preprocess,
+        plan.names.postprocess: plan.options.postprocess,
+    }
+    names = [f"`{name}`" for name, end in chosen.items() if end is End.python]
+    return " and ".join(names) + (" run" if len(names) == 2 else " runs")
 
 
 def _has_several_labels(plan: Plan) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.options import Runtime
+from endcap.repository.options import End, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.server.backend_directory import find_our_backends
@@ -19,6 +19,8 @@ from endcap.server.backend_directory import find_our_backends
 _OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
+_PREPROCESS_IN_PYTHON = Path("preprocess_python") / "1" / "model.py"
+_POSTPROCESS_IN_PYTHON = Path("postprocess_python") / "1" / "model.py"
 _MODEL_ON_ONNX_RUNTIME = Path("detector") / "1" / "model.py"
 
 
@@ -63,6 +65,12 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
+    for model, end, path in (
+        (names.preprocess, plan.options.preprocess, _PREPROCESS_IN_PYTHON),
+        (names.postprocess, plan.options.postprocess, _POSTPROCESS_IN_PYTHON),
+    ):
+        if end is End.python:
+            contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
     if plan.options.runtime is Runtime.python:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
         contents[f"{names.network}/1/model.py"] = code
@@ -84,10 +92,12 @@ def _copies(plan: Plan) -> dict[str, Path]:
         copies[f"{names.network}/{version}{file.relative_to(folder).as_posix()}"] = file
     if plan.options.self_contained:
         backends = find_our_backends()
-        for model, backend in (
-            (names.preprocess, "endcap_preprocess"),
-            (names.postprocess, "endcap_postprocess"),
+        for model, backend, end in (
+            (names.preprocess, "endcap_preprocess", plan.options.preprocess),
+            (names.postprocess, "endcap_postprocess", plan.options.postprocess),
         ):
+            if end is End.python:
+                continue
             for file in sorted(path for path in backends[backend].iterdir() if path.is_file()):
                 copies[f"{model}/{file.name}"] = file
     return copies
