@@ -71,6 +71,7 @@ def cropped(jpeg: bytes) -> tuple[Floats, None]:
     return ((pixels - mean) / std).transpose(2, 0, 1), None
 
 
+IN_PYTHON = ("--preprocess", "python", "--postprocess", "python")
 CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),
@@ -84,6 +85,7 @@ CASES = {
     "v8_converted": Case(
         families.yolov8(), "yolov8", ["--fp16"], within=(HALF_SCORE, HALF_BOX_PIXELS)
     ),
+    "v8_in_python": Case(families.yolov8(), "yolov8", IN_PYTHON),
     "v5": Case(families.yolov5(), "yolov5"),
     "v10": Case(families.end2end(), "end2end", ["--num-classes", 5, "--preset", "ultralytics"]),
     "nms_inside": Case(
@@ -98,6 +100,12 @@ CASES = {
     ),
     "logits": Case(
         families.classifier(), "classification", ["--preset", "torchvision"], image=cropped
+    ),
+    "logits_in_python": Case(
+        families.classifier(),
+        "classification",
+        ["--preset", "torchvision", *IN_PYTHON],
+        image=cropped,
     ),
     "softmax": Case(
         families.classifier(softmax=True),

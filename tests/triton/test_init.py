@@ -38,7 +38,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, case in CASES.items():
         model = case.network.write(folder / f"{name}.onnx")
         options = [*case.options]
-        if name == "logits":
+        if name in ("logits", "logits_in_python"):
             options += ["--labels", write_labels(folder)]
         done = endcap("init", model, "-o", folder / name, "--name", name, *options)
         assert done.returncode == 0, done.stderr
@@ -97,7 +97,7 @@ def test_a_batch_equals_the_oracle(asked: grpc_client.InferenceServerClient, nam
         assert_detections(CASES[name], answer, row, expected_rows(CASES[name], jpeg))
 
 
-@pytest.mark.parametrize("name", ["logits", "softmax"])
+@pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])
 def test_classes_equal_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
     case = CASES[name]
     answer = infer(asked, name, {"encoded": strings(PICTURES)})
@@ -110,8 +110,9 @@ def test_classes_equal_the_oracle(asked: grpc_client.InferenceServerClient, name
             np.testing.assert_allclose(answer[output][row], expected, rtol=0, atol=SERVED_SCORE)
 
 
-def test_classes_have_their_names(asked: grpc_client.InferenceServerClient) -> None:
-    answer = infer(asked, "logits", {"encoded": strings(PICTURES[:1])})
+@pytest.mark.parametrize("name", ["logits", "logits_in_python"])
+def test_classes_have_their_names(asked: grpc_client.InferenceServerClient, name: str) -> None:
+    answer = infer(asked, name, {"encoded": strings(PICTURES[:1])})
     names = ["tench, Tinca tinca", "goldfish", "shark", "ray", "cock", "hen", "ostrich"]
     expected = [names[class_id].encode() for class_id in answer["class_ids"][0]]
     assert answer["class_labels"][0].tolist() == expected
