@@ -45,7 +45,7 @@ LMS_TO_OKLAB = np.array(
 )
 # Shading changes a thing's lightness more than its hue.
 AXIS_WEIGHTS = np.array([0.6, 1.2, 1.2])
-# Standard deviation of a vote, in Oklab: a cell whose colour is near a border counts for both sides.
+# Standard deviation of a vote, in Oklab: cells whose colour is near a border count for both sides.
 VOTE_WIDTH = 0.03
 # A colour of which nothing was seen has this share, so that its logarithm is finite.
 LEAST_SHARE = 1e-4
