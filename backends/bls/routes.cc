@@ -79,7 +79,7 @@ void Routes::AddEntry(std::string_view entry) {
 
 void Routes::AddClasses(std::string_view classes, const Route& route) {
   if (classes == "*") {
-    if (rest_.has_value()) Refuse("has two entries for *: the rest can go one way only");
+    if (rest_.has_value()) Refuse("names * twice: the rest can go one way only");
     rest_ = route;
     return;
   }

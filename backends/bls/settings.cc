@@ -44,6 +44,8 @@ CascadeSettings ReadSettings(ModelConfig& config) {
   }
   ReadCount(config, "classify_batch_size", settings.classify_batch_size);
   ReadCount(config, "max_in_flight", settings.max_in_flight);
+  // For clients: the names of the detections' classes.
+  static_cast<void>(config.TakeParameter("labels"));
   config.Parameters({});  // refuses what is left
   return settings;
 }
