@@ -4,32 +4,15 @@
 #include <utility>
 
 #include "bls/answer.h"
+#include "bls/choose_rows.h"
 #include "bls/classify_work.h"
-#include "bls/contracts.h"
 #include "bls/detect_work.h"
+#include "bls/read_request.h"
 #include "bls/rois_work.h"
-#include "endcap/error.h"
 #include "triton_util/execution.h"
 #include "triton_util/statistics.h"
 
 namespace endcap::triton {
-namespace {
-
-constexpr size_t kLengthPrefixBytes = 4;  // before each element of a BYTES tensor
-
-// A file together with the length before it, which lies in the same buffer.
-Bytes ElementOf(Bytes file) {
-  return {file.data() - kLengthPrefixBytes, file.size() + kLengthPrefixBytes};
-}
-
-uint64_t TimeoutOf(const Request& request) {
-  uint64_t timeout_us = 0;
-  Check(TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request.handle(), &timeout_us));
-  return timeout_us;
-}
-
-}  // namespace
-
 CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
                        CascadeInstance& instance, std::span<TRITONBACKEND_Request*> requests)
     : model_(model),
@@ -47,40 +30,11 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
   for (TRITONBACKEND_Request* request : requests) job_.requests.emplace_back(request);
   for (size_t i = 0; i < requests.size(); ++i) {
     try {
-      Read(job_.requests[i]);
+      ReadRequest(job_, i, {.batched = model.batched(), .workplace = instance.workplace()});
     } catch (...) {
       FailRequest(i, FailureOfCurrentException());
     }
   }
-}
-
-void CascadeRun::Read(CascadeRequest& request) {
-  const Request& source = request.exchange.request;
-  request.id = source.Id();
-  request.timeout_us = TimeoutOf(source);
-  request.wants_classes = source.WantsOutput(kClassIds) || source.WantsOutput(kClassScores) ||
-                          source.WantsOutput(kClassLabels);
-  request.encoded.emplace(
-      source.GetInput(kEncoded, {.batched = model_.batched(), .workplace = instance_.workplace()}));
-  if (request.encoded->data_type() != TRITONSERVER_TYPE_BYTES) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "input 'encoded' is no BYTES tensor: give an element with a file for each image");
-  }
-  const std::vector<Bytes> files = request.encoded->Strings();
-  if (std::cmp_not_equal(files.size(), request.encoded->item_count())) {
-    throw Error(ErrorCode::kInvalidArgument, "input 'encoded' has " + std::to_string(files.size()) +
-                                                 " elements for " +
-                                                 std::to_string(request.encoded->item_count()) +
-                                                 " images; it takes one for each");
-  }
-  const auto index = static_cast<size_t>(&request - job_.requests.data());
-  request.first_image = job_.images.size();
-  for (const Bytes file : files) {
-    job_.images.emplace_back();
-    job_.images.back().request = index;
-    job_.images.back().element = ElementOf(file);
-  }
-  request.image_count = files.size();
 }
 
 void CascadeRun::Begin() noexcept {
@@ -126,20 +80,11 @@ void CascadeRun::Choose() {
   for (CascadeImage& image : job_.images) {
     const CascadeRequest& request = job_.requests[image.request];
     if (!request.open() || !request.wants_classes || job_.settings->routes.empty()) continue;
-    const ItemTensor& scores = image.detections.at("detection_scores");
-    const ItemTensor& classes = image.detections.at("detection_classes");
-    const ItemTensor& boxes = image.detections.at("detection_boxes");
-    const int64_t rows = scores.shape[0];
-    if (classes.shape[0] != rows || boxes.shape[0] != rows || boxes.shape[1] != 4) {
-      FailRequest(image.request,
-                  InnerFailure(job_.settings->detect_model, TRITONSERVER_ERROR_INTERNAL,
-                               "gave boxes, scores and classes of different numbers of rows"));
-      continue;
+    try {
+      image.chosen = ChooseRows(image, *job_.settings);
+    } catch (...) {
+      FailRequest(image.request, FailureOfCurrentException());
     }
-    const int64_t found = *image.detections.at("num_detections").Data<int32_t>();
-    const auto count = static_cast<size_t>(std::clamp(found, int64_t{0}, rows));
-    image.chosen = bls::Choose({scores.Data<float>(), count}, {classes.Data<int32_t>(), count},
-                               job_.settings->classify_threshold, job_.settings->routes);
   }
 }
 
@@ -165,12 +110,16 @@ void CascadeRun::Classified() {
   End();
 }
 
+std::span<CascadeImage> CascadeRun::ImagesOf(const CascadeRequest& request) noexcept {
+  return std::span(job_.images).subspan(request.first_image, request.image_count);
+}
+
 void CascadeRun::Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept {
   times_.compute_end_ns = NowNs();
   for (CascadeRequest& request : job_.requests) {
     if (request.closed) continue;
     if (request.open()) {
-      const auto images = std::span(job_.images).subspan(request.first_image, request.image_count);
+      const std::span<CascadeImage> images = ImagesOf(request);
       if (!std::all_of(images.begin(), images.end(), is_complete)) continue;
     }
     Answer(request);
@@ -183,8 +132,7 @@ void CascadeRun::Answer(CascadeRequest& request) noexcept {
     if (model_.AnswerIfCancelled(request.exchange)) return;
     if (!request.failure.has_value()) {
       SendAnswer(job_, request, instance_.workplace(), model_.batched());
-      request.exchange.item_count = static_cast<int64_t>(request.image_count);
-      model_.counters().CountImages(request.image_count);
+      Count(request);
       return;
     }
   } catch (...) {
@@ -193,11 +141,24 @@ void CascadeRun::Answer(CascadeRequest& request) noexcept {
   model_.Refuse(request.exchange, *request.failure);
 }
 
+void CascadeRun::Count(CascadeRequest& request) noexcept {
+  request.exchange.item_count = static_cast<int64_t>(request.image_count);
+  model_.counters().CountImages(request.image_count);
+  size_t classified = 0;
+  for (const CascadeImage& image : ImagesOf(request)) classified += image.classes.size();
+  model_.crops_.Add(static_cast<double>(classified));
+}
+
 void CascadeRun::Close(CascadeRequest& request) noexcept {
   times_.exec_end_ns = NowNs();
   ReportRequest(handle_, request.exchange, times_);
   request.closed = true;
   request.encoded.reset();
+  for (CascadeImage& image : ImagesOf(request)) {
+    const size_t owner = image.request;
+    image = CascadeImage{};
+    image.request = owner;
+  }
   Release(request.exchange.request.handle());
   --open_count_;
   model_.requests_.Leave(1);

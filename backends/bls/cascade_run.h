@@ -26,7 +26,6 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
  private:
   using Works = std::vector<std::unique_ptr<Work>>;
 
-  void Read(CascadeRequest& request);
   void Choose();
   Works RoisWorks();
 
@@ -39,6 +38,9 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   // Answers the requests that failed, were cancelled, or need nothing of what follows.
   void Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept;
   void Answer(CascadeRequest& request) noexcept;
+  void Count(CascadeRequest& request) noexcept;
+  std::span<CascadeImage> ImagesOf(const CascadeRequest& request) noexcept;
+  // Reports and releases it, and lets go what was computed for it.
   void Close(CascadeRequest& request) noexcept;
   void End() noexcept;
   void FailRequest(size_t request, const Failure& failure) noexcept;
