@@ -4,6 +4,7 @@
 #include <string>
 
 #include "bls/contracts.h"
+#include "bls/detections_of.h"
 #include "triton_util/data_type.h"
 #include "triton_util/output_staging.h"
 #include "triton_util/string_tensor.h"
@@ -42,29 +43,21 @@ class Writer {
   bool batched_;
 };
 
-[[noreturn]] void RefuseMissing(const std::string& model, std::string_view output) {
-  throw InnerError(InnerFailure(model, TRITONSERVER_ERROR_INVALID_ARG,
-                                "has no output '" + std::string(output) +
-                                    "', which the request asks for: leave it out of the request, "
-                                    "or of the outputs in the cascade's config"));
-}
-
 void WriteDetections(Writer& writer, std::span<const CascadeImage> images,
-                     const std::string& model) {
+                     const CascadeSettings& settings) {
   for (const TensorSpec& spec : kDetectionOutputs) {
     if (!writer.Wants(spec.name)) continue;
     std::vector<std::span<const std::byte>> parts;
     std::vector<int64_t> shape;
     for (const CascadeImage& image : images) {
-      const auto found = image.detections.find(spec.name);
-      if (found == image.detections.end()) RefuseMissing(model, spec.name);
-      if (!parts.empty() && found->second.shape != shape) {
-        throw InnerError(InnerFailure(model, TRITONSERVER_ERROR_INTERNAL,
+      const ItemTensor& tensor = DetectionsOf(image, spec.name, settings);
+      if (!parts.empty() && tensor.shape != shape) {
+        throw InnerError(InnerFailure(settings.detect_model, TRITONSERVER_ERROR_INTERNAL,
                                       "gave output '" + std::string(spec.name) +
                                           "' of different shapes for the images of one request"));
       }
-      shape = found->second.shape;
-      parts.emplace_back(found->second.memory.data, found->second.memory.bytes);
+      shape = tensor.shape;
+      parts.emplace_back(tensor.memory.data, tensor.memory.bytes);
     }
     writer.Write(spec.name, ToTriton(spec.dtype), shape, parts);
   }
@@ -94,8 +87,10 @@ ClassColumns ColumnsOf(std::span<const CascadeImage> images, size_t row_count) {
   return columns;
 }
 
-void WriteClasses(Writer& writer, std::span<const CascadeImage> images) {
-  const std::vector<int64_t>& rows = images.front().detections.at("detection_classes").shape;
+void WriteClasses(Writer& writer, std::span<const CascadeImage> images,
+                  const CascadeSettings& settings) {
+  const std::vector<int64_t>& rows =
+      DetectionsOf(images.front(), "detection_classes", settings).shape;
   const ClassColumns columns = ColumnsOf(images, static_cast<size_t>(rows.front()));
   const auto write = [&](std::string_view name, TRITONSERVER_DataType type, auto values) {
     const std::span<const std::byte> bytes = std::as_bytes(values);
@@ -112,8 +107,8 @@ void SendAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workp
                 bool batched) {
   Writer writer(request, workplace, batched);
   const std::span<const CascadeImage> images = ImagesOf(job, request);
-  WriteDetections(writer, images, job.settings->detect_model);
-  if (request.wants_classes) WriteClasses(writer, images);
+  WriteDetections(writer, images, *job.settings);
+  if (request.wants_classes) WriteClasses(writer, images, *job.settings);
   request.exchange.sink.Send();
 }
 

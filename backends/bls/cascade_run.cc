@@ -13,6 +13,7 @@
 #include "triton_util/statistics.h"
 
 namespace endcap::triton {
+
 CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
                        CascadeInstance& instance, std::span<TRITONBACKEND_Request*> requests)
     : model_(model),
@@ -21,8 +22,7 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
       calls_(
           model.worker_, model.inner_calls_,
           [this](size_t request) { return job_.requests[request].open(); },
-          [this](size_t request, const Failure& failure) { FailRequest(request, failure); }),
-      open_count_(requests.size()) {
+          [this](size_t request, const Failure& failure) { FailRequest(request, failure); }) {
   times_.exec_start_ns = NowNs();
   job_.settings = &model.settings_;
   job_.server = &model.server_;
@@ -160,7 +160,6 @@ void CascadeRun::Close(CascadeRequest& request) noexcept {
     image.request = owner;
   }
   Release(request.exchange.request.handle());
-  --open_count_;
   model_.requests_.Leave(1);
 }
 

@@ -51,7 +51,6 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   ExecutionTimes times_;
   CascadeJob job_;
   Calls calls_;
-  size_t open_count_ = 0;  // requests that are not closed
 };
 
 }  // namespace endcap::triton

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "bls/detections_of.h"
+
 namespace endcap::triton {
 
 std::vector<bls::Chosen> ChooseRows(const CascadeImage& image, const CascadeSettings& settings) {
-  const ItemTensor& scores = image.detections.at("detection_scores");
-  const ItemTensor& classes = image.detections.at("detection_classes");
-  const ItemTensor& boxes = image.detections.at("detection_boxes");
-  const ItemTensor& number = image.detections.at("num_detections");
+  const ItemTensor& scores = DetectionsOf(image, "detection_scores", settings);
+  const ItemTensor& classes = DetectionsOf(image, "detection_classes", settings);
+  const ItemTensor& boxes = DetectionsOf(image, "detection_boxes", settings);
+  const ItemTensor& number = DetectionsOf(image, "num_detections", settings);
   const int64_t rows = scores.shape[0];
   if (classes.shape[0] != rows || boxes.shape[0] != rows || boxes.shape[1] != 4 ||
       number.shape[0] != 1) {

@@ -5,6 +5,7 @@
 
 #include "bls/call_identity.h"
 #include "bls/contracts.h"
+#include "bls/detections_of.h"
 
 namespace endcap::triton {
 namespace {
@@ -41,7 +42,7 @@ std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
   const Piece file{image.element.data(), image.element.size(), {}};
   const std::array<int64_t, 1> one{1};
   call->AddInput(std::string(kEncoded), TRITONSERVER_TYPE_BYTES, one, {&file, 1});
-  const std::byte* boxes = image.detections.at("detection_boxes").memory.data;
+  const std::byte* boxes = DetectionsOf(image, "detection_boxes", *job_->settings).memory.data;
   std::vector<Piece> rois;
   for (const bls::Chosen& chosen : item.rows) {
     rois.push_back({boxes + chosen.row * kBoxBytes, kBoxBytes, {}});

@@ -293,8 +293,8 @@ def test_metrics(client, server):
 def test_memory_does_not_grow(client, server):
     files = [told(PHOTO, count=30), told(OTHER, count=2)]
     for _ in range(100):
-        ask(client, files)
+        ask(client, files, "strict")
     before = server.resident_bytes()
-    for _ in range(400):
-        ask(client, files)
-    assert server.resident_bytes() - before < 8 * 2**20
+    for _ in range(500):
+        ask(client, files, "strict")
+    assert server.resident_bytes() - before < 4 * 2**20
