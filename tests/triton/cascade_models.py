@@ -13,6 +13,7 @@ from model_folders import tensor, write_model
 
 # Those that answer alike, by their names in the shipped repository.
 CASCADES = ["cascade_bls"]
+STREAM = "cascade_bls_decoupled"
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 ROWS = 32  # of the scripted detector
 THRESHOLD = 0.5
@@ -24,9 +25,11 @@ ROUTES = "0=preprocess_rois+shades, 1|2=preprocess_rois+shades_failing, 4=prepro
 
 Row = tuple[float, float, float, float, float, int]  # x1, y1, x2, y2, score, class id
 
+SLOW_LINE = "a slow picture has come"
 # Finds what a picture's comment says; one without a comment fails it, as a broken image would.
 SCRIPTED_DETECT = """
 import json
+import time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
@@ -59,6 +62,9 @@ class TritonPythonModel:
 
     def answer(self, request):
         encoded = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()
+        if b"slow" in encoded[0, 0][:20]:
+            pb_utils.Logger.log_info("a slow picture has come")
+            time.sleep(1)
         try:
             return pb_utils.InferenceResponse(tensors(encoded[:, 0]))
         except ValueError:
@@ -91,7 +97,7 @@ class TritonPythonModel:
 
 
 def write_all(repository: Path) -> None:
-    """The shipped models, and NAME_scripted and NAME_detecting for each of CASCADES."""
+    """The shipped models, and beside each cascade NAME_scripted and NAME_detecting."""
     shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples", "__pycache__"))
     encoded = [tensor("encoded", "TYPE_STRING", [1])]
     write_model(
@@ -125,6 +131,7 @@ def write_all(repository: Path) -> None:
         )
     for name in CASCADES:
         _write_variant(repository, name, f"{name}_detecting", classifiers="")
+    for name in [*CASCADES, STREAM]:
         _write_variant(
             repository,
             name,
@@ -144,7 +151,7 @@ def _write_variant(repository: Path, shipped: str, name: str, **parameters: obje
     text = re.sub(r"^name: .*$", f'name: "{name}"', config.read_text(), flags=re.MULTILINE)
     text = text.replace("dims: [ 300", f"dims: [ {ROWS if 'scripted' in name else 300}")
     text = text.replace(
-        "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: 200000 }"
+        "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: 300000 }"
     )
     for key, value in parameters.items():
         text, count = re.subn(
@@ -154,7 +161,11 @@ def _write_variant(repository: Path, shipped: str, name: str, **parameters: obje
     config.write_text(text)
 
 
-def picture(rows: Sequence[Row], *, level: int = 60) -> bytes:
-    """A JPEG file of 200x300 about one brightness, whose comment tells the scripted detector."""
+def picture(rows: Sequence[Row], *, level: int = 60, slow: bool = False) -> bytes:
+    """A JPEG file of 200x300 about one brightness, whose comment tells the scripted detector.
+
+    slow: the detector takes a second for it, and begins with the log line SLOW_LINE.
+    """
     pixels = (jpegs.photo(200, 300, seed=len(rows)) // 4 + level).clip(0, 255).astype("uint8")
-    return jpegs.insert_segment(jpegs.encode(pixels), COMMENT, f"rows:{json.dumps(rows)}!".encode())
+    comment = f"{'slow' if slow else ''} rows:{json.dumps(rows)}!"
+    return jpegs.insert_segment(jpegs.encode(pixels), COMMENT, comment.encode())

@@ -1,12 +1,15 @@
-"""The steps of the shipped cascade, taken by a client one after the other."""
+"""The steps of the shipped cascade, taken by a client one after the other, and its streams."""
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from calls import Arrays, infer, strings
+import tritonclient.grpc as grpc_client
+from calls import Arrays, grpc_inputs, infer, strings, to_arrays
+from running_server import RunningServer
 
 THRESHOLD = 0.25
 BATCH_SIZE = 16
@@ -48,3 +51,26 @@ def _classify_rows(
         answer = infer(client, model, {"images": cut["images"][part]})
         for name, values in answer.items():
             found[name][image, rows[part]] = values[:, 0]
+
+
+def stream(server: RunningServer, model: str, file: bytes, **options: object) -> list[object]:
+    """All responses to one request: arrays, or the error; the final one has to be the last."""
+    answers: queue.Queue[tuple[object, object]] = queue.Queue()
+    with grpc_client.InferenceServerClient(server.grpc) as client:
+        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        client.async_stream_infer(
+            model,
+            grpc_inputs({"encoded": strings([file], batched=False)}),
+            enable_empty_final_response=True,
+            **options,
+        )
+        received: list[object] = []
+        while True:
+            result, error = answers.get(timeout=30)
+            if error is not None:
+                return [*received, error]
+            if result.get_response().outputs:
+                received.append(to_arrays(result))
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                assert answers.empty()
+                return received
