@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import tritonclient.grpc as grpc_client
 from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
 from cascade_models import CASCADES, SHIPPED, STREAM
 from cascade_steps import by_hand, stream
+from commands import endcap
 from PIL import Image, ImageDraw
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tritonclient.http import InferenceServerClient as HttpClient
@@ -182,3 +184,26 @@ def test_a_stream_of_no_picture_ends_with_an_error(cascade_server):
     assert error.message().startswith("model 'detect': ")
     assert "corrupt_image: the data is not a JPEG" in error.message()
     assert any(f"model '{STREAM}'" in line for line in cascade_server.log_lines("'lost'"))
+
+
+@pytest.mark.parametrize("model", CASCADES)
+def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, model, tmp_path):
+    file = tmp_path / "shapes.jpg"
+    file.write_bytes(shapes(5))
+    done = endcap("infer", file, "--url", cascade_server.grpc, "--model", model, "--json")
+    assert done.returncode == 0, done.stderr
+    (answer,) = json.loads(done.stdout)
+    expected = by_hand(cascades, [shapes(5)])
+    assert len(answer["detections"]) == 5
+    for r, row in enumerate(answer["detections"]):
+        assert row["label"] in ("circle", "square")
+        assert row["classification"]["class_id"] == expected["class_ids"][0, r]
+        assert row["classification"]["label"] == expected["class_labels"][0, r].decode()
+
+
+def test_endcap_infer_does_not_ask_a_stream(cascade_server, tmp_path):
+    (tmp_path / "shapes.jpg").write_bytes(shapes(1))
+    done = endcap("infer", tmp_path, "--url", cascade_server.grpc, "--model", STREAM)
+    assert done.returncode == 2
+    assert f"model '{STREAM}' does not take encoded images and answer with" in done.stderr
+    assert "cascade_bls" in done.stderr
