@@ -12,7 +12,7 @@ import jpegs
 from model_folders import tensor, write_model
 
 # Those that answer alike, by their names in the shipped repository.
-CASCADES = ["cascade_bls"]
+CASCADES = ["cascade_bls", "cascade"]
 STREAM = "cascade_bls_decoupled"
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 ROWS = 32  # of the scripted detector
@@ -150,9 +150,8 @@ def _write_variant(repository: Path, shipped: str, name: str, **parameters: obje
     config = folder / "config.pbtxt"
     text = re.sub(r"^name: .*$", f'name: "{name}"', config.read_text(), flags=re.MULTILINE)
     text = text.replace("dims: [ 300", f"dims: [ {ROWS if 'scripted' in name else 300}")
-    text = text.replace(
-        "dynamic_batching { }", "dynamic_batching { max_queue_delay_microseconds: 300000 }"
-    )
+    waiting = "dynamic_batching { max_queue_delay_microseconds: 300000 }"
+    text = re.sub(r"^dynamic_batching {[^}]*}", waiting, text, flags=re.MULTILINE)
     for key, value in parameters.items():
         text, count = re.subn(
             rf'(key: "{key}"\s+value {{ string_value: )"[^"]*"', rf'\1"{value}"', text

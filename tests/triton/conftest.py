@@ -73,7 +73,9 @@ def web_client(server: RunningServer) -> Iterator[http_client.InferenceServerCli
 def cascade_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("cascades") / "models"
     cascade_models.write_all(repository)
-    with run_server(repository, "--model-control-mode=explicit", "--load-model=*") as running:
+    # Completing configs, which are whole here, would start each Python model once more.
+    options = ("--disable-auto-complete-config", "--model-control-mode=explicit", "--load-model=*")
+    with run_server(repository, *options) as running:
         failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
         assert not failed
         yield running
