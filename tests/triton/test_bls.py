@@ -178,7 +178,9 @@ def test_a_region_that_cannot_be_cut_out_is_not_classified(client):
 
 
 def test_a_model_that_is_not_there(client, server):
-    with pytest.raises(InferenceServerException, match="^.*model 'nowhere': .*unknown model") as error:
+    with pytest.raises(
+        InferenceServerException, match="^.*model 'nowhere': .*unknown model"
+    ) as error:
         ask(client, [told(PHOTO)], "orphan")
     assert error.value.status() == "StatusCode.NOT_FOUND"
     assert server.log_lines("model 'orphan' version 1 calls model 'nowhere', which is not ready")
@@ -257,7 +259,11 @@ def test_an_inner_model_that_comes_back(client):
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("classifier", "*=rois+kinds", "'classifier' is not a parameter of this backend: there are"),
+        (
+            "classifier",
+            "*=rois+kinds",
+            "'classifier' is not a parameter of this backend: there are",
+        ),
         ("classifiers", "0=rois", "classifiers has the entry '0=rois': give CLASSES="),
         ("classifiers", "1=rois+kinds, 1=rois+kinds", "classifiers names class 1 twice"),
         ("classify_threshold", "2", "classify_threshold is '2': give a number from 0 to 1"),

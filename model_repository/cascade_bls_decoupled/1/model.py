@@ -47,9 +47,7 @@ class TritonPythonModel:
             return cancelled(request, log=self._log)
         encoded = pb_utils.get_input_tensor_by_name(request, "encoded")
         wanted = request.requested_output_names()
-        for detection in self._stream.detections(request, encoded):
-            if sender.is_cancelled():
-                return cancelled(request, log=self._log)
+        for detection in self._stream.detections(request, encoded, sender.is_cancelled):
             tensors = [to_tensor(name, detection[name]) for name in wanted if name in detection]
             sender.send(pb_utils.InferenceResponse(tensors))
-        return None
+        return cancelled(request, log=self._log) if sender.is_cancelled() else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,12 @@ class CascadeStream:
         self._settings = settings
         self._call = call
 
-    def detections(self, request: Any, encoded: Tensor) -> Iterator[dict[str, npt.NDArray[Any]]]:
+    def detections(
+        self, request: Any, encoded: Tensor, is_cancelled: Callable[[], bool]
+    ) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """Yield the outputs of each detection, best first, as its class gets known.
+
+        It ends early where the request is cancelled.
 
         Regions are cut out by one call for the whole image. A classifier is asked when the first
         detection of a batch is due, so that the best ones do not wait for all.
@@ -53,11 +57,15 @@ class CascadeStream:
         classes = ClassAnswers(found.scores.shape)
         crops: list[Crops] = []
         for regions in choose_regions(found, self._settings):
+            if is_cancelled():
+                return
             call = calls.rois_call(regions, encoded.as_numpy().reshape(-1)[0], request)
             crops += calls.crops_of(call, self._call(call), regions)
         waiting = in_batches(crops, self._settings.classify_batch_size)
         rows = arrays(answer)
         for row in range(int(found.counts[0])):
+            if is_cancelled():
+                return
             for batch in waiting:
                 if _holds(batch, row):
                     self._classify(batch, classes, request)
