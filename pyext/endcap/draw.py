@@ -208,7 +208,10 @@ def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> st
     name = answer.label
     if name is None and labels is not None and 0 <= answer.class_id < len(labels):
         name = labels[answer.class_id]
-    return f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
+    caption = f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
+    if isinstance(answer, Detection) and answer.classification is not None:
+        caption += f", {_caption(answer.classification, None)}"
+    return caption
 
 
 def _clamp(value: float, largest: int) -> int:

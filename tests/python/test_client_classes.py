@@ -147,6 +147,7 @@ def test_labels_that_are_no_list_are_refused(text: str, said: str) -> None:
         ({"encoded"}, {"class_scores", "class_ids"}, Task.classification),
         ({"encoded"}, {*Task.classification.outputs, "class_probabilities"}, Task.classification),
         ({"encoded"}, {"class_ids", "class_labels"}, None),
+        ({"encoded"}, {"detection_boxes", "class_scores", "class_ids"}, None),
         ({"encoded"}, {"images", "geometry", "status"}, None),
         ({"logits"}, {"class_scores", "class_ids"}, None),
         ({"encoded", "threshold"}, {"class_scores", "class_ids"}, None),

@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 # calls and the like; jpegs, tolerances; reference
 sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
 
+import cascade_models  # noqa: E402
 import served_models  # noqa: E402
 import tritonclient.grpc as grpc_client  # noqa: E402
 import tritonclient.http as http_client  # noqa: E402
@@ -65,4 +66,22 @@ def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]
 @pytest.fixture
 def web_client(server: RunningServer) -> Iterator[http_client.InferenceServerClient]:
     with http_client.InferenceServerClient(server.http) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def cascade_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("cascades") / "models"
+    cascade_models.write_all(repository)
+    # Completing configs, which are whole here, would start each Python model once more.
+    options = ("--disable-auto-complete-config", "--model-control-mode=explicit", "--load-model=*")
+    with run_server(repository, *options) as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cascades(cascade_server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(cascade_server.grpc) as connection:
         yield connection

@@ -73,6 +73,10 @@ class RunningServer:
         answer = json.loads(get(f"http://{self.http}/v2/models/{model}/stats"))
         return dict(answer["model_stats"][0])
 
+    def requests(self, model: str) -> int:
+        """How many requests the model has answered well, its own and those of other models."""
+        return int(self.statistics(model)["inference_stats"]["success"]["count"])
+
     def config(self, model: str) -> dict[str, Any]:
         return dict(json.loads(get(f"http://{self.http}/v2/models/{model}/config")))
 

@@ -144,8 +144,8 @@ def infer(
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),
     detections (box, score, class_id, label) or, of a classifier, classes (class_id, label, score),
     and error where the status is not "ok". Where the model gives them, detections have keypoints
-    (x, y, visibility), angle (radians, clockwise; box is as before it is turned around its centre)
-    and mask (COCO's size and counts).
+    (x, y, visibility), angle (radians, clockwise; box is as before it is turned around its centre),
+    mask (COCO's size and counts) and, of a cascade, classification (class_id, label, score).
 
     --csv has the columns image, status, class_id, label, score, x1, y1, x2, y2, and of turned boxes
     angle; an image without detections has one row, its other cells empty, and a class has no box.
@@ -154,7 +154,8 @@ def infer(
     y, width, height, and score; keypoints; as segmentation a mask of the picture's size, or the
     corners of a turned box); failed images are listed with their status.
 
-    --draw shows boxes, keypoints (17 with COCO's skeleton) and masks of the picture's size.
+    --draw shows boxes, keypoints (17 with COCO's skeleton), masks of the picture's size and, of a
+    cascade, what a detection was classified as.
 
     --compare prints for each image how many answers the server and the reference gave, how many
     match (the same class and, of boxes, an IoU above 0.5, best score first), and the largest

@@ -31,6 +31,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
     if found:
         titles = "".join(f"{side:>8}" for side in _SIDES) if isinstance(found[0], Detection) else ""
         titles += "".join(f"{title:>{_CELL}}" for title, _ in _extra_cells(found[0]))
+        titles += "  class" if any(_classification(each) for each in found) else ""
         lines.append(one_line(f"{'':{_INDENT + width}}  score{titles}", style="dim"))
     for result in results:
         lines.append(_heading(result, latency))
@@ -100,7 +101,8 @@ def _row(answer: Detection | ClassScore, width: int) -> str:
     box = answer.box if isinstance(answer, Detection) else ()
     sides = "".join(f"{side:8.1f}" for side in box)
     extras = "".join(f"{cell:>{_CELL}}" for _, cell in _extra_cells(answer))
-    return f"{'':{_INDENT}}{printable(_name(answer)):<{width}}  {answer.score:.3f}{sides}{extras}"
+    name = f"{'':{_INDENT}}{printable(_name(answer)):<{width}}"
+    return f"{name}  {answer.score:.3f}{sides}{extras}{_classification(answer)}"
 
 
 def _extra_cells(answer: Detection | ClassScore) -> list[tuple[str, str]]:
@@ -117,6 +119,14 @@ def _extra_cells(answer: Detection | ClassScore) -> list[tuple[str, str]]:
         height, width = answer.mask["size"]
         cells.append(("mask HxW", f"{height}x{width}"))
     return cells
+
+
+def _classification(answer: Detection | ClassScore) -> str:
+    """The last cell of a detection that a cascade has classified; of others, nothing."""
+    if isinstance(answer, ClassScore) or answer.classification is None:
+        return ""
+    best = answer.classification
+    return f"  {printable(_name(best))} {best.score:.3f}"
 
 
 def _name(answer: Detection | ClassScore) -> str:

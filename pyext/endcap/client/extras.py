@@ -1,4 +1,4 @@
-"""What only some heads answer for each detection: keypoints, angles, masks."""
+"""What only some models answer for each detection: keypoints, angles, masks, a class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
-from endcap.client.results import Keypoint, Mask
+from endcap.client.results import ClassScore, Keypoint, Mask
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
@@ -53,6 +53,34 @@ def read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
     _check("mask_size", size, size.shape == (1, 2) and bool((size >= 0).all()), "[1,2]")
     height, width = (int(side) for side in size[0])
     return [{"size": [height, width], "counts": _counts(each)} for each in encoded[0, :kept]]
+
+
+def read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None]:
+    """Reads class_ids int32, class_scores float32 and class_labels bytes [1,K].
+
+    The last may be absent. A row of id -1 was not classified.
+    """
+    class_ids, scores = outputs.get("class_ids"), outputs.get("class_scores")
+    if class_ids is None or scores is None:
+        return [None] * kept
+    labels = outputs.get("class_labels")
+    if labels is None:
+        labels = np.full((1, rows), b"", np.object_)
+    for name, values in (("class_ids", class_ids), ("class_scores", scores)):
+        _check(name, values, values.shape == (1, rows), f"[1,{rows}]")
+    _check("class_labels", labels, labels.shape == (1, rows), f"[1,{rows}]")
+    _check_finite("a class's score", scores[0, :kept])
+    return [
+        ClassScore(int(class_id), float(score), text(label) or None) if class_id >= 0 else None
+        for class_id, score, label in zip(
+            class_ids[0, :kept], scores[0, :kept], labels[0, :kept], strict=True
+        )
+    ]
+
+
+def text(name: bytes | str) -> str:
+    """Returns an element of a BYTES tensor as text."""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
 def _counts(encoded: bytes | str) -> str:

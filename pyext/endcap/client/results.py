@@ -30,6 +30,19 @@ class Mask(TypedDict):
 
 
 @dataclass(frozen=True)
+class ClassScore:
+    """One class of a classifier's answer, or the class that a cascade gives a detection."""
+
+    class_id: int
+    score: float
+    label: str | None  # None where the class has no name
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the object that `endcap infer --json` prints."""
+        return {"class_id": self.class_id, "label": self.label, "score": self.score}
+
+
+@dataclass(frozen=True)
 class Detection:
     """One object: box is x1, y1, x2, y2 in pixels of the source image, turned upright by EXIF.
 
@@ -38,8 +51,9 @@ class Detection:
         turned around its centre by this, and not clipped to the image.
     mask: COCO's object of size and counts; `size` is the image's where the model's
         `mask_resolution` is `source`.
+    classification: of a cascade, what its second network says the object is.
 
-    Each of the three is None where the model gives none.
+    Each of the four is None where the model gives none.
     """
 
     box: Box
@@ -50,6 +64,7 @@ class Detection:
     keypoints: list[Keypoint] | None = None
     angle: float | None = None
     mask: Mask | None = None
+    classification: ClassScore | None = None
 
     def corners(self) -> list[Point]:
         """Returns the four corners of the box, turned where it has an angle.
@@ -81,20 +96,9 @@ class Detection:
             row["angle"] = self.angle
         if self.mask is not None:
             row["mask"] = self.mask
+        if self.classification is not None:
+            row["classification"] = self.classification.to_json()
         return row
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """One class of a classifier's answer."""
-
-    class_id: int
-    score: float
-    label: str | None  # None where the class has no name
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints."""
-        return {"class_id": self.class_id, "label": self.label, "score": self.score}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
-from endcap.client.extras import Tensors, read_angles, read_keypoints, read_masks
+from endcap.client.extras import (
+    Tensors,
+    read_angles,
+    read_classifications,
+    read_keypoints,
+    read_masks,
+    text,
+)
 from endcap.client.results import Box, ClassScore, Detection, status_name
 from endcap.client.task import Task
 from endcap.errors import Status
@@ -21,8 +28,8 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
     outputs: a batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
     detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K], status
     int32 [1,1]. `status` may be absent. Where the model has them, detection_keypoints float32
-    [1,K,P,3], detection_angles float32 [1,K], and detection_rle bytes [1,K] with mask_size int32
-    [1,2].
+    [1,K,P,3], detection_angles float32 [1,K], detection_rle bytes [1,K] with mask_size int32 [1,2],
+    and class_ids int32, class_scores float32 and class_labels bytes [1,K].
     Raises RequestError when the image's status is not 0, or the tensors do not fit together.
     """
     _check_status(outputs)
@@ -47,6 +54,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
     keypoints = read_keypoints(outputs, rows, kept)
     angles = read_angles(outputs, rows, kept)
     masks = read_masks(outputs, rows, kept)
+    classifications = read_classifications(outputs, rows, kept)
     return [
         Detection(
             box=_box(boxes[0, row]),
@@ -57,6 +65,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
             keypoints=keypoints[row],
             angle=angles[row],
             mask=masks[row],
+            classification=classifications[row],
         )
         for row in range(kept)
     ]
@@ -84,7 +93,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
         )
     if not np.isfinite(scores).all():
         raise RequestError("internal", "the server answered a score that is no finite number")
-    served = [""] * scores.size if names is None else [_text(name) for name in names[0]]
+    served = [""] * scores.size if names is None else [text(name) for name in names[0]]
     return [
         ClassScore(int(class_id), float(score), _label(int(class_id), labels) or name or None)
         for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
@@ -117,7 +126,3 @@ def _box(values: NDArray[np.float32]) -> Box:
 
 def _label(class_id: int, labels: Sequence[str] | None) -> str | None:
     return labels[class_id] if labels is not None and 0 <= class_id < len(labels) else None
-
-
-def _text(name: bytes | str) -> str:
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name

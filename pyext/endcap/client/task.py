@@ -37,13 +37,25 @@ _REQUIRED = {
     Task.classification: ("class_scores", "class_ids"),
 }
 _OPTIONAL: dict[Task, tuple[str, ...]] = {
-    Task.detection: ("detection_keypoints", "detection_angles", "detection_rle", "mask_size"),
+    Task.detection: (
+        "detection_keypoints",
+        "detection_angles",
+        "detection_rle",
+        "mask_size",
+        "class_scores",
+        "class_ids",
+        "class_labels",
+    ),
     Task.classification: ("class_labels", "status"),
 }
 
 
 def task_of(inputs: Collection[str], outputs: Collection[str]) -> Task | None:
-    """Returns what a model with these tensors does, None for one that cannot be asked."""
+    """Returns what a model with these tensors does, None for one that cannot be asked.
+
+    A model that answers boxes is no classifier, whatever else it answers.
+    """
     if set(inputs) != {INPUT}:
         return None
-    return next((task for task in Task if set(outputs) >= set(task.required)), None)
+    possible = (Task.detection,) if "detection_boxes" in outputs else tuple(Task)
+    return next((task for task in possible if set(outputs) >= set(task.required)), None)

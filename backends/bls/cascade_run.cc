@@ -1,0 +1,198 @@
+#include "bls/cascade_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "bls/answer.h"
+#include "bls/choose_rows.h"
+#include "bls/classify_work.h"
+#include "bls/detect_work.h"
+#include "bls/read_request.h"
+#include "bls/rois_work.h"
+#include "triton_util/execution.h"
+#include "triton_util/statistics.h"
+
+namespace endcap::triton {
+
+CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
+                       CascadeInstance& instance, std::span<TRITONBACKEND_Request*> requests)
+    : model_(model),
+      handle_(handle),
+      instance_(instance),
+      calls_(
+          model.worker_, model.inner_calls_,
+          [this](size_t request) { return job_.requests[request].open(); },
+          [this](size_t request, const Failure& failure) { FailRequest(request, failure); }) {
+  times_.exec_start_ns = NowNs();
+  job_.settings = &model.settings_;
+  job_.server = &model.server_;
+  job_.requests.reserve(requests.size());
+  for (TRITONBACKEND_Request* request : requests) job_.requests.emplace_back(request);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    try {
+      ReadRequest(job_, i, {.batched = model.batched(), .workplace = instance.workplace()});
+    } catch (...) {
+      FailRequest(i, FailureOfCurrentException());
+    }
+  }
+}
+
+void CascadeRun::Begin() noexcept {
+  try {
+    model_.runs_.insert(this);
+    model_.worker_.Watch(true);
+  } catch (const std::bad_alloc&) {
+    // Then cancellation is seen between the steps only.
+  }
+  times_.compute_start_ns = NowNs();
+  Settle([](const CascadeImage&) { return false; });
+  Run(
+      [this] {
+        Works works;
+        works.push_back(std::make_unique<DetectWork>(job_));
+        return works;
+      },
+      &CascadeRun::Detected);
+}
+
+void CascadeRun::Run(const std::function<Works()>& plan, void (CascadeRun::*then)()) noexcept {
+  Works works;
+  try {
+    works = plan();
+  } catch (...) {
+    const Failure failure = FailureOfCurrentException();
+    for (size_t i = 0; i < job_.requests.size(); ++i) FailRequest(i, failure);
+  }
+  calls_.Run(std::move(works), shared_from_this(), [this, then] { (this->*then)(); });
+}
+
+void CascadeRun::Detected() {
+  Run(
+      [this] {
+        Choose();
+        Settle([](const CascadeImage& image) { return image.chosen.empty(); });
+        return RoisWorks();
+      },
+      &CascadeRun::CutOut);
+}
+
+void CascadeRun::Choose() {
+  for (CascadeImage& image : job_.images) {
+    const CascadeRequest& request = job_.requests[image.request];
+    if (!request.open() || !request.wants_classes || job_.settings->routes.empty()) continue;
+    try {
+      image.chosen = ChooseRows(image, *job_.settings);
+    } catch (...) {
+      FailRequest(image.request, FailureOfCurrentException());
+    }
+  }
+}
+
+CascadeRun::Works CascadeRun::RoisWorks() {
+  Works works;
+  for (size_t i = 0; i < job_.settings->routes.rois_models().size(); ++i) {
+    works.push_back(std::make_unique<RoisWork>(job_, i));
+  }
+  return works;
+}
+
+void CascadeRun::CutOut() {
+  Run(
+      [this] {
+        Settle([](const CascadeImage& image) { return image.crops.empty(); });
+        return ClassifyWorks(job_);
+      },
+      &CascadeRun::Classified);
+}
+
+void CascadeRun::Classified() {
+  Settle([](const CascadeImage&) { return true; });
+  End();
+}
+
+std::span<CascadeImage> CascadeRun::ImagesOf(const CascadeRequest& request) noexcept {
+  return std::span(job_.images).subspan(request.first_image, request.image_count);
+}
+
+void CascadeRun::Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept {
+  times_.compute_end_ns = NowNs();
+  for (CascadeRequest& request : job_.requests) {
+    if (request.closed) continue;
+    if (request.open()) {
+      const std::span<CascadeImage> images = ImagesOf(request);
+      if (!std::all_of(images.begin(), images.end(), is_complete)) continue;
+    }
+    Answer(request);
+    Close(request);
+  }
+}
+
+void CascadeRun::Answer(CascadeRequest& request) noexcept {
+  try {
+    if (model_.AnswerIfCancelled(request.exchange)) return;
+    if (!request.failure.has_value()) {
+      SendAnswer(job_, request, instance_.workplace(), model_.batched());
+      Count(request);
+      return;
+    }
+  } catch (...) {
+    request.failure = FailureOfCurrentException();
+  }
+  model_.Refuse(request.exchange, *request.failure);
+}
+
+void CascadeRun::Count(CascadeRequest& request) noexcept {
+  request.exchange.item_count = static_cast<int64_t>(request.image_count);
+  model_.counters().CountImages(request.image_count);
+  size_t classified = 0;
+  for (const CascadeImage& image : ImagesOf(request)) classified += image.classes.size();
+  model_.crops_.Add(static_cast<double>(classified));
+}
+
+void CascadeRun::Close(CascadeRequest& request) noexcept {
+  times_.exec_end_ns = NowNs();
+  ReportRequest(handle_, request.exchange, times_);
+  request.closed = true;
+  request.encoded.reset();
+  for (CascadeImage& image : ImagesOf(request)) {
+    const size_t owner = image.request;
+    image = CascadeImage{};
+    image.request = owner;
+  }
+  Release(request.exchange.request.handle());
+  model_.requests_.Leave(1);
+}
+
+void CascadeRun::End() noexcept {
+  int64_t items = 0;
+  for (const CascadeRequest& request : job_.requests) items += request.exchange.item_count;
+  ReportExecution(handle_, items, times_);
+  model_.runs_.erase(this);
+  model_.worker_.Watch(!model_.runs_.empty());
+  // From here on the instance, and then the model, may go; the worker ends with the model.
+  instance_.runs.Leave(1);
+}
+
+void CascadeRun::FailRequest(size_t index, const Failure& failure) noexcept {
+  CascadeRequest& request = job_.requests[index];
+  if (!request.open()) return;
+  try {
+    request.failure = failure;
+  } catch (const std::bad_alloc&) {
+    request.failure =
+        Failure{ToTriton(ErrorCode::kOutOfMemory), ErrorCode::kOutOfMemory, {}, false};
+  }
+}
+
+void CascadeRun::PollCancelled() noexcept {
+  bool any = false;
+  for (CascadeRequest& request : job_.requests) {
+    if (!request.open()) continue;
+    const ErrorHandle unknown(
+        Guard([&] { request.cancelled = request.exchange.request.IsCancelled(); }));
+    any = any || request.cancelled;
+  }
+  if (any) calls_.CancelUnneeded();
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,34 @@
+"""The steps of the cascade in `bls_models`, as a client would take them one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from bls_models import ROWS, THRESHOLD
+from calls import Arrays, infer, strings
+
+
+def by_hand(client: Any, file: bytes) -> Arrays:
+    """The answer of the cascade for one image, with a batch dimension."""
+    answer = infer(client, "found", {"encoded": strings([file])})
+    ids = np.full((1, ROWS), -1, np.int32)
+    scores = np.zeros((1, ROWS), np.float32)
+    labels = np.full((1, ROWS), b"", np.object_)
+    for row in range(int(answer["num_detections"][0, 0])):
+        kind = int(answer["detection_classes"][0, row])
+        if kind == 3 or not answer["detection_scores"][0, row] > THRESHOLD:
+            continue
+        regions = {
+            "encoded": strings([file], batched=False),
+            "rois": answer["detection_boxes"][0, row : row + 1],
+        }
+        crop = infer(client, "rois", regions)
+        if crop["status"][0] != 0:
+            continue
+        images = crop["images"][0] if kind == 0 else crop["images"]
+        classes = infer(client, "kinds_single" if kind == 0 else "kinds", {"images": images})
+        ids[0, row] = classes["class_ids"].item()
+        scores[0, row] = classes["class_scores"].item()
+        labels[0, row] = b"" if kind == 0 else classes["class_labels"].item()
+    return {**answer, "class_ids": ids, "class_scores": scores, "class_labels": labels}

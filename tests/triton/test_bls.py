@@ -1,0 +1,306 @@
+"""endcap_bls: a cascade of other models of the server, called without Python."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import bls_models
+import jpegs
+import numpy as np
+import pytest
+import raw_http
+import tritonclient.grpc as grpc_client
+from bls_models import ROWS, told
+from calls import Arrays, grpc_inputs, infer, infer_http, strings
+from cascade_by_hand import by_hand
+from running_server import RunningServer, run_server, wait_for
+from tritonclient.utils import InferenceServerException
+
+PHOTO = jpegs.photo_jpeg(120, 160)
+OTHER = jpegs.photo_jpeg(90, 100, seed=5)
+CLASS_OUTPUTS = ["class_ids", "class_scores", "class_labels"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("cascades")
+    bls_models.write_all(repository)
+    with run_server(repository, "--model-control-mode=explicit", "--load-model=*") as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc) as connection:
+        yield connection
+
+
+def ask(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:
+    return infer(client, model, {"encoded": strings(files)}, **options)
+
+
+def assert_same(answer: Arrays, expected: Arrays) -> None:
+    assert set(answer) == set(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(answer[name], array, err_msg=name)
+
+
+def joined(answers: list[Arrays]) -> Arrays:
+    return {name: np.concatenate([each[name] for each in answers]) for name in answers[0]}
+
+
+@pytest.mark.parametrize("count", [0, 1, 30, ROWS])
+def test_the_answer_is_that_of_the_steps_by_hand(client, count):
+    file = told(PHOTO, count=count)
+    expected = by_hand(client, file)
+    assert_same(ask(client, [file]), expected)
+    classified = expected["class_ids"] >= 0
+    # Every fourth class has no route, and the last quarter of all rows no score above the threshold.
+    assert classified.sum() == min(count, 30) - min(count, 30) // 4
+
+
+def test_several_images_of_a_request(client):
+    files = [told(PHOTO, count=3), told(OTHER, count=0), told(OTHER, count=20)]
+    assert_same(ask(client, files), joined([by_hand(client, file) for file in files]))
+
+
+def test_a_model_without_batches(client):
+    file = told(PHOTO, count=6)
+    answer = infer(client, "single", {"encoded": strings([file], batched=False)})
+    assert answer["detection_boxes"].shape == (ROWS, 4)
+    assert_same(answer, {name: array[0] for name, array in by_hand(client, file).items()})
+
+
+def test_without_classifiers_it_only_detects(client):
+    answer = ask(client, [told(PHOTO, count=5)], "detect_only")
+    assert (answer["detection_scores"][0] > 0).sum() == 5
+    assert (answer["class_ids"] == -1).all()
+    assert not answer["class_scores"].any()
+    assert (answer["class_labels"] == b"").all()
+
+
+@pytest.mark.parametrize(
+    "wanted", [["class_ids"], ["class_labels", "num_detections"], ["detection_boxes"], ["status"]]
+)
+def test_only_the_outputs_that_were_asked_for(client, wanted):
+    file = told(PHOTO, count=4)
+    expected = by_hand(client, file)
+    assert_same(ask(client, [file], outputs=wanted), {name: expected[name] for name in wanted})
+
+
+def test_nothing_is_cut_out_for_a_request_without_classes(client, server):
+    def cut_out() -> int:
+        return int(server.statistics("rois")["inference_stats"]["success"]["count"])
+
+    before = cut_out()
+    ask(client, [told(PHOTO, count=4)], outputs=["detection_scores"])
+    ask(client, [told(PHOTO, count=0)])
+    assert cut_out() == before
+    ask(client, [told(PHOTO, count=4), told(PHOTO, count=20)])
+    assert cut_out() == before + 2  # an image is decoded once, for all its regions
+
+
+def test_over_http_in_pieces(client, server):
+    files = [told(PHOTO, count=3), told(OTHER, count=9)]
+    encoded = raw_http.RawTensor("encoded", "BYTES", [2, 1], raw_http.bytes_tensor(files))
+    status, body, json_bytes = raw_http.post(server.http, "cascade", [encoded], chunk_bytes=700)
+    assert status == 200
+    answer = raw_http.to_arrays(body, json_bytes)
+    assert_same(answer, joined([by_hand(client, file) for file in files]))
+
+
+@pytest.mark.parametrize("model", ["cascade", "narrow"])
+def test_eight_clients_at_once(client, server, model):
+    files = [told(PHOTO if i % 2 else OTHER, count=[0, 1, 30, 7][i % 4]) for i in range(8)]
+    expected = [by_hand(client, file) for file in files]
+    start = threading.Barrier(8)
+
+    def run(index: int) -> None:
+        with grpc_client.InferenceServerClient(server.grpc) as own:
+            start.wait()
+            for _ in range(6):
+                assert_same(ask(own, [files[index]], model), expected[index])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(run, range(8)))
+
+
+def at_once(client: Any, files: list[bytes], model: str) -> list[Arrays | InferenceServerException]:
+    """The answers to requests that are sent together, or their errors."""
+
+    def one(file: bytes) -> Arrays | InferenceServerException:
+        try:
+            return ask(client, [file], model)
+        except InferenceServerException as error:
+            return error
+
+    with ThreadPoolExecutor(len(files)) as pool:
+        return list(pool.map(one, files))
+
+
+def test_a_request_that_fails_in_a_shared_call_fails_alone(client, server):
+    good = told(PHOTO, count=5)
+    expected = by_hand(client, good)
+    executions = int(server.statistics("cascade")["execution_count"])
+    answers = at_once(client, [good, told(PHOTO, fail="no such thing"), good, good], "cascade")
+    assert int(server.statistics("cascade")["execution_count"]) - executions < 4  # some together
+    for answer in (answers[0], answers[2], answers[3]):
+        assert_same(answer, expected)
+    error = answers[1]
+    assert isinstance(error, InferenceServerException)
+    assert error.message().startswith("model 'found': no such thing")
+    assert error.status() == "StatusCode.UNIMPLEMENTED"
+
+
+def test_a_bad_image_fails_alone_with_its_class(client):
+    good = told(PHOTO, count=5)
+    answers = at_once(client, [good, told(b"no picture", count=2), good], "strict")
+    error = answers[1]
+    assert isinstance(error, InferenceServerException)
+    assert error.message().startswith("model 'rois_strict': corrupt_image: the data is not a JPEG")
+    assert error.status() == "StatusCode.INVALID_ARGUMENT"
+    for answer in (answers[0], answers[2]):
+        assert isinstance(answer, dict)
+        assert (answer["class_ids"] >= 0).sum() == 5
+
+
+def test_a_region_that_cannot_be_cut_out_is_not_classified(client):
+    answer = ask(client, [told(b"no picture", count=5)])
+    assert answer["num_detections"].item() == 5
+    assert (answer["class_ids"] == -1).all()
+
+
+def test_a_model_that_is_not_there(client, server):
+    with pytest.raises(
+        InferenceServerException, match="^.*model 'nowhere': .*unknown model"
+    ) as error:
+        ask(client, [told(PHOTO)], "orphan")
+    assert error.value.status() == "StatusCode.NOT_FOUND"
+    assert server.log_lines("model 'orphan' version 1 calls model 'nowhere', which is not ready")
+
+
+def test_a_classifier_that_is_not_there_fails_only_what_needs_it(client):
+    answers = at_once(client, [told(PHOTO, count=0), told(PHOTO, count=2)], "classless")
+    assert isinstance(answers[0], dict)
+    assert isinstance(answers[1], InferenceServerException)
+    assert "model 'nobody': " in answers[1].message()
+
+
+def send(client: Any, file: bytes, request_id: str, done: Any = None) -> Any:
+    return client.async_infer(
+        "cascade",
+        grpc_inputs({"encoded": strings([file])}),
+        callback=done or (lambda result, error: None),
+        request_id=request_id,
+    )
+
+
+def test_a_cancelled_request_cancels_its_calls(client, server):
+    labels = {"model": "cascade", "reason": "cancelled"}
+    before = server.metric("endcap_bls_failed_total", **labels)
+    call = send(client, told(PHOTO, count=1, wait_s=20), "given-up")
+    time.sleep(0.3)
+    call.cancel()
+    wait_for(lambda: server.log_lines("found: given-up is cancelled"), timeout_s=5)
+    wait_for(lambda: server.metric("endcap_bls_failed_total", **labels) == before + 1)
+    assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
+
+
+def test_a_shared_call_goes_on_for_those_who_still_wait(client, server):
+    """Both are in one call; the first to be cancelled must not take the other with it."""
+    answers: list[Any] = []
+    slow = told(PHOTO, count=3, wait_s=1.0)
+    executions = int(server.statistics("cascade")["execution_count"])
+    given_up = send(client, slow, "gone")
+    send(client, slow, "stays", lambda result, error: answers.append(error or result))
+    time.sleep(0.4)
+    given_up.cancel()
+    wait_for(lambda: answers)
+    assert not isinstance(answers[0], InferenceServerException), answers[0]
+    assert answers[0].as_numpy("num_detections").item() == 3
+    wait_for(lambda: server.statistics("cascade")["execution_count"] == executions + 1)
+
+
+def test_unloaded_while_a_request_is_under_way(client, server):
+    answers: list[Any] = []
+    send(
+        client,
+        told(PHOTO, count=30, wait_s=0.8),
+        "last",
+        lambda result, error: answers.append(error or result),
+    )
+    time.sleep(0.3)
+    client.unload_model("cascade")
+    wait_for(lambda: answers)
+    assert answers[0].as_numpy("num_detections").item() == 30
+    wait_for(lambda: server.index()["cascade"]["state"] == "UNAVAILABLE")
+    client.load_model("cascade")
+    assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
+
+
+def test_an_inner_model_that_comes_back(client):
+    file = told(PHOTO, count=3)
+    expected = by_hand(client, file)
+    client.unload_model("kinds")
+    wait_for(lambda: not client.is_model_ready("kinds"))
+    with pytest.raises(InferenceServerException, match="model 'kinds': "):
+        ask(client, [file])
+    client.load_model("kinds")
+    assert_same(ask(client, [file]), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (
+            "classifier",
+            "*=rois+kinds",
+            "'classifier' is not a parameter of this backend: there are",
+        ),
+        ("classifiers", "0=rois", "classifiers has the entry '0=rois': give CLASSES="),
+        ("classifiers", "1=rois+kinds, 1=rois+kinds", "classifiers names class 1 twice"),
+        ("classify_threshold", "2", "classify_threshold is '2': give a number from 0 to 1"),
+        ("max_in_flight", "0", "max_in_flight is 0: give a whole number of 1 or more"),
+    ],
+)
+def test_a_parameter_that_cannot_be_fails_the_load(client, name, value, says):
+    parameters = {name: {"string_value": value}}
+    config = {"backend": "endcap_bls", "max_batch_size": 8, "parameters": parameters}
+    with pytest.raises(InferenceServerException) as error:
+        client.load_model("narrow", config=json.dumps(config))
+    assert says in error.value.message()
+    assert_same(
+        ask(client, [told(PHOTO, count=2)], "narrow"), by_hand(client, told(PHOTO, count=2))
+    )
+
+
+def test_metrics(client, server):
+    def values() -> list[float]:
+        return [
+            server.metric(f"endcap_bls_{name}_total", model="cascade")
+            for name in ("images", "crops", "inner_calls")
+        ]
+
+    before = values()
+    ask(client, [told(PHOTO, count=8), told(PHOTO, count=1)])
+    images, crops, calls = np.subtract(values(), before)
+    assert (images, crops) == (2, 7)
+    # Detection; two images' regions; three crops one by one, and four together.
+    assert calls == 1 + 2 + 3 + 1
+
+
+def test_memory_does_not_grow(client, server):
+    files = [told(PHOTO, count=30), told(OTHER, count=2)]
+    for _ in range(100):
+        ask(client, files, "strict")
+    before = server.resident_bytes()
+    for _ in range(500):
+        ask(client, files, "strict")
+    assert server.resident_bytes() - before < 4 * 2**20

@@ -1,0 +1,209 @@
+"""Cascades over the shipped models: what calling the models by hand gives, picture by picture."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import jpegs
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
+from cascade_models import CASCADES, SHIPPED, STREAM
+from cascade_steps import by_hand, stream
+from commands import endcap
+from PIL import Image, ImageDraw
+from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
+from tritonclient.http import InferenceServerClient as HttpClient
+
+SAMPLES = sorted((SHIPPED / "detect" / "samples").glob("*.jpg"))
+RED = (220, 20, 30)
+
+
+def shapes(count: int) -> bytes:
+    """A JPEG file with so many circles and squares, far apart, on plain gray; the first is red."""
+    image = Image.new("RGB", (960, 800), (140, 140, 140))
+    draw = ImageDraw.Draw(image)
+    colours = [RED, (20, 40, 220), (20, 160, 40), (250, 240, 30), (20, 20, 20)]
+    for i in range(count):
+        left, top = 40 + 155 * (i % 6), 45 + 150 * (i // 6)
+        box = (left, top, left + 90, top + 90)
+        colour = colours[i % len(colours)]
+        draw.ellipse(box, fill=colour) if i % 2 else draw.rectangle(box, fill=colour)
+    return jpegs.encode(np.asarray(image), quality=95)
+
+
+def assert_same(answer: Mapping[str, np.ndarray], expected: Arrays) -> None:
+    tolerances = {"detection_boxes": SERVED_BOX_PIXELS}
+    assert answer.keys() == expected.keys()
+    for name, values in expected.items():
+        assert answer[name].dtype == values.dtype
+        if values.dtype == np.float32:
+            tolerance = tolerances.get(name, SERVED_SCORE)
+            np.testing.assert_allclose(answer[name], values, rtol=0, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(answer[name], values)
+
+
+@pytest.mark.parametrize("model", CASCADES)
+@pytest.mark.parametrize("count", [0, 1, 30])
+def test_so_many_detections(cascades, model, count):
+    files = [shapes(count)]
+    answer = infer(cascades, model, {"encoded": strings(files)})
+    assert answer["num_detections"].tolist() == [[count]]
+    assert (answer["class_ids"] != -1).sum() == count
+    assert_same(answer, by_hand(cascades, files))
+    if count == 1:
+        assert answer["class_labels"][0, 0] == b"red"
+
+
+@pytest.mark.parametrize("model", CASCADES)
+@pytest.mark.parametrize("over_http", [False, True])
+def test_a_batch_of_samples(cascades, cascade_server, model, over_http):
+    files = [shapes(0), *(path.read_bytes() for path in SAMPLES[:5]), shapes(1)]
+    inputs = {"encoded": strings(files)}
+    if over_http:
+        with HttpClient(cascade_server.http) as client:
+            answer = infer_http(client, model, inputs)
+    else:
+        answer = infer(cascades, model, inputs)
+    expected = by_hand(cascades, files)
+    assert (expected["class_ids"] != -1).sum() > 20
+    assert_same(answer, expected)
+
+
+@pytest.mark.parametrize("model", CASCADES)
+def test_rings_go_to_their_own_classifier(cascades, cascade_server, model):
+    ring = Image.new("RGB", (640, 480), (30, 60, 200))
+    draw = ImageDraw.Draw(ring)
+    draw.ellipse((200, 120, 440, 360), outline=RED, width=45)
+    files = [jpegs.encode(np.asarray(ring), quality=95)]
+    asked = cascade_server.requests("classify"), cascade_server.requests("classify_rings")
+    answer = infer(cascades, model, {"encoded": strings(files)})
+    assert answer["num_detections"].tolist() == [[1]]
+    assert answer["detection_classes"][0, 0] == 5
+    assert answer["class_labels"][0, 0] == b"red"  # its middle is blue
+    assert cascade_server.requests("classify") == asked[0]
+    assert cascade_server.requests("classify_rings") == asked[1] + 1
+
+
+@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+def test_eight_clients_at_once(cascades, cascade_server, model):
+    files = [shapes(count) for count in (0, 1, 5, 30)] + [p.read_bytes() for p in SAMPLES[:4]]
+    expected = [by_hand(cascades, [file]) for file in files]
+
+    def ask(index: int) -> None:
+        with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
+            for turn in range(2):
+                own = (index + turn) % len(files)
+                answer = infer(client, model, {"encoded": strings([files[own]])})
+                wanted = {name: expected[own][name] for name in answer}
+                assert_same(answer, wanted)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(ask, index) for index in range(8)]:
+            done.result()
+
+
+@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
+    good, bad = strings([shapes(5)]), strings([b"no picture"])
+    answers: queue.Queue[tuple[int, object, object]] = queue.Queue()
+    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
+        for index, encoded in enumerate([good, bad, good, good]):
+            client.async_infer(
+                model,
+                grpc_inputs({"encoded": encoded}),
+                callback=lambda result, error, index=index: answers.put((index, result, error)),
+                request_id=f"{model}-{index}",
+            )
+        for _ in range(4):
+            index, result, error = answers.get(timeout=30)
+            if index == 1:
+                assert error.status() == "StatusCode.INVALID_ARGUMENT"
+                inner = "preprocess" if model == "detect_bls" else "detect"
+                assert error.message().startswith(f"model '{inner}': ")
+                assert "corrupt_image: the data is not a JPEG" in error.message()
+            else:
+                assert to_arrays(result)["num_detections"].tolist() == [[5]]
+    assert any(f"model '{model}'" in line for line in cascade_server.log_lines(f"'{model}-1'"))
+
+
+def test_detect_bls_is_detect(cascades):
+    encoded = strings([path.read_bytes() for path in SAMPLES[:4]])
+    answer = infer(cascades, "detect_bls", {"encoded": encoded})
+    assert_same(answer, infer(cascades, "detect", {"encoded": encoded}))
+
+
+@pytest.mark.parametrize("model", CASCADES)
+@pytest.mark.parametrize("wanted", [["class_labels"], ["num_detections", "detection_indices"]])
+def test_only_the_outputs_that_were_asked_for(cascades, cascade_server, model, wanted):
+    files = [shapes(5)]
+    asked = cascade_server.requests("classify")
+    answer = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)
+    assert sorted(answer) == sorted(wanted)
+    expected = by_hand(cascades, files)
+    assert_same(answer, {name: expected[name] for name in wanted})
+    # by_hand has asked once; a cascade that is not to give classes need not ask at all.
+    assert cascade_server.requests("classify") - asked <= 2
+
+
+@pytest.mark.parametrize("model", CASCADES)
+def test_without_classifiers_it_only_detects(cascades, cascade_server, model):
+    files = [shapes(5)]
+    asked = cascade_server.requests("preprocess_rois")
+    answer = infer(cascades, f"{model}_detecting", {"encoded": strings(files)})
+    assert cascade_server.requests("preprocess_rois") == asked
+    expected = by_hand(cascades, files)
+    expected["class_ids"][:], expected["class_scores"][:], expected["class_labels"][:] = -1, 0, b""
+    assert_same(answer, expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 30])
+def test_a_stream_has_a_response_for_each_detection(cascades, cascade_server, count):
+    file = shapes(count)
+    rows = stream(cascade_server, STREAM, file)
+    assert len(rows) == count
+    expected = by_hand(cascades, [file])
+    for r, row in enumerate(rows):
+        names = [name for name in expected if name not in ("num_detections", "status")]
+        assert_same(row, {name: expected[name][0, r : r + 1] for name in names})
+
+
+def test_a_stream_of_some_outputs(cascade_server):
+    wanted = [grpc_client.InferRequestedOutput("class_labels")]
+    rows = stream(cascade_server, STREAM, shapes(2), outputs=wanted)
+    assert [list(row) for row in rows] == [["class_labels"]] * 2
+
+
+def test_a_stream_of_no_picture_ends_with_an_error(cascade_server):
+    (error,) = stream(cascade_server, STREAM, b"no picture", request_id="lost")
+    assert error.message().startswith("model 'detect': ")
+    assert "corrupt_image: the data is not a JPEG" in error.message()
+    assert any(f"model '{STREAM}'" in line for line in cascade_server.log_lines("'lost'"))
+
+
+@pytest.mark.parametrize("model", CASCADES)
+def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server, model, tmp_path):
+    file = tmp_path / "shapes.jpg"
+    file.write_bytes(shapes(5))
+    done = endcap("infer", file, "--url", cascade_server.grpc, "--model", model, "--json")
+    assert done.returncode == 0, done.stderr
+    (answer,) = json.loads(done.stdout)
+    expected = by_hand(cascades, [shapes(5)])
+    assert len(answer["detections"]) == 5
+    for r, row in enumerate(answer["detections"]):
+        assert row["label"] in ("circle", "square")
+        assert row["classification"]["class_id"] == expected["class_ids"][0, r]
+        assert row["classification"]["label"] == expected["class_labels"][0, r].decode()
+
+
+def test_endcap_infer_does_not_ask_a_stream(cascade_server, tmp_path):
+    (tmp_path / "shapes.jpg").write_bytes(shapes(1))
+    done = endcap("infer", tmp_path, "--url", cascade_server.grpc, "--model", STREAM)
+    assert done.returncode == 2
+    assert f"model '{STREAM}' does not take encoded images and answer with" in done.stderr
+    assert "cascade_bls" in done.stderr

@@ -1,0 +1,229 @@
+"""Cascades whose inner models fail, are not there, or answer less: over a scripted detector."""
+
+from __future__ import annotations
+
+import json
+import queue
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+from calls import Arrays, grpc_inputs, infer, strings, to_arrays
+from cascade_models import (
+    BATCH_SIZE,
+    CASCADES,
+    FAILING_LEVEL,
+    ROWS,
+    SLOW_LINE,
+    STREAM,
+    THRESHOLD,
+    Row,
+    picture,
+)
+from cascade_steps import stream
+from running_server import RunningServer, wait_for
+from tolerances import CROP_MEAN
+from tritonclient.utils import InferenceServerException
+
+import endcap
+
+OK, FAILING, NOWHERE, ABSENT = 0, 1, 3, 4  # classes of the detector, by what becomes of them
+SCRIPTED_STREAM = f"{STREAM}_scripted"
+BRIGHT = 190  # a picture of this level makes the failing classifier fail
+
+
+def row(x: float, class_id: int, *, score: float = 0.9, width: float = 40) -> Row:
+    return (x, 30, x + width, 90, score, class_id)
+
+
+def shade(file: bytes, box: tuple[float, ...]) -> tuple[int, float]:
+    """What the classifiers of the scripted cascade answer."""
+    rois = np.array([box], np.float32)
+    crop = endcap.preprocess(
+        file, preset="torchvision", fit="stretch", exif="apply", size=224, rois=rois
+    )
+    means = np.asarray(crop.images)[0].mean(axis=(1, 2))
+    return int(means.argmax()), float(means.max())
+
+
+def assert_shades(answer: Arrays, file: bytes, rows: list[Row], classified: list[bool]) -> None:
+    assert answer["num_detections"].tolist() == [[len(rows)]]
+    for r, (each, is_classified) in enumerate(zip(rows, classified, strict=True)):
+        np.testing.assert_array_equal(answer["detection_boxes"][0, r], np.float32(each[:4]))
+        expected = shade(file, each[:4]) if is_classified else (-1, 0.0)
+        assert answer["class_ids"][0, r] == expected[0]
+        assert answer["class_scores"][0, r] == pytest.approx(expected[1], abs=CROP_MEAN)
+    assert (answer["class_ids"][0, len(rows) :] == -1).all()
+    assert (answer["class_labels"] == b"").all()  # this classifier has none
+
+
+def send_together(
+    server: RunningServer, model: str, files: list[bytes]
+) -> list[Arrays | InferenceServerException]:
+    """One request for each file; the cascade waits for all of them and works on them together."""
+    answers: queue.Queue[tuple[int, object, object]] = queue.Queue()
+    executions = server.statistics(model)["execution_count"]
+    with grpc_client.InferenceServerClient(server.grpc) as client:
+        for index, file in enumerate(files):
+            client.async_infer(
+                model,
+                grpc_inputs({"encoded": strings([file])}),
+                callback=lambda result, error, index=index: answers.put((index, result, error)),
+            )
+        received = {
+            index: error or to_arrays(result)
+            for index, result, error in (answers.get(timeout=30) for _ in files)
+        }
+    assert server.statistics(model)["execution_count"] == executions + 1
+    return [received[index] for index in range(len(files))]
+
+
+@pytest.fixture(params=CASCADES)
+def model(request: pytest.FixtureRequest) -> str:
+    return f"{request.param}_scripted"
+
+
+def test_score_route_and_region_decide(cascades, model):
+    rows = [
+        row(10, OK),
+        row(60, NOWHERE),
+        row(400, OK),  # outside the picture: its crop is blank
+        row(100, FAILING),
+        row(150, OK, score=np.nextafter(np.float32(THRESHOLD), np.float32(1)).item()),
+        row(200, OK, score=THRESHOLD),
+    ]
+    file = picture(rows)
+    answer = infer(cascades, model, {"encoded": strings([file])})
+    assert_shades(answer, file, rows, [True, False, False, True, True, False])
+
+
+def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server, model):
+    counts = [3, 0, 5, 1, 30]
+    pictures = [[row(9 * i, OK) for i in range(count)] for count in counts]
+    files = [picture(rows) for rows in pictures]
+    before = {m: cascade_server.requests(m) for m in ("preprocess_rois", "shades")}
+    answers = send_together(cascade_server, model, files)
+    for file, rows, answer in zip(files, pictures, answers, strict=True):
+        assert_shades(answer, file, rows, [True] * len(rows))
+    # One decoding for each image that has a detection, and no more requests than it takes.
+    assert cascade_server.requests("preprocess_rois") == before["preprocess_rois"] + 4
+    full = -(-sum(counts) // BATCH_SIZE)
+    assert cascade_server.requests("shades") == before["shades"] + full
+
+
+def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_server, model):
+    rows = [row(20, FAILING)]
+    dark, bright = picture(rows), picture(rows, level=BRIGHT)
+    assert shade(dark, rows[0][:4])[1] < FAILING_LEVEL < shade(bright, rows[0][:4])[1]
+    answers = send_together(cascade_server, model, [dark, bright, picture([]), dark])
+    for index in (0, 3):
+        assert_shades(answers[index], dark, rows, [True])
+    assert_shades(answers[2], picture([]), [], [])
+    assert isinstance(answers[1], InferenceServerException)
+    assert answers[1].message() == "model 'shades_failing': too bright"
+    assert answers[1].status() == "StatusCode.INTERNAL"
+
+
+def test_a_classifier_that_is_not_there(cascade_server, model):
+    rows = [row(20, OK), row(90, ABSENT)]
+    good = picture(rows[:1])
+    answers = send_together(cascade_server, model, [picture(rows), good])
+    assert isinstance(answers[0], InferenceServerException)
+    assert answers[0].message().startswith("model 'absent': ")
+    assert_shades(answers[1], good, rows[:1], [True])
+
+
+def test_a_failing_detector(cascades, cascade_server, model):
+    no_comment = picture([]).replace(b"rows:", b"none:")
+    encoded = strings([no_comment])
+    with pytest.raises(InferenceServerException, match="model 'scripted': corrupt_image") as error:
+        infer(cascades, model, {"encoded": encoded}, request_id=f"{model}-7")
+    assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
+    (line,) = [each for each in cascade_server.log_lines(f"'{model}-7'") if f"'{model}'" in each]
+    assert line.startswith("W")
+
+
+def test_a_file_that_only_the_detector_could_read(cascades, model):
+    """The scripted detector does not decode; the model that cuts regions out fails."""
+    broken = b"rows:" + json.dumps([row(20, OK)]).encode() + b"!"
+    answer = infer(cascades, model, {"encoded": strings([broken])})
+    assert answer["num_detections"].tolist() == [[1]]
+    assert (answer["class_ids"] == -1).all()  # preprocess_rois blanks what it cannot decode
+
+
+def test_a_batch_of_pictures_in_one_request(cascades, model):
+    pictures = [[row(20, OK)], [], [row(50, FAILING), row(90, OK)]]
+    files = [picture(rows) for rows in pictures]
+    answer = infer(cascades, model, {"encoded": strings(files)})
+    assert answer["class_ids"].shape == (3, ROWS)
+    for i, (file, rows) in enumerate(zip(files, pictures, strict=True)):
+        of_image = {name: values[i : i + 1] for name, values in answer.items()}
+        assert_shades(of_image, file, rows, [True] * len(rows))
+
+
+def test_a_request_that_is_given_up_is_not_worked_on_any_further(cascade_server, model):
+    encoded = strings([picture([row(20, OK)], slow=True)])
+    asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
+    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
+        call = client.async_infer(
+            model,
+            grpc_inputs({"encoded": encoded}),
+            callback=lambda result, error: None,
+            request_id=f"given-up-{model}",
+        )
+        wait_for(lambda: slow_pictures(cascade_server) > slow)
+        call.cancel()
+    wait_for(lambda: given_up(cascade_server, model))
+    assert cascade_server.requests("preprocess_rois") == asked
+
+
+def slow_pictures(server: RunningServer) -> int:
+    return len(server.log_lines(SLOW_LINE))
+
+
+def given_up(server: RunningServer, model: str) -> list[str]:
+    said = f"'{model}' version 1, request 'given-up-{model}': the request was cancelled"
+    return server.log_lines(said)
+
+
+def test_a_stream_that_is_given_up(cascade_server):
+    asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
+    with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
+        client.start_stream(callback=lambda result, error: None)
+        file = picture([row(20, OK)] * 9, slow=True)
+        encoded = grpc_inputs({"encoded": strings([file], batched=False)})
+        client.async_stream_infer(
+            SCRIPTED_STREAM, encoded, request_id=f"given-up-{SCRIPTED_STREAM}"
+        )
+        wait_for(lambda: slow_pictures(cascade_server) > slow)
+        client.stop_stream(cancel_requests=True)
+    wait_for(lambda: given_up(cascade_server, SCRIPTED_STREAM))
+    assert cascade_server.requests("preprocess_rois") == asked
+
+
+def test_a_stream_keeps_what_it_sent_before_a_classifier_failed(cascade_server):
+    rows = [row(20, OK), row(60, NOWHERE), row(100, FAILING), row(140, OK)]
+    file = picture(rows, level=BRIGHT)
+    *sent, error = stream(cascade_server, SCRIPTED_STREAM, file)
+    assert error.message() == "model 'shades_failing': too bright"
+    found = [(each["class_ids"][0], each["detection_indices"][0]) for each in sent]
+    assert found == [(shade(file, rows[0][:4])[0], 100), (-1, 101)]
+
+
+def test_a_stream_asks_for_a_batch_when_its_first_row_is_due(cascade_server):
+    rows = [row(9 * i, OK) for i in range(2 * BATCH_SIZE)]
+    rows.insert(BATCH_SIZE, row(5, FAILING))
+    asked = cascade_server.requests("shades")
+    *sent, _ = stream(cascade_server, SCRIPTED_STREAM, picture(rows, level=BRIGHT))
+    assert len(sent) == BATCH_SIZE
+    assert cascade_server.requests("shades") == asked + 1
+
+
+@pytest.mark.parametrize("cascade", [*CASCADES, STREAM])
+def test_an_unknown_parameter_fails_the_load(cascades, cascade):
+    config = cascades.get_model_config(cascade, as_json=True)["config"]
+    config["parameters"]["clasifiers"] = {"string_value": ""}
+    said = "'clasifiers' is not a parameter of this [a-z]+: there are detect_model, classifiers, "
+    with pytest.raises(InferenceServerException, match=said):
+        cascades.load_model(cascade, config=json.dumps(config))
+    assert cascades.is_model_ready(cascade)  # as it was
