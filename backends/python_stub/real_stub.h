@@ -1,0 +1,36 @@
+// The stub of the server's release, which speaks its protocol.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "binary_file.h"
+#include "settings.h"
+
+namespace endcap::python_stub {
+
+struct RealStub {
+  std::filesystem::path path;
+  BinaryFile file;
+  std::optional<int> minor;  // of the Python that it embeds
+};
+
+// Where a model's stub for Python 3.`minor` may lie, best first: the one that endcap-stub.json
+// names, the one beside the front, the server's own, and those that came with the server's wheel.
+std::vector<std::filesystem::path> StubPlaces(const std::filesystem::path& model_folder,
+                                              const Settings& settings,
+                                              const std::filesystem::path& server_folder,
+                                              int minor);
+
+// The first of these places that holds a stub: one that the model's folder brings, whatever its
+// Python, or one of the server's for this Python.
+std::optional<RealStub> FindRealStub(const std::filesystem::path& model_folder,
+                                     const Settings& settings,
+                                     const std::filesystem::path& server_folder, int minor);
+
+// The folder of the server's libtriton_python.so; empty where there is none.
+std::filesystem::path ServerInstallation(const std::filesystem::path& server_folder);
+
+}  // namespace endcap::python_stub
