@@ -131,9 +131,10 @@ Check CheckNumpy(const std::vector<fs::path>& folders, const RealStub& stub) {
   // A release that takes NumPy 2 takes NumPy 1 as well.
   const bool is_1 = numpy->version.rfind("0.", 0) == 0 || numpy->version.rfind("1.", 0) == 0;
   if (takes_2 == false && !numpy->version.empty() && !is_1) {
-    check.problem = "NumPy " + numpy->version + " (" + numpy->folder.string() +
-                    ") is newer than this release's stub can take, which would answer empty "
-                    "tensors without an error; install 'numpy<2' in the environment";
+    check.problem =
+        "NumPy " + numpy->version + " (" + numpy->folder.string() +
+        ") is newer than this release's stub can take, with which the model "
+        "would answer empty tensors without an error; install 'numpy<2' in the environment";
   }
   return check;
 }

@@ -70,7 +70,9 @@ void MakeExecutable(const std::filesystem::path& program) {
 int Serve(const std::vector<std::string>& argv, const Arguments& arguments) {
   Subject subject = SubjectHere();
   subject.arguments = arguments;
-  subject.model_folder = arguments.ModelFolder();
+  // `endcap serve` hands over a link, which is gone when someone reads the log.
+  std::error_code error;
+  subject.model_folder = std::filesystem::canonical(arguments.ModelFolder(), error);
   subject.server_folder = arguments.server_folder;
   const Examination examination = Examine(subject);
   std::string problem = examination.Problem();

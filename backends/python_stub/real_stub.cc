@@ -9,8 +9,16 @@ fs::path InFolderOfStubs(const fs::path& folder, int minor) {
   return folder / ("3." + std::to_string(minor)) / kStubFile;
 }
 
-bool IsOfModel(const fs::path& place, const fs::path& model_folder, const Settings& settings) {
-  return place == model_folder / kRealStubFile || place == settings.stub;
+std::vector<fs::path> ModelStubPlaces(const fs::path& model_folder, const Settings& settings,
+                                      int minor) {
+  std::vector<fs::path> places = {model_folder / kRealStubFile};
+  if (!settings.stub.empty()) {
+    std::error_code error;
+    const bool is_folder = fs::is_directory(settings.stub, error);
+    places.insert(places.begin(),
+                  is_folder ? InFolderOfStubs(settings.stub, minor) : settings.stub);
+  }
+  return places;
 }
 
 }  // namespace
@@ -21,16 +29,8 @@ fs::path ServerInstallation(const fs::path& server_folder) {
   return fs::canonical(server_folder / "libtriton_python.so", error).parent_path();
 }
 
-std::vector<fs::path> StubPlaces(const fs::path& model_folder, const Settings& settings,
-                                 const fs::path& server_folder, int minor) {
+std::vector<fs::path> ServerStubPlaces(const fs::path& server_folder, int minor) {
   std::vector<fs::path> places;
-  std::error_code error;
-  if (fs::is_directory(settings.stub, error)) {
-    places.push_back(InFolderOfStubs(settings.stub, minor));
-  } else if (!settings.stub.empty()) {
-    places.push_back(settings.stub);
-  }
-  places.push_back(model_folder / kRealStubFile);
   if (!server_folder.empty()) {
     places.push_back(server_folder / kStubFile);
   }
@@ -44,14 +44,16 @@ std::vector<fs::path> StubPlaces(const fs::path& model_folder, const Settings& s
 
 std::optional<RealStub> FindRealStub(const fs::path& model_folder, const Settings& settings,
                                      const fs::path& server_folder, int minor) {
-  for (const fs::path& place : StubPlaces(model_folder, settings, server_folder, minor)) {
-    std::optional<BinaryFile> file = BinaryFile::Read(place);
-    if (!file) {
-      continue;
-    }
-    const std::optional<int> embedded = PythonMinorOf(*file);
-    if (IsOfModel(place, model_folder, settings) || embedded == minor) {
+  for (const fs::path& place : ModelStubPlaces(model_folder, settings, minor)) {
+    if (std::optional<BinaryFile> file = BinaryFile::Read(place)) {
+      const std::optional<int> embedded = PythonMinorOf(*file);
       return RealStub{place, std::move(*file), embedded};
+    }
+  }
+  for (const fs::path& place : ServerStubPlaces(server_folder, minor)) {
+    std::optional<BinaryFile> file = BinaryFile::Read(place);
+    if (file && PythonMinorOf(*file) == minor) {
+      return RealStub{place, std::move(*file), minor};
     }
   }
   return std::nullopt;

@@ -17,15 +17,13 @@ struct RealStub {
   std::optional<int> minor;  // of the Python that it embeds
 };
 
-// Where a model's stub for Python 3.`minor` may lie, best first: the one that endcap-stub.json
-// names, the one beside the front, the server's own, and those that came with the server's wheel.
-std::vector<std::filesystem::path> StubPlaces(const std::filesystem::path& model_folder,
-                                              const Settings& settings,
-                                              const std::filesystem::path& server_folder,
-                                              int minor);
+// Where the server's stub for Python 3.`minor` may lie: its own, and those that came with its
+// wheel.
+std::vector<std::filesystem::path> ServerStubPlaces(const std::filesystem::path& server_folder,
+                                                    int minor);
 
-// The first of these places that holds a stub: one that the model's folder brings, whatever its
-// Python, or one of the server's for this Python.
+// The stub that the model's folder brings, whatever its Python: the one that endcap-stub.json
+// names, or the one beside the front. Else the server's for Python 3.`minor`.
 std::optional<RealStub> FindRealStub(const std::filesystem::path& model_folder,
                                      const Settings& settings,
                                      const std::filesystem::path& server_folder, int minor);

@@ -100,8 +100,8 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
     if (!python.minor) {
       continue;
     }
-    for (const fs::path& place : StubPlaces(subject.model_folder, examination.settings,
-                                            subject.server_folder, *python.minor)) {
+    // Only the server's own: one that the model brings may be of another release.
+    for (const fs::path& place : ServerStubPlaces(subject.server_folder, *python.minor)) {
       const std::optional<BinaryFile> stub = BinaryFile::Read(place);
       if (stub && PythonMinorOf(*stub) == python.minor &&
           MissingLibraries(place, library_path).empty()) {
