@@ -90,23 +90,29 @@ Check CheckRelease(const Subject& subject, const Settings& settings, const RealS
 Check CheckLibraries(const PythonEnvironment& python, const RealStub& stub,
                      std::string& library_path) {
   Check check{"libraries", "all found", ""};
-  std::vector<std::string> missing = MissingLibraries(stub.path, library_path);
+  auto missing = MissingLibraries(stub.path, library_path);
   const auto is_libpython = [](const std::string& name) { return name.rfind("libpython", 0) == 0; };
   const fs::path beside = python.base_prefix / "lib";
-  if (std::any_of(missing.begin(), missing.end(), is_libpython)) {
+  if (missing && std::any_of(missing->begin(), missing->end(), is_libpython)) {
     const std::string more = WithFolder(library_path, beside);
     missing = MissingLibraries(stub.path, more);
-    if (missing.empty()) {
+    if (missing && missing->empty()) {
       library_path = more;
       check.found = "all found, libpython in " + beside.string();
     }
   }
-  if (missing.empty()) {
+  if (!missing) {
+    check.found = "not looked at";
+    check.problem = stub.path.string() +
+                    " cannot be executed; see that it is for this machine, and `chmod +x` it";
+    return check;
+  }
+  if (missing->empty()) {
     return check;
   }
   check.found = "incomplete";
-  check.problem = "the stub needs " + missing.front() + ", which the loader does not find";
-  if (is_libpython(missing.front())) {
+  check.problem = "the stub needs " + missing->front() + ", which the loader does not find";
+  if (is_libpython(missing->front())) {
     check.problem += " in " + beside.string() + " or elsewhere; install libpython" +
                      python.Version() +
                      ", or pack an environment that has it with `endcap env pack`";

@@ -104,7 +104,7 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
     for (const fs::path& place : ServerStubPlaces(subject.server_folder, *python.minor)) {
       const std::optional<BinaryFile> stub = BinaryFile::Read(place);
       if (stub && PythonMinorOf(*stub) == python.minor &&
-          MissingLibraries(place, library_path).empty()) {
+          MissingLibraries(place, library_path) == std::vector<std::string>()) {
         const std::string first = python.program.parent_path().string();
         return Speaker{place, WithFolder(first, search_path), library_path};
       }
