@@ -108,7 +108,9 @@ def all_commands() -> list[tuple[str, CommandInfo]]:
     for group in app.registered_groups:
         assert group.typer_instance is not None  # add_typer has set it
         name = group.typer_instance.info.name
-        found += [(f"{name} {each.name}", each) for each in group.typer_instance.registered_commands]
+        found += [
+            (f"{name} {each.name}", each) for each in group.typer_instance.registered_commands
+        ]
     return found
 
 
