@@ -148,5 +148,6 @@ def number(value: float) -> str:
 def _colour(label: str) -> str:
     if label == "bare decode":
         return _FLOOR
-    theirs = "python" in label or not label.startswith(("endcap", "preprocess", "detect"))
+    theirs = any(word in label for word in ("python", "opencv"))
+    theirs = theirs or not label.startswith(("endcap", "preprocess", "detect"))
     return _PEER if theirs else _OURS
