@@ -1,0 +1,1 @@
+../../detector/1/model.py
