@@ -1,0 +1,145 @@
+"""python -m benchmarks.pipelines.load: the load generator, a process of its own.
+
+It reads a job as JSON from standard input and writes what it found as JSON to standard output. A
+closed loop: so many requests are always on their way, each new one as soon as one is answered.
+Programs for that there are, but none asks both Triton and another HTTP service and does a client's
+own work in between, and here the client's part must be the same on all roads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.pipelines import answers, processes
+from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines.calls import CALLS, Call
+from benchmarks.pipelines.services import Running
+
+
+@dataclass(frozen=True)
+class Job:
+    """One road, its service, and how to load it. first: the answer that this road's must equal."""
+
+    service: Running
+    call: str
+    model: str
+    image: str
+    exact: bool
+    first: Answer | None
+    concurrencies: tuple[int, ...]
+    warm_up_s: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Point:
+    """One concurrency. Times are milliseconds, CPU times those of one inference."""
+
+    concurrency: int
+    inferences_per_second: float
+    p50_ms: float
+    p99_ms: float
+    service_cpu_ms: float
+    client_cpu_ms: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The road's answer, how it was verified, and its points; or the problem that ended it."""
+
+    answer: Answer | None
+    verified: str
+    points: list[Point]
+    footprint: processes.Footprint | None
+    problem: str = ""
+
+
+class LoadError(Exception):
+    """An answer under load was another one, or there were none; the message says which."""
+
+
+async def run(job: Job) -> Found:
+    """Asks once and verifies, then loads at each concurrency in turn."""
+    found = Found(None, "", [], None)
+    try:
+        image = Path(job.image).read_bytes()
+        async with CALLS[job.call](job.service, job.model, image) as call:
+            answer = await call()
+            found = replace(found, answer=answer)
+            verified = answers.compare(answer, job.first or answer, exact=job.exact)
+            found = replace(found, verified=verified if job.first else "the others are held to it")
+            for concurrency in job.concurrencies:
+                point = await _point(call, concurrency, len(answer), job)
+                found = replace(found, points=[*found.points, point])
+        return replace(found, footprint=processes.footprint(job.service.pid))
+    except Exception as error:  # whatever a client may raise is the road's problem, in its row
+        return replace(found, problem=f"{type(error).__name__}: {error}")
+
+
+async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Point:
+    ended: list[tuple[float, float]] = []  # when a request was answered, and how long it took
+    stop = asyncio.Event()
+
+    async def worker() -> None:
+        while not stop.is_set():
+            begin = time.perf_counter()
+            answer = await call()
+            end = time.perf_counter()
+            if len(answer) != detections:
+                raise LoadError(f"{len(answer)} detections under load, not {detections}")
+            ended.append((end, end - begin))
+
+    workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
+    try:
+        await _pass(job.warm_up_s, workers)
+        before = _clocks(job.service.pid)
+        await _pass(job.seconds, workers)
+        after = _clocks(job.service.pid)
+    finally:
+        stop.set()
+        answered = await asyncio.gather(*workers, return_exceptions=True)
+    for failure in filter(None, answered):
+        raise failure
+    wall, service, client = (now - then for now, then in zip(after, before, strict=True))
+    took = [seconds for end, seconds in ended if before[0] < end <= after[0]]
+    if not took:
+        raise LoadError(f"no answer within {job.seconds:g} s at concurrency {concurrency}")
+    p50, p99 = 1e3 * np.percentile(took, (50, 99))
+    cpu = [1e3 * seconds / len(took) for seconds in (service, client)]
+    return Point(concurrency, len(took) / wall, float(p50), float(p99), *cpu)
+
+
+async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
+    """Waits, but not on when a worker has failed."""
+    await asyncio.wait(workers, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+
+
+def _clocks(pid: int) -> tuple[float, float, float]:
+    """Wall clock, CPU time of the service, CPU time of this process; seconds."""
+    return time.perf_counter(), processes.cpu_seconds(pid), time.process_time()
+
+
+def read_job(text: str) -> Job:
+    """The job that `asdict` and JSON made."""
+    fields: dict[str, Any] = json.loads(text)
+    first = fields["first"]
+    fields["first"] = Answer(**first) if first else None
+    return Job(**{**fields, "service": Running(**fields["service"])})
+
+
+def main() -> None:
+    """Runs the job."""
+    found = asyncio.run(run(read_job(sys.stdin.read())))
+    json.dump(asdict(found), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
