@@ -141,7 +141,7 @@ def _roads(contest: Json) -> list[Bars]:
     costs = [
         (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()
     ]
-    return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms an inference", costs)]
+    return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms", costs)]
 
 
 def _draw_panel(panel: Bars, axis: Any) -> None:

@@ -42,7 +42,7 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _contest(contest)
     for contest in document.get("server", {}).get("contests", []):
         yield _server(contest)
-    for table in roads.both(document.get("pipelines", {}).get("contests", [])):
+    for table in roads.every(document.get("pipelines", {}).get("contests", [])):
         yield _text(table)
 
 
@@ -153,7 +153,7 @@ def _server(contest: Json) -> Table:
 def _text(text: roads.TextTable) -> Table:
     table = Table(title=text.title)
     for index, name in enumerate(text.header):
-        table.add_column(name, justify="left" if index < text.left else "right")
+        table.add_column(name, justify="left" if index < text.words else "right")
     for row in text.rows:
         table.add_row(*row)
     return table

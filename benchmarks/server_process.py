@@ -76,6 +76,7 @@ def _follow(command: list[str], start: Callable[[int], None], done: Callable[[st
                         done(line.strip())
             except BaseException:
                 process.send_signal(signal.SIGINT)
+                process.wait()  # until it has stopped its server
                 raise
         if process.returncode != 0:
             problems.seek(0)

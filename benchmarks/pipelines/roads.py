@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Task = Literal["detect", "detect and classify"]
+Task = Literal["detect", "cascade"]
 Network = Literal["sample detector", "recorded head"]
 NETWORKS: tuple[Network, ...] = ("sample detector", "recorded head")
 
@@ -92,7 +92,7 @@ DETECT = Contest(
     ),
 )
 CLASSIFY = Contest(
-    "detect and classify",
+    "cascade",
     (
         Road(
             "client side",

@@ -12,57 +12,18 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text; `left` is how many columns hold words, the others hold numbers."""
+    """A table of text; `words` is how many columns hold words, the others hold numbers."""
 
     title: str
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    left: int
+    words: int
 
     def markdown(self) -> str:
         """The table without its title."""
-        rule = [*["---"] * self.left, *["---:"] * (len(self.header) - self.left)]
+        rule = [*["---"] * self.words, *["---:"] * (len(self.header) - self.words)]
         lines = [self.header, rule, *self.rows]
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
-def loads(contest: Json) -> TextTable:
-    """A row for each road and concurrency. CPU times are those of one inference."""
-    header = ("road", "at once", "inferences/s", "p50 ms", "p99 ms", "server CPU ms")
-    rows = [
-        (
-            road["name"] if index == 0 else "",
-            f"{point['concurrency']:.0f}",
-            *(
-                f"{point[name]:.1f}"
-                for name in (
-                    "inferences_per_second",
-                    "p50_ms",
-                    "p99_ms",
-                    "service_cpu_ms",
-                    "client_cpu_ms",
-                )
-            ),
-        )
-        for road in contest["roads"]
-        for index, point in enumerate(road["points"])
-    ]
-    return TextTable(title(contest), (*header, "client CPU ms"), rows, left=1)
-
-
-def footprints(contest: Json) -> TextTable:
-    """A row for each road, also for one that was not measured, which then says why."""
-    header = ("road", "how", "verified, or why not measured", "memory MiB", "processes")
-    rows = [
-        (road["name"], road["how"], road["note"], *_footprint(road["footprint"]))
-        for road in contest["roads"]
-    ]
-    return TextTable(
-        f"{title(contest)}: memory and answers",
-        (*header, "Python instances", "/dev/shm MiB", "largest region MiB"),
-        rows,
-        left=3,
-    )
 
 
 def title(contest: Json) -> str:
@@ -70,16 +31,90 @@ def title(contest: Json) -> str:
     return f"{contest['task']}, {contest['network']}"
 
 
-def both(contests: list[Json]) -> Iterator[TextTable]:
+def loads(contest: Json) -> TextTable:
+    """A row for each road that was measured; a cell has a figure for each concurrency.
+
+    CPU times are those of one inference, of server and client together.
+    """
+    at = " / ".join(f"{number:.0f}" for number in _concurrencies(contest))
+    names = ("inferences/s", "p50 ms", "p99 ms", "CPU ms")
+    header = ("road", *(f"{name} at {at}" for name in names))
+    rows = [
+        (
+            road["name"],
+            _cell([point["inferences_per_second"] for point in road["points"]]),
+            _cell([point["p50_ms"] for point in road["points"]]),
+            _cell([point["p99_ms"] for point in road["points"]]),
+            _cell([_cpu(point) for point in road["points"]]),
+        )
+        for road in _measured(contest)
+    ]
+    return TextTable(title(contest), header, rows, words=1)
+
+
+def costs(contest: Json) -> TextTable:
+    """A row for each road that was measured: CPU time of each side, and memory after the load."""
+    last = max(_concurrencies(contest), default=0)
+    header = (
+        "road",
+        f"server CPU ms at {last:.0f}",
+        f"client CPU ms at {last:.0f}",
+        "memory MiB",
+        "processes",
+        "Python instances",
+        "/dev/shm MiB",
+        "largest",
+    )
+    rows = [
+        (
+            road["name"],
+            number(road["points"][-1]["service_cpu_ms"]),
+            number(road["points"][-1]["client_cpu_ms"]),
+            *_footprint(road["footprint"]),
+        )
+        for road in _measured(contest)
+    ]
+    return TextTable(f"{title(contest)}: CPU time and memory", header, rows, words=1)
+
+
+def notes(contest: Json) -> TextTable:
+    """A row for each road, also for one that was not measured, which then says why."""
+    header = ("road", "how", "verified, or why not measured")
+    rows = [(road["name"], road["how"], road["note"]) for road in contest["roads"]]
+    return TextTable(f"{title(contest)}: answers", header, rows, words=3)
+
+
+def every(contests: list[Json]) -> Iterator[TextTable]:
     """All tables."""
     for contest in contests:
         yield loads(contest)
-        yield footprints(contest)
+        yield costs(contest)
+        yield notes(contest)
 
 
-def _footprint(found: Json | None) -> tuple[str, ...]:
-    if found is None:
-        return ("",) * 5
+def number(value: float) -> str:
+    """Three digits, or all of an integer part that is longer."""
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _measured(contest: Json) -> list[Json]:
+    return [road for road in contest["roads"] if road["outcome"] == "measured"]
+
+
+def _concurrencies(contest: Json) -> list[float]:
+    measured = _measured(contest)
+    return [point["concurrency"] for point in measured[0]["points"]] if measured else []
+
+
+def _cpu(point: Json) -> float:
+    return float(point["service_cpu_ms"] + point["client_cpu_ms"])
+
+
+def _cell(values: list[float]) -> str:
+    return " / ".join(map(number, values))
+
+
+def _footprint(found: Json) -> tuple[str, ...]:
     return (
         f"{found['memory_bytes'] / _MIB:.0f}",
         f"{found['processes']:.0f}",

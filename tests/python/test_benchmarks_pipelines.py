@@ -1,0 +1,271 @@
+"""The benchmark of the roads: its parts, on real processes and a real HTTP service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from aiohttp import web
+
+from benchmarks import chart
+from benchmarks.pipelines import answers, load, page, processes, recorded_head, repository, tables
+from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines.roads import CONTESTS, Road
+from benchmarks.pipelines.services import Running
+from benchmarks.server.verify import VerificationError
+
+ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
+ROADS = [road for contest in CONTESTS for road in contest.roads]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_same_answer_is_verified(exact: bool) -> None:
+    assert "1 detections" in answers.compare(ANSWER, ANSWER, exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boxes": [[1.0, 2.0, 3.0, 4.25]]}, "boxes are not equal: they differ by 0.25"),
+        ({"class_labels": ["blue"]}, "class_labels are not equal"),
+        ({"class_scores": [0.5]}, "class_scores are not equal: they differ by 0.25"),
+    ],
+)
+def test_an_exact_road_may_differ_in_nothing(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(VerificationError, match=said):
+        answers.compare(replace(ANSWER, **change), ANSWER, exact=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boxes": [[1.0, 2.0, 3.0, 4.75]]}, "boxes differ by 0.75"),
+        ({"scores": [0.52]}, "scores differ by 0.02"),
+        ({"classes": [3]}, "classes are not equal"),
+        ({"scores": [0.5, 0.4]}, "2 detections, not 1"),
+        ({"scores": []}, "0 detections, not 1"),
+    ],
+)
+def test_opencv_may_differ_a_little(change: dict[str, Any], said: str) -> None:
+    near = replace(ANSWER, boxes=[[1.0, 2.25, 3.0, 4.0]])
+    assert "within 0.25 pixels" in answers.compare(near, ANSWER, exact=False)
+    with pytest.raises(VerificationError, match=said):
+        answers.compare(replace(ANSWER, **change), ANSWER, exact=False)
+
+
+def test_nothing_detected_verifies_nothing() -> None:
+    nothing = Answer([], [], [])
+    with pytest.raises(VerificationError, match="0 detections"):
+        answers.compare(nothing, nothing, exact=True)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_recorded_head_is_answered_for_any_image(batch: int) -> None:
+    random = np.random.default_rng(2)
+    head = random.uniform(0, 640, (1, 10, 50)).astype(np.float32)
+    session = onnxruntime.InferenceSession(recorded_head.model(head).SerializeToString())
+    images = random.uniform(0, 1, (batch, 3, 640, 640)).astype(np.float32)
+    (answered,) = session.run(["head"], {"images": images})
+    np.testing.assert_array_equal(answered, np.repeat(head, batch, axis=0))
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.model} {road.name}")
+def test_every_road_has_its_models(road: Road, tmp_path: Path) -> None:
+    network = tmp_path / "network.onnx"
+    network.write_bytes(b"any")
+    if not road.models:
+        assert road.call == "service"
+        return
+    repository.write(tmp_path / "models", road, network)
+    assert {each.name for each in (tmp_path / "models").iterdir()} == set(road.models)
+    assert (tmp_path / "models" / "detector" / "1" / "model.onnx").read_bytes() == b"any"
+    assert road.model in road.models
+
+
+def test_a_missing_model_is_said(tmp_path: Path) -> None:
+    road = replace(ROADS[0], models=("detector", "nobody_has_it"))
+    with pytest.raises(repository.ModelMissingError, match="no model nobody_has_it"):
+        repository.write(tmp_path, road, tmp_path)
+
+
+@pytest.fixture
+def busy_parent() -> Iterator[int]:
+    """A process that waits for a child that computes."""
+    child = "while True: pass"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], start_new_session=True) as process:
+        yield process.pid
+        os.killpg(process.pid, 9)
+
+
+def test_cpu_time_and_memory_are_those_of_all_processes(busy_parent: int) -> None:
+    deadline = time.monotonic() + 30
+    while processes.footprint(busy_parent).processes < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    before = processes.cpu_seconds(busy_parent)
+    while processes.cpu_seconds(busy_parent) < before + 0.1:  # the parent itself only waits
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    found = processes.footprint(busy_parent)
+    assert found.memory_bytes > 2**20
+    assert (found.processes, found.python_instances, found.shared_memory_bytes) == (2, 0, 0)
+
+
+class Service:
+    """Answers POST /detect after 20 ms, and counts how many requests are there at once."""
+
+    def __init__(self, answers_given: list[Answer]) -> None:
+        self.answers = answers_given
+        self.now = 0
+        self.most = 0
+
+    async def detect(self, request: web.Request) -> web.Response:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.02)
+        self.now -= 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return web.json_response(asdict(answer))
+
+
+def found_by_load(service: Service, image: Path, first: Answer | None = None) -> load.Found:
+    async def run() -> load.Found:
+        app = web.Application()
+        app.router.add_post("/detect", service.detect)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        running = Running(f"http://127.0.0.1:{runner.addresses[0][1]}", "", os.getpid())
+        job = load.Job(running, "service", "", str(image), True, first, (1, 5), 0.05, 0.3)
+        try:
+            return await load.run(load.read_job(json.dumps(asdict(job))))
+        finally:
+            await runner.cleanup()
+
+    return asyncio.run(run())
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    path = tmp_path / "image.jpg"
+    path.write_bytes(b"what the service gets")
+    return path
+
+
+def test_so_many_requests_are_on_their_way(image: Path) -> None:
+    service = Service([ANSWER])
+    found = found_by_load(service, image, ANSWER)
+    assert found.problem == ""
+    assert found.verified == "equal, 1 detections"
+    assert service.most == 5
+    one, five = found.points
+    assert (one.concurrency, five.concurrency) == (1, 5)
+    assert one.p50_ms >= 20
+    assert one.p99_ms >= one.p50_ms
+    assert 0 < one.inferences_per_second <= 50
+    assert five.inferences_per_second > one.inferences_per_second
+    assert one.client_cpu_ms > 0
+    assert found.footprint is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([replace(ANSWER, scores=[0.25])], "scores are not equal: they differ by 0.25"),
+        ([ANSWER, Answer([], [], [])], "0 detections under load, not 1"),
+    ],
+)
+def test_a_wrong_answer_ends_the_road(given: list[Answer], said: str, image: Path) -> None:
+    found = found_by_load(Service(given), image, ANSWER)
+    assert said in found.problem
+    assert found.footprint is None
+
+
+def document() -> dict[str, Any]:
+    """As a run writes it: one road measured, one not."""
+    point = load.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
+    use = processes.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
+    measured = {
+        "name": "ensemble",
+        "how": "compiled",
+        "outcome": "measured",
+        "note": "equal, 10 detections",
+        "points": [asdict(replace(point, concurrency=1)), asdict(point)],
+        "footprint": asdict(use),
+    }
+    absent = {
+        "name": "FastAPI service",
+        "how": "no Triton",
+        "outcome": "not measured",
+        "note": "No module named 'fastapi'",
+        "points": [],
+        "footprint": None,
+    }
+    contest = {
+        "task": "detect",
+        "network": "recorded head",
+        "encoded_bytes": 200_000,
+        "detections": 10,
+        "roads": [measured, absent],
+    }
+    versions = dict.fromkeys(
+        ("nvidia-pytriton", "fastapi", "opencv-python-headless", "onnxruntime"), "1.0"
+    )
+    machine = {"cpu": "c", "cpus": 2, "commit": "0", "date": "2000-01-01T00", "load_average": 0.1}
+    found = {
+        "versions": versions,
+        "service_versions": versions,
+        "rounds": 3,
+        "seconds": 4.0,
+        "contests": [contest],
+    }
+    return {"machine": machine, "pipelines": found}
+
+
+def test_the_tables_have_every_road() -> None:
+    (contest,) = document()["pipelines"]["contests"]
+    assert tables.loads(contest).rows == [
+        ("ensemble", "123 / 123", "5.68 / 5.68", "61.2 / 61.2", "11.1 / 11.1")
+    ]
+    assert tables.costs(contest).rows == [
+        ("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")
+    ]
+    assert [row[0] for row in tables.notes(contest).rows] == ["ensemble", "FastAPI service"]
+    assert "No module named 'fastapi'" in tables.notes(contest).markdown()
+
+
+def test_the_chart_has_every_road_that_was_measured() -> None:
+    rates, costs = chart.panels_of(document())
+    assert rates.title == "detect, recorded head, 16 at once"
+    assert rates.bars == [("ensemble", 123.4)]
+    assert costs.bars == [("ensemble", pytest.approx(11.12))]
+
+
+def test_the_page_takes_the_figures_between_its_marks() -> None:
+    bare = f"before\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n"
+    filled = page.fill(bare, document())
+    assert filled.startswith(f"before\n\n{page.BEGIN}\n\nc, 2 CPUs, 2000-01-01, commit 0")
+    assert "| ensemble | 123 / 123 |" in filled
+    assert filled.endswith(f"{page.END}\n\nafter\n")
+    assert "old" not in filled
+    assert page.fill(filled, None) == bare.replace("\nold\n", "\n\nNot measured yet.\n\n")
+    with pytest.raises(ValueError, match="lacks"):
+        page.fill("no marks", None)
+
+
+def test_the_page_has_the_committed_figures() -> None:
+    written = page.PAGE.read_text(encoding="utf-8")
+    assert written == page.fill(written, page.committed()), "run: python scripts/pipelines_page.py"
