@@ -1,0 +1,96 @@
+"""Calls of other models through the server (Triton's "business logic scripting")."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from endcap.errors import Status, error_for_status
+from endcap.python_backend.failures import ModelCallError, code_name
+from endcap.python_backend.model_calls import ModelCall, Tensor
+
+# As many calls as the server's side of one instance works on: its thread-pool-size by default.
+MOST_CALLS = 32
+# How endcap's own models begin an error, behind what an ensemble puts before it.
+_LABELS = {status.label: status for status in Status if status is not Status.OK}
+_LABEL = re.compile(rf"\b({'|'.join(_LABELS)}): ")
+
+
+def call_model(call: ModelCall) -> dict[str, Tensor]:
+    """Ask a model and wait for its answer.
+
+    Raises:
+        ModelCallError: the model failed, is not ready, or is not there.
+    """
+    return _read(call, _request(call).exec())
+
+
+async def call_model_async(call: ModelCall) -> dict[str, Tensor]:
+    """Ask a model as `call_model` does, beside other calls of the running loop.
+
+    Not in decoupled models, for which the server does not support it.
+    """
+    return _read(call, await _request(call).async_exec())
+
+
+class CallLoop:
+    """An event loop for calls of one model instance, with a thread for each call at a time."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="bls")
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(self._threads)
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work until it is done; what it raises comes out."""
+        self._loop.run_until_complete(work)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._loop.close()
+        self._threads.shutdown()
+
+
+def to_tensor(name: str, values: Any) -> Any:
+    """Return an array as a tensor of the server; one that is such a tensor as it is."""
+    return values if isinstance(values, pb_utils.Tensor) else pb_utils.Tensor(name, values)
+
+
+def _request(call: ModelCall) -> Any:
+    origin = call.origin
+    more = {}
+    if origin is not None:
+        more["request_id"] = origin.request_id()
+        more["correlation_id"] = origin.correlation_id()
+        more["timeout"] = origin.timeout()
+        more["trace"] = origin.trace()
+    if call.on_cpu:
+        more["preferred_memory"] = pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0)
+    return pb_utils.InferenceRequest(
+        model_name=call.model,
+        inputs=[to_tensor(name, values) for name, values in call.inputs.items()],
+        requested_output_names=list(call.outputs),
+        **more,
+    )
+
+
+def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
+    if response.has_error():
+        error = response.error()
+        text = error.message()
+        raise ModelCallError(call.model, text, _code(text, error.code()))
+    return {tensor.name(): tensor for tensor in response.output_tensors()}
+
+
+def _code(text: str, code: Any) -> Any:
+    """The inner model's code. Where the server has lost it, INTERNAL stands there instead."""
+    label = _LABEL.search(text)
+    if code != pb_utils.TritonError.INTERNAL or label is None:
+        return code
+    error = error_for_status(_LABELS[label[1]], text)
+    return getattr(pb_utils.TritonError, code_name(error))

@@ -1,0 +1,69 @@
+"""Parameters of a cascade: a detector, and classifiers of what it finds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from endcap.errors import InvalidArgumentError
+from endcap.python_backend.parameters import parse_count, read_parameters
+from endcap.python_backend.routes import Routes, parse_routes
+
+# Of the detections, for clients: the model itself does not read it.
+_FOR_CLIENTS = "labels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CascadeSettings:
+    """What the parameters have become.
+
+    Args:
+        detect_model: the model with the input ``encoded`` and detections as its outputs.
+        classifiers: where each class of detections goes.
+        classify_threshold: detections of a greater score are classified, 0 to 1.
+        classify_batch_size: the most crops in one request to a classifier.
+    """
+
+    detect_model: str = "detect"
+    classifiers: Routes
+    classify_threshold: float = 0.25
+    classify_batch_size: int = 16
+
+
+def read_cascade_settings(model_config: Mapping[str, Any]) -> CascadeSettings:
+    """Read the parameters of a config.pbtxt.
+
+    Raises:
+        InvalidArgumentError: a parameter that is not known, or that cannot be what it is.
+    """
+    known = [field.name for field in fields(CascadeSettings)]
+    given = read_parameters(model_config, [*known, _FOR_CLIENTS])
+    values: dict[str, Any] = {"classifiers": parse_routes(given.get("classifiers", ""))}
+    if "detect_model" in given:
+        values["detect_model"] = _model_name("detect_model", given["detect_model"])
+    if "classify_threshold" in given:
+        values["classify_threshold"] = _share("classify_threshold", given["classify_threshold"])
+    if "classify_batch_size" in given:
+        size = parse_count("classify_batch_size", given["classify_batch_size"])
+        if size == 0:
+            raise InvalidArgumentError("classify_batch_size is 0; give 1 or more")
+        values["classify_batch_size"] = size
+    return CascadeSettings(**values)
+
+
+def _model_name(name: str, text: str) -> str:
+    if not text:
+        raise InvalidArgumentError(f"{name} is empty; give the name of a model of the repository")
+    return text
+
+
+def _share(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} is '{text}'; give a number from 0 to 1")
+    return value

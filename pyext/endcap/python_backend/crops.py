@@ -1,0 +1,167 @@
+"""Crops on their way to classifiers, in batches, and the answers on their way back to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.errors import InvalidArgumentError
+from endcap.python_backend.detection_rows import Regions
+
+NOT_CLASSIFIED = -1
+
+
+@dataclass(frozen=True)
+class Crops:
+    """Tensors of one image for one classifier, and the detections that they show.
+
+    Args:
+        classifier: the model that they are for.
+        request: index of the request that they belong to.
+        image: the image's index in its request.
+        rows: int64 [R], rows of the detections, ascending.
+        images: [R, ...], as the rois model gave them.
+    """
+
+    classifier: str
+    request: int
+    image: int
+    rows: npt.NDArray[np.int64]
+    images: npt.NDArray[Any]
+
+    def part(self, start: int, stop: int) -> Crops:
+        """Return some of them, without a copy."""
+        kept = slice(start, stop)
+        return Crops(self.classifier, self.request, self.image, self.rows[kept], self.images[kept])
+
+
+class ClassAnswers:
+    """The best class of each detection of a request, which rows get as the answers come.
+
+    Args:
+        shape: of the detections' rows, [N, K] or [K].
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._ids = np.full(shape, NOT_CLASSIFIED, np.int32)
+        self._scores = np.zeros(shape, np.float32)
+        self._labels = np.full(shape, b"", np.object_)
+
+    def put(self, image: int, rows: npt.NDArray[np.int64], best: BestClasses) -> None:
+        """Write the classes of some rows of an image."""
+        for all_rows, values in (
+            (self._ids, best.ids),
+            (self._scores, best.scores),
+            (self._labels, best.labels),
+        ):
+            all_rows.reshape(-1, all_rows.shape[-1])[image, rows] = values
+
+    def outputs(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the output tensors by name."""
+        return {
+            "class_ids": self._ids,
+            "class_scores": self._scores,
+            "class_labels": self._labels,
+        }
+
+
+@dataclass(frozen=True)
+class BestClasses:
+    """Of B crops: ids int32 [B], scores float32 [B], labels bytes [B]."""
+
+    ids: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.object_]
+
+    def part(self, start: int, stop: int) -> BestClasses:
+        """Return some of them."""
+        kept = slice(start, stop)
+        return BestClasses(self.ids[kept], self.scores[kept], self.labels[kept])
+
+
+CLASS_OUTPUTS = ("class_ids", "class_scores", "class_labels")
+
+
+def sort_crops(
+    regions: Regions, outputs: Mapping[str, npt.NDArray[Any]], *, request: int
+) -> list[Crops]:
+    """Return the crops of one image by classifier, without those that could not be cut out.
+
+    Args:
+        regions: what was asked for.
+        outputs: ``images`` [R, ...] and ``status`` int32 [R] of the rois model.
+        request: index of the request that the image belongs to.
+
+    Raises:
+        InvalidArgumentError: an output is missing, or has not a row for each region.
+    """
+    count = len(regions.rows)
+    for name in ("images", "status"):
+        if name not in outputs:
+            raise InvalidArgumentError(f"it gave no {name}")
+        if outputs[name].shape[:1] != (count,):
+            shape = list(outputs[name].shape)
+            raise InvalidArgumentError(f"it gave {name} {shape} for {count} regions")
+    cut_out = outputs["status"].reshape(count, -1)[:, 0] == 0
+    names = np.array(regions.classifiers)
+    sorted_crops = []
+    for name in dict.fromkeys(regions.classifiers):
+        wanted = cut_out & (names == name)
+        if wanted.any():
+            images = outputs["images"] if wanted.all() else outputs["images"][wanted]
+            rows = regions.rows[wanted]
+            sorted_crops.append(Crops(name, request, regions.image, rows, images))
+    return sorted_crops
+
+
+def in_batches(crops: Iterable[Crops], size: int) -> list[list[Crops]]:
+    """Put crops into batches of at most `size` tensors.
+
+    A batch is for one classifier, and its tensors are of one shape; crops keep their order.
+    """
+    open_batches: dict[tuple[Any, ...], list[Crops]] = {}
+    batches: list[list[Crops]] = []
+    for each in crops:
+        key = (each.classifier, each.images.shape[1:], each.images.dtype)
+        start = 0
+        while start < len(each.rows):
+            batch = open_batches.get(key)
+            room = 0 if batch is None else size - sum(len(part.rows) for part in batch)
+            if batch is None or room == 0:
+                batch, room = [], size
+                open_batches[key] = batch
+                batches.append(batch)
+            batch.append(each.part(start, start + room))
+            start += room
+    return batches
+
+
+def joined(batch: list[Crops]) -> npt.NDArray[Any]:
+    """Return the tensors of a batch as one [B, ...]; without a copy where they are one already."""
+    if len(batch) == 1:
+        return batch[0].images
+    return np.concatenate([crops.images for crops in batch])
+
+
+def read_best_classes(outputs: Mapping[str, npt.NDArray[Any]], count: int) -> BestClasses:
+    """Return the best class of each of `count` crops from a classifier's outputs, best first each.
+
+    Raises:
+        InvalidArgumentError: ``class_ids`` or ``class_scores`` is missing, or has not a row for
+            each crop.
+    """
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name in CLASS_OUTPUTS:
+        if name in outputs:
+            shape = outputs[name].shape
+            if shape[:1] != (count,) or outputs[name].size < count:
+                raise InvalidArgumentError(f"it gave {name} {list(shape)} for {count} crops")
+            columns[name] = outputs[name].reshape(count, -1)[:, 0]
+        elif name != "class_labels":
+            raise InvalidArgumentError(f"it gave no {name}")
+    labels = columns.get("class_labels", np.full(count, b"", np.object_))
+    return BestClasses(columns["class_ids"], columns["class_scores"], labels)
