@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.pipelines import NUM_CLASSES, SCORE_THRESHOLD, decoupled
 from benchmarks.pipelines.answers import Answer
-from benchmarks.pipelines.http_calls import connect, encoded, request_body
+from benchmarks.pipelines.http_calls import Http, connect, encoded, request_body
 from benchmarks.pipelines.services import Running
 from benchmarks.preprocess import SIZE
 from endcap import Postprocessor, Preprocessor
@@ -26,7 +26,8 @@ Open = Callable[[Running, str, bytes], AbstractAsyncContextManager[Call]]
 
 _DETECTIONS = ("num_detections", "detection_boxes", "detection_scores", "detection_classes")
 _CLASSES = ("class_labels", "class_scores")
-_CROPS_AT_ONCE = 16  # max_batch_size of the model `classify`
+_CROPS_AT_ONCE = 16  # max_batch_size of the classifiers
+_RING = 5  # the class that has a classifier of its own
 
 
 @asynccontextmanager
@@ -94,19 +95,32 @@ async def steps(service: Running, model: str, image: bytes) -> AsyncIterator[Cal
             crops = await http.infer(
                 "preprocess_rois", request_body({"encoded": file, "rois": rois}, ("images",))
             )
-            images = crops.as_numpy("images")
-            parts = [
-                http.infer("classify", request_body({"images": part}, _CLASSES))
-                for part in np.split(images, range(_CROPS_AT_ONCE, len(images), _CROPS_AT_ONCE))
-            ]
-            classes = await asyncio.gather(*parts)
-            labels, scores = (
-                np.concatenate([each.as_numpy(name)[:, 0] for each in classes]) for name in _CLASSES
-            )
-            texts = [label.decode() for label in labels]
-            return Answer(found.boxes, found.scores, found.classes, texts, scores.tolist())
+            labels, scores = await _classify(http, crops.as_numpy("images"), found.classes)
+            return Answer(found.boxes, found.scores, found.classes, labels, scores)
 
         yield call
+
+
+async def _classify(http: Http, images: Any, classes: list[int]) -> tuple[list[str], list[float]]:
+    """The best label of each crop, and its score; rings go to their own classifier."""
+    rings = np.array(classes) == _RING
+    parts = [
+        (model, rows[start : start + _CROPS_AT_ONCE])
+        for model, rows in (
+            ("classify_rings", np.flatnonzero(rings)),
+            ("classify", np.flatnonzero(~rings)),
+        )
+        for start in range(0, len(rows), _CROPS_AT_ONCE)
+    ]
+    requests = [
+        http.infer(model, request_body({"images": images[rows]}, _CLASSES)) for model, rows in parts
+    ]
+    labels, scores = [""] * len(classes), [0.0] * len(classes)
+    for (_, rows), answer in zip(parts, await asyncio.gather(*requests), strict=True):
+        given = (answer.as_numpy(name)[:, 0].tolist() for name in _CLASSES)
+        for row, label, score in zip(rows, *given, strict=True):
+            labels[row], scores[row] = label.decode(), score
+    return labels, scores
 
 
 def read(result: Any, outputs: tuple[str, ...]) -> Answer:

@@ -12,7 +12,13 @@ NETWORKS: tuple[Network, ...] = ("sample detector", "recorded head")
 _ENDS = ("preprocess", "detector", "postprocess")
 _DETECT = (*_ENDS, "detect")
 _PYTHON_ENDS = ("preprocess_python", "detector", "postprocess_python")
-_CLASSIFY = ("preprocess_rois", "classifier", "classify_postprocess", "classify")
+_CLASSIFY = (
+    "preprocess_rois",
+    "classifier",
+    "classify_postprocess",
+    "classify",
+    "classify_rings",
+)
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ CLASSIFY = Contest(
     (
         Road(
             "client side",
-            "the client calls `detect`, `preprocess_rois`, `classify`",
+            "the client calls `detect`, `preprocess_rois`, the classifiers",
             "steps",
             "detect",
             (*_DETECT, *_CLASSIFY),

@@ -240,9 +240,7 @@ def test_the_tables_have_every_road() -> None:
     assert tables.loads(contest).rows == [
         ("ensemble", "123 / 123", "5.68 / 5.68", "61.2 / 61.2", "11.1 / 11.1")
     ]
-    assert tables.costs(contest).rows == [
-        ("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")
-    ]
+    assert tables.costs(contest).rows == [("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")]
     assert [row[0] for row in tables.notes(contest).rows] == ["ensemble", "FastAPI service"]
     assert "No module named 'fastapi'" in tables.notes(contest).markdown()
 
