@@ -15,6 +15,8 @@ from tritonclient.utils import InferenceServerException
 
 import endcap
 
+pytestmark = pytest.mark.both_roads
+
 IN_FLIGHT = 32
 CORRUPT = 13
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endcap.repository.validation.contracts import class_paths_contract, contracts_of
+from endcap.repository.tensor_contracts import class_paths_contract, contracts_of
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels_file, check_labels_separator
 from endcap.repository.validation.model import Model

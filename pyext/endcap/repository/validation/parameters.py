@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from endcap import _core
 from endcap.errors import EndcapError, UnsupportedError
+from endcap.repository.tensor_contracts import Core
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model
-
-Core = _core.Preprocessor | _core.Postprocessor
 
 PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
