@@ -20,7 +20,7 @@ from elf_facts import ElfFacts, read_elf  # beside this file
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
-BACKENDS = ("endcap_preprocess", "endcap_postprocess")
+BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
 DECODERS = ("endcap", "endcap/backends/endcap_preprocess")  # folders of what needs libjpeg
 METADATA = (
     "METADATA",

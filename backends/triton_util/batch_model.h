@@ -35,9 +35,9 @@ Failure FailureOfItem(const ItemStatus& status, size_t index, size_t count);
 
 // A model whose requests all go through the core in one call.
 template <typename Input, typename Output, typename Item>
-class BatchModel : public Model {
+class BatchModel : public SynchronousModel {
  public:
-  using Model::Model;
+  using SynchronousModel::SynchronousModel;
   using JobType = Job<Input, Output, Item>;
   // The core's call; on a GPU it need not wait for the instance's stream.
   using Engine =

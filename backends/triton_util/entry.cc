@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "triton_util/execution.h"
 #include "triton_util/model.h"
 #include "triton_util/triton_api.h"
 
@@ -92,7 +91,7 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
     Model& model = ModelOf(instance);
     auto* state = static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance));
     // From here on the requests are ours.
-    endcap::triton::ServeRequests(instance, *state, model, {requests, count});
+    model.Serve(instance, *state, {requests, count});
   });
 }
 

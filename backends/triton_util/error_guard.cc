@@ -28,10 +28,7 @@ TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept {
   return TRITONSERVER_ERROR_INTERNAL;
 }
 
-namespace {
-
-// The way back, for errors that are Triton's own: only codes that one class has for itself, and
-// those that tell the client what to change.
+// Only codes that one class has for itself, and those that tell the client what to change.
 ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept {
   switch (code) {
     case TRITONSERVER_ERROR_INVALID_ARG:
@@ -45,11 +42,9 @@ ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept {
   }
 }
 
-}  // namespace
-
 std::string Describe(const Failure& failure) noexcept {
   try {
-    if (failure.reason == ErrorCode::kOk) return failure.message;
+    if (failure.names_its_class || failure.reason == ErrorCode::kOk) return failure.message;
     return std::string(ErrorCodeName(failure.reason)) + ": " + failure.message;
   } catch (const std::bad_alloc&) {
     return {};
@@ -59,6 +54,12 @@ std::string Describe(const Failure& failure) noexcept {
 Failure FailureOfCurrentException() noexcept {
   try {
     throw;
+  } catch (const InnerError& error) {
+    try {
+      return error.failure();
+    } catch (const std::bad_alloc&) {
+      return {ToTriton(ErrorCode::kOutOfMemory), ErrorCode::kOutOfMemory, {}};
+    }
   } catch (const ApiError& error) {
     // The message may not fit into memory; the code alone is then the answer.
     Failure failure{error.code(), ReasonOf(error.code()), {}};

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "endcap/error.h"
 #include "triton_util/handles.h"
@@ -13,6 +14,7 @@ struct Failure {
   TRITONSERVER_Error_Code code = TRITONSERVER_ERROR_INTERNAL;
   ErrorCode reason = ErrorCode::kInternal;  // endcap's class of it
   std::string message;
+  bool names_its_class = false;  // the message is for clients as it stands
 };
 
 // An error that Triton itself returned, on its way through our code with its own code.
@@ -26,11 +28,24 @@ class ApiError : public std::runtime_error {
   TRITONSERVER_Error_Code code_;
 };
 
+// A failure of another model that was called, on its way through our code as it is.
+class InnerError : public std::runtime_error {
+ public:
+  explicit InnerError(Failure failure)
+      : std::runtime_error(failure.message), failure_(std::move(failure)) {}
+  const Failure& failure() const noexcept { return failure_; }
+
+ private:
+  Failure failure_;
+};
+
 // Takes ownership of `error`; throws ApiError unless it is null.
 void Check(TRITONSERVER_Error* error);
 
 // The table from endcap's failure classes to Triton's.
 TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept;
+// The way back, for errors that are Triton's own.
+ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept;
 
 // The failure in words for clients and logs: "corrupt_image: ...", so that classes with one code
 // can be told apart. Empty where memory is too short for it.

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "triton_util/server_api.h"
 #include "triton_util/triton_api.h"
 
 namespace endcap::triton {
@@ -35,5 +36,11 @@ using MetricFamilyHandle =
     std::unique_ptr<TRITONSERVER_MetricFamily, DeleteWith<TRITONSERVER_MetricFamilyDelete>>;
 using ResponseHandle =
     std::unique_ptr<TRITONBACKEND_Response, DeleteWith<TRITONBACKEND_ResponseDelete>>;
+using AllocatorHandle = std::unique_ptr<TRITONSERVER_ResponseAllocator,
+                                        DeleteWith<TRITONSERVER_ResponseAllocatorDelete>>;
+using InnerRequestHandle =
+    std::unique_ptr<TRITONSERVER_InferenceRequest, DeleteWith<TRITONSERVER_InferenceRequestDelete>>;
+using InnerResponseHandle = std::unique_ptr<TRITONSERVER_InferenceResponse,
+                                            DeleteWith<TRITONSERVER_InferenceResponseDelete>>;
 
 }  // namespace endcap::triton

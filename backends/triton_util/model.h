@@ -35,7 +35,7 @@ struct ExecutionTimes {
   uint64_t exec_end_ns = 0;
 };
 
-// One loaded model, shared by its instances; Execute may run on several threads at a time.
+// One loaded model, shared by its instances; Serve may run on several threads at a time.
 class Model {
  public:
   Model(const ModelConfig& config, const MetricFamilies& families);
@@ -47,10 +47,11 @@ class Model {
   // a sentence when it cannot work there.
   virtual std::unique_ptr<Instance> NewInstance(const Workplace& workplace) = 0;
 
-  // Answers every exchange, and sets the times of the computation. `instance` is one of
-  // NewInstance's. What it throws goes to the exchanges that are still open.
-  virtual void Execute(Instance& instance, std::span<Exchange> exchanges,
-                       ExecutionTimes& times) = 0;
+  // Takes the requests that the server handed over: each is answered once, reported, and released
+  // once, whatever happens on the way, before this returns or later. `instance` is one of
+  // NewInstance's, `handle` the server's name for it.
+  virtual void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                     std::span<TRITONBACKEND_Request*> requests) noexcept = 0;
 
   // Answers with an error and logs it: a warning, or for a cancelled request an info.
   void Fail(Exchange& exchange, const Failure& failure) noexcept;
@@ -60,6 +61,7 @@ class Model {
   bool AnswerIfCancelled(Exchange& exchange);
 
  protected:
+  const std::string& label() const noexcept { return label_; }
   void LogParameters(const std::vector<ParameterInfo>& parameters) const;
   bool batched() const noexcept { return batched_; }
   StageCounters& counters() noexcept { return counters_; }
@@ -70,6 +72,25 @@ class Model {
   bool batched_;       // tensors have a batch dimension
   MetricLabels metric_labels_;
   StageCounters counters_;
+};
+
+// A model that has answered its requests when Serve returns.
+class SynchronousModel : public Model {
+ public:
+  using Model::Model;
+
+  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+             std::span<TRITONBACKEND_Request*> requests) noexcept final;
+
+ protected:
+  // Answers every exchange, and sets the times of the computation. What it throws goes to the
+  // exchanges that are still open.
+  virtual void Execute(Instance& instance, std::span<Exchange> exchanges,
+                       ExecutionTimes& times) = 0;
+
+ private:
+  void Answer(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) noexcept;
+  void RefuseOpen(std::span<Exchange> exchanges, const Failure& failure) noexcept;
 };
 
 // One backend as the server loaded it: makes models.

@@ -21,6 +21,7 @@ class ModelConfig {
   // Throws ApiError, or kInvalidArgument for a config that cannot be read.
   explicit ModelConfig(TRITONBACKEND_Model* model);
 
+  TRITONBACKEND_Model* handle() const noexcept { return model_; }
   const std::string& name() const noexcept { return name_; }
   uint64_t version() const noexcept { return version_; }
   // The model's folder, which holds config.pbtxt.

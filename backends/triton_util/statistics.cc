@@ -21,19 +21,19 @@ uint64_t NowNs() noexcept {
       std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
 }
 
-void ReportStatistics(TRITONBACKEND_ModelInstance* instance, std::span<const Exchange> exchanges,
-                      const ExecutionTimes& times) noexcept {
-  uint64_t items = 0;
-  for (const Exchange& exchange : exchanges) {
-    items += static_cast<uint64_t>(exchange.item_count);
-    LogIfFailed(TRITONBACKEND_ModelInstanceReportStatistics(
-        instance, exchange.request.handle(), exchange.sink.succeeded(), times.exec_start_ns,
-        times.compute_start_ns, times.compute_end_ns, times.exec_end_ns));
-  }
-  if (items == 0) return;  // nothing was computed
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const Exchange& exchange,
+                   const ExecutionTimes& times) noexcept {
+  LogIfFailed(TRITONBACKEND_ModelInstanceReportStatistics(
+      instance, exchange.request.handle(), exchange.sink.succeeded(), times.exec_start_ns,
+      times.compute_start_ns, times.compute_end_ns, times.exec_end_ns));
+}
+
+void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,
+                     const ExecutionTimes& times) noexcept {
+  if (items == 0) return;
   LogIfFailed(TRITONBACKEND_ModelInstanceReportBatchStatistics(
-      instance, items, times.exec_start_ns, times.compute_start_ns, times.compute_end_ns,
-      times.exec_end_ns));
+      instance, static_cast<uint64_t>(items), times.exec_start_ns, times.compute_start_ns,
+      times.compute_end_ns, times.exec_end_ns));
 }
 
 }  // namespace endcap::triton

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "triton_util/model.h"
 #include "triton_util/triton_api.h"
@@ -11,9 +10,11 @@ namespace endcap::triton {
 // Now, on the clock that Triton's statistics use: steady, nanoseconds.
 uint64_t NowNs() noexcept;
 
-// Reports every request of one execution, and the execution itself with its number of items. The
-// requests must not be released yet.
-void ReportStatistics(TRITONBACKEND_ModelInstance* instance, std::span<const Exchange> exchanges,
-                      const ExecutionTimes& times) noexcept;
+// Reports a request, which must not be released yet.
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const Exchange& exchange,
+                   const ExecutionTimes& times) noexcept;
+// Reports an execution that computed that many items; none: nothing.
+void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,
+                     const ExecutionTimes& times) noexcept;
 
 }  // namespace endcap::triton

@@ -9,7 +9,7 @@ from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub
 
-OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess")
+OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
 
 
 def find_our_backends() -> dict[str, Path]:

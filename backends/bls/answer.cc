@@ -1,0 +1,120 @@
+#include "bls/answer.h"
+
+#include <span>
+#include <string>
+
+#include "bls/contracts.h"
+#include "triton_util/data_type.h"
+#include "triton_util/output_staging.h"
+#include "triton_util/string_tensor.h"
+
+namespace endcap::triton {
+namespace {
+
+std::span<CascadeImage> ImagesOf(CascadeJob& job, const CascadeRequest& request) {
+  return std::span(job.images).subspan(request.first_image, request.image_count);
+}
+
+// Adds an output whose items have that shape, and writes their parts.
+class Writer {
+ public:
+  Writer(CascadeRequest& request, const Workplace& workplace, bool batched)
+      : request_(request), workplace_(workplace), batched_(batched) {}
+
+  bool Wants(std::string_view name) const { return request_.exchange.request.WantsOutput(name); }
+
+  void Write(std::string_view name, TRITONSERVER_DataType type, std::vector<int64_t> shape,
+             std::span<const std::span<const std::byte>> parts) {
+    if (batched_) shape.insert(shape.begin(), static_cast<int64_t>(request_.image_count));
+    size_t bytes = 0;
+    for (const auto& part : parts) bytes += part.size();
+    const OutputMemory memory = request_.exchange.sink.AddOutput(name, type, shape, bytes, {});
+    auto* to = static_cast<std::byte*>(memory.data);
+    for (const auto& part : parts) {
+      WriteOutput(part, to, memory.place, workplace_);
+      to += part.size();
+    }
+  }
+
+ private:
+  CascadeRequest& request_;
+  const Workplace& workplace_;
+  bool batched_;
+};
+
+[[noreturn]] void RefuseMissing(const std::string& model, std::string_view output) {
+  throw InnerError(InnerFailure(model, TRITONSERVER_ERROR_INVALID_ARG,
+                                "has no output '" + std::string(output) +
+                                    "', which the request asks for: leave it out of the request, "
+                                    "or of the outputs in the cascade's config"));
+}
+
+void WriteDetections(Writer& writer, std::span<const CascadeImage> images,
+                     const std::string& model) {
+  for (const TensorSpec& spec : kDetectionOutputs) {
+    if (!writer.Wants(spec.name)) continue;
+    std::vector<std::span<const std::byte>> parts;
+    std::vector<int64_t> shape;
+    for (const CascadeImage& image : images) {
+      const auto found = image.detections.find(spec.name);
+      if (found == image.detections.end()) RefuseMissing(model, spec.name);
+      if (!parts.empty() && found->second.shape != shape) {
+        throw InnerError(InnerFailure(model, TRITONSERVER_ERROR_INTERNAL,
+                                      "gave output '" + std::string(spec.name) +
+                                          "' of different shapes for the images of one request"));
+      }
+      shape = found->second.shape;
+      parts.emplace_back(found->second.memory.data, found->second.memory.bytes);
+    }
+    writer.Write(spec.name, ToTriton(spec.dtype), shape, parts);
+  }
+}
+
+// The classes of all rows of a request's images, one image after the other.
+struct ClassColumns {
+  std::vector<int32_t> ids;
+  std::vector<float> scores;
+  std::vector<std::byte> labels;
+};
+
+ClassColumns ColumnsOf(std::span<const CascadeImage> images, size_t row_count) {
+  ClassColumns columns;
+  columns.ids.assign(images.size() * row_count, -1);
+  columns.scores.assign(images.size() * row_count, 0.0F);
+  std::vector<std::string_view> labels(images.size() * row_count);
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (const RowClass& row : images[i].classes) {
+      const size_t at = i * row_count + row.row;
+      columns.ids[at] = row.class_id;
+      columns.scores[at] = row.score;
+      labels[at] = row.label;
+    }
+  }
+  for (const std::string_view label : labels) AppendString(columns.labels, label);
+  return columns;
+}
+
+void WriteClasses(Writer& writer, std::span<const CascadeImage> images) {
+  const std::vector<int64_t>& rows = images.front().detections.at("detection_classes").shape;
+  const ClassColumns columns = ColumnsOf(images, static_cast<size_t>(rows.front()));
+  const auto write = [&](std::string_view name, TRITONSERVER_DataType type, auto values) {
+    const std::span<const std::byte> bytes = std::as_bytes(values);
+    if (writer.Wants(name)) writer.Write(name, type, rows, {&bytes, 1});
+  };
+  write(kClassIds, TRITONSERVER_TYPE_INT32, std::span(columns.ids));
+  write(kClassScores, TRITONSERVER_TYPE_FP32, std::span(columns.scores));
+  write(kClassLabels, TRITONSERVER_TYPE_BYTES, std::span(columns.labels));
+}
+
+}  // namespace
+
+void SendAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace,
+                bool batched) {
+  Writer writer(request, workplace, batched);
+  const std::span<const CascadeImage> images = ImagesOf(job, request);
+  WriteDetections(writer, images, job.settings->detect_model);
+  if (request.wants_classes) WriteClasses(writer, images);
+  request.exchange.sink.Send();
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "bls/cascade_job.h"
+
+namespace endcap::triton {
+
+// Step 5: fills the response to a request with the outputs that it wants, and sends it. Throws
+// InnerError where the model that detects has not given one of them, ApiError.
+void SendAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace, bool batched);
+
+}  // namespace endcap::triton

@@ -1,0 +1,53 @@
+#include "bls/settings.h"
+
+#include <charconv>
+#include <optional>
+
+#include "endcap/error.h"
+
+namespace endcap::triton {
+namespace {
+
+void ReadCount(ModelConfig& config, std::string_view name, size_t& value) {
+  const std::optional<std::string> text = config.TakeParameter(name);
+  if (!text.has_value()) return;
+  value = static_cast<size_t>(ParseCount(name, *text));
+  if (value == 0) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::string(name) + " is 0: give a whole number of 1 or more");
+  }
+}
+
+double ParseThreshold(const std::string& text) {
+  double value = -1;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 0 && value <= 1)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "classify_threshold is '" + text + "': give a number from 0 to 1");
+  }
+  return value;
+}
+
+}  // namespace
+
+CascadeSettings ReadSettings(ModelConfig& config) {
+  CascadeSettings settings;
+  if (auto model = config.TakeParameter("detect_model")) settings.detect_model = *model;
+  if (settings.detect_model.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "detect_model is empty: give the name of the model that detects, or leave it out");
+  }
+  if (auto text = config.TakeParameter("classifiers")) settings.routes = bls::Routes::Parse(*text);
+  if (auto text = config.TakeParameter("classify_threshold")) {
+    settings.classify_threshold = ParseThreshold(*text);
+  }
+  ReadCount(config, "classify_batch_size", settings.classify_batch_size);
+  ReadCount(config, "max_in_flight", settings.max_in_flight);
+  // For clients: the names of the detections' classes.
+  static_cast<void>(config.TakeParameter("labels"));
+  config.Parameters({});  // refuses what is left
+  return settings;
+}
+
+}  // namespace endcap::triton

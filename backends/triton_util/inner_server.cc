@@ -1,0 +1,62 @@
+#include "triton_util/inner_server.h"
+
+#include <nlohmann/json.hpp>
+
+#include "triton_util/response_memory.h"
+
+namespace endcap::triton {
+namespace {
+
+constexpr int64_t kNewest = -1;
+constexpr uint32_t kConfigVersion = 1;
+
+InnerModel ReadModel(TRITONSERVER_Server* server, const std::string& name) {
+  TRITONSERVER_Message* raw = nullptr;
+  Check(TRITONSERVER_ServerModelConfig(server, name.c_str(), kNewest, kConfigVersion, &raw));
+  const MessageHandle message(raw);
+  const char* text = nullptr;
+  size_t size = 0;
+  Check(TRITONSERVER_MessageSerializeToJson(message.get(), &text, &size));
+  const nlohmann::json config = nlohmann::json::parse(text, text + size);
+  InnerModel model;
+  model.name = name;
+  model.max_batch_size = config.value("max_batch_size", 0);
+  for (const auto& output : config.value("output", nlohmann::json::array())) {
+    model.outputs.insert(output.value("name", ""));
+  }
+  return model;
+}
+
+}  // namespace
+
+Failure InnerFailure(const std::string& model, TRITONSERVER_Error_Code code,
+                     const std::string& message) {
+  return {code, ReasonOf(code), "model '" + model + "': " + message, /*names_its_class=*/true};
+}
+
+InnerServer::InnerServer(TRITONBACKEND_Model* model) {
+  Check(TRITONBACKEND_ModelServer(model, &server_));
+  TRITONBACKEND_Backend* backend = nullptr;
+  Check(TRITONBACKEND_ModelBackend(model, &backend));
+  Check(TRITONBACKEND_BackendMemoryManager(backend, &manager_));
+  allocator_ = NewResponseAllocator();
+}
+
+bool InnerServer::IsReady(const std::string& model) const noexcept {
+  bool ready = false;
+  const ErrorHandle unknown(
+      TRITONSERVER_ServerModelIsReady(server_, model.c_str(), kNewest, &ready));
+  return unknown == nullptr && ready;
+}
+
+const InnerModel& InnerServer::Describe(const std::string& model) {
+  const auto known = models_.find(model);
+  if (known != models_.end()) return known->second;
+  try {
+    return models_.emplace(model, ReadModel(server_, model)).first->second;
+  } catch (const ApiError& error) {
+    throw InnerError(InnerFailure(model, error.code(), error.what()));
+  }
+}
+
+}  // namespace endcap::triton
