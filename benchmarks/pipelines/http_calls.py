@@ -12,6 +12,9 @@ from tritonclient import http as triton
 
 _TYPES = {np.dtype(np.float32): "FP32", np.dtype(np.object_): "BYTES"}
 
+# aiohttp asks for gzip of itself, and Triton then compresses every tensor that it answers.
+_UNCOMPRESSED = {"Accept-Encoding": "identity"}
+
 
 class CallError(Exception):
     """A service answered with an error; the message is its own."""
@@ -46,7 +49,9 @@ async def connect(url: str) -> AsyncIterator[Http]:
     """As many connections as there are requests at once."""
     timeout = aiohttp.ClientTimeout(total=60)
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, headers=_UNCOMPRESSED
+    ) as session:
         yield Http(url, session)
 
 

@@ -19,7 +19,16 @@ import pytest
 from aiohttp import web
 
 from benchmarks import chart
-from benchmarks.pipelines import answers, load, page, processes, recorded_head, repository, tables
+from benchmarks.pipelines import (
+    answers,
+    load,
+    page,
+    processes,
+    recorded_head,
+    repository,
+    run,
+    tables,
+)
 from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.roads import CONTESTS, Road
 from benchmarks.pipelines.services import Running
@@ -141,7 +150,7 @@ class Service:
 
 
 def found_by_load(service: Service, image: Path, first: Answer | None = None) -> load.Found:
-    async def run() -> load.Found:
+    async def served() -> load.Found:
         app = web.Application()
         app.router.add_post("/detect", service.detect)
         runner = web.AppRunner(app)
@@ -155,7 +164,7 @@ def found_by_load(service: Service, image: Path, first: Answer | None = None) ->
         finally:
             await runner.cleanup()
 
-    return asyncio.run(run())
+    return asyncio.run(served())
 
 
 @pytest.fixture
@@ -192,6 +201,21 @@ def test_a_wrong_answer_ends_the_road(given: list[Answer], said: str, image: Pat
     found = found_by_load(Service(given), image, ANSWER)
     assert said in found.problem
     assert found.footprint is None
+
+
+def test_figures_are_medians_over_the_visits() -> None:
+    log = run._Log(ROADS[0], verified="equal")
+    use = asdict(processes.Footprint(10, 1, 0, 0, 0))
+    for rate in (10.0, 30.0, 20.0):
+        point = load.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
+        log.visits.append({"points": [asdict(point)], "footprint": use})
+    summary = run._summary(log)
+    (point,) = summary["points"]
+    assert (point["inferences_per_second"], point["client_cpu_ms"]) == (20.0, 80.0)
+    assert (summary["outcome"], summary["footprint"]["memory_bytes"]) == ("measured", 10)
+    assert len(summary["visits"]) == 3
+    log.problem = "it ended"
+    assert (run._summary(log)["outcome"], run._summary(log)["note"]) == ("not measured", "it ended")
 
 
 def document() -> dict[str, Any]:
