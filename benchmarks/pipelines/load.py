@@ -12,6 +12,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ from benchmarks.pipelines import answers, processes
 from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.calls import CALLS, Call
 from benchmarks.pipelines.services import Running
+
+Span = tuple[float, float]  # when a request was sent and when its answer was read, seconds
+Clocks = tuple[float, float, float]  # wall, CPU of the service, CPU of this process; seconds
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Found:
 
 
 class LoadError(Exception):
-    """An answer under load was another one, or there were none; the message says which."""
+    """An answer under load was another one, or the window was too short; the message says which."""
 
 
 async def run(job: Job) -> Found:
@@ -85,7 +89,7 @@ async def run(job: Job) -> Found:
 
 
 async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Point:
-    ended: list[tuple[float, float]] = []  # when a request was answered, and how long it took
+    requests: list[Span] = []
     stop = asyncio.Event()
 
     async def worker() -> None:
@@ -95,7 +99,7 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
             end = time.perf_counter()
             if len(answer) != detections:
                 raise LoadError(f"{len(answer)} detections under load, not {detections}")
-            ended.append((end, end - begin))
+            requests.append((begin, end))
 
     workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
     try:
@@ -108,13 +112,28 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
         answered = await asyncio.gather(*workers, return_exceptions=True)
     for failure in filter(None, answered):
         raise failure
+    return _figures(concurrency, requests, before, after)
+
+
+def _figures(concurrency: int, requests: Sequence[Span], before: Clocks, after: Clocks) -> Point:
     wall, service, client = (now - then for now, then in zip(after, before, strict=True))
-    took = [seconds for end, seconds in ended if before[0] < end <= after[0]]
+    took = [end - begin for begin, end in requests if before[0] <= begin < after[0]]
     if not took:
-        raise LoadError(f"no answer within {job.seconds:g} s at concurrency {concurrency}")
+        raise LoadError(f"no request began within {wall:.1f} s at concurrency {concurrency}")
     p50, p99 = 1e3 * np.percentile(took, (50, 99))
-    cpu = [1e3 * seconds / len(took) for seconds in (service, client)]
-    return Point(concurrency, len(took) / wall, float(p50), float(p99), *cpu)
+    count = answered_within(requests, before[0], after[0])
+    cpu = [1e3 * seconds / count for seconds in (service, client)]
+    return Point(concurrency, count / wall, float(p50), float(p99), *cpu)
+
+
+def answered_within(requests: Sequence[Span], start: float, stop: float) -> float:
+    """How many requests a window of time has answered, each by the share of it that lies inside.
+
+    Whole ones would not do: a batcher answers many at the same moment, and a window that holds one
+    such moment more or less would seem to be faster or slower.
+    """
+    shares = ((min(end, stop) - max(begin, start)) / (end - begin) for begin, end in requests)
+    return sum(share for share in shares if share > 0)
 
 
 async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
@@ -122,8 +141,7 @@ async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
     await asyncio.wait(workers, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def _clocks(pid: int) -> tuple[float, float, float]:
-    """Wall clock, CPU time of the service, CPU time of this process; seconds."""
+def _clocks(pid: int) -> Clocks:
     return time.perf_counter(), processes.cpu_seconds(pid), time.process_time()
 
 

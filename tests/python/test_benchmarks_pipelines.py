@@ -190,6 +190,13 @@ def test_so_many_requests_are_on_their_way(image: Path) -> None:
     assert found.footprint is not None
 
 
+@pytest.mark.parametrize("start", [10.0, 10.3, 10.9])
+def test_a_window_counts_alike_wherever_it_begins(start: float) -> None:
+    batches = [(float(second), second + 1.0) for second in range(20) for _ in range(16)]
+    assert load.answered_within(batches, start, start + 4.5) == pytest.approx(16 * 4.5)
+    assert load.answered_within(batches, 30, 31) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
