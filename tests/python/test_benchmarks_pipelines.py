@@ -133,17 +133,18 @@ def test_cpu_time_and_memory_are_those_of_all_processes(busy_parent: int) -> Non
 
 
 class Service:
-    """Answers POST /detect after 20 ms, and counts how many requests are there at once."""
+    """Answers POST /detect after a while, and counts how many requests are there at once."""
 
-    def __init__(self, answers_given: list[Answer]) -> None:
+    def __init__(self, answers_given: list[Answer], takes_s: float = 0.02) -> None:
         self.answers = answers_given
+        self.takes_s = takes_s
         self.now = 0
         self.most = 0
 
     async def detect(self, request: web.Request) -> web.Response:
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(self.takes_s)
         self.now -= 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return web.json_response(asdict(answer))
@@ -188,6 +189,14 @@ def test_so_many_requests_are_on_their_way(image: Path) -> None:
     assert five.inferences_per_second > one.inferences_per_second
     assert one.client_cpu_ms > 0
     assert found.footprint is not None
+
+
+def test_a_request_longer_than_the_window_prolongs_it(image: Path) -> None:
+    found = found_by_load(Service([ANSWER], takes_s=0.4), image, ANSWER)  # a window is 0.3 s
+    assert found.problem == ""
+    one, _ = found.points
+    assert one.p50_ms >= 400
+    assert one.inferences_per_second == pytest.approx(1 / 0.4, rel=0.3)
 
 
 @pytest.mark.parametrize("start", [10.0, 10.3, 10.9])
