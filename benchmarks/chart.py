@@ -136,7 +136,7 @@ def _roads(contest: Json) -> list[Bars]:
     if not last:
         return []
     at_once = max(point["concurrency"] for point in last.values())
-    title = f"{contest['task']}, {contest['network']}, {at_once:.0f} at once"
+    title = f"{contest['task']}, {contest['network']}, at {at_once:.0f}"
     rates = [(name, point["inferences_per_second"]) for name, point in last.items()]
     costs = [
         (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()

@@ -287,7 +287,7 @@ def test_the_tables_have_every_road() -> None:
 
 def test_the_chart_has_every_road_that_was_measured() -> None:
     rates, costs = chart.panels_of(document())
-    assert rates.title == "detect, recorded head, 16 at once"
+    assert rates.title == "detect, recorded head, at 16"
     assert rates.bars == [("ensemble", 123.4)]
     assert costs.bars == [("ensemble", pytest.approx(11.12))]
 
