@@ -30,7 +30,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server lint format docs wheel sdist gpu-kit gpu-check clean
+        bench-server bench-pipelines lint format docs wheel sdist gpu-kit gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -41,6 +41,7 @@ help:
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
+	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -92,6 +93,11 @@ bench-server: $(BENCH)/.endcap build
 	-$(MAKE) --no-print-directory $(BENCH)/.peers
 	scripts/system_packages.sh bench
 	$(BENCH_BIN)/python -m benchmarks server --server-python $(BIN)/python $(BENCH_OPTIONS)
+
+# With --quick the page stays as the committed results have it.
+bench-pipelines: $(BENCH)/.endcap build
+	$(BENCH_BIN)/python -m benchmarks pipelines --server-python $(BIN)/python $(BENCH_OPTIONS)
+	$(BENCH_BIN)/python scripts/pipelines_page.py
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')

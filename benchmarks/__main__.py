@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks run | server | show."""
+"""The command line: python -m benchmarks run | server | pipelines | show."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TimeElapsedColumn
 
 from benchmarks import chart, cpu, paths, report, server_process
+from benchmarks.pipelines import document as roads
 from benchmarks.sources import SourceMissingError
 
 EXAMPLES = """Side by side with the libraries people use today.
@@ -26,6 +27,8 @@ Examples:
   python -m benchmarks run --no-server          without the Triton server
 
   python -m benchmarks server                   the Triton server only
+
+  python -m benchmarks pipelines                the roads of docs/pipelines.md
 
   python -m benchmarks show benchmarks/results/cpu.json
 """
@@ -67,6 +70,21 @@ def server(
 ) -> None:
     """Measure on a Triton server only; write server.json and server.png."""
     _measure_server(quick, server_python, output)
+
+
+@app.command()
+def pipelines(
+    quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
+) -> None:
+    """Measure the roads to detections on a server; write pipelines.json and pipelines.png."""
+    with _progress("writing the models") as (bar, task):
+        document = roads.make(
+            server_python.absolute(),
+            quick=quick,
+            start=lambda total: bar.update(task, total=total),
+            done=lambda what: bar.update(task, advance=1, description=what),
+        )
+    _finish(document, _folder(output, quick), "pipelines", quick)
 
 
 @app.command()

@@ -8,6 +8,10 @@ from typing import Any
 
 Json = dict[str, Any]
 _TITLE_AT = -0.12  # left of the bars, above their labels
+_OUR_NAMES = (
+    *("endcap", "preprocess", "detect"),
+    *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
+)
 _OURS, _PEER, _FLOOR = "#0b7a75", "#b8bfc6", "#e3c16f"
 
 
@@ -82,6 +86,8 @@ def panels_of(document: Json) -> list[Bars]:
         found.append(Bars(contest["name"], "ms", _medians(contest["rows"])))
     for contest in document.get("server", {}).get("contests", []):
         found.append(Bars(contest["name"], "inferences/s", _loads(contest)))
+    for contest in document.get("pipelines", {}).get("contests", []):
+        found += _roads(contest)
     return found
 
 
@@ -124,6 +130,20 @@ def _loads(contest: Json) -> list[tuple[str, float]]:
     ]
 
 
+def _roads(contest: Json) -> list[Bars]:
+    """Throughput, and CPU time of server and client together, at the most requests at once."""
+    last = {road["name"]: road["points"][-1] for road in contest["roads"] if road["points"]}
+    if not last:
+        return []
+    at_once = max(point["concurrency"] for point in last.values())
+    title = f"{contest['task']}, {contest['network']}, at {at_once:.0f}"
+    rates = [(name, point["inferences_per_second"]) for name, point in last.items()]
+    costs = [
+        (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()
+    ]
+    return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms", costs)]
+
+
 def _draw_panel(panel: Bars, axis: Any) -> None:
     labels = [label for label, _ in panel.bars]
     values = [value for _, value in panel.bars]
@@ -148,5 +168,5 @@ def number(value: float) -> str:
 def _colour(label: str) -> str:
     if label == "bare decode":
         return _FLOOR
-    theirs = "python" in label or not label.startswith(("endcap", "preprocess", "detect"))
-    return _PEER if theirs else _OURS
+    theirs = any(word in label for word in ("python", "opencv"))
+    return _OURS if label.startswith(_OUR_NAMES) and not theirs else _PEER

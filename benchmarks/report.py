@@ -9,6 +9,8 @@ from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 
+from benchmarks.pipelines import tables as roads
+
 Json = dict[str, Any]
 _MIB = 2**20
 
@@ -40,6 +42,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _contest(contest)
     for contest in document.get("server", {}).get("contests", []):
         yield _server(contest)
+    for table in roads.every(document.get("pipelines", {}).get("contests", [])):
+        yield _text(table)
 
 
 def cell(row: Json) -> str:
@@ -143,6 +147,15 @@ def _server(contest: Json) -> Table:
             load = point[side]
             figures = [f"{load[key]:.1f}" for key in ("inferences_per_second", "p50_ms", "p99_ms")]
             table.add_row(str(point["concurrency"]), contest[side], *figures, shown)
+    return table
+
+
+def _text(text: roads.TextTable) -> Table:
+    table = Table(title=text.title)
+    for index, name in enumerate(text.header):
+        table.add_column(name, justify="left" if index < text.words else "right")
+    for row in text.rows:
+        table.add_row(*row)
     return table
 
 

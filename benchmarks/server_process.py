@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -30,27 +31,53 @@ def run(
     about = machine.describe()
     names = QUICK_IMAGES if quick else COMPLETE_IMAGES
     pictures = [str(images.make(name, paths.IMAGES).path) for name in names]
+    options = [*pictures, *(["--quick"] if quick else [])]
+    return {"machine": about, "server": part(python, "benchmarks.server", options, start, done)}
+
+
+def part(
+    python: Path,
+    module: str,
+    options: list[str],
+    start: Callable[[int], None],
+    done: Callable[[str], None],
+) -> dict[str, Any]:
+    """Runs `python -m MODULE OUTPUT.json OPTIONS...` and gives the JSON that it wrote.
+
+    The module prints how many steps there will be, then a line for each. An interrupt goes to it
+    once, so that it can end what it started. Raises ServerPartError.
+    """
     with tempfile.TemporaryDirectory(prefix="endcap-bench-") as folder:
-        output = Path(folder) / "server.json"
-        command = [str(python), "-m", "benchmarks.server", str(output), *pictures]
-        _follow([*command, "--quick"] if quick else command, start, done)
-        return {"machine": about, "server": json.loads(output.read_text())}
+        output = Path(folder) / "part.json"
+        _follow([str(python), "-m", module, str(output), *options], start, done)
+        found: dict[str, Any] = json.loads(output.read_text())
+        return found
 
 
 def _follow(command: list[str], start: Callable[[int], None], done: Callable[[str], None]) -> None:
     with tempfile.TemporaryFile("w+") as problems:
         try:
             process = subprocess.Popen(
-                command, cwd=paths.ROOT, stdout=subprocess.PIPE, stderr=problems, text=True
+                command,
+                cwd=paths.ROOT,
+                stdout=subprocess.PIPE,
+                stderr=problems,
+                text=True,
+                start_new_session=True,
             )
         except OSError as error:
             raise ServerPartError(f"{command[0]} cannot be run: {error.strerror}") from error
         with process:
-            for line in process.stdout or ():
-                if line.strip().isdecimal():
-                    start(int(line))
-                else:
-                    done(line.strip())
+            try:
+                for line in process.stdout or ():
+                    if line.strip().isdecimal():
+                        start(int(line))
+                    else:
+                        done(line.strip())
+            except BaseException:
+                process.send_signal(signal.SIGINT)
+                process.wait()  # until it has stopped its server
+                raise
         if process.returncode != 0:
             problems.seek(0)
             last = (problems.read().strip().splitlines() or ["it said nothing"])[-1]

@@ -68,7 +68,13 @@ def write_plainly(encoded: bytes, tensor: Tensor) -> None:
     import cv2
 
     cv2.setNumThreads(1)
-    picture = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
+    letterbox_plainly(cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR), tensor)
+
+
+def letterbox_plainly(picture: Any, tensor: Tensor) -> None:
+    """Its second half: a decoded picture, BGR [H, W, 3], into the tensor."""
+    import cv2
+
     place = letterbox(picture.shape[1], picture.shape[0])
     if (place.width, place.height) != (picture.shape[1], picture.shape[0]):
         picture = cv2.resize(picture, (place.width, place.height), interpolation=cv2.INTER_LINEAR)

@@ -1,27 +1,36 @@
-"""Writes the model repository of the benchmark: the shipped models beside those in Python."""
+"""Writes the model repository of the benchmark: shipped models beside those with OpenCV."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.affinity import cpu_count
 from benchmarks.paths import ROOT
 
 SHIPPED = ROOT / "model_repository"
-_PYTHON_MODELS = Path(__file__).resolve().parent / "models"
+OPENCV_MODELS = Path(__file__).resolve().parent / "models"
+_COMPILED = ("preprocess", "detector", "postprocess", "detect")
+_OPENCV = ("preprocess_opencv", "postprocess_opencv", "detect_opencv")
 
 
 def write(folder: Path) -> None:
-    """Replaces `folder` by a repository of seven models.
+    """Replaces `folder` by a repository of the ensemble `detect` and its counterpart in Python."""
+    sources = [*(SHIPPED / name for name in _COMPILED), *(OPENCV_MODELS / name for name in _OPENCV)]
+    write_models(folder, sources)
 
-    The Python models get as many instances as the process has CPUs.
+
+def write_models(folder: Path, sources: Sequence[Path]) -> None:
+    """Replaces `folder` by a repository of copies of some model folders.
+
+    `@CPUS@` in a config becomes the number of CPUs that the process may use.
     """
     shutil.rmtree(folder, ignore_errors=True)
     without = shutil.ignore_patterns("samples", "__pycache__", "README.md")
-    shutil.copytree(SHIPPED, folder, ignore=without)
-    shutil.copytree(_PYTHON_MODELS, folder, dirs_exist_ok=True, ignore=without)
-    for model in folder.iterdir():
+    for source in sources:
+        model = folder / source.name
+        shutil.copytree(source, model, ignore=without)
         (model / "1").mkdir(exist_ok=True)
         config = model / "config.pbtxt"
         config.write_text(config.read_text().replace("@CPUS@", str(cpu_count())))

@@ -32,7 +32,7 @@ def tasks(images: Sequence[Path]) -> list[Task]:
         Task(
             f"preprocess, {image.stem.replace('_', ' ')}",
             "preprocess",
-            "preprocess_python",
+            "preprocess_opencv",
             image,
             _TENSOR_BYTES,
             verify.tensors,
@@ -42,7 +42,7 @@ def tasks(images: Sequence[Path]) -> list[Task]:
     detect = Task(
         "detect, 1920x1080 with shapes",
         "detect",
-        "detect_python",
+        "detect_opencv",
         _DETECT_IMAGE,
         _DETECTIONS_BYTES,
         verify.detections,

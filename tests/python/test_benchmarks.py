@@ -185,10 +185,9 @@ def test_load_generator_figures_are_read() -> None:
 def test_repository_has_both_sides(tmp_path: Path) -> None:
     repository.write(tmp_path / "models")
     names = {folder.name for folder in (tmp_path / "models").iterdir()}
-    python = {"preprocess_python", "postprocess_python", "detect_python"}
-    shipped = {"preprocess", "preprocess_rois", "detector", "postprocess", "detect"}
-    assert names == shipped | python
-    config = (tmp_path / "models" / "preprocess_python" / "config.pbtxt").read_text()
+    opencv = {"preprocess_opencv", "postprocess_opencv", "detect_opencv"}
+    assert names == {"preprocess", "detector", "postprocess", "detect"} | opencv
+    config = (tmp_path / "models" / "preprocess_opencv" / "config.pbtxt").read_text()
     assert "@" not in config
 
 

@@ -16,7 +16,7 @@ import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
 from bls_models import ROWS, told
-from calls import Arrays, grpc_inputs, infer, infer_http, strings
+from calls import Arrays, grpc_inputs, infer, strings
 from cascade_by_hand import by_hand
 from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException

@@ -1,0 +1,43 @@
+"""Writes the model repository of one road."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from benchmarks.pipelines import recorded_head
+from benchmarks.pipelines.roads import Network, Road
+from benchmarks.server.repository import OPENCV_MODELS, SHIPPED, write_models
+
+IMAGE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
+_OWN_MODELS = Path(__file__).resolve().parent / "models"
+_FILE = Path("detector") / "1" / "model.onnx"
+
+
+class ModelMissingError(Exception):
+    """A road asks for a model that no folder has; the message names it."""
+
+
+def write_networks(folder: Path) -> dict[Network, Path]:
+    """Makes what the contests take for a detector: ONNX files with the same tensors."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sample, recorded = folder / "sample.onnx", folder / "recorded.onnx"
+    shutil.copyfile(SHIPPED / _FILE, sample)
+    recorded_head.write(sample, IMAGE, recorded)
+    return {"sample detector": sample, "recorded head": recorded}
+
+
+def write(folder: Path, road: Road, network: Path) -> None:
+    """Replaces `folder` by the models that a road needs, its detector running `network`.
+
+    Raises ModelMissingError.
+    """
+    write_models(folder, [_source(name) for name in road.models])
+    shutil.copyfile(network, folder / _FILE)
+
+
+def _source(name: str) -> Path:
+    for parent in (SHIPPED, OPENCV_MODELS, _OWN_MODELS):
+        if (parent / name / "config.pbtxt").exists():
+            return parent / name
+    raise ModelMissingError(f"there is no model {name} in {SHIPPED.name}")

@@ -1,0 +1,133 @@
+"""The roads that are compared: what each asks, and which models its server has to load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Task = Literal["detect", "cascade"]
+Network = Literal["sample detector", "recorded head"]
+NETWORKS: tuple[Network, ...] = ("sample detector", "recorded head")
+
+_ENDS = ("preprocess", "detector", "postprocess")
+_DETECT = (*_ENDS, "detect")
+_PYTHON_ENDS = ("preprocess_python", "detector", "postprocess_python")
+_CLASSIFY = (
+    "preprocess_rois",
+    "classifier",
+    "classify_postprocess",
+    "classify",
+    "classify_rings",
+)
+
+
+@dataclass(frozen=True)
+class Road:
+    """One way to do a task.
+
+    call: how a client asks, a name of `calls.CALLS`; "service" is the road without Triton.
+    model: what is asked; the models beside it are what its server needs.
+    exact: whether its answers have to be those of the contest's first road to the last bit;
+        OpenCV's may be off by the tolerances of `answers`.
+    """
+
+    name: str
+    how: str
+    call: Literal["triton", "client side", "service", "steps", "decoupled"]
+    model: str
+    models: tuple[str, ...]
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A task and the roads to it; the first is what the others are verified against."""
+
+    task: Task
+    roads: tuple[Road, ...]
+
+
+DETECT = Contest(
+    "detect",
+    (
+        Road("ensemble", "compiled backends, `detect`", "triton", "detect", _DETECT),
+        Road(
+            "Python models",
+            "endcap in the Python backend, `detect_python`",
+            "triton",
+            "detect_python",
+            (*_PYTHON_ENDS, "detect_python"),
+        ),
+        Road(
+            "Python BLS",
+            "`detect_bls` calls the three steps",
+            "triton",
+            "detect_bls",
+            (*_ENDS, "detect_bls"),
+        ),
+        Road(
+            "C++ BLS",
+            "`endcap_bls` without classifiers calls `detect`",
+            "triton",
+            "detect_cascade",
+            (*_DETECT, "detect_cascade"),
+        ),
+        Road(
+            "client side",
+            "endcap in the client, the tensor goes to `detector`",
+            "client side",
+            "detector",
+            ("detector",),
+        ),
+        Road(
+            "OpenCV models",
+            "OpenCV and NumPy in the Python backend",
+            "triton",
+            "detect_opencv",
+            ("preprocess_opencv", "detector", "postprocess_opencv", "detect_opencv"),
+            exact=False,
+        ),
+        Road(
+            "FastAPI service",
+            "FastAPI, OpenCV, onnxruntime; no Triton",
+            "service",
+            "detector",
+            (),
+            exact=False,
+        ),
+    ),
+)
+CLASSIFY = Contest(
+    "cascade",
+    (
+        Road(
+            "client side",
+            "the client calls `detect`, `preprocess_rois`, the classifiers",
+            "steps",
+            "detect",
+            (*_DETECT, *_CLASSIFY),
+        ),
+        Road(
+            "Python BLS",
+            "`cascade_bls`, asynchronous calls",
+            "triton",
+            "cascade_bls",
+            (*_DETECT, *_CLASSIFY, "cascade_bls"),
+        ),
+        Road(
+            "Python BLS, decoupled",
+            "`cascade_bls_decoupled`, an answer for each detection, over gRPC",
+            "decoupled",
+            "cascade_bls_decoupled",
+            (*_DETECT, *_CLASSIFY, "cascade_bls_decoupled"),
+        ),
+        Road(
+            "C++ BLS",
+            "`cascade` in the backend `endcap_bls`",
+            "triton",
+            "cascade",
+            (*_DETECT, *_CLASSIFY, "cascade"),
+        ),
+    ),
+)
+CONTESTS = (DETECT, CLASSIFY)

@@ -1,0 +1,189 @@
+"""The benchmark of the roads: answers, models, tables and the page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from benchmarks import chart
+from benchmarks.pipelines import (
+    answers,
+    load,
+    page,
+    processes,
+    recorded_head,
+    repository,
+    run,
+    tables,
+)
+from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines.roads import CONTESTS, Road
+from benchmarks.server.verify import VerificationError
+
+ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
+ROADS = [road for contest in CONTESTS for road in contest.roads]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_same_answer_is_verified(exact: bool) -> None:
+    assert "1 detections" in answers.compare(ANSWER, ANSWER, exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boxes": [[1.0, 2.0, 3.0, 4.25]]}, "boxes are not equal: they differ by 0.25"),
+        ({"class_labels": ["blue"]}, "class_labels are not equal"),
+        ({"class_scores": [0.5]}, "class_scores are not equal: they differ by 0.25"),
+    ],
+)
+def test_an_exact_road_may_differ_in_nothing(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(VerificationError, match=said):
+        answers.compare(replace(ANSWER, **change), ANSWER, exact=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boxes": [[1.0, 2.0, 3.0, 4.75]]}, "boxes differ by 0.75"),
+        ({"scores": [0.52]}, "scores differ by 0.02"),
+        ({"classes": [3]}, "classes are not equal"),
+        ({"scores": [0.5, 0.4]}, "2 detections, not 1"),
+        ({"scores": []}, "0 detections, not 1"),
+    ],
+)
+def test_opencv_may_differ_a_little(change: dict[str, Any], said: str) -> None:
+    near = replace(ANSWER, boxes=[[1.0, 2.25, 3.0, 4.0]])
+    assert "within 0.25 pixels" in answers.compare(near, ANSWER, exact=False)
+    with pytest.raises(VerificationError, match=said):
+        answers.compare(replace(ANSWER, **change), ANSWER, exact=False)
+
+
+def test_nothing_detected_verifies_nothing() -> None:
+    nothing = Answer([], [], [])
+    with pytest.raises(VerificationError, match="0 detections"):
+        answers.compare(nothing, nothing, exact=True)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_recorded_head_is_answered_for_any_image(batch: int) -> None:
+    random = np.random.default_rng(2)
+    head = random.uniform(0, 640, (1, 10, 50)).astype(np.float32)
+    session = onnxruntime.InferenceSession(recorded_head.model(head).SerializeToString())
+    images = random.uniform(0, 1, (batch, 3, 640, 640)).astype(np.float32)
+    (answered,) = session.run(["head"], {"images": images})
+    np.testing.assert_array_equal(answered, np.repeat(head, batch, axis=0))
+
+
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.model} {road.name}")
+def test_every_road_has_its_models(road: Road, tmp_path: Path) -> None:
+    network = tmp_path / "network.onnx"
+    network.write_bytes(b"any")
+    if not road.models:
+        assert road.call == "service"
+        return
+    repository.write(tmp_path / "models", road, network)
+    assert {each.name for each in (tmp_path / "models").iterdir()} == set(road.models)
+    assert (tmp_path / "models" / "detector" / "1" / "model.onnx").read_bytes() == b"any"
+    assert road.model in road.models
+
+
+def test_a_missing_model_is_said(tmp_path: Path) -> None:
+    road = replace(ROADS[0], models=("detector", "nobody_has_it"))
+    with pytest.raises(repository.ModelMissingError, match="no model nobody_has_it"):
+        repository.write(tmp_path, road, tmp_path)
+
+
+def test_figures_are_medians_over_the_visits() -> None:
+    log = run._Log(ROADS[0], verified="equal")
+    use = asdict(processes.Footprint(10, 1, 0, 0, 0))
+    for rate in (10.0, 30.0, 20.0):
+        point = load.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
+        log.visits.append({"points": [asdict(point)], "footprint": use})
+    summary = run._summary(log)
+    (point,) = summary["points"]
+    assert (point["inferences_per_second"], point["client_cpu_ms"]) == (20.0, 80.0)
+    assert (summary["outcome"], summary["footprint"]["memory_bytes"]) == ("measured", 10)
+    assert len(summary["visits"]) == 3
+    log.problem = "it ended"
+    assert (run._summary(log)["outcome"], run._summary(log)["note"]) == ("not measured", "it ended")
+
+
+def document() -> dict[str, Any]:
+    """As a run writes it: one road measured, one not."""
+    point = load.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
+    use = processes.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
+    measured = {
+        "name": "ensemble",
+        "how": "compiled",
+        "outcome": "measured",
+        "note": "equal, 10 detections",
+        "points": [asdict(replace(point, concurrency=1)), asdict(point)],
+        "footprint": asdict(use),
+    }
+    absent = {
+        "name": "FastAPI service",
+        "how": "no Triton",
+        "outcome": "not measured",
+        "note": "No module named 'fastapi'",
+        "points": [],
+        "footprint": None,
+    }
+    contest = {
+        "task": "detect",
+        "network": "recorded head",
+        "encoded_bytes": 200_000,
+        "detections": 10,
+        "roads": [measured, absent],
+    }
+    versions = dict.fromkeys(
+        ("nvidia-pytriton", "fastapi", "opencv-python-headless", "onnxruntime"), "1.0"
+    )
+    machine = {"cpu": "c", "cpus": 2, "commit": "0", "date": "2000-01-01T00", "load_average": 0.1}
+    found = {
+        "versions": versions,
+        "service_versions": versions,
+        "rounds": 3,
+        "seconds": 4.0,
+        "contests": [contest],
+    }
+    return {"machine": machine, "pipelines": found}
+
+
+def test_the_tables_have_every_road() -> None:
+    (contest,) = document()["pipelines"]["contests"]
+    assert tables.loads(contest).rows == [
+        ("ensemble", "123 / 123", "5.68 / 5.68", "61.2 / 61.2", "11.1 / 11.1")
+    ]
+    assert tables.costs(contest).rows == [("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")]
+    assert [row[0] for row in tables.notes(contest).rows] == ["ensemble", "FastAPI service"]
+    assert "No module named 'fastapi'" in tables.notes(contest).markdown()
+
+
+def test_the_chart_has_every_road_that_was_measured() -> None:
+    rates, costs = chart.panels_of(document())
+    assert rates.title == "detect, recorded head, at 16"
+    assert rates.bars == [("ensemble", 123.4)]
+    assert costs.bars == [("ensemble", pytest.approx(11.12))]
+
+
+def test_the_page_takes_the_figures_between_its_marks() -> None:
+    bare = f"before\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n"
+    filled = page.fill(bare, document())
+    assert filled.startswith(f"before\n\n{page.BEGIN}\n\nc, 2 CPUs, 2000-01-01, commit 0")
+    assert "| ensemble | 123 / 123 |" in filled
+    assert filled.endswith(f"{page.END}\n\nafter\n")
+    assert "old" not in filled
+    assert page.fill(filled, None) == bare.replace("\nold\n", "\n\nNot measured yet.\n\n")
+    with pytest.raises(ValueError, match="lacks"):
+        page.fill("no marks", None)
+
+
+def test_the_page_has_the_committed_figures() -> None:
+    written = page.PAGE.read_text(encoding="utf-8")
+    assert written == page.fill(written, page.committed()), "run: python scripts/pipelines_page.py"
