@@ -1,0 +1,132 @@
+"""What Python-backend models are made of, as far as it needs no server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from server_requests import StubRequest
+
+import endcap
+from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
+from endcap.python_backend.head_job import read_heads
+from endcap.python_backend.input_tensors import encoded_files, get_input
+from endcap.python_backend.labels import Labels
+from endcap.python_backend.parameters import parse_count, read_parameters
+from endcap.python_backend.row_memory import RowMemory
+
+IDS = np.int32([[2, 0], [1, -1]])
+
+
+@pytest.mark.parametrize("status", [each for each in endcap.Status if each is not each.OK])
+def test_a_failure_reads_as_its_class_and_has_its_code(status: endcap.Status) -> None:
+    error = endcap.errors.error_for_status(status, "the data is not a JPEG")
+    assert status_of(error) == status
+    codes = {
+        status.CUDA: "INTERNAL",
+        status.INTERNAL: "INTERNAL",
+        status.OUT_OF_MEMORY: "UNAVAILABLE",
+    }
+    assert code_name(error) == codes.get(status, "INVALID_ARG")
+    expected = "internal: EndcapError" if status is status.INTERNAL else status.label
+    assert describe(error).startswith(f"{status.label}: ")
+    assert describe(error).endswith("the data is not a JPEG"), expected
+
+
+def test_what_nobody_meant_is_internal_and_says_its_type() -> None:
+    assert describe(KeyError("images")) == "internal: KeyError: 'images'"
+    assert describe(RuntimeError()) == "internal: RuntimeError"
+    assert describe(MemoryError("no room")) == "out_of_memory: MemoryError: no room"
+    assert code_name(KeyError()) == "INTERNAL"
+
+
+def test_an_inner_models_failure_is_passed_on_with_its_name() -> None:
+    error = ModelCallError("classify", "corrupt_image: the data is not a JPEG", 3)
+    assert describe(error) == "model 'classify': corrupt_image: the data is not a JPEG"
+    assert error.code == 3
+
+
+def test_parameters_that_are_not_known_are_named_with_those_that_are() -> None:
+    config = {"parameters": {"sise": {"string_value": "640"}}}
+    with pytest.raises(endcap.InvalidArgumentError, match="'sise' .*: there are threads, size"):
+        read_parameters(config, ["threads", "size"])
+    assert read_parameters({}, ["size"]) == {}
+    assert read_parameters(config, ["sise"]) == {"sise": "640"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "+1", "1.0", " 1", "many", "2147483648", "1\n", "\u0663"]
+)
+def test_no_count(text: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="^threads is '"):
+        parse_count("threads", text)
+
+
+def test_a_count() -> None:
+    assert [parse_count("threads", text) for text in ("0", "007", "2147483647")] == [
+        0,
+        7,
+        2**31 - 1,
+    ]
+
+
+@pytest.mark.parametrize("text", [b"a\nb\nc\n", b"a\r\nb\r\nc", b"a\nb\nc"])
+def test_labels_by_class_id(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "l.txt").write_bytes(text)
+    labels = Labels.read(tmp_path / "l.txt", 3, None)
+    assert labels.names_of(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
+    assert not labels.hierarchical
+
+
+def test_labels_that_are_paths(tmp_path: Path) -> None:
+    (tmp_path / "l.txt").write_text("a/b\nc\nd/e/f")
+    labels = Labels.read(tmp_path / "l.txt", 3, "/")
+    assert labels.names_of(IDS).tolist() == [[b"f", b"b"], [b"c", b""]]
+    assert labels.paths_of(IDS).tolist() == [[b"d/e/f", b"a/b"], [b"c", b""]]
+
+
+def test_without_a_file_every_label_is_empty() -> None:
+    assert Labels().names_of(IDS).tolist() == [[b"", b""]] * 2
+
+
+def test_rows_are_kept_and_grow() -> None:
+    memory = RowMemory([("images", "float32", [3, 4])])
+    first = memory.rows("images", 2)
+    assert first.shape == (2, 3, 4)
+    assert first.dtype == np.float32
+    assert np.shares_memory(memory.rows("images", 1), first)
+    larger = memory.rows("images", 5)
+    assert larger.shape == (5, 3, 4)
+    assert np.shares_memory(memory.rows("images", 2), larger)
+
+
+def test_files_are_read_in_place() -> None:
+    rows = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    files = encoded_files(StubRequest({"encoded": rows}, []), batched=True)
+    assert [bytes(file) for file in files] == [bytes(row) for row in rows]
+    assert all(np.shares_memory(file, rows) for file in files)
+    empty = encoded_files(StubRequest({"encoded": rows[:, :0]}, []), batched=True)
+    assert [bytes(file) for file in empty] == [b"", b""]
+
+
+def test_heads_are_read_in_place_and_copied_where_they_are_not_aligned() -> None:
+    head = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    job = read_heads(StubRequest({"head": head}, []), ["head"], batched=True, target=None)
+    assert np.shares_memory(job.head[0], head)
+    shifted = np.frombuffer(b"\0" + head.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3, 4)
+    assert not shifted.flags.aligned
+    job = read_heads(StubRequest({"head": shifted}, []), ["head"], batched=True, target=None)
+    assert job.head[0].flags.aligned
+    np.testing.assert_array_equal(job.head[0], head)
+
+
+def test_what_is_not_there_is_named() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="input 'head' is missing in the request"):
+        get_input(StubRequest({}, []), "head")
+
+
+def test_inputs_that_differ_in_their_images() -> None:
+    tensors = {"logits": np.zeros((2, 9, 3), np.float32), "boxes": np.zeros((1, 9, 4), np.float32)}
+    with pytest.raises(endcap.InvalidArgumentError, match="differ in their batch dimension"):
+        read_heads(StubRequest(tensors, []), ["logits", "boxes"], batched=True, target=None)
