@@ -16,7 +16,7 @@ import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
 from bls_models import ROWS, told
-from calls import Arrays, grpc_inputs, infer, infer_http, strings
+from calls import Arrays, grpc_inputs, infer, strings
 from cascade_by_hand import by_hand
 from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
@@ -62,7 +62,7 @@ def test_the_answer_is_that_of_the_steps_by_hand(client, count):
     expected = by_hand(client, file)
     assert_same(ask(client, [file]), expected)
     classified = expected["class_ids"] >= 0
-    # Every fourth class has no route, and the last quarter of all rows no score above the threshold.
+    # Every fourth class has no route, and the last ten rows no score above the threshold.
     assert classified.sum() == min(count, 30) - min(count, 30) // 4
 
 
@@ -178,10 +178,9 @@ def test_a_region_that_cannot_be_cut_out_is_not_classified(client):
 
 
 def test_a_model_that_is_not_there(client, server):
-    with pytest.raises(
-        InferenceServerException, match="^.*model 'nowhere': .*unknown model"
-    ) as error:
+    with pytest.raises(InferenceServerException) as error:
         ask(client, [told(PHOTO)], "orphan")
+    assert error.value.message().startswith("model 'nowhere': Request for unknown model")
     assert error.value.status() == "StatusCode.NOT_FOUND"
     assert server.log_lines("model 'orphan' version 1 calls model 'nowhere', which is not ready")
 
