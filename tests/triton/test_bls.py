@@ -30,7 +30,9 @@ CLASS_OUTPUTS = ["class_ids", "class_scores", "class_labels"]
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("cascades")
     bls_models.write_all(repository)
-    with run_server(repository, "--model-control-mode=explicit", "--load-model=*") as running:
+    caches = "--cache-config=local,size=4194304"
+    options = ("--model-control-mode=explicit", "--load-model=*", caches)
+    with run_server(repository, *options) as running:
         failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
         assert not failed
         yield running
@@ -190,6 +192,21 @@ def test_a_classifier_that_is_not_there_fails_only_what_needs_it(client):
     assert isinstance(answers[0], dict)
     assert isinstance(answers[1], InferenceServerException)
     assert "model 'nobody': " in answers[1].message()
+
+
+def test_a_detector_whose_answers_the_server_keeps(client, server):
+    """It answers from within the call then, on the thread that calls."""
+
+    def hits() -> int:
+        stats = server.statistics("found_cached")["inference_stats"]
+        return int(stats["cache_hit"]["count"])
+
+    file = told(PHOTO, count=5)
+    expected = by_hand(client, file)
+    before = hits()
+    for _ in range(4):
+        assert_same(ask(client, [file], "cached"), expected)
+    assert hits() == before + 3
 
 
 def send(client: Any, file: bytes, request_id: str, done: Any = None) -> Any:
