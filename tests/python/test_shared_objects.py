@@ -43,6 +43,7 @@ def test_all_of_them_are_looked_at() -> None:
     assert {
         "libtriton_endcap_preprocess.so",
         "libtriton_endcap_postprocess.so",
+        "libtriton_endcap_bls.so",
         "libendcap_jpeg.so",
     } <= names
     assert len(MODULES) == 1

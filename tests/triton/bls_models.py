@@ -97,7 +97,16 @@ def told(file: bytes, **what: object) -> bytes:
 
 
 def write_all(repository: Path) -> None:
-    _write_python(repository, "found", _FIND, inputs=ENCODED, outputs=DETECTIONS, batch=BATCH)
+    for name, more in (("found", ""), ("found_cached", "response_cache { enable: true }")):
+        _write_python(
+            repository,
+            name,
+            _FIND,
+            inputs=ENCODED,
+            outputs=DETECTIONS,
+            batch=BATCH,
+            more=f"{more} {batching(0)}",
+        )
     named, unnamed = ("LABELLED = True", "LABELLED = False")
     outputs = [*_KINDS, _LABELS]
     _write_python(
@@ -117,6 +126,7 @@ def write_all(repository: Path) -> None:
     routed = {"detect_model": "found", "classifiers": ROUTES}
     delay = batching(20_000)
     write_cascade(repository, "cascade", routed, more=delay)
+    write_cascade(repository, "cached", {**routed, "detect_model": "found_cached"})
     write_cascade(repository, "narrow", {**routed, "max_in_flight": 1, "classify_batch_size": 3})
     write_cascade(repository, "single", routed, batch=0)
     write_cascade(repository, "detect_only", {"detect_model": "found"})
@@ -152,6 +162,7 @@ def _write_python(
     inputs: list[str],
     outputs: list[str],
     batch: int,
+    more: str = "",
 ) -> None:
     write_model(
         repository,
@@ -160,6 +171,6 @@ def _write_python(
         max_batch_size=batch,
         inputs=inputs,
         outputs=outputs,
-        more=ON_CPU,
+        more=f"{more}\n{ON_CPU}",
         files={"1/model.py": source},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from endcap.repository.validation.cascade import BLS, check_cascade
 from endcap.repository.validation.declarations import check_declarations
 from endcap.repository.validation.endcap_model import examine_endcap_model
 from endcap.repository.validation.ensemble import check_ensemble
@@ -45,6 +46,8 @@ def validate_repository(repository: Path) -> Report:
     for model in models.values():
         if model.is_ensemble:
             findings += check_ensemble(model, known)
+        elif model.backend == BLS:
+            findings += check_cascade(model, known)
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 
