@@ -93,7 +93,6 @@ def test_parameters_are_logged_at_load(server: RunningServer):
         assert text in line
 
 
-@pytest.mark.both_roads
 def test_statistics_tell_success_and_failure(client, server: RunningServer):
     def counts() -> tuple[int, int]:
         statistics = server.statistics("pre_queue")["inference_stats"]

@@ -114,7 +114,7 @@ def _misnamed(
 ) -> Finding:
     return model.error(
         block.line_of("name"),
-        f"{side} {entry.name} is none of {model.backend}",
+        f"{side} {entry.name} is none of {model.stage}",
         f"take it out, or give it a name that is: {', '.join(by_name)}",
     )
 
