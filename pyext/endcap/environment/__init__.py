@@ -1,0 +1,1 @@
+"""Execution environments of Python-backend models: built, packed, tried out, given to models."""
