@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import os
 import signal
 import subprocess
@@ -14,9 +13,9 @@ from endcap.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.doctor.subject import Subject
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
+from endcap.server.release import release_of
 
 HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
-_WHEEL = "nvidia-pytriton"
 
 SERVER = Topic(
     name="server",
@@ -67,7 +66,7 @@ def check_server(subject: Subject) -> Finding:
     if objection is not None:
         sentence = f"{server.executable} is not tritonserver: {objection}"
         return SERVER.problem("another", str(server.executable), sentence)
-    return SERVER.fine(f"{_version(server)} ({server.origin}: {server.executable})")
+    return SERVER.fine(f"{release_of(server)} ({server.origin}: {server.executable})")
 
 
 def check_libraries(subject: Subject) -> Finding:
@@ -120,15 +119,3 @@ def _objection(server: ServerInstallation) -> str | None:
     if b"--model-repository" in said or b"while loading shared libraries" in said:
         return None
     return "its --help does not name --model-repository"
-
-
-def _version(server: ServerInstallation) -> str:
-    root = server.executable.parent.parent
-    # NVIDIA's container writes its version into the installation's folder.
-    written = root / "TRITON_VERSION"
-    if written.is_file():
-        return f"tritonserver {written.read_text(encoding='utf-8').strip()}"
-    site_packages = root.parent.parent
-    for wheel in importlib.metadata.distributions(name=_WHEEL, path=[str(site_packages)]):
-        return f"{_WHEEL} {wheel.version}"
-    return "tritonserver of unknown version"

@@ -20,9 +20,12 @@ from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
 from endcap.server.rest import LoadedModel, is_ready, loaded_models
 from endcap.server.settings import ServerSettings
+from endcap.server.stub_reasons import refusals
 
 _POLL_INTERVAL_S = 0.05
 _LOG_CLOSES_WITHIN_S = 2.0
+# Servers up to 25.07 wait for ever for a stub that has ended without a word.
+_REFUSAL_ENDS_WITHIN_S = 5.0
 # What the server logs when it listens for each, in this order.
 _SERVICES = ("Started GRPCInferenceService", "Started HTTPService", "Started Metrics Service")
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -156,8 +159,14 @@ class TritonServer:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self.settings.ready_timeout_s
         # The log tells our server's answer from that of another one on the same port.
+        refused_at: float | None = None
         while not (self._listens() and is_ready(self.http_url)):
             self.check_alive()
+            if refused_at is None and refusals(self.log_lines()):
+                refused_at = time.monotonic()
+            if refused_at is not None and time.monotonic() > refused_at + _REFUSAL_ENDS_WITHIN_S:
+                self._kill()
+                raise ServerError(f"the server cannot get ready: {self._reasons()}")
             if time.monotonic() > deadline:
                 raise ServerError(
                     f"the server was not ready after {self.settings.ready_timeout_s:g} s: "
@@ -167,6 +176,11 @@ class TritonServer:
         self.check_alive()
         if self._log is not None:
             self._log.echo_from_now_on()
+
+    def _kill(self) -> None:
+        """Ends a server that would not end by itself: a load that waits for ever holds it up."""
+        if self._process is not None:
+            self._process.stop(_POLL_INTERVAL_S)
 
     def _listens(self) -> bool:
         lines = self.log_lines()

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable
 from typing import IO
 
+from endcap.server.stub_reasons import explained, refusals
+
 _KEPT_LINES = 2000
 _PROBLEM = re.compile(r"[WEF]\d{4} ")  # severity and date, for example "E1120 13:46:42.870067"
 _RECORD = re.compile(r'E\d{4} \S+ \d+ \S+\] "?(.*?)"?$')
@@ -76,9 +78,12 @@ def _write(target: IO[bytes], raw: bytes) -> None:
 def failure_reasons(lines: Iterable[str]) -> list[str]:
     """Returns the reasons for a failure that `lines` tell, the most telling kind only.
 
-    These are, best first: models that failed to load and configurations that could not be read,
-    ensembles whose parts are missing, the server's closing error, and a signal that it caught.
+    These are, best first: models that failed to load, that their stub refused, and configurations
+    that could not be read; ensembles whose parts are missing; the server's closing error; and a
+    signal that it caught.
     """
+    lines = list(lines)
+    refused = refusals(lines)
     loads: list[str] = []
     polls: list[str] = []
     ensembles: list[str] = []
@@ -98,7 +103,8 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
         message = record.group(1).replace("\\n", "\n") if record else ""
         failed = _LOAD_FAILED.match(message)
         if failed:
-            loads.append(_one_line(f"model '{failed.group(1)}': {failed.group(2)}"))
+            if failed.group(1) not in refused:  # its stub says it better
+                loads.append(f"model '{failed.group(1)}': {explained(_one_line(failed.group(2)))}")
         elif message.startswith("Poll failed"):
             polls.append(_one_line(f"{message} {parse_error}"))
             parse_error = ""
@@ -106,6 +112,7 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
             closing.append(_one_line(message))
         elif message.startswith(("Invalid argument: ensemble", "Invalid argument: in ensemble")):
             ensembles.append(_one_line(message))
+    loads += [f"model '{name}': {sentence}" for name, sentence in refused.items()]
     return loads + polls or ensembles or closing or signals
 
 

@@ -1,0 +1,165 @@
+#include "binary_file.h"
+
+#include <elf.h>
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+namespace endcap::python_stub {
+namespace {
+
+// A value at an offset; nothing where the file ends before it.
+template <typename T>
+std::optional<T> At(const std::string& bytes, std::size_t offset) {
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) {
+    return std::nullopt;
+  }
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+std::vector<Elf64_Phdr> Segments(const std::string& bytes) {
+  std::vector<Elf64_Phdr> segments;
+  const auto header = At<Elf64_Ehdr>(bytes, 0);
+  for (std::size_t i = 0; header && i < header->e_phnum; ++i) {
+    const auto segment = At<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment) {
+      break;
+    }
+    segments.push_back(*segment);
+  }
+  return segments;
+}
+
+// Where in the file an address of the loaded program comes from.
+std::optional<std::size_t> OffsetOf(const std::vector<Elf64_Phdr>& segments, Elf64_Addr address) {
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
+        address - segment.p_vaddr < segment.p_filesz) {
+      return segment.p_offset + (address - segment.p_vaddr);
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Elf64_Dyn> DynamicEntries(const std::string& bytes,
+                                      const std::vector<Elf64_Phdr>& segments) {
+  std::vector<Elf64_Dyn> entries;
+  for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type != PT_DYNAMIC) {
+      continue;
+    }
+    for (std::size_t at = 0; at < segment.p_filesz; at += sizeof(Elf64_Dyn)) {
+      const auto entry = At<Elf64_Dyn>(bytes, segment.p_offset + at);
+      if (!entry || entry->d_tag == DT_NULL) {
+        break;
+      }
+      entries.push_back(*entry);
+    }
+  }
+  return entries;
+}
+
+std::string TextAt(const std::string& bytes, std::size_t offset) {
+  const std::size_t end = bytes.find('\0', offset);
+  return offset < bytes.size() && end != std::string::npos ? bytes.substr(offset, end - offset)
+                                                           : std::string();
+}
+
+std::string Hexadecimal(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto value = static_cast<unsigned char>(c);
+    text += kDigits[value >> 4];
+    text += kDigits[value & 15];
+  }
+  return text;
+}
+
+constexpr std::size_t RoundedTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
+
+}  // namespace
+
+std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const bool is_elf = bytes.size() > sizeof(Elf64_Ehdr) && bytes.compare(0, 4, ELFMAG) == 0 &&
+                      bytes[EI_CLASS] == ELFCLASS64 && bytes[EI_DATA] == ELFDATA2LSB;
+  if (!is_elf) {
+    return std::nullopt;
+  }
+  return BinaryFile(std::move(bytes));
+}
+
+std::vector<std::string> BinaryFile::NeededLibraries() const {
+  const std::vector<Elf64_Phdr> segments = Segments(bytes_);
+  const std::vector<Elf64_Dyn> entries = DynamicEntries(bytes_, segments);
+  std::optional<std::size_t> texts;
+  for (const Elf64_Dyn& entry : entries) {
+    if (entry.d_tag == DT_STRTAB) {
+      texts = OffsetOf(segments, entry.d_un.d_ptr);
+    }
+  }
+  std::vector<std::string> needed;
+  for (const Elf64_Dyn& entry : entries) {
+    if (texts && entry.d_tag == DT_NEEDED) {
+      needed.push_back(TextAt(bytes_, *texts + entry.d_un.d_val));
+    }
+  }
+  return needed;
+}
+
+std::string BinaryFile::BuildId() const {
+  for (const Elf64_Phdr& segment : Segments(bytes_)) {
+    if (segment.p_type != PT_NOTE) {
+      continue;
+    }
+    std::size_t at = segment.p_offset;
+    while (at < segment.p_offset + segment.p_filesz) {
+      const auto note = At<Elf64_Nhdr>(bytes_, at);
+      if (!note) {
+        break;
+      }
+      const std::size_t name = at + sizeof(Elf64_Nhdr);
+      const std::size_t content = name + RoundedTo4(note->n_namesz);
+      if (note->n_type == NT_GNU_BUILD_ID && content + note->n_descsz <= bytes_.size() &&
+          bytes_.compare(name, sizeof(ELF_NOTE_GNU), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0) {
+        return Hexadecimal(std::string_view(bytes_).substr(content, note->n_descsz));
+      }
+      at = content + RoundedTo4(note->n_descsz);
+    }
+  }
+  return "";
+}
+
+bool BinaryFile::Contains(std::string_view text) const {
+  return std::string_view(bytes_).find(text) != std::string_view::npos;
+}
+
+std::optional<int> PythonMinorOf(const BinaryFile& stub) {
+  // Tools that bundle libraries put a fingerprint into the name: libpython3-419a3a08.13.so.1.0.
+  static const std::regex kName(R"(libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]*\.so.*)");
+  for (const std::string& library : stub.NeededLibraries()) {
+    std::smatch match;
+    if (std::regex_match(library, match, kName)) {
+      return std::stoi(match[1]);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<bool> TakesNumpy2(const BinaryFile& stub) {
+  if (stub.Contains("numpy._core")) {
+    return true;
+  }
+  if (stub.Contains("numpy.core.multiarray")) {
+    return false;
+  }
+  return std::nullopt;
+}
+
+}  // namespace endcap::python_stub

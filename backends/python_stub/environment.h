@@ -1,0 +1,34 @@
+// The Python that a stub would run, found by its files alone: nothing is started.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace endcap::python_stub {
+
+struct PythonEnvironment {
+  std::filesystem::path program;      // .../bin/python3, as found on PATH
+  std::optional<int> minor;           // 11 for Python 3.11; nothing where no file tells
+  std::filesystem::path prefix;       // of the environment: its own packages lie below
+  std::filesystem::path base_prefix;  // of the installation: its libpython and standard library
+  bool base_packages = true;          // whether the installation's packages are seen too
+
+  std::string Version() const;
+
+  // Where packages are looked for, in this order, folders named in .pth files included.
+  std::vector<std::filesystem::path> PackageFolders() const;
+};
+
+// Every python3 on a search path (folders between colons), in its order.
+std::vector<PythonEnvironment> FindPythons(const std::string& search_path);
+
+// The environment that the server has activated for a model, told by LD_LIBRARY_PATH, in front of
+// which Triton puts its lib folder; nothing for a model that runs in the server's own Python.
+std::optional<std::filesystem::path> ActivatedPrefix(const std::string& library_path);
+
+// The parts of a text between colons, empty ones left out.
+std::vector<std::string> SplitFolders(const std::string& folders);
+
+}  // namespace endcap::python_stub

@@ -1,0 +1,28 @@
+// The folders in which the loader looks for a stub's libraries.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "settings.h"
+
+namespace endcap::python_stub {
+
+// LD_LIBRARY_PATH for a stub: the one given, and behind it the folders that the stub's libraries
+// may lie in: those of endcap-stub.json and of the server's wheel.
+//
+// activated: whether Triton has put an environment's folder in front. The stub of the release then
+// takes the first folder off again, and wants a colon behind it.
+std::string LibraryPathForStub(const std::string& given, const Settings& settings,
+                               const std::filesystem::path& server_folder, bool activated);
+
+// The same with one more folder at its end.
+std::string WithFolder(const std::string& library_path, const std::filesystem::path& folder);
+
+// What the loader would not find of a program's libraries, in its own words: names of libraries,
+// and sentences about versions. Empty where the program can start. Runs no code of the program.
+std::vector<std::string> MissingLibraries(const std::filesystem::path& program,
+                                          const std::string& library_path);
+
+}  // namespace endcap::python_stub

@@ -1,0 +1,23 @@
+// Packages of an environment, found by their files.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace endcap::python_stub {
+
+struct FoundPackage {
+  std::filesystem::path folder;  // the package itself: .../site-packages/numpy
+  std::string version;           // "" where no file tells
+};
+
+// The package that an import of `name` would take; folders are looked at in their order.
+std::optional<FoundPackage> FindPackage(const std::vector<std::filesystem::path>& folders,
+                                        const std::string& name);
+
+// Whether a Python file has an import of the package at the start of a line.
+bool Imports(const std::filesystem::path& python_file, const std::string& package);
+
+}  // namespace endcap::python_stub

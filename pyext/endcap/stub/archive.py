@@ -1,0 +1,49 @@
+"""Packed environments: whether the archive is whole, and the part of it that a stub looks at."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tarfile
+import zlib
+from pathlib import Path
+
+from endcap.stub.errors import StubError
+
+_BLOCK_BYTES = 1 << 20
+
+# Programs and libraries that a stub starts with, and the files that tell packages' versions.
+_LOOKED_AT = re.compile(
+    r"(\./)?(bin/(activate|python[0-9.]*)"
+    r"|pyvenv\.cfg"
+    r"|lib/lib(python|stdc\+\+|gcc_s)[^/]*"
+    r"|lib/python3\.\d+/(os\.py|site-packages/("
+    r"[^/]*\.pth|(numpy|endcap)/(__init__|version)\.py|(numpy|endcap)-[^/]*-info/[^/]*)))"
+)
+
+
+def unpack_looked_at(archive: Path, target: Path) -> None:
+    """Reads a gzip-compressed tar to its end, and unpacks what a stub's checks look at.
+
+    Raises StubError for an archive that Triton could not unpack, in its middle or at all.
+    """
+    count = 0
+    try:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
+            for member in members:
+                count += 1
+                if _LOOKED_AT.fullmatch(member.name) and (member.isfile() or member.issym()):
+                    members.extract(member, target, filter="tar")
+            while stream.read(_BLOCK_BYTES):  # up to the checksum, which comes last
+                pass
+    except FileNotFoundError as error:
+        raise StubError(
+            f"{archive} is not there; pack the environment with `endcap env pack`, or correct "
+            "EXECUTION_ENV_PATH in the model's config.pbtxt"
+        ) from error
+    except (EOFError, zlib.error, tarfile.TarError, OSError) as error:
+        read = f"broken off after {count} files" if count else "no gzip-compressed tar"
+        raise StubError(
+            f"{archive} is {read} ({error}), so that Triton cannot unpack it; copy it again, or "
+            "pack the environment anew with `endcap env pack`"
+        ) from error

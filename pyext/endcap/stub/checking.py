@@ -1,0 +1,128 @@
+"""Whether a model's stub can work, seen without a server: the front's checks, and the archive."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.server.errors import ServerError
+from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.plan import server_environment
+from endcap.server.repository import ModelFolder, read_model_folder
+from endcap.stub.archive import unpack_looked_at
+from endcap.stub.errors import StubError
+from endcap.stub.front import STUB_NAME, is_front, report
+
+_ENVIRONMENT = re.compile(
+    r'key\s*:\s*"EXECUTION_ENV_PATH"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"([^"]*)"'
+)
+_MODEL_FOLDER = "$$TRITON_MODEL_DIRECTORY"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One thing that was looked at; `problem` is a sentence, None where all is well."""
+
+    name: str
+    found: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StubReport:
+    """What was found of a model's stub; `python` and `stub` are those that would run, or None."""
+
+    model: str
+    checks: tuple[Check, ...]
+    python: str | None = None
+    stub: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The first problem, which is what the model's load would fail with."""
+        return next((check.problem for check in self.checks if check.problem), None)
+
+
+def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
+    """Makes the checks of a model's stub in the environment that `endcap serve` would give it.
+
+    tritonserver: as for `locate_server`. Without any server, this process's environment is taken.
+    """
+    model = read_model_folder(model_dir)
+    front = model_dir / STUB_NAME
+    if not is_front(front):
+        found = "another stub" if front.exists() else "none"
+        problem = (
+            f"{model_dir} carries no stub of endcap's; put it there with "
+            f"`endcap stub install {model_dir}`"
+        )
+        return _report(model, Check(name="front", found=found, problem=problem))
+    try:
+        with _environment(model, _server(tritonserver)) as (environment, server_folder):
+            answer = report(front, model_dir, server_folder, environment)
+    except (StubError, ServerError) as error:
+        return _report(model, Check(name="environment", found="unusable", problem=str(error)))
+    return StubReport(
+        model=model_dir.name,
+        checks=tuple(Check(**each) for each in answer["checks"]),
+        python=answer["python"],
+        stub=answer["stub"],
+    )
+
+
+def execution_environment(model: ModelFolder) -> Path | None:
+    """Returns the archive or folder that a model's EXECUTION_ENV_PATH names, None without one."""
+    match = _ENVIRONMENT.search(model.config)
+    if match is None:
+        return None
+    return Path(match.group(1).replace(_MODEL_FOLDER, str(model.path.absolute())))
+
+
+def _report(model: ModelFolder, *checks: Check) -> StubReport:
+    return StubReport(model=model.path.name, checks=checks)
+
+
+def _server(tritonserver: Path | None) -> ServerInstallation | None:
+    try:
+        return locate_server(tritonserver)
+    except ServerError:
+        if tritonserver is not None:
+            raise
+        return None
+
+
+@contextmanager
+def _environment(
+    model: ModelFolder, server: ServerInstallation | None
+) -> Iterator[tuple[Mapping[str, str], Path | None]]:
+    """Yields the variables that the stub would see, and the server's folder of its backend."""
+    with tempfile.TemporaryDirectory(prefix="endcap_stub_check_") as scratch:
+        variables = dict(os.environ)
+        server_folder = None
+        if server is not None:
+            variables = server_environment(server, Path(scratch))
+            if server.backends_dir is not None:
+                server_folder = server.backends_dir / "python"
+        packed = execution_environment(model)
+        if packed is not None:
+            prefix = packed if packed.is_dir() else Path(scratch) / "environment"
+            if not packed.is_dir():
+                unpack_looked_at(packed, prefix)
+            _activate(prefix, variables)
+        yield variables, server_folder
+
+
+def _activate(prefix: Path, variables: dict[str, str]) -> None:
+    """Does to the variables what Triton's start of a stub does."""
+    if not (prefix / "bin" / "activate").is_file():
+        raise StubError(
+            "the environment of EXECUTION_ENV_PATH has no bin/activate, without which Triton does "
+            "not start it; pack it with `endcap env pack`"
+        )
+    variables["PATH"] = f"{prefix / 'bin'}:{variables.get('PATH', '')}"
+    variables["LD_LIBRARY_PATH"] = f"{prefix / 'lib'}:{variables.get('LD_LIBRARY_PATH', '')}"

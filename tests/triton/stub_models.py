@@ -1,0 +1,124 @@
+"""Python models with the stub in their folders, and the environments that they run in."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from pathlib import Path
+
+from endcap.stub import install
+
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
+TENSORS = """
+max_batch_size: 0
+input { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }
+output { name: "y" data_type: TYPE_FP32 dims: [ 1 ] }
+"""
+_HEAD = """
+import os
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+"""
+ECHO = (
+    _HEAD
+    + """
+    def execute(self, requests):
+        x = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", each)]) for each in x]
+"""
+)
+RAISES_AT_LOAD = (
+    _HEAD
+    + """
+    def initialize(self, args):
+        raise ValueError("the weights are of another network")
+"""
+)
+# Negative numbers fail; 13 ends the process.
+TOUCHY = (
+    _HEAD
+    + """
+    def execute(self, requests):
+        return [self.answer(request) for request in requests]
+
+    def answer(self, request):
+        x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+        if x[0] == 13:
+            os.kill(os.getpid(), 9)
+        if x[0] < 0:
+            error = pb_utils.TritonError(f"{x[0]:g} is negative; send a number from 0 up")
+            return pb_utils.InferenceResponse([], error)
+        return pb_utils.InferenceResponse([pb_utils.Tensor("y", x)])
+"""
+)
+
+
+def write_model(
+    repository: Path, name: str, code: str, *, environment: Path | None = None, stub: str = RUNNING
+) -> Path:
+    """A model with the stub for Python `stub` in its folder."""
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(code)
+    config = 'backend: "python"' + TENSORS
+    if environment is not None:
+        config += (
+            'parameters { key: "EXECUTION_ENV_PATH" '
+            f'value {{ string_value: "{environment}" }} }}\n'
+        )
+    (folder / "config.pbtxt").write_text(config)
+    install(folder, python_version=stub)
+    return folder
+
+
+def make_environment(folder: Path, *packages: Path) -> Path:
+    """A virtual environment of the running Python, with links to packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    site_packages = folder / "lib" / f"python{RUNNING}" / "site-packages"
+    for package in packages:
+        (site_packages / package.name).symlink_to(package)
+    return folder
+
+
+def installed(*patterns: str) -> list[Path]:
+    """Files and folders in the running Python's site-packages."""
+    folder = Path(sysconfig.get_path("platlib"))
+    return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def make_prefix_of(folder: Path, version: str) -> Path:
+    """What tells the version of an environment's Python: its programs' names and its library."""
+    library = folder / "lib" / f"python{version}"
+    library.mkdir(parents=True)
+    (library / "os.py").touch()
+    (folder / "bin").mkdir()
+    (folder / "bin" / "activate").write_text(f'export PATH="{folder}/bin:$PATH"\n')
+    program = folder / "bin" / f"python{version}"
+    program.write_bytes(Path(sys.executable).resolve().read_bytes())
+    program.chmod(0o755)
+    (folder / "bin" / "python3").symlink_to(program.name)
+    return folder
+
+
+def version_without_libpython(versions: list[str]) -> str:
+    """One of `versions` whose libpython the loader does not find here."""
+    for version in versions:
+        try:
+            ctypes.CDLL(f"libpython{version}.so.1.0")
+        except OSError:
+            return version
+    raise LookupError(f"the loader finds libpython for all of {versions}")
+
+
+def pack_broken_off(environment: Path, archive: Path) -> Path:
+    """An archive of an environment that ends in its middle."""
+    with tarfile.open(archive, "w:gz", compresslevel=1) as packed:
+        packed.add(environment, arcname=".")
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) * 2 // 3])
+    return archive
