@@ -93,7 +93,7 @@ def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> 
     """Raises ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
     if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
         raise ExecutionEnvironmentError(
-            f"{shown} has NumPy {checked.numpy}, and it must be {limit.specifier}: "
+            f"{shown} has NumPy {checked.numpy}, and it must be numpy{limit.specifier}: "
             f"{limit.reason}; pack it again with numpy{limit.specifier}"
         )
 

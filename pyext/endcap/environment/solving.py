@@ -76,7 +76,7 @@ def _raise_for_numpy(
         return
     found = next(record for record in records if record.name.normalized == "numpy")
     raise ExecutionEnvironmentError(
-        f"what was asked for needs NumPy {found.version}, and NumPy must be {limit.specifier}: "
+        f"what was asked for needs NumPy {found.version}, and it must be numpy{limit.specifier}: "
         f"{limit.reason}; ask for packages that go with numpy{limit.specifier}"
     )
 
