@@ -26,8 +26,15 @@ SUBDIR = "linux-64"
 # Of the standard library; what needs a screen, tests, or this Python's own configuration.
 _LEFT_OUT = {
     "__pycache__", "site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter",
-    "turtledemo", "lib2to3", "ensurepip", "pydoc_data", f"config-{VERSION}-x86_64-linux-gnu",
+    "turtledemo", "lib2to3", "ensurepip", "pydoc_data", "EXTERNALLY-MANAGED",
+    f"config-{VERSION}-x86_64-linux-gnu",
 }  # fmt: skip
+# Debian's Python looks for packages where only Debian puts them, except in a virtual environment.
+_AS_ELSEWHERE = b"""
+import site, sys
+sys.real_prefix = sys.prefix
+site.addsitedir(f"{sys.prefix}/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages")
+"""
 _ZSTD_BLOCK = 128 * 1024
 # In a process that ends at once: threads of py-rattler outlive the call and crash Python's own end.
 _INDEX = """
@@ -94,6 +101,8 @@ def python_package(scratch: Path) -> dict[str, object]:
         relative = path.relative_to(library)
         if path.is_file() and not _LEFT_OUT & {*relative.parts}:
             files[f"lib/python{VERSION}/{relative}"] = path.resolve()
+    if "posix_local" in sysconfig.get_scheme_names():
+        files[f"lib/python{VERSION}/sitecustomize.py"] = _AS_ELSEWHERE
     return {"name": "python", "version": MICRO, "files": files}
 
 

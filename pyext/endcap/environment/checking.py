@@ -66,6 +66,7 @@ def check_archive(
 
 def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> CheckedEnvironment:
     """As `check_archive`, for an environment in a folder."""
+    folder = folder.resolve()
     for path, reason in _NEEDED.items():
         if not (folder / path).is_file():
             raise ExecutionEnvironmentError(
@@ -128,7 +129,7 @@ def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
 
 
 def _check_answer(answer: dict[str, Any], folder: Path, shown: Path) -> None:
-    if Path(answer["prefix"]).resolve() != folder.resolve():
+    if Path(answer["prefix"]).resolve() != folder:
         raise ExecutionEnvironmentError(
             f"python3 of {shown} takes its packages from {answer['prefix']}, not from where it was "
             "unpacked; make it by `endcap env pack`, a virtual environment cannot be moved"

@@ -15,6 +15,7 @@ from endcap.environment.site_packages import distributions
 _FOREIGN = {
     "PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV"
 }  # fmt: skip
+_ERROR = "error: "  # how lines begin that tell why pip fails
 
 
 def install_pip_packages(options: PackOptions, prefix: Path) -> None:
@@ -52,7 +53,7 @@ def _pip_failure(stderr: str, options: PackOptions) -> str:
             f"type `{sys.executable} -m ensurepip`"
         )
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
     reason = in_one_line("\n".join(errors or lines[-1:]))
     advice = "check the names and versions of --pip and --endcap"
     if options.offline:

@@ -8,26 +8,33 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import sys
 
 
-def top_level_modules(distribution: importlib.metadata.Distribution) -> list[str]:
-    """The names that a distribution can be imported by."""
-    listed = (distribution.read_text("top_level.txt") or "").split()
-    found = set(listed)
-    if not found:
-        for path in distribution.files or ():
-            first = path.parts[0]
-            if path.name == "__init__.py" and len(path.parts) == 2:
-                found.add(first)
-            elif len(path.parts) == 1 and path.suffix in (".py", ".so"):
-                found.add(first.partition(".")[0])
-    return sorted(name for name in found if not name.startswith("_") and name.isidentifier())
+def top_level_modules(name: str) -> list[str]:
+    """The names that a distribution can be imported by; none where it is not one of Python's."""
+    try:
+        distribution = importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    found = set((distribution.read_text("top_level.txt") or "").split())
+    for path in [] if found else distribution.files or ():
+        first = path.parts[0]
+        if path.name == "__init__.py" and len(path.parts) == 2:
+            found.add(first)
+        elif len(path.parts) == 1 and path.suffix in (".py", ".so"):
+            found.add(first.partition(".")[0])
+    found = {each for each in found if each.isidentifier() and not each.startswith("_")}
+    guess = name.replace("-", "_")
+    if not found and importlib.util.find_spec(guess) is not None:
+        found = {guess}
+    return sorted(found)
 
 
 def import_all(names: list[str]) -> dict[str, str | None]:
-    """What became of each module: its name, and the error's text or None."""
+    """Modules up to the first that fails, each with the error's text or None."""
     results: dict[str, str | None] = {}
     for name in names:
         try:
@@ -35,17 +42,13 @@ def import_all(names: list[str]) -> dict[str, str | None]:
             results[name] = None
         except BaseException as error:  # whatever a module raises is its answer
             results[name] = f"{type(error).__name__}: {error}"
+            break
     return results
 
 
 def main() -> None:
     """Imports what it is told to, and prints what it has found."""
-    modules: list[str] = []
-    for name in sys.argv[1:]:
-        try:
-            modules += top_level_modules(importlib.metadata.distribution(name))
-        except importlib.metadata.PackageNotFoundError:
-            continue  # a package of conda that is none of Python's
+    modules = [module for name in sys.argv[1:] for module in top_level_modules(name)]
     imports = import_all(modules)
     numpy = sys.modules.get("numpy")
     answer = {
