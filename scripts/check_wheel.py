@@ -40,6 +40,7 @@ NOTICES = (
     "GCC RUNTIME LIBRARY EXCEPTION",
     "NVIDIA CUDA Runtime",
 )
+PYTHON_STUB = "endcap/backends/python_stub/triton_python_backend_stub"
 CUDA_LIBRARY = "endcap/libendcap_cuda.so"
 SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
 
@@ -71,6 +72,7 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
         *(f"{distribution}-{version}.dist-info/{name}" for name in METADATA),
         *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
         *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
+        PYTHON_STUB,
         extension,
         *([CUDA_LIBRARY] if cuda else []),
     }
@@ -140,7 +142,7 @@ def check(wheel: Path, *, cuda: bool = True) -> Iterator[str]:
         for name in sorted(names):
             path = Path(folder, name)
             problems = [*check_paths(path, ROOT)]
-            if ".so" in path.suffixes:
+            if ".so" in path.suffixes or name == PYTHON_STUB:
                 problems += check_library(path, read_elf(path))
             yield from (f"{name} {problem}" for problem in problems)
 

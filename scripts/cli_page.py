@@ -102,14 +102,26 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def section(command: CommandInfo) -> str:
+def all_commands() -> list[tuple[str, CommandInfo]]:
+    """Every command with the words that call it, those of groups such as `stub` last."""
+    found = [(str(each.name), each) for each in app.registered_commands]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None  # add_typer has set it
+        name = group.typer_instance.info.name
+        found += [
+            (f"{name} {each.name}", each) for each in group.typer_instance.registered_commands
+        ]
+    return found
+
+
+def section(name: str, command: CommandInfo) -> str:
     """One command."""
     assert command.callback is not None  # typer's decorator has set it
     rows = parameters(command.callback)
     arguments = [i.metavar or n.upper() for n, _, i, _ in rows if isinstance(i, ArgumentInfo)]
     parts = [
-        f"## endcap {command.name}",
-        "```text\n" + " ".join(["endcap", str(command.name), *arguments, "[OPTIONS]"]) + "\n```",
+        f"## endcap {name}",
+        "```text\n" + " ".join(["endcap", name, *arguments, "[OPTIONS]"]) + "\n```",
         inspect.getdoc(command.callback) or "",
         "\n".join(["| | | |", "|---|---|---|", *(row(*each) for each in rows)]),
         (command.epilog or "").strip(),
@@ -119,13 +131,14 @@ def section(command: CommandInfo) -> str:
 
 def main() -> None:
     """Prints the page."""
-    commands = app.registered_commands
+    commands = all_commands()
     listing = "\n".join(
-        f"- [`endcap {each.name}`](#endcap-{each.name}): "
+        f"- [`endcap {name}`](#endcap-{name.replace(' ', '-')}): "
         f"{(inspect.getdoc(each.callback) or '').splitlines()[0]}"
-        for each in commands
+        for name, each in commands
     )
-    print("\n\n".join([INTRODUCTION.strip(), listing, *map(section, commands)]))
+    sections = [section(*each) for each in commands]
+    print("\n\n".join([INTRODUCTION.strip(), listing, *sections]))
 
 
 if __name__ == "__main__":

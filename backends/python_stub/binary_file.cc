@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <regex>
 
 namespace endcap::python_stub {
@@ -85,8 +84,16 @@ constexpr std::size_t RoundedTo4(std::size_t size) { return (size + 3) & ~std::s
 }  // namespace
 
 std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);  // none of a folder
+  if (error) {
+    return std::nullopt;
+  }
+  std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
+    return std::nullopt;
+  }
   const bool is_elf = bytes.size() > sizeof(Elf64_Ehdr) && bytes.compare(0, 4, ELFMAG) == 0 &&
                       bytes[EI_CLASS] == ELFCLASS64 && bytes[EI_DATA] == ELFDATA2LSB;
   if (!is_elf) {

@@ -38,8 +38,8 @@ std::string WithFolder(const std::string& library_path, const fs::path& folder) 
   return library_path.empty() ? folder.string() : library_path + ":" + folder.string();
 }
 
-std::vector<std::string> MissingLibraries(const fs::path& program,
-                                          const std::string& library_path) {
+std::optional<std::vector<std::string>> MissingLibraries(const fs::path& program,
+                                                         const std::string& library_path) {
   std::istringstream lines(
       OutputOf(program, {"LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH=" + library_path}));
   std::vector<std::string> missing;
@@ -55,7 +55,7 @@ std::vector<std::string> MissingLibraries(const fs::path& program,
     }
   }
   if (!told) {
-    missing.push_back("a loader that can start it");
+    return std::nullopt;
   }
   return missing;
 }

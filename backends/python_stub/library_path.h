@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,9 @@ std::string LibraryPathForStub(const std::string& given, const Settings& setting
 std::string WithFolder(const std::string& library_path, const std::filesystem::path& folder);
 
 // What the loader would not find of a program's libraries, in its own words: names of libraries,
-// and sentences about versions. Empty where the program can start. Runs no code of the program.
-std::vector<std::string> MissingLibraries(const std::filesystem::path& program,
-                                          const std::string& library_path);
+// and sentences about versions. Empty where the program can start; nothing where it cannot be
+// executed. Runs no code of the program.
+std::optional<std::vector<std::string>> MissingLibraries(const std::filesystem::path& program,
+                                                         const std::string& library_path);
 
 }  // namespace endcap::python_stub

@@ -60,8 +60,8 @@ int PrintDescription(const std::string& file) {
 
 // Copies from object stores lose the permission.
 void MakeExecutable(const std::filesystem::path& program) {
+  std::error_code error;
   if (access(program.c_str(), X_OK) != 0) {
-    std::error_code error;
     std::filesystem::permissions(program, std::filesystem::perms::owner_all,
                                  std::filesystem::perm_options::add, error);
   }
@@ -70,17 +70,23 @@ void MakeExecutable(const std::filesystem::path& program) {
 int Serve(const std::vector<std::string>& argv, const Arguments& arguments) {
   Subject subject = SubjectHere();
   subject.arguments = arguments;
-  // `endcap serve` hands over a link, which is gone when someone reads the log.
-  std::error_code error;
-  subject.model_folder = std::filesystem::canonical(arguments.ModelFolder(), error);
+  subject.model_folder = arguments.ModelFolder();
   subject.server_folder = arguments.server_folder;
-  const Examination examination = Examine(subject);
-  std::string problem = examination.Problem();
+  Examination examination;
+  std::string problem;
+  try {
+    // `endcap serve` hands over a link, which is gone when someone reads the log.
+    subject.model_folder = std::filesystem::canonical(subject.model_folder);
+    MakeExecutable(subject.model_folder / kRealStubFile);
+    examination = Examine(subject);
+    problem = examination.Problem();
+  } catch (const std::exception& error) {  // of the file system: a server must not wait for this
+    problem = std::string("the environment cannot be looked at: ") + error.what();
+  }
   if (problem.empty()) {
     ForgetRefusal(subject.model_folder);
     setenv("LD_LIBRARY_PATH", examination.library_path.c_str(), 1);
     const std::filesystem::path& stub = examination.stub->path;
-    MakeExecutable(stub);
     problem = stub.string() + " cannot be started: " + Become(stub, argv);
   }
   Tell(subject.model_folder, problem);

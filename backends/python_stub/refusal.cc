@@ -41,6 +41,11 @@ std::string TimeNow() {
   return text.data();
 }
 
+// One line in one piece: stubs of other models and the server write to the same pipe.
+void SayToServer(const std::string& sentence) {
+  std::cerr << "endcap stub: " + sentence + "\n" << std::flush;
+}
+
 // The search path without the folders of the environment that the server has activated.
 std::string WithoutEnvironment(const std::string& folders, const std::string& library_path) {
   const std::optional<fs::path> prefix = ActivatedPrefix(library_path);
@@ -71,14 +76,13 @@ fs::path WriteRefusingModel(const std::string& version) {
 }  // namespace
 
 void Tell(const fs::path& model_folder, const std::string& sentence) {
-  std::cerr << "endcap stub: model '" << model_folder.filename().string() << "': " << sentence
-            << std::endl;
+  SayToServer("model '" + model_folder.filename().string() + "': " + sentence);
   const fs::path path = model_folder / kLogFile;
   std::ofstream log(path);
   log << TimeNow() << ' ' << sentence << '\n';
   log.close();
   if (!log) {
-    std::cerr << "endcap stub: " << path.string() << " cannot be written" << std::endl;
+    SayToServer(path.string() + " cannot be written");
   }
 }
 
@@ -104,7 +108,7 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
     for (const fs::path& place : ServerStubPlaces(subject.server_folder, *python.minor)) {
       const std::optional<BinaryFile> stub = BinaryFile::Read(place);
       if (stub && PythonMinorOf(*stub) == python.minor &&
-          MissingLibraries(place, library_path).empty()) {
+          MissingLibraries(place, library_path) == std::vector<std::string>()) {
         const std::string first = python.program.parent_path().string();
         return Speaker{place, WithFolder(first, search_path), library_path};
       }

@@ -94,7 +94,21 @@ def parses(arguments: list[str]) -> None:
     if name == "--version":
         assert any("--version" in p.opts for p in program.get_params(context))
         return
-    program.commands[name].make_context(name, rest, parent=context)
+    command = program.commands[name]
+    while hasattr(command, "commands"):  # a group, such as `stub`
+        context = command.context_class(command, info_name=name, parent=context)
+        name, *rest = rest
+        command = command.commands[name]
+    command.make_context(name, rest, parent=context)
+
+
+def every_command(group: Any) -> dict[str, Any]:
+    """The commands by the words that call them."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        below = every_command(command) if hasattr(command, "commands") else {"": command}
+        found.update({f"{name} {rest}".strip(): each for rest, each in below.items()})
+    return found
 
 
 @pytest.mark.parametrize("block", SHELL_BLOCKS, ids=str)
@@ -107,7 +121,7 @@ def test_commands_in_pages_exist_and_take_these_options(block: Block) -> None:
 
 def test_examples_of_every_command_exist_and_take_these_options() -> None:
     program: Any = typer.main.get_command(app)
-    for name, command in program.commands.items():
+    for name, command in every_command(program).items():
         examples = re.findall(r"`endcap ([^`]+)`", command.epilog or "")
         assert examples, f"endcap {name} --help has no example"
         for example in examples:

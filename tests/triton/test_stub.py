@@ -174,3 +174,24 @@ def test_a_stub_that_only_ends_does_not_hold_up_a_start(tmp_path):
         TritonServer(tmp_path / "models", ServerSettings(ports=FREE)),
     ):
         pass
+
+
+def test_a_model_whose_process_dies_is_revived(tmp_path):
+    write_model(tmp_path / "models", "touchy", TOUCHY)
+    # A server with a process that has died waits at its end until its timeout.
+    settings = ServerSettings(ports=FREE, revive=True, stop_timeout_s=1)
+    with (
+        TritonServer(tmp_path / "models", settings) as server,
+        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
+    ):
+        assert list(server.revive()) == []
+        assert ask(client, "touchy", 4) == 4
+        with pytest.raises(InferenceServerException, match="is not healthy"):
+            ask(client, "touchy", 13)
+        said = wait_for(lambda: list(server.revive()))
+        assert said == [
+            "the process of model 'touchy' has ended (SIGKILL)",
+            "model 'touchy' is loaded again",
+        ]
+        assert ask(client, "touchy", 5) == 5
+        assert list(server.revive()) == []

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from endcap.cli.failure import one_sentence, stopped_by_signals
+from endcap.cli.failure import one_sentence, say, stopped_by_signals
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 EXAMPLES = """
@@ -64,6 +64,14 @@ def serve(
     ready_timeout: Annotated[
         float, typer.Option(min=0, help="Seconds that loading the models may take.")
     ] = _DEFAULTS.ready_timeout_s,
+    revive: Annotated[
+        bool,
+        typer.Option(
+            "--revive",
+            help="Load Python models again whose process dies. Opens Triton's model control to "
+            "clients.",
+        ),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")
     ] = False,
@@ -80,6 +88,7 @@ def serve(
         cuda_pool_mb=cuda_pool_mb,
         log_file=log_file,
         echo_problems=True,
+        revive=revive,
         verbose=verbose,
         ready_timeout_s=ready_timeout,
     )
@@ -91,6 +100,8 @@ def serve(
         _announce(server)
         while True:
             server.check_alive()
+            for sentence in server.revive():
+                say(f"endcap: {sentence}")
             time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
 
 

@@ -59,7 +59,12 @@ app = typer.Typer(
 def install(
     model_dir: _ModelDir,
     python: Annotated[
-        str, typer.Option(help="Version of the Python that the model runs in.", metavar="3.N")
+        str,
+        typer.Option(
+            help="Version of the Python that the model runs in. Else the one that runs endcap.",
+            metavar="3.N",
+            show_default=False,
+        ),
     ] = f"{sys.version_info.major}.{sys.version_info.minor}",
     real: Annotated[
         Path | None,

@@ -10,7 +10,7 @@ from endcap.stub.front import LOG_NAME, STUB_NAME
 MODEL_STUBS = Topic(
     name="model_stubs",
     group=Group.PYTHON_MODELS,
-    title="models' stubs",
+    title="model stubs",
     meaning="A Python model may carry the stub that `endcap stub install` puts into its folder. It "
     "looks at the model's environment before Triton's own stub starts: the version of Python, "
     "libpython, NumPy, endcap, the server's release, and room in /dev/shm. The same is looked at "

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -18,7 +19,8 @@ from endcap.server.log import LogPump, failure_reasons
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
-from endcap.server.rest import LoadedModel, is_ready, loaded_models
+from endcap.server.rest import LoadedModel, is_ready, load_model, loaded_models
+from endcap.server.revival import Pacing, StubWatch
 from endcap.server.settings import ServerSettings
 from endcap.server.stub_reasons import refusals
 
@@ -26,6 +28,7 @@ _POLL_INTERVAL_S = 0.05
 _LOG_CLOSES_WITHIN_S = 2.0
 # Servers up to 25.07 wait for ever for a stub that has ended without a word.
 _REFUSAL_ENDS_WITHIN_S = 5.0
+_REVIVED_AFTER_S = 10.0  # at the earliest, when a model dies again
 # What the server logs when it listens for each, in this order.
 _SERVICES = ("Started GRPCInferenceService", "Started HTTPService", "Started Metrics Service")
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -49,6 +52,8 @@ class TritonServer:
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._log: LogPump | None = None
+        self._stubs: StubWatch | None = None
+        self._pacing = Pacing(_REVIVED_AFTER_S)
 
     def __enter__(self) -> TritonServer:
         self.start()
@@ -103,6 +108,7 @@ class TritonServer:
                 self._log.join(_LOG_CLOSES_WITHIN_S)
         finally:
             self._process = None
+            self._stubs = None
             self._resources.close()
             atexit.unregister(self.stop)
 
@@ -113,6 +119,25 @@ class TritonServer:
         code = self._process.exit_code()
         if code is not None:
             raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
+
+    def revive(self) -> Iterator[str]:
+        """Loads Python models again whose process has died; yields a sentence about each.
+
+        Call it now and then, where `ServerSettings.revive` is set; it returns when they are loaded.
+        """
+        if not self.settings.revive or self._process is None:
+            return
+        self._stubs = self._stubs or StubWatch(self._process.pid)
+        for stub in self._stubs.look():
+            self._pacing.ask(stub.model)
+            yield f"the process of model '{stub.model}' has ended ({stub.ending})"
+        for model in self._pacing.due():
+            try:
+                load_model(self.http_url, model)
+            except OSError as error:
+                yield f"model '{model}' cannot be loaded again: {error}"
+            else:
+                yield f"model '{model}' is loaded again"
 
     def models(self) -> list[LoadedModel]:
         """Returns the models that the server has loaded, by name."""

@@ -58,6 +58,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         *_memory_options(models, settings),
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
+        *(["--model-control-mode=explicit", "--load-model=*"] if settings.revive else []),
         *(["--log-verbose=1"] if settings.verbose else []),
     ]
     return LaunchPlan(

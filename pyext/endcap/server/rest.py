@@ -1,14 +1,16 @@
-"""The two questions that the launcher asks a server over HTTP; needs no client library."""
+"""What the launcher asks of a server over HTTP; needs no client library."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 
 _ANSWER_WITHIN_S = 5.0
+_LOADED_WITHIN_S = 120.0
 # A server on this machine is never behind a proxy, whatever the environment says.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -40,3 +42,11 @@ def loaded_models(http_url: str) -> list[LoadedModel]:
         (LoadedModel(m["name"], m.get("version", ""), m.get("state", "UNKNOWN")) for m in models),
         key=lambda model: (model.name, model.version),
     )
+
+
+def load_model(http_url: str, name: str) -> None:
+    """Loads a model, again where it is loaded; OSError where the server does not do it."""
+    path = f"v2/repository/models/{urllib.parse.quote(name, safe='')}/load"
+    request = urllib.request.Request(f"{http_url}/{path}", data=b"{}", method="POST")
+    with _OPENER.open(request, timeout=_LOADED_WITHIN_S):
+        pass

@@ -20,6 +20,8 @@ class ServerSettings:
     pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
     log_file: gets everything that the server prints.
     echo_problems: copies warnings and errors to standard error once the server is ready.
+    revive: Python models whose process dies are loaded again by `TritonServer.revive`. It opens
+        Triton's model control, with which any client may load and unload models.
     verbose: the server prints every request, and all its output goes to standard error (to
         `log_file` where one is given).
     ready_timeout_s, stop_timeout_s: seconds that a start and a stop may take.
@@ -32,6 +34,7 @@ class ServerSettings:
     pinned_pool_mb: int | None = None
     log_file: str | os.PathLike[str] | None = None
     echo_problems: bool = False
+    revive: bool = False
     verbose: bool = False
     ready_timeout_s: float = 120.0
     stop_timeout_s: float = 30.0

@@ -52,8 +52,11 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
     """Makes the checks of a model's stub in the environment that `endcap serve` would give it.
 
     tritonserver: as for `locate_server`. Without any server, this process's environment is taken.
+
+    Raises ServerError where `tritonserver` is no server.
     """
     model = read_model_folder(model_dir)
+    server = _server(tritonserver)
     front = model_dir / STUB_NAME
     if not is_front(front):
         found = "another stub" if front.exists() else "none"
@@ -63,7 +66,7 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
         )
         return _report(model, Check(name="front", found=found, problem=problem))
     try:
-        with _environment(model, _server(tritonserver)) as (environment, server_folder):
+        with _environment(model, server) as (environment, server_folder):
             answer = report(front, model_dir, server_folder, environment)
     except (StubError, ServerError) as error:
         return _report(model, Check(name="environment", found="unusable", problem=str(error)))

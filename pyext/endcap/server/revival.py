@@ -1,0 +1,108 @@
+"""Python models whose process has died: noticed by the server's child processes, and loaded again.
+
+Servers from release 24.06 on answer every request to such a model with an error until it is loaded
+again; they leave the dead process as it is until then.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_STUB = b"triton_python_backend_stub"
+_PROC = Path("/proc")
+_MODEL_FILE = 1  # of a stub's arguments: REPOSITORY/MODEL/VERSION/model.py
+_EXIT_CODE_FIELD = 51  # of /proc/PID/stat, counted from 0; see proc_pid_stat(5)
+
+
+@dataclass(frozen=True)
+class DeadStub:
+    """A stub that has ended by itself: its model, and how ("SIGKILL", "exit code 1")."""
+
+    model: str
+    ending: str
+
+
+class StubWatch:
+    """Remembers the stubs of one server, and finds those that have died since."""
+
+    def __init__(self, server_pid: int) -> None:
+        self._server_pid = server_pid
+        self._models: dict[int, str] = {}  # by process id
+
+    def look(self) -> list[DeadStub]:
+        """Returns the stubs that died since the last look, each once; call it now and then."""
+        dead: list[DeadStub] = []
+        children = dict(self._children())
+        for pid, (state, exit_code) in children.items():
+            if state == "Z":
+                # One that its server has ended is waited for at once, and is none for long.
+                model = self._models.pop(pid, None)
+                if model is not None and exit_code != 0:
+                    dead.append(DeadStub(model, _ending(exit_code)))
+            elif pid not in self._models:
+                model = _model_of(pid)
+                if model is not None:
+                    self._models[pid] = model
+        for pid in self._models.keys() - children.keys():
+            del self._models[pid]
+        return dead
+
+    def _children(self) -> Iterator[tuple[int, tuple[str, int]]]:
+        """Yields process id, state and exit code of each child of the server."""
+        for folder in _PROC.glob("[0-9]*"):
+            try:
+                fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended while we looked
+            # The name, which may hold spaces, and the process id stand before these.
+            state, parent = fields[0], int(fields[1])
+            if parent == self._server_pid:
+                yield int(folder.name), (state, int(fields[_EXIT_CODE_FIELD - 2]))
+
+
+class Pacing:
+    """Says how soon the same model may be loaded again: one that dies at once is not hurried."""
+
+    def __init__(self, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._due: dict[str, float] = {}
+        self._loaded: dict[str, float] = {}
+
+    def ask(self, model: str) -> None:
+        """A model is to be loaded again."""
+        earliest = self._loaded.get(model, float("-inf")) + self._wait_s
+        self._due[model] = max(time.monotonic(), earliest)
+
+    def due(self) -> list[str]:
+        """Returns the models to load now, each once."""
+        now = time.monotonic()
+        models = [model for model, at in self._due.items() if at <= now]
+        for model in models:
+            del self._due[model]
+            self._loaded[model] = now
+        return models
+
+
+def _model_of(pid: int) -> str | None:
+    """The name of a stub's model, None where the process is no stub (yet)."""
+    try:
+        arguments = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    if _STUB not in arguments[0] or len(arguments) <= _MODEL_FILE + 1:
+        return None
+    return Path(arguments[_MODEL_FILE].decode(errors="replace")).parent.parent.name
+
+
+def _ending(exit_code: int) -> str:
+    number = exit_code & 0x7F
+    if number == 0:
+        return f"exit code {exit_code >> 8}"
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,6 @@
+// A stub for Python 3.99, of a release that knows only NumPy 1.
+#include <cstdio>
+
+extern "C" int Py_IsInitialized();
+
+int main() { return std::puts("numpy.core.multiarray") < 0 || Py_IsInitialized(); }

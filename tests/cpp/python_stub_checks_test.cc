@@ -1,0 +1,212 @@
+// What keeps a stub from starting: every problem has its sentence, and what fits has none.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "checks.h"
+#include "python_stub_files.h"
+#include "refusal.h"
+
+namespace endcap::python_stub {
+namespace {
+
+// A model with a stub for Python 3.99, and an activated environment that has this Python.
+class ChecksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.Write("env/bin/activate");
+    folder_.WriteProgram("env/bin/python3.99");
+    folder_.Link("env/bin/python3", "python3.99");
+    folder_.Link("env/lib/libpython3.99.so.1.0", FAKE_LIBPYTHON);
+    AddPackage("numpy", "1.26.4");
+    folder_.Write("model/1/model.py", "import numpy\n");
+    folder_.Link("model/triton_python_backend_stub.real", FAKE_PYTHON_STUB);
+    subject_.model_folder = folder_.path() / "model";
+    subject_.server_folder = folder_.path() / "server";
+    subject_.search_path = Env("bin") + ":/usr/bin";
+    subject_.library_path = Env("lib") + ":";
+    subject_.shared_memory = folder_.path();
+  }
+
+  std::string Env(const std::string& name) const {
+    return (folder_.path() / "env" / name).string();
+  }
+
+  void AddPackage(const std::string& name, const std::string& version) const {
+    const std::string packages = "env/lib/python3.99/site-packages/";
+    folder_.Write(packages + name + "/__init__.py");
+    folder_.Write(packages + name + "-" + version + ".dist-info/METADATA");
+  }
+
+  void Remove(const std::string& name) const { std::filesystem::remove_all(folder_.path() / name); }
+
+  // The name of the first check that has a problem, and its sentence; "" and "" where all is well.
+  std::pair<std::string, std::string> FirstProblem() const {
+    for (const Check& check : Examine(subject_).checks) {
+      if (!check.problem.empty()) {
+        return {check.name, check.problem};
+      }
+    }
+    return {"", ""};
+  }
+
+  void ExpectProblem(const std::string& name, const std::string& part) const {
+    const auto [found, sentence] = FirstProblem();
+    EXPECT_EQ(found, name) << sentence;
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+    EXPECT_NE(sentence.find("; "), std::string::npos) << "no advice: " << sentence;
+    EXPECT_EQ(sentence.find('\n'), std::string::npos);
+  }
+
+  TemporaryFolder folder_;
+  Subject subject_;
+};
+
+TEST_F(ChecksTest, WhatFitsHasNoProblem) {
+  const Examination examination = Examine(subject_);
+  EXPECT_EQ(examination.Problem(), "");
+  EXPECT_TRUE(examination.stub_starts);
+  EXPECT_EQ(examination.checks.size(), 7U);
+  EXPECT_EQ(examination.library_path, Env("lib") + ":" + Env("lib"));
+}
+
+TEST_F(ChecksTest, NoPython) {
+  subject_.search_path = "/nowhere";
+  ExpectProblem("python", "no python3 on PATH");
+}
+
+TEST_F(ChecksTest, EnvironmentWithoutPython3) {
+  Remove("env/bin/python3");
+  folder_.WriteProgram("other/bin/python3.99");
+  folder_.Link("other/bin/python3", "python3.99");
+  subject_.search_path = Env("bin") + ":" + (folder_.path() / "other/bin").string();
+  ExpectProblem("python", "has no bin/python3");
+}
+
+TEST_F(ChecksTest, PythonOfUnknownVersion) {
+  Remove("env/bin/python3");
+  folder_.WriteProgram("env/bin/python3");
+  ExpectProblem("python", "cannot be told");
+}
+
+TEST_F(ChecksTest, StubForAnotherPython) {
+  Remove("env/bin/python3");
+  folder_.WriteProgram("env/bin/python3.98");
+  folder_.Link("env/bin/python3", "python3.98");
+  ExpectProblem("stub", "has Python 3.98");
+}
+
+TEST_F(ChecksTest, NoStub) {
+  Remove("model/triton_python_backend_stub.real");
+  ExpectProblem("stub", "has no stub");
+}
+
+TEST_F(ChecksTest, AnotherFileThanInstalled) {
+  folder_.Write("model/endcap-stub.json", R"({"stub_build_id": "00", "release": "r 1"})");
+  ExpectProblem("release", "installed from r 1");
+}
+
+TEST_F(ChecksTest, AnotherServer) {
+  folder_.Write("server/libtriton_python.so", ElfFile({}, "\x01"));
+  folder_.Write("model/endcap-stub.json", R"({"server_build_id": "01"})");
+  EXPECT_EQ(FirstProblem().second, "");
+  folder_.Write("model/endcap-stub.json", R"({"server_build_id": "02", "release": "r 1"})");
+  ExpectProblem("release", "for the Python backend of r 1");
+}
+
+TEST_F(ChecksTest, LibpythonOfTheInstallationIsFound) {
+  subject_.library_path = "";  // no environment is activated
+  const Examination examination = Examine(subject_);
+  EXPECT_EQ(examination.Problem(), "");
+  EXPECT_EQ(examination.library_path, Env("lib"));
+}
+
+TEST_F(ChecksTest, NoLibpython) {
+  Remove("env/lib/libpython3.99.so.1.0");
+  ExpectProblem("libraries", "libpython3.99.so.1.0, which the loader does not find");
+  EXPECT_FALSE(Examine(subject_).stub_starts);
+}
+
+TEST_F(ChecksTest, AStubThatCannotBeExecuted) {
+  Remove("model/triton_python_backend_stub.real");
+  folder_.Write("model/triton_python_backend_stub.real", ElfFile({"libpython3.99.so.1.0"}, "1"));
+  ExpectProblem("libraries", "cannot be executed");
+}
+
+TEST_F(ChecksTest, NumpyIsOneThatTheStubTakes) {
+  Remove("env/lib/python3.99/site-packages/numpy");
+  Remove("env/lib/python3.99/site-packages/numpy-1.26.4.dist-info");
+  ExpectProblem("numpy", "not installed");
+  AddPackage("numpy", "2.0.0");
+  ExpectProblem("numpy", "NumPy 2.0.0");
+  EXPECT_TRUE(Examine(subject_).stub_starts);
+}
+
+TEST_F(ChecksTest, EndcapIsThereWhereItIsImported) {
+  folder_.Write("model/1/model.py", "from endcap import nms\n");
+  ExpectProblem("endcap", "1/model.py imports endcap");
+  AddPackage("endcap", "0.1.0");
+  EXPECT_EQ(FirstProblem().second, "");
+}
+
+TEST_F(ChecksTest, SharedMemoryHasRoom) {
+  subject_.arguments = Arguments{"", "region", std::int64_t{1} << 60, 0, ""};
+  ExpectProblem("shared_memory", "the instance's region needs");
+  subject_.shared_memory = folder_.path() / "absent";
+  ExpectProblem("shared_memory", "is not there");
+}
+
+TEST_F(ChecksTest, SettingsThatCannotBeRead) {
+  folder_.Write("model/endcap-stub.json", "nonsense");
+  ExpectProblem("settings", "no JSON object");
+}
+
+TEST_F(ChecksTest, ALogHoldsTheLastSentence) {
+  const std::filesystem::path log = subject_.model_folder / kLogFile;
+  testing::internal::CaptureStderr();
+  Tell(subject_.model_folder, "the first");
+  Tell(subject_.model_folder, "the second");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "endcap stub: model 'model': the first\nendcap stub: model 'model': the second\n");
+  std::ifstream lines(log);
+  std::string time;
+  std::string sentence;
+  lines >> time >> std::ws;
+  std::getline(lines, sentence);
+  EXPECT_EQ(sentence, "the second");
+  EXPECT_FALSE(std::getline(lines, sentence));
+  ForgetRefusal(subject_.model_folder);
+  EXPECT_FALSE(std::filesystem::exists(log));
+}
+
+TEST_F(ChecksTest, ALogThatCannotBeWrittenIsTold) {
+  testing::internal::CaptureStderr();
+  Tell(folder_.path() / "absent", "the sentence");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("endcap-stub.log cannot be written"),
+            std::string::npos);
+}
+
+TEST_F(ChecksTest, ASpeakerIsAnotherPythonThatStarts) {
+  EXPECT_EQ(FindSpeaker(subject_, Examine(subject_))->stub,
+            subject_.model_folder / "triton_python_backend_stub.real");
+  // Nothing of the environment starts, and the server has a Python and a stub of its own.
+  Remove("env/bin/python3");
+  folder_.WriteProgram("env/bin/python3.98");
+  folder_.Link("env/bin/python3", "python3.98");
+  EXPECT_FALSE(FindSpeaker(subject_, Examine(subject_)));
+  folder_.Link("server/triton_python_backend_stub", FAKE_PYTHON_STUB);
+  folder_.WriteProgram("other/bin/python3.99");
+  folder_.Link("other/bin/python3", "python3.99");
+  const std::string other = (folder_.path() / "other/bin").string();
+  const std::string libraries = std::filesystem::path(FAKE_LIBPYTHON).parent_path().string();
+  subject_.search_path = Env("bin") + ":" + other;
+  subject_.library_path = Env("lib") + ":" + libraries;
+  const auto speaker = FindSpeaker(subject_, Examine(subject_));
+  ASSERT_TRUE(speaker);
+  EXPECT_EQ(speaker->stub, subject_.server_folder / "triton_python_backend_stub");
+  EXPECT_EQ(speaker->search_path, other + ":" + other);
+  EXPECT_EQ(speaker->library_path, libraries + ":" + libraries);
+}
+
+}  // namespace
+}  // namespace endcap::python_stub

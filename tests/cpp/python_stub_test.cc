@@ -1,0 +1,234 @@
+// What the stub in a model's folder reads: binaries, environments, packages, settings.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "arguments.h"
+#include "binary_file.h"
+#include "environment.h"
+#include "library_path.h"
+#include "packages.h"
+#include "python_stub_files.h"
+#include "real_stub.h"
+#include "settings.h"
+
+namespace endcap::python_stub {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+BinaryFile ReadElf(const TemporaryFolder& folder, const std::string& bytes) {
+  return BinaryFile::Read(folder.Write("file", bytes)).value();
+}
+
+TEST(ArgumentsTest, ReadsWhatTritonPasses) {
+  const auto arguments =
+      ReadArguments({"stub", "/models/m/3/model.py", "region", "1048576", "65536", "17",
+                     "/opt/backends/python", "0", "m_0", "DEFAULT"});
+  ASSERT_TRUE(arguments);
+  EXPECT_EQ(arguments->ModelFolder(), "/models/m");
+  EXPECT_EQ(arguments->shared_memory_region, "region");
+  EXPECT_EQ(arguments->shared_memory_bytes, 1048576);
+  EXPECT_EQ(arguments->shared_memory_growth, 65536);
+  EXPECT_EQ(arguments->server_folder, "/opt/backends/python");
+}
+
+TEST(ArgumentsTest, OtherArgumentsAreNone) {
+  EXPECT_FALSE(ReadArguments({"stub"}));
+  EXPECT_FALSE(ReadArguments({"stub", "m", "region", "1x", "1", "17", "/opt", "0", "m_0"}));
+}
+
+TEST(BinaryFileTest, TellsLibrariesAndBuildId) {
+  const TemporaryFolder folder;
+  const BinaryFile file = ReadElf(folder, ElfFile({"libm.so.6", "libc.so.6"}, "\x01\xab\xff"));
+  EXPECT_EQ(file.NeededLibraries(), Texts({"libm.so.6", "libc.so.6"}));
+  EXPECT_EQ(file.BuildId(), "01abff");
+}
+
+TEST(BinaryFileTest, OtherFilesAreNone) {
+  const TemporaryFolder folder;
+  EXPECT_FALSE(BinaryFile::Read(folder.path() / "absent"));
+  EXPECT_FALSE(BinaryFile::Read(folder.path()));
+  EXPECT_FALSE(BinaryFile::Read(folder.Write("script", std::string(100, '#'))));
+}
+
+TEST(BinaryFileTest, NoLengthOfAFileIsReadPast) {
+  const TemporaryFolder folder;
+  const std::string whole = ElfFile({"libpython3.11.so.1.0"}, "0123456789");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    if (const auto file = BinaryFile::Read(folder.Write("file", whole.substr(0, size)))) {
+      EXPECT_EQ(file->BuildId(), "") << size;
+      EXPECT_LE(file->NeededLibraries().size(), 1U);
+    }
+  }
+}
+
+TEST(BinaryFileTest, PythonIsTheLibpythonThatIsNeeded) {
+  const TemporaryFolder folder;
+  const auto minor_of = [&](const std::string& library) {
+    return PythonMinorOf(ReadElf(folder, ElfFile({"libm.so.6", library}, "1")));
+  };
+  EXPECT_EQ(minor_of("libpython3.11.so.1.0"), 11);
+  EXPECT_EQ(minor_of("libpython3.7m.so.1.0"), 7);
+  EXPECT_EQ(minor_of("libpython3-419a3a08.13.so.1.0"), 13);
+  EXPECT_EQ(minor_of("libpython3.so"), std::nullopt);
+}
+
+TEST(BinaryFileTest, Numpy2IsTakenByTheNameOfItsModule) {
+  const TemporaryFolder folder;
+  const auto takes = [&](const std::string& text) {
+    return TakesNumpy2(ReadElf(folder, ElfFile({}, "1", text)));
+  };
+  EXPECT_EQ(takes("numpy.core.multiarray"), false);
+  EXPECT_EQ(takes("numpy.core.multiarray numpy._core"), true);
+  EXPECT_EQ(takes("nothing"), std::nullopt);
+}
+
+TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
+  const TemporaryFolder folder;
+  folder.WriteProgram("env/bin/python3.12");
+  folder.Link("env/bin/python3", "python3.12");
+  const auto pythons = FindPythons("/nowhere:" + (folder.path() / "env/bin").string());
+  ASSERT_EQ(pythons.size(), 1U);
+  EXPECT_EQ(pythons[0].minor, 12);
+  EXPECT_EQ(pythons[0].prefix, folder.path() / "env");
+  EXPECT_EQ(pythons[0].PackageFolders()[0], folder.path() / "env/lib/python3.12/site-packages");
+}
+
+TEST(EnvironmentTest, VersionIsElseThatOfTheLibrary) {
+  const TemporaryFolder folder;
+  folder.WriteProgram("env/bin/python3");
+  folder.Write("env/lib/python3.9/os.py");
+  const std::string search_path = (folder.path() / "env/bin").string();
+  EXPECT_EQ(FindPythons(search_path).at(0).minor, 9);
+  folder.Write("env/lib/python3.10/os.py");
+  EXPECT_EQ(FindPythons(search_path).at(0).minor, std::nullopt);
+}
+
+TEST(EnvironmentTest, VirtualEnvironmentHasItsOwnPackages) {
+  const TemporaryFolder folder;
+  folder.WriteProgram("base/bin/python3.11");
+  folder.Link("venv/bin/python3", "../../base/bin/python3.11");
+  const std::string home = "home = " + (folder.path() / "base/bin").string() + "\n";
+  folder.Write("venv/pyvenv.cfg", home + "version = 3.11.7\n");
+  const auto alone = FindPythons((folder.path() / "venv/bin").string()).at(0);
+  EXPECT_EQ(alone.minor, 11);
+  EXPECT_EQ(alone.prefix, folder.path() / "venv");
+  EXPECT_EQ(alone.base_prefix, folder.path() / "base");
+  EXPECT_EQ(alone.PackageFolders().size(), 2U);
+  folder.Write("venv/pyvenv.cfg", home + "include-system-site-packages = true\n");
+  const auto sharing = FindPythons((folder.path() / "venv/bin").string()).at(0);
+  EXPECT_EQ(sharing.minor, 11);
+  EXPECT_EQ(sharing.PackageFolders()[2], folder.path() / "base/lib/python3.11/site-packages");
+}
+
+TEST(EnvironmentTest, ActivatedIsWhatStandsFirst) {
+  const TemporaryFolder folder;
+  folder.Write("env/bin/activate");
+  const std::string lib = (folder.path() / "env/lib").string();
+  EXPECT_EQ(ActivatedPrefix(lib + ":/usr/lib"), folder.path() / "env");
+  EXPECT_EQ(ActivatedPrefix("/usr/lib:" + lib), std::nullopt);
+  EXPECT_EQ(ActivatedPrefix(""), std::nullopt);
+}
+
+TEST(PackagesTest, TheFirstFolderWins) {
+  const TemporaryFolder folder;
+  folder.Write("a/numpy/__init__.py");
+  folder.Write("a/numpy/version.py", "short = 1\nversion = \"1.24.0\"\n");
+  folder.Write("b/numpy/__init__.py");
+  folder.Write("b/numpy-2.1.3.dist-info/METADATA");
+  const auto a = folder.path() / "a";
+  const auto b = folder.path() / "b";
+  EXPECT_EQ(FindPackage({folder.path(), a, b}, "numpy")->version, "1.24.0");
+  EXPECT_EQ(FindPackage({b, a}, "numpy")->version, "2.1.3");
+  EXPECT_FALSE(FindPackage({a, b}, "endcap"));
+}
+
+TEST(PackagesTest, FoldersOfPathFilesCount) {
+  const TemporaryFolder folder;
+  folder.WriteProgram("env/bin/python3.11");
+  folder.Link("env/bin/python3", "python3.11");
+  folder.Write("env/lib/python3.11/site-packages/more.pth",
+               "import something\n# a comment\n../../../../elsewhere\n");
+  folder.Write("elsewhere/endcap/__init__.py");
+  const auto python = FindPythons((folder.path() / "env/bin").string()).at(0);
+  EXPECT_TRUE(FindPackage(python.PackageFolders(), "endcap"));
+}
+
+TEST(PackagesTest, ImportsAreFoundAtTheStartOfLines) {
+  const TemporaryFolder folder;
+  const auto imports = [&](const std::string& text) {
+    return Imports(folder.Write("model.py", text), "endcap");
+  };
+  EXPECT_TRUE(imports("import os\nimport endcap\n"));
+  EXPECT_TRUE(imports("    from endcap.nms import nms\n"));
+  EXPECT_TRUE(imports("import endcap as e\n"));
+  EXPECT_FALSE(imports("import endcapsulate\n# import endcap\n"));
+}
+
+TEST(SettingsTest, StubIsBelowTheModelsFolder) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(ReadSettings(folder.path()).stub, "");
+  folder.Write(kSettingsFile, R"({"stub": "other", "library_folders": ["/a"], "release": "r"})");
+  const Settings settings = ReadSettings(folder.path());
+  EXPECT_EQ(settings.stub, folder.path() / "other");
+  EXPECT_EQ(settings.library_folders, Texts({"/a"}));
+  folder.Write(kSettingsFile, R"({"stub": "/stubs"})");
+  EXPECT_EQ(ReadSettings(folder.path()).stub, "/stubs");
+}
+
+TEST(SettingsTest, WhatCannotBeReadIsASentence) {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& text) -> std::string {
+    folder.Write(kSettingsFile, text);
+    try {
+      ReadSettings(folder.path());
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message("{").find("endcap stub install"), std::string::npos);
+  EXPECT_NE(message("[]").find("is no JSON object"), std::string::npos);
+  EXPECT_NE(message(R"({"stub": 1})").find("is no JSON object"), std::string::npos);
+  EXPECT_NE(message(R"({"stubb": ""})").find("unknown name 'stubb'; known are stub,"),
+            std::string::npos);
+}
+
+TEST(RealStubTest, TheModelsOwnComesFirst) {
+  const TemporaryFolder folder;
+  const std::string for_9 = ElfFile({"libpython3.9.so.1.0"}, "9");
+  const std::string for_11 = ElfFile({"libpython3.11.so.1.0"}, "11");
+  folder.Write("server/triton_python_backend_stub", for_11);
+  folder.Write("model/config.pbtxt");
+  const auto find = [&](int minor, const Settings& settings = {}) {
+    return FindRealStub(folder.path() / "model", settings, folder.path() / "server", minor);
+  };
+  EXPECT_EQ(find(11)->path, folder.path() / "server/triton_python_backend_stub");
+  EXPECT_FALSE(find(9));
+  folder.Write("model/triton_python_backend_stub.real", for_9);
+  EXPECT_EQ(find(11)->minor, 9);
+  folder.Write("stubs/3.11/triton_python_backend_stub", for_11);
+  Settings settings;
+  settings.stub = folder.path() / "stubs";
+  EXPECT_EQ(find(11, settings)->path, folder.path() / "stubs/3.11/triton_python_backend_stub");
+}
+
+TEST(LibraryPathTest, AnActivatedEnvironmentKeepsItsColon) {
+  Settings settings;
+  EXPECT_EQ(LibraryPathForStub("", settings, "", false), "");
+  EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/env/lib");
+  settings.library_folders = {"/stub/libs"};
+  EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/stub/libs");
+  EXPECT_EQ(LibraryPathForStub("/a::/b", settings, "", false), "/a:/b:/stub/libs");
+}
+
+TEST(LibraryPathTest, MissingLibrariesAreNamed) {
+  EXPECT_EQ(MissingLibraries("/bin/sh", ""), Texts());
+  EXPECT_EQ(MissingLibraries(FAKE_PYTHON_STUB, ""), Texts({"libpython3.99.so.1.0"}));
+  const TemporaryFolder folder;
+  EXPECT_EQ(MissingLibraries(folder.Write("none"), ""), std::nullopt);
+}
+
+}  // namespace
+}  // namespace endcap::python_stub

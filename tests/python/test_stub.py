@@ -1,0 +1,190 @@
+"""endcap stub: what install puts into a model's folder, and what check says of it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from cli_runs import assert_one_sentence, endcap
+from echo_model import ECHO, TENSORS, write_model
+
+from endcap.doctor.model_stubs import check_stubs
+from endcap.doctor.subject import Subject
+from endcap.server import locate_server
+from endcap.server.python_stub import PYTHON_VERSION, find_stub
+from endcap.stub import StubError, check, install
+from endcap.stub.front import describe, find_front, is_front
+
+CONFIG = 'backend: "python"' + TENSORS
+ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{path}" }} }}'
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return write_model(tmp_path / "models", "echo", CONFIG, ECHO) / "echo"
+
+
+@pytest.fixture
+def real() -> Path:
+    stubs = locate_server().stubs_dir
+    if stubs is None:
+        pytest.skip("the server here is not that of the wheel")
+    return find_stub(stubs)
+
+
+def use_environment(model: Path, path: object) -> None:
+    (model / "config.pbtxt").write_text(CONFIG + ENVIRONMENT.format(path=path))
+
+
+def write_archive(path: Path, **files: str) -> Path:
+    """A packed environment; a double underscore in a name is a slash."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name.replace("__", "/"))
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return path
+
+
+def test_install_places_front_stub_and_what_they_belong_to(model, real):
+    placed = install(model, python_version=PYTHON_VERSION)
+    assert placed.front.read_bytes() == find_front().read_bytes()
+    assert placed.real.read_bytes() == real.read_bytes()
+    assert os.access(placed.front, os.X_OK)
+    assert os.access(placed.real, os.X_OK)
+    assert placed.takes_numpy_2 is False
+    settings = json.loads(placed.settings.read_text())
+    assert settings["stub_build_id"] == describe(real).build_id
+    assert settings["release"] == placed.release
+    assert settings["release"].startswith("nvidia-pytriton ")
+    assert len(settings["server_build_id"]) == 40
+    names = {path.name for path in model.iterdir()}
+    assert names == {"1", "config.pbtxt", *(p.name for p in (placed.front, placed.real))} | {
+        "endcap-stub.json"
+    }
+
+
+def test_install_replaces_what_runs(model, real):
+    front = model / "triton_python_backend_stub"
+    shutil.copy("/bin/sleep", front)
+    with subprocess.Popen([front, "60"]) as process:
+        placed = install(model, python_version=PYTHON_VERSION)
+        process.kill()
+    assert is_front(placed.front)
+
+
+def test_install_of_a_stub_that_is_given(model, real):
+    placed = install(model, python_version=PYTHON_VERSION, real=real)
+    assert placed.release is None
+    assert set(json.loads(placed.settings.read_text())) == {"stub", "stub_build_id"}
+
+
+def test_install_refuses_a_stub_for_another_python(model, real):
+    with pytest.raises(StubError, match=rf"stub for Python {PYTHON_VERSION}, not 3\.5; name one"):
+        install(model, python_version="3.5", real=real)
+    with pytest.raises(StubError, match=r"no stub for Python 3\.5, only for 3\.8, 3\.9, 3\.10"):
+        install(model, python_version="3.5")
+    with pytest.raises(StubError, match=r"config\.pbtxt is no stub"):
+        install(model, python_version=PYTHON_VERSION, real=model / "config.pbtxt")
+    assert {path.name for path in model.iterdir()} == {"1", "config.pbtxt"}
+
+
+def test_install_wants_a_model(tmp_path):
+    with pytest.raises(StubError, match="is no model's folder"):
+        install(tmp_path, python_version=PYTHON_VERSION)
+
+
+def test_commands(model, real):
+    missing = endcap("stub", "check", model, columns=200)
+    assert missing.exit_code == 1
+    assert "carries no stub of endcap's" in missing.stdout
+    placed = endcap("stub", "install", model)
+    assert placed.exit_code == 0, placed.stderr
+    assert f"for Python {PYTHON_VERSION}, from nvidia-pytriton" in placed.stdout
+    checked = endcap("stub", "check", model)
+    assert checked.exit_code == 0
+    for name in ("python", "stub", "release", "libraries", "numpy", "endcap", "shared_memory"):
+        assert f"   ok  {name} " in checked.stdout
+    (model / "endcap-stub.json").write_text('{"stub_build_id": "00"}')
+    changed = endcap("stub", "check", model)
+    assert changed.exit_code == 1
+    assert "error  release" in changed.stdout
+    assert "is another file than the one that was installed; run" in changed.stdout
+
+
+def test_a_command_fails_in_one_sentence(model):
+    assert_one_sentence(endcap("stub", "install", model, "--python", "3.5"), "no stub for Python")
+    nowhere = endcap("stub", "check", model, "--tritonserver", "/nowhere")
+    assert_one_sentence(nowhere, "--tritonserver /nowhere is not a program")
+
+
+def test_other_stubs_are_left_alone(model, real):
+    stub = model / "triton_python_backend_stub"
+    stub.write_bytes(real.read_bytes())
+    report = check(model)
+    assert report.checks[0].found == "another stub"
+    assert report.problem is not None
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.7, 0.98])
+def test_a_broken_archive(model, tmp_path, kept):
+    install(model, python_version=PYTHON_VERSION)
+    files = {f"file_{i}": str(os.urandom(2000)) for i in range(20)}
+    archive = write_archive(tmp_path / "environment.tar.gz", bin__activate="", **files)
+    archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * kept)])
+    use_environment(model, archive)
+    problem = check(model).problem
+    assert problem is not None
+    assert "environment.tar.gz is broken off after" in problem
+
+
+def test_an_archive_whose_content_is_damaged(model, tmp_path):
+    install(model, python_version=PYTHON_VERSION)
+    archive = write_archive(tmp_path / "environment.tar.gz", bin__activate="", file="x" * 5000)
+    content = bytearray(archive.read_bytes())
+    content[-8] ^= 1  # of the checksum
+    archive.write_bytes(content)
+    use_environment(model, archive)
+    assert "CRC check failed" in str(check(model).problem)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bytes])
+def test_what_is_no_archive(model, tmp_path, compress):
+    install(model, python_version=PYTHON_VERSION)
+    archive = tmp_path / "environment.tar.gz"
+    archive.write_bytes(compress(b"no archive at all" * 100))
+    use_environment(model, archive)
+    assert "is no gzip-compressed tar" in str(check(model).problem)
+
+
+def test_environments_that_are_not_there(model):
+    install(model, python_version=PYTHON_VERSION)
+    use_environment(model, "$$TRITON_MODEL_DIRECTORY/environment.tar.gz")
+    assert f"{model}/environment.tar.gz is not there" in str(check(model).problem)
+    write_archive(model / "environment.tar.gz", bin__python3="")
+    assert "has no bin/activate" in str(check(model).problem)
+    write_archive(model / "environment.tar.gz", bin__activate="")
+    assert "has no bin/python3" in str(check(model).problem)
+
+
+def test_the_doctor_looks_at_stubs(model):
+    subject = Subject(find_repository=lambda: model.parent)
+    assert check_stubs(subject).found == "none"
+    install(model, python_version=PYTHON_VERSION)
+    assert check_stubs(subject).problem is None
+    (model / "endcap-stub.log").write_text("2026-01-01T00:00:00Z there was no room\n")
+    last = check_stubs(subject)
+    assert last.severity == "warning"
+    assert "there was no room" in str(last.problem)
+    (model / "endcap-stub.json").write_text("{")
+    refused = check_stubs(subject)
+    assert refused.severity == "error"
+    assert str(refused.problem).startswith("echo: ")
+    assert f"endcap stub check {model}" in str(refused.remedy)
