@@ -103,7 +103,7 @@ void BindCuda(py::module_& module) {
           "stream",
           [](const CudaTensor& self) { return reinterpret_cast<StreamHandle>(self.target.stream); })
       .def("reshape", Reshape, py::arg("shape"))
-      .def("first_rows", FirstRows, py::arg("count"))
+      .def("rows", Rows, py::arg("begin"), py::arg("count"))
       .def("to_numpy", ToNumpy)
       .def("to_dlpack", ToDlpack, py::arg("consumer"));
 }

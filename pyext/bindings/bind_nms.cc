@@ -100,7 +100,7 @@ CudaTensor RunNmsCuda(const CudaTensor& boxes, const CudaTensor& scores,
     SynchronizeCuda(target);
   }
   if (kept_count < 0) throw Error(ErrorCode::kInvalidArgument, "scores hold NaN");
-  return FirstRows(kept, kept_count);
+  return Rows(kept, 0, kept_count);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "bindings/convert.h"
@@ -9,14 +11,18 @@
 
 namespace endcap::python {
 
-// A batch of heads whose results are device memory, seen as views. The arrays must outlive it.
-// Throws kInvalidArgument where they differ in their number of rows.
+// The items of one caller: head, the tensors of HeadInputs, each [B, ...], and geometry [B,8] or
+// None: CudaTensors or NumPy's arrays; status [B] or empty; out, the tensors of PostprocessOutputs,
+// each [B, ...], or None for one that is not wanted.
+using CudaPart = std::tuple<py::list, py::object, py::array_t<int32_t, py::array::c_style>,
+                            std::vector<std::optional<CudaTensor>>>;
+
+// Heads of several callers whose results are device memory, seen as one batch of views. The parts
+// must outlive it. Throws kInvalidArgument where the arrays of a part differ in their number of
+// rows.
 class CudaBatch {
  public:
-  // head: the tensors of HeadInputs, each [B, ...], and geometry [B,8] or None: CudaTensors or
-  // NumPy's arrays; status [B] or empty; out: the tensors of PostprocessOutputs, each [B, ...].
-  CudaBatch(const py::list& head, const py::object& geometry, const py::array_t<int32_t>& status,
-            const std::vector<CudaTensor>& out);
+  explicit CudaBatch(const std::vector<CudaPart>& parts);
 
   std::span<const PostprocessInput> inputs() const noexcept { return inputs_; }
   std::span<const PostprocessOutput> outputs() const noexcept { return outputs_; }
@@ -24,13 +30,19 @@ class CudaBatch {
   const std::vector<CudaTarget>& targets() const noexcept { return targets_; }
 
  private:
+  // Of the part that is being added: its items.
+  std::span<PostprocessInput> Inputs() noexcept { return std::span(inputs_).subspan(begin_); }
+  std::span<PostprocessOutput> Outputs() noexcept { return std::span(outputs_).subspan(begin_); }
+
+  void Add(const CudaPart& part);
   void RequireRows(int64_t rows) const;
-  void AddHead(py::handle part);
+  void AddHead(py::handle tensor);
   void AddGeometry(const CudaTensor& geometry);
   void AddGeometry(const py::array_t<float>& geometry);
   void AddStatus(const py::array_t<int32_t>& status);
-  void AddOutput(const CudaTensor& out);
+  void AddOutput(const std::optional<CudaTensor>& out);
 
+  size_t begin_ = 0;
   std::vector<PostprocessInput> inputs_;
   std::vector<PostprocessOutput> outputs_;
   std::vector<CudaTarget> targets_;

@@ -157,9 +157,13 @@ CudaTensor Reshape(const CudaTensor& tensor, std::vector<int64_t> shape) {
   return view;
 }
 
-CudaTensor FirstRows(const CudaTensor& tensor, int64_t count) {
+CudaTensor Rows(const CudaTensor& tensor, int64_t begin, int64_t count) {
+  RequireDense(tensor);
   CudaTensor view = tensor;
-  view.shape.at(0) = std::min(count, view.shape.at(0));
+  const int64_t rows = view.shape.at(0);
+  begin = std::clamp<int64_t>(begin, 0, rows);
+  view.shape[0] = std::clamp<int64_t>(count, 0, rows - begin);
+  if (rows > 0) view.data += static_cast<int64_t>(tensor.size_bytes()) / rows * begin;
   return view;
 }
 

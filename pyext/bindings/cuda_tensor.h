@@ -59,8 +59,8 @@ py::array ToNumpy(const CudaTensor& tensor);
 // The same memory in another shape of as many elements; C-contiguous tensors only.
 CudaTensor Reshape(const CudaTensor& tensor, std::vector<int64_t> shape);
 
-// The first `count` rows.
-CudaTensor FirstRows(const CudaTensor& tensor, int64_t count);
+// `count` rows from row `begin` on, as many of them as there are; C-contiguous tensors only.
+CudaTensor Rows(const CudaTensor& tensor, int64_t begin, int64_t count);
 
 // Item `item` along the first axis, the batch, for the core. Throws kInvalidArgument for a tensor
 // that is not C-contiguous, or of a dtype that the core has not.

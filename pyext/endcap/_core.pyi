@@ -11,6 +11,21 @@ from endcap._text import Parameters
 
 Spec = tuple[str, str, list[int]]
 Parameter = tuple[str, str, str, str]
+# Head, geometry or an empty array, status or an empty array, out, whether run lengths are wanted.
+HeadPart = tuple[
+    list[npt.NDArray[Any]],
+    npt.NDArray[np.float32],
+    npt.NDArray[np.int32],
+    Sequence[npt.NDArray[Any] | None],
+    bool,
+]
+# Head, geometry, status or an empty array, out.
+CudaPart = tuple[
+    Sequence["npt.NDArray[Any] | CudaTensor"],
+    "npt.NDArray[np.float32] | CudaTensor | None",
+    npt.NDArray[np.int32],
+    Sequence["CudaTensor | None"],
+]
 
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
 def cuda_state() -> tuple[
@@ -122,7 +137,7 @@ class CudaTensor:
     @property
     def stream(self) -> int: ...
     def reshape(self, shape: list[int]) -> CudaTensor: ...
-    def first_rows(self, count: int) -> CudaTensor: ...
+    def rows(self, begin: int, count: int) -> CudaTensor: ...
     def to_numpy(self) -> npt.NDArray[Any]: ...
     def to_dlpack(self, consumer: int | None) -> object: ...
 
@@ -182,12 +197,8 @@ class Postprocessor:
     @property
     def outputs(self) -> list[Spec]: ...
     def run(
-        self,
-        head: list[npt.NDArray[Any]],
-        geometry: npt.NDArray[np.float32],
-        status: npt.NDArray[np.int32],
-        out: list[npt.NDArray[Any] | None],
-    ) -> tuple[list[tuple[int, str, bool]], list[list[bytes]]]: ...
+        self, parts: list[HeadPart]
+    ) -> list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]: ...
 
 class CudaPostprocessor:
     def __init__(self, parameters: Parameters, device_id: int) -> None: ...
@@ -197,19 +208,5 @@ class CudaPostprocessor:
     def inputs(self) -> list[Spec]: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(
-        self,
-        head: Sequence[npt.NDArray[Any] | CudaTensor],
-        geometry: npt.NDArray[np.float32] | CudaTensor | None,
-        status: npt.NDArray[np.int32],
-        out: list[CudaTensor],
-        stream: int,
-    ) -> list[tuple[int, str, bool]]: ...
-    def enqueue(
-        self,
-        head: Sequence[npt.NDArray[Any] | CudaTensor],
-        geometry: npt.NDArray[np.float32] | CudaTensor | None,
-        status: npt.NDArray[np.int32],
-        out: list[CudaTensor],
-        stream: int,
-    ) -> None: ...
+    def run(self, parts: list[CudaPart], stream: int) -> list[tuple[int, str, bool]]: ...
+    def enqueue(self, parts: list[CudaPart], stream: int) -> None: ...

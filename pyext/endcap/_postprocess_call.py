@@ -21,7 +21,7 @@ _ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 
 
 class CudaCall:
-    """The arguments of a call on a GPU, and its result."""
+    """The argument of a call on a GPU, its stream, and its result."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class CudaCall:
             _cuda_input.empty((count, *shape), np.dtype(dtype), target)
             for _, dtype, shape in core.outputs
         ]
-        self.arguments = (
+        self.stream = target.stream
+        self.part = (
             tensors,
             _cuda_geometry(geometry, count, target),
             checked_rows(status, np.int32, (count,), "status"),
             self._out,
-            target.stream,
         )
 
     def result(

@@ -163,7 +163,7 @@ class Postprocessor:
                 geometry,
                 status,
             )
-            items = self._core.run(*call.arguments)
+            items = self._core.run([call.part], call.stream)
             _raise_first(items)
             return call.result(_truncated(items))
         refuse_stream(stream)
@@ -175,7 +175,8 @@ class Postprocessor:
             None if name in self._unwanted else empty((count, *shape), dtype)
             for name, (shape, dtype) in zip(self._names, self._outputs, strict=True)
         ]
-        items, rle = self._core.run(tensors, geometry_rows, status_rows, out)
+        part = (tensors, geometry_rows, status_rows, out, "mask_size" in self._names)
+        [(items, rle)] = self._core.run([part])
         _raise_first(items)
         named: dict[str, Any] = dict(zip(self._names, out, strict=True))
         status_out = named.pop("status")[:, 0]
@@ -227,7 +228,7 @@ class Postprocessor:
             geometry,
             status,
         )
-        self._core.enqueue(*call.arguments)
+        self._core.enqueue([call.part], call.stream)
         return call.result(None)
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from damage import SHIPPED
 from doctor_world import World, copied_server, doctor, replace_needed, wheel_server
 from echo_model import ECHO, TENSORS, write_model
 
@@ -15,6 +16,11 @@ from endcap.doctor import server as server_check
 from endcap.server import locate
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
 
+PYTHON_MODELS = [
+    config.parent.name
+    for config in sorted(SHIPPED.glob("*/config.pbtxt"))
+    if 'backend: "python"' in config.read_text(encoding="utf-8")
+]
 NO_PYTHON_MODEL = 'backend: "endcap_preprocess" max_batch_size: 4'
 
 
@@ -181,7 +187,8 @@ def test_numpy_2_where_python_models_run(tmp_path: Path) -> None:
     answer.expect(
         "numpy",
         "error",
-        "NumPy 2.1.3 makes this server's Python-backend models (detector) return empty tensors",
+        "NumPy 2.1.3 makes this server's Python-backend models "
+        f"({', '.join(PYTHON_MODELS)}) return empty tensors",
         "`pip install 'numpy<2'`",
     )
     answer.expect("server_packages", "note", "numpy is 2.1.3, needed is <2")
@@ -197,7 +204,7 @@ def test_numpy_2_where_python_models_run(tmp_path: Path) -> None:
 def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
     answer = World(tmp_path, without=["onnxruntime*"]).doctor()
     answer.expect(
-        "model_imports", "error", "onnxruntime (for detector)", "`pip install onnxruntime`"
+        "model_imports", "error", "onnxruntime (for detector", "`pip install onnxruntime`"
     )
     answer.expect("server_packages", "note", "onnxruntime is not installed")
     assert answer.errors == {"model_imports"}

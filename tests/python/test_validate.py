@@ -24,7 +24,7 @@ def copy_of_shipped(folder: Path) -> Path:
 
 def test_the_shipped_repository_is_fine() -> None:
     report = validate_repository(SHIPPED)
-    assert report.model_count == len(MODELS)
+    assert report.model_count == sum(path.is_dir() for path in SHIPPED.iterdir())
     assert report.findings == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from model_folders import tensor, write_postprocess
@@ -35,37 +36,34 @@ ensemble_scheduling { step {
 """
 
 
-def write_class_models(repository: Path) -> None:
+def write_class_models(repository: Path, road: str) -> None:
+    write = partial(write_postprocess, repository, road=road)
     several = {
         **_CLASSIFICATION,
         "activation": "sigmoid",
         "multi_label": "true",
         "score_threshold": THRESHOLD,
     }
-    write_postprocess(
-        repository,
+    write(
         "several_classes",
         max_batch_size=8,
         parameters={**several, **_SEPARATED},
         more="instance_group { kind: KIND_CPU }",
         files=_TREE_FILE,
     )
-    write_postprocess(
-        repository,
+    write(
         "classes_of_a_tree",
         max_batch_size=8,
         parameters={**_CLASSIFICATION, **_SEPARATED},
         files=_TREE_FILE,
     )
-    write_postprocess(
-        repository,
+    write(
         "classes_of_whole_lines",
         max_batch_size=8,
         parameters={**_CLASSIFICATION, "labels_file": "tree.txt"},
         files=_TREE_FILE,
     )
-    write_postprocess(
-        repository,
+    write(
         "classes_as_paths_only",
         max_batch_size=8,
         parameters={**_CLASSIFICATION, "labels_file": "l.txt", "labels_separator": "::"},

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ON_CPU = "instance_group { kind: KIND_CPU }"
+
+# What runs endcap's steps in the server: its own backends, or models of the Python backend.
+ROADS = ("compiled", "python")
+_SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
 
 def tensor(name: str, data_type: str, dims: list[int], *, more: str = "") -> str:
@@ -24,7 +29,7 @@ def write_model(
     more: str = "",
     files: Mapping[str, str] | None = None,
 ) -> None:
-    """One model of an endcap backend; what is not given stays out of its config.pbtxt."""
+    """One model; what is not given stays out of its config.pbtxt."""
     folder = repository / name
     (folder / "1").mkdir(parents=True)
     lines = [f'backend: "{backend}"', f"max_batch_size: {max_batch_size}"]
@@ -37,12 +42,27 @@ def write_model(
         (folder / file_name).write_text(text)
 
 
-def write_preprocess(repository: Path, name: str, **options: object) -> None:
-    write_model(repository, name, backend="endcap_preprocess", **options)  # type: ignore[arg-type]
+def write_preprocess(repository: Path, name: str, **options: Any) -> None:
+    """`road`: one of ROADS, the first unless given; the others as of write_model."""
+    _write_stage(repository, name, "preprocess", **options)
 
 
-def write_postprocess(repository: Path, name: str, **options: object) -> None:
-    write_model(repository, name, backend="endcap_postprocess", **options)  # type: ignore[arg-type]
+def write_postprocess(repository: Path, name: str, **options: Any) -> None:
+    """As write_preprocess."""
+    _write_stage(repository, name, "postprocess", **options)
+
+
+def _write_stage(
+    repository: Path, name: str, stage: str, *, road: str = "compiled", **options: Any
+) -> None:
+    if road == "compiled":
+        write_model(repository, name, backend=f"endcap_{stage}", **options)
+        return
+    model = (_SHIPPED / f"{stage}_python" / "1" / "model.py").read_text()
+    options["files"] = {**(options.get("files") or {}), "1/model.py": model}
+    of_server = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
+    options["parameters"] = {**(options.get("parameters") or {}), **of_server}
+    write_model(repository, name, backend="python", **options)
 
 
 def batching(delay_us: int) -> str:

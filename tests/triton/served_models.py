@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from class_models import write_class_models
@@ -33,17 +34,18 @@ ROIS = tensor("rois", "TYPE_FP32", [-1, 4])
 SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
 
 
-def write_all(repository: Path) -> None:
-    write_class_models(repository)
-    _write_preprocess_models(repository)
-    _write_postprocess_models(repository)
-    _write_rois_models(repository)
+def write_all(repository: Path, road: str) -> None:
+    """`road`: one of model_folders.ROADS, which all of the models take."""
+    write_class_models(repository, road)
+    _write_preprocess_models(repository, road)
+    _write_postprocess_models(repository, road)
+    _write_rois_models(repository, road)
 
 
-def _write_preprocess_models(repository: Path) -> None:
+def _write_preprocess_models(repository: Path, road: str) -> None:
     def write(name: str, *, parameters: dict[str, object] | None = None, **options: object) -> None:
         given = {**PREPROCESS_TEXT, **(parameters or {})}
-        write_preprocess(repository, name, parameters=given, **options)
+        write_preprocess(repository, name, road=road, parameters=given, **options)
 
     write("pre", max_batch_size=32, more=batching(100_000))
     write("pre_blank", max_batch_size=8, parameters={"on_error": "blank"})
@@ -76,51 +78,41 @@ def _write_preprocess_models(repository: Path) -> None:
         max_batch_size=8,
         parameters={"dtype": "uint8", "layout": "nhwc", "color": "gray"},
     )
-    write("pre_reloaded", max_batch_size=8)
-    write_preprocess(repository, "pre_defaults", max_batch_size=2)
+    if road == "compiled":
+        write("pre_reloaded", max_batch_size=8)
+    write_preprocess(repository, "pre_defaults", road=road, max_batch_size=2)
 
 
-def _write_postprocess_models(repository: Path) -> None:
-    write_postprocess(
-        repository, "post", max_batch_size=8, parameters=POSTPROCESS, more=batching(1000)
-    )
-    write_postprocess(repository, "post_single", parameters=POSTPROCESS)
-    write_postprocess(
-        repository,
+def _write_postprocess_models(repository: Path, road: str) -> None:
+    write = partial(write_postprocess, repository, road=road)
+    write("post", max_batch_size=8, parameters=POSTPROCESS, more=batching(1000))
+    write("post_single", parameters=POSTPROCESS)
+    write(
         "post_half",
         max_batch_size=8,
         parameters=POSTPROCESS,
         inputs=[tensor("head", "TYPE_FP16", [4 + NUM_CLASSES, ANCHORS]), *SIDE_INPUTS],
     )
-    write_postprocess(
-        repository,
+    write(
         "post_open_dims",
         max_batch_size=8,
         parameters=POSTPROCESS,
         inputs=[tensor("head", "TYPE_FP32", [-1, ANCHORS]), *SIDE_INPUTS],
         outputs=[tensor("detection_boxes", "TYPE_FP32", [-1, 4])],
     )
-    write_postprocess(
-        repository,
-        "post_truncating",
-        max_batch_size=8,
-        parameters={**POSTPROCESS, "max_candidates": 10},
-    )
-    write_postprocess(
-        repository,
+    write("post_truncating", max_batch_size=8, parameters={**POSTPROCESS, "max_candidates": 10})
+    write(
         "post_efficient_nms",
         max_batch_size=8,
         parameters={"head": "efficient_nms", "max_detections": MAX_DETECTIONS},
     )
-    write_postprocess(
-        repository,
+    write(
         "classes",
         max_batch_size=8,
         parameters={**CLASSIFICATION, "labels_file": "labels.txt"},
         files={"labels.txt": "\n".join(LABELS) + "\n"},
     )
-    write_postprocess(
-        repository,
+    write(
         "classes_for_the_server",
         max_batch_size=8,
         parameters=CLASSIFICATION,
@@ -130,22 +122,21 @@ def _write_postprocess_models(repository: Path) -> None:
         ],
         files={"names.txt": "\n".join(NAMES) + "\n"},
     )
-    write_postprocess(repository, "classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)
+    write("classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)
 
 
-def _write_rois_models(repository: Path) -> None:
+def _write_rois_models(repository: Path, road: str) -> None:
     def write(name: str, *, inputs: list[str], **parameters: object) -> None:
         given = {**PREPROCESS_TEXT, **parameters}
-        write_preprocess(repository, name, parameters=given, inputs=inputs, more=ON_CPU)
+        write_preprocess(repository, name, road=road, parameters=given, inputs=inputs, more=ON_CPU)
 
     write("rois", inputs=[ENCODED, ROIS])
     write("rois_blank", inputs=[ENCODED, ROIS], on_error="blank")
     write("rois_bytes", inputs=[tensor("encoded", "TYPE_UINT8", [-1]), ROIS], size="32,32")
     write("rois_names_only", inputs=['{ name: "rois" }', '{ name: "encoded" }'], dtype="uint8")
     # Boxes of a detector, then their regions; rows that do not count are zeros.
-    write_postprocess(
-        repository, "boxes", parameters={"head": "end2end", "max_detections": MAX_DETECTIONS}
-    )
+    boxes = {"head": "end2end", "max_detections": MAX_DETECTIONS}
+    write_postprocess(repository, "boxes", road=road, parameters=boxes)
     images = tensor("images", "TYPE_FP32", [-1, 3, *SIZE])
     write_ensemble(
         repository,

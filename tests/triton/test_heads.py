@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from running_server import RunningServer, run_server
 from tritonclient.utils import InferenceServerException
 
 import endcap
+
+pytestmark = pytest.mark.both_roads
 
 COUNT = 3
 ROWS = 40
@@ -87,20 +90,19 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, road: str) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("heads")
+    write = partial(write_postprocess, repository, road=road)
     for name, case in CASES.items():
-        write_postprocess(
-            repository,
+        write(
             name,
             max_batch_size=8,
             parameters=case.settings(),
             more=batching(1000),
         )
     seg_parameters = CASES["seg"].settings()
-    write_postprocess(repository, "seg_single", parameters=seg_parameters)
-    write_postprocess(
-        repository,
+    write("seg_single", parameters=seg_parameters)
+    write(
         "seg_rle_only",
         max_batch_size=8,
         parameters=seg_parameters,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import jpegs
 import pytest
@@ -41,21 +42,23 @@ def test_the_good_model_is_served(index):
 
 
 @pytest.fixture(scope="module")
-def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def strict_server(tmp_path_factory: pytest.TempPathFactory, road: str) -> Iterator[RunningServer]:
     """A server that completes no config and keeps no metrics."""
     repository = tmp_path_factory.mktemp("strict")
+    write = partial(write_preprocess, repository, road=road)
     encoded = tensor("encoded", "TYPE_STRING", [1])
     images = tensor("images", "TYPE_FP32", [3, 64, 64])
     small = {"size": 64}
-    write_preprocess(repository, "whole", parameters=small, inputs=[encoded], outputs=[images])
-    write_preprocess(repository, "empty", parameters=small)
-    write_preprocess(repository, "wrong", inputs=[encoded], outputs=[images])
+    write("whole", parameters=small, inputs=[encoded], outputs=[images])
+    write("empty", parameters=small)
+    write("wrong", inputs=[encoded], outputs=[images])
     with run_server(
         repository, "--disable-auto-complete-config", "--allow-metrics=false"
     ) as server:
         yield server
 
 
+@pytest.mark.both_roads
 def test_config_is_checked_where_it_is_not_completed(strict_server):
     index = strict_server.index()
     assert index["whole"]["state"] == "READY"
@@ -65,6 +68,7 @@ def test_config_is_checked_where_it_is_not_completed(strict_server):
     assert "encoded" in index["empty"]["reason"]
 
 
+@pytest.mark.both_roads
 def test_a_server_without_metrics_serves(strict_server):
     with grpc_client.InferenceServerClient(strict_server.grpc) as client:
         files = strings([jpegs.photo_jpeg(30, 40)], batched=False)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import jpegs
+import numpy as np
 import pytest
 from calls import infer, strings
 from running_server import RunningServer, wait_for
+from sample_heads import yolov8_head
+from served_models import ANCHORS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
 
 import endcap
@@ -44,6 +47,25 @@ def test_every_failure_class_has_its_counter(server: RunningServer):
         preprocess_metric(server, "failed_total", reason="ok")
 
 
+def test_a_bad_region_is_counted_once(client, server: RunningServer):
+    failures = {"model": "rois", "reason": "invalid_argument"}
+    failed = server.metric("endcap_preprocess_failed_total", **failures)
+    outside = np.float32([[0, 0, 9, 9], [900, 900, 999, 999]])
+    with pytest.raises(InferenceServerException, match="roi index 1 of 2"):
+        infer(client, "rois", {"encoded": strings([GOOD], batched=False), "rois": outside})
+    assert server.metric("endcap_preprocess_failed_total", **failures) == failed + 1
+
+
+def test_truncation_is_counted(client, server: RunningServer):
+    labels = {"model": "post_truncating"}
+    before = server.metric("endcap_postprocess_truncated_total", **labels)
+    seeds = range(5)
+    heads = [yolov8_head(seed, anchors=ANCHORS, num_classes=NUM_CLASSES) for seed in seeds]
+    infer(client, "post_truncating", {"head": np.stack(heads)})
+    assert server.metric("endcap_postprocess_truncated_total", **labels) == before + len(heads)
+
+
+@pytest.mark.both_roads
 def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
     fails(client, "pre_queue", [GOOD, BAD], request_id="order-4711")
     line = wait_for(lambda: server.log_lines("order-4711"))[0]
@@ -54,6 +76,7 @@ def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
     )
 
 
+@pytest.mark.both_roads
 @pytest.mark.parametrize(
     ("sequence", "text"), [(77, "correlation id 77"), ("cam-3", "correlation id 'cam-3'")]
 )
@@ -62,6 +85,7 @@ def test_the_log_names_the_correlation_id(client, server: RunningServer, sequenc
     assert wait_for(lambda: server.log_lines(text))
 
 
+@pytest.mark.both_roads
 def test_parameters_are_logged_at_load(server: RunningServer):
     (line,) = server.log_lines("model 'pre_uint8' version 1 takes ")
     assert line.startswith("I")
@@ -80,6 +104,7 @@ def test_statistics_tell_success_and_failure(client, server: RunningServer):
     wait_for(lambda: counts() == (success + 1, failure + 1))
 
 
+@pytest.mark.both_roads
 def test_times_of_an_execution_are_in_order(client, server: RunningServer):
     def phases() -> dict[str, int]:
         statistics = server.statistics("pre_uint8")["inference_stats"]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import sample_heads
 from calls import infer
-from running_server import RunningServer
 from served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES, POSTPROCESS
 
 import endcap
+
+pytestmark = pytest.mark.both_roads
 
 COUNT = 5
 GEOMETRY = np.array(
@@ -100,11 +101,3 @@ def test_head_of_several_tensors(client):
     assert answer["num_detections"][0, 0] == 4
     np.testing.assert_array_equal(answer["detection_boxes"][0, :4], single["boxes"][:4])
     np.testing.assert_array_equal(answer["detection_scores"][0, :4], single["scores"][:4])
-
-
-def test_truncation_is_counted(client, server: RunningServer):
-    labels = {"model": "post_truncating"}
-    before = server.metric("endcap_postprocess_truncated_total", **labels)
-    infer(client, "post_truncating", {"head": heads()})
-    assert server.metric("endcap_postprocess_truncated_total", **labels) == before + COUNT
-    assert server.metric("endcap_postprocess_truncated_total", model="post") == 0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+import tritonclient.grpc as grpc_client
 from commands import ENDCAP
 from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
@@ -112,6 +113,25 @@ def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
         boxes = np.array([row["box"] for row in found], np.float32)
         np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
+
+
+def test_the_python_models_answer_as_the_compiled_ones(served: Served) -> None:
+    encoded = np.array([[path.read_bytes()] for path in SAMPLES], np.object_)
+    tensor = grpc_client.InferInput("encoded", list(encoded.shape), "BYTES")
+    tensor.set_data_from_numpy(encoded)
+    with grpc_client.InferenceServerClient(served.urls["grpc"]) as client:
+        compiled, python = (client.infer(name, [tensor]) for name in ("detect", "detect_python"))
+    names = [output.name for output in compiled.get_response().outputs]
+    assert compiled.as_numpy("num_detections").all()
+    assert sorted(names) == sorted(output.name for output in python.get_response().outputs)
+    for name in names:
+        assert python.as_numpy(name).tobytes() == compiled.as_numpy(name).tobytes(), name
+
+
+def test_infer_reads_the_labels_of_the_python_ensemble(served: Served) -> None:
+    _, answers = infer(served, "grpc", str(SAMPLES[0]), "--model", "detect_python")
+    assert {row["label"] for row in answers[0]["detections"]} <= set(LABELS)
+    assert answers == infer(served, "grpc", str(SAMPLES[0]))[1]
 
 
 def iou(a: list[float], b: list[float]) -> float:

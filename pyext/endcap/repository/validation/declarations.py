@@ -9,13 +9,10 @@ from typing import Any
 from endcap.repository.family_parameters import CPU_FAMILIES
 from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
-from endcap.repository.validation.model import Model, enum_name
-from endcap.repository.validation.parameters import POSTPROCESS
+from endcap.repository.validation.model import POSTPROCESS, Model, enum_name
 from endcap.repository.validation.tensors import SIDES
 from endcap.server.gpu import gpu_count
 
-# Their tensors are compared with what they have to be.
-_COMPARED = ("endcap_preprocess", "endcap_postprocess")
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 
 
@@ -40,7 +37,7 @@ def _check_tensors(model: Model, side: str) -> Iterator[Finding]:
                 "leave one of the two",
             )
         seen[entry.name] = line
-        if model.backend not in _COMPARED:
+        if not model.stage:  # else they are compared with what they have to be
             yield from _check_tensor(model, side, entry, block)
 
 
@@ -98,7 +95,7 @@ def _check_instances(model: Model) -> Iterator[Finding]:
         if enum_name(group, "kind") != "KIND_GPU":
             continue
         line = model.lines.nth("instance_group", index).line_of("kind")
-        if model.backend == POSTPROCESS and head in CPU_FAMILIES:
+        if model.stage == POSTPROCESS and head in CPU_FAMILIES:
             yield model.error(
                 line,
                 f"the model asks for a GPU, and head={head} is read by the CPU only",

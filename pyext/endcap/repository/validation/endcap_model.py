@@ -1,29 +1,27 @@
-"""A model of endcap's own backends: its parameters, and its tensors against what they determine."""
+"""A model of endcap's stages: its parameters, and its tensors against what they determine."""
 
 from __future__ import annotations
 
-from endcap.repository.validation.contracts import class_paths_contract, contracts_of
+from endcap.repository.tensor_contracts import class_paths_contract, contracts_of
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels_file, check_labels_separator
-from endcap.repository.validation.model import Model
-from endcap.repository.validation.parameters import POSTPROCESS, PREPROCESS, read_parameters
+from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Model
+from endcap.repository.validation.parameters import read_parameters
 from endcap.repository.validation.rois import check_rois
 from endcap.repository.validation.settle import settle
 from endcap.repository.validation.tensors import SIDES, Interface, Port, declared_interface
 
-BACKENDS = (PREPROCESS, POSTPROCESS)
-
 
 def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
-    """Returns what is wrong with a model of one of BACKENDS, and its tensors as completed."""
+    """Returns what is wrong with a model that has a stage, and its tensors as completed."""
     findings, core = read_parameters(model)
     if core is None:
         return findings, declared_interface(model, in_doubt=True)
-    with_rois = model.backend == PREPROCESS and any(i.name == "rois" for i in model.config.input)
+    with_rois = model.stage == PREPROCESS and any(i.name == "rois" for i in model.config.input)
     if with_rois:
         findings += check_rois(model)
     contracts = contracts_of(core, with_rois=with_rois)
-    if model.parameters.get("labels_separator") and model.backend == POSTPROCESS:
+    if model.parameters.get("labels_separator") and model.stage == POSTPROCESS:
         contracts["output"].append(class_paths_contract(core))
     ports: list[dict[str, Port]] = []
     contradictory = False
@@ -32,7 +30,7 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
         findings += of_side
         contradictory |= bool(of_side)
         ports.append(completed)
-    if model.backend == POSTPROCESS:
+    if model.stage == POSTPROCESS:
         values = {name: value for name, _, _, value in core.parameters}
         findings += check_labels_file(model, values["head"], int(values["num_classes"]))
         findings += check_labels_separator(model)

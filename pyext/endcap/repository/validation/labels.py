@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from endcap.client.labels import parse_labels
 from endcap.errors import InvalidArgumentError
 from endcap.repository.validation.finding import Finding
-from endcap.repository.validation.model import Model
-from endcap.repository.validation.parameters import POSTPROCESS
+from endcap.repository.validation.model import POSTPROCESS, Model
 
 _LABELS = "labels"
 
@@ -28,7 +27,7 @@ def check_labels(ensemble: Model, called: Sequence[Model]) -> Iterator[Finding]:
         )
         return
     for model in called:
-        if model.backend != POSTPROCESS:
+        if model.stage != POSTPROCESS:
             continue
         num_classes = model.parameters.get("num_classes", "")
         if num_classes.isdecimal() and int(num_classes) != len(names):

@@ -12,6 +12,10 @@ from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton passes 01 over
+_STAGE = re.compile(rb"^from endcap\.python_backend\.(pre|post)process_stage import ", re.MULTILINE)
+
+# endcap's backends, which name its stages also where they run in Python models.
+PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,18 @@ class Model:
         return bool(self.config.platform == "ensemble") or self.config.HasField(
             "ensemble_scheduling"
         )
+
+    @property
+    def stage(self) -> str:
+        """PREPROCESS or POSTPROCESS where endcap's backend or its Python model runs it, else ""."""
+        if self.backend in (PREPROCESS, POSTPROCESS):
+            return self.backend
+        for version in reversed(self.loaded_versions() if self.backend == "python" else []):
+            file = self.folder / str(version) / "model.py"
+            found = _STAGE.search(file.read_bytes()) if file.is_file() else None
+            if found:
+                return PREPROCESS if found.group(1) == b"pre" else POSTPROCESS
+        return ""
 
     @property
     def max_batch_size(self) -> int | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.repository.tensor_spec import TensorSpec, dims_fit
 from endcap.repository.validation.files import network_file
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model
@@ -19,7 +19,6 @@ from endcap.repository.validation.tensors import (
     Port,
     declared_interface,
     declared_ports,
-    dims_fit,
     form,
 )
 

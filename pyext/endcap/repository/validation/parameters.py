@@ -1,4 +1,4 @@
-"""Parameters of endcap's backends, read by the core that will read them on the server."""
+"""Parameters of endcap's stages, read by the core that will read them on the server."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 from endcap import _core
 from endcap.errors import EndcapError, UnsupportedError
+from endcap.python_backend.parameters import SERVER_PARAMETERS
+from endcap.repository.tensor_contracts import Core
 from endcap.repository.validation.finding import Finding, Severity
-from endcap.repository.validation.model import Model
+from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Model
 
-Core = _core.Preprocessor | _core.Postprocessor
-
-PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
-# The backends' own, which the core does not know.
+# The stages' own, which the core does not know.
 _OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "labels_separator")}
 
 
 def read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
     """Returns what is wrong with the parameters, and the core's object for them if nothing is."""
     findings = [*_check_own(model)]
-    given = {k: v for k, v in model.parameters.items() if k not in _OWN[model.backend]}
+    own = [*_OWN[model.stage], *(SERVER_PARAMETERS if model.backend == "python" else ())]
+    given = {name: value for name, value in model.parameters.items() if name not in own}
     core: Core | None = None
     while core is None:
         try:
-            core = _CORES[model.backend]([*given.items()], 1)
+            core = _CORES[model.stage]([*given.items()], 1)
         except EndcapError as error:
             name = _parameter_in(str(error), given)
             findings.append(_refusal(model, name, error))
@@ -58,7 +58,7 @@ def _check_own(model: Model) -> Iterator[Finding]:
             f"threads is '{threads}'",
             "give a whole number of 0 or more",
         )
-    if model.backend == POSTPROCESS and "head" not in model.parameters:
+    if model.stage == POSTPROCESS and "head" not in model.parameters:
         yield model.error(
             model.lines.line_of("backend"),
             "parameter head is missing",

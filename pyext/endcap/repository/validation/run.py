@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endcap.repository.validation.declarations import check_declarations
-from endcap.repository.validation.endcap_model import BACKENDS, examine_endcap_model
+from endcap.repository.validation.endcap_model import examine_endcap_model
 from endcap.repository.validation.ensemble import check_ensemble
 from endcap.repository.validation.files import check_files
 from endcap.repository.validation.finding import Finding, Report, Severity
@@ -55,7 +55,7 @@ def _general(model: Model) -> Iterator[Finding]:
 
 
 def _examine(model: Model) -> tuple[list[Finding], Interface]:
-    if model.backend in BACKENDS:
+    if model.stage:
         return examine_endcap_model(model)
     file = find_onnx(model)
     if file is None:

@@ -7,18 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from endcap.repository.pbtxt_lines import Block
-from endcap.repository.tensor_spec import TensorSpec
-from endcap.repository.validation.contracts import Contract
+from endcap.repository.tensor_contracts import Contract
+from endcap.repository.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.tensors import (
-    Dims,
     Port,
     data_type_of,
     declared_ports,
-    dims_fit,
     form,
-    free_dims,
 )
 
 
@@ -117,7 +114,7 @@ def _misnamed(
 ) -> Finding:
     return model.error(
         block.line_of("name"),
-        f"{side} {entry.name} is none of {model.backend}",
+        f"{side} {entry.name} is none of {model.stage}",
         f"take it out, or give it a name that is: {', '.join(by_name)}",
     )
 

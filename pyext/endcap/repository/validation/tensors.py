@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from endcap.repository.pbtxt_lines import Block
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.repository.tensor_spec import TensorSpec, free_dims
 from endcap.repository.validation.model import Model, enum_name
 
 SIDES = ("input", "output")
-
-Dims = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -72,18 +70,6 @@ def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
 def data_type_of(entry: Any) -> str:
     """Returns the type of a declared tensor without TYPE_, "" where none is given."""
     return "" if entry.data_type == 0 else enum_name(entry, "data_type").removeprefix("TYPE_")
-
-
-def free_dims(dims: Sequence[int]) -> Dims:
-    """Returns dims with None in the place of -1."""
-    return tuple(None if dim == -1 else dim for dim in dims)
-
-
-def dims_fit(first: Dims, second: Dims) -> bool:
-    """Whether two shapes may be the same; a free dimension fits any."""
-    return len(first) == len(second) and all(
-        a == b or a is None or b is None for a, b in zip(first, second, strict=True)
-    )
 
 
 def form(tensor: TensorSpec) -> str:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from endcap import _core
 from endcap.repository.contracts import ENCODED, SIDE_INPUTS, run_lengths
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
-from endcap.repository.validation.parameters import Core
-from endcap.repository.validation.tensors import free_dims
+from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec, free_dims
+
+Core = _core.Preprocessor | _core.Postprocessor
 
 _ENCODED = (ENCODED, TensorSpec("encoded", "UINT8", (None,)))
 _ROIS = TensorSpec("rois", "FP32", (None, 4))

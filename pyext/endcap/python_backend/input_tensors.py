@@ -1,0 +1,78 @@
+"""Input tensors of requests, read where the server has put them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core
+from endcap._cuda_input import borrow
+from endcap._device import Target
+from endcap._images import ImageBuffer
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+def find_input(request: Any, name: str) -> Any | None:
+    """Return the tensor that a request has by that name, None where it has none."""
+    return next((tensor for tensor in request.inputs() if tensor.name() == name), None)
+
+
+def get_input(request: Any, name: str) -> Any:
+    """Return the tensor that a request has by that name.
+
+    Raises:
+        InvalidArgumentError: it has none.
+    """
+    tensor = find_input(request, name)
+    if tensor is None:
+        raise InvalidArgumentError(f"input '{name}' is missing in the request")
+    return tensor
+
+
+def on_host(tensor: Any) -> npt.NDArray[Any]:
+    """Return a tensor's array, C-contiguous and aligned.
+
+    It is the server's shared memory where that allows, and a copy of a tensor on a GPU.
+    """
+    if tensor.is_cpu():
+        array: npt.NDArray[Any] = tensor.as_numpy()
+        return np.require(array, requirements=["C", "A"])
+    device_id = tensor.__dlpack_device__()[1]
+    return borrow(tensor, Target(device_id), f"input '{tensor.name()}'").to_numpy()
+
+
+def in_place(tensor: Any, target: Target) -> npt.NDArray[Any] | _core.CudaTensor:
+    """Return a tensor of the target's GPU as it lies there, any other as `on_host`."""
+    if tensor.is_cpu() or tensor.__dlpack_device__()[1] != target.device_id:
+        return on_host(tensor)
+    return borrow(tensor, target, f"input '{tensor.name()}'")
+
+
+def encoded_files(request: Any, *, batched: bool) -> list[ImageBuffer]:
+    """Return the files of the input `encoded`: one a BYTES element, or one a row of UINT8.
+
+    Raises:
+        InvalidArgumentError: there is not one for each image.
+        UnsupportedError: BYTES in the memory of a GPU, which the server does not hand over.
+    """
+    tensor = get_input(request, "encoded")
+    try:
+        array = on_host(tensor)
+    except (InvalidArgumentError, RuntimeError) as error:
+        raise UnsupportedError(
+            f"input 'encoded' lies on a GPU and cannot be read there ({error}): give it in host "
+            "memory"
+        ) from error
+    count = array.shape[0] if batched else 1
+    if count < 1:
+        raise InvalidArgumentError("input 'encoded' holds no item: its batch dimension is 0")
+    if array.dtype == np.uint8:
+        return list(array.reshape(count, array.size // count))
+    files: list[ImageBuffer] = array.reshape(-1).tolist()
+    if len(files) != count:
+        raise InvalidArgumentError(
+            f"input 'encoded' has {len(files)} elements for {count} images; it takes one for each"
+        )
+    return files

@@ -1,0 +1,81 @@
+"""Class names of a classifier, as elements of BYTES tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap.errors import InvalidArgumentError
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The lines of a file of class names, by class id; none of them where there is no file.
+
+    A line may be the class's path in a taxonomy, from the root to the class itself.
+
+    Attributes:
+        lines: whole lines.
+        names: what stands behind the last separator; the lines where there is no separator.
+        hierarchical: whether lines are paths.
+    """
+
+    lines: Sequence[bytes] = ()
+    names: Sequence[bytes] = ()
+    hierarchical: bool = False
+
+    @staticmethod
+    def read(file: Path, num_classes: int, separator: str | None) -> Labels:
+        """Read a file with a line for each class.
+
+        Raises:
+            InvalidArgumentError: it cannot be read, does not have ``num_classes`` lines, or has a
+                path with an empty part.
+        """
+        try:
+            lines = file.read_bytes().split(b"\n")
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"labels_file '{file}' cannot be read: give the path of a text file, relative to "
+                "the model's folder"
+            ) from error
+        if lines[-1] == b"":  # what follows the last line's end
+            del lines[-1]
+        lines = [line.removesuffix(b"\r") for line in lines]
+        if len(lines) != num_classes:
+            raise InvalidArgumentError(
+                f"labels_file '{file}' has {len(lines)} lines: num_classes={num_classes} needs one "
+                "for each class"
+            )
+        if separator is None:
+            return Labels(lines, lines)
+        for number, line in enumerate(lines, 1):
+            if b"" in line.split(separator.encode()):
+                raise InvalidArgumentError(
+                    f"labels_file '{file}' line {number} is '{line.decode(errors='replace')}', a "
+                    "path with an empty part: write the names from the root to the class, with one "
+                    f"'{separator}' between two"
+                )
+        names = [line.rpartition(separator.encode())[2] for line in lines]
+        return Labels(lines, names, hierarchical=True)
+
+    def names_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+        """Return the names of class ids, empty for -1 and without a file."""
+        return _looked_up(self.names, class_ids)
+
+    def paths_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+        """Return the whole lines of class ids, empty for -1 and without a file."""
+        return _looked_up(self.lines, class_ids)
+
+
+def _looked_up(texts: Sequence[bytes], class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
+    if not texts:
+        return np.full(class_ids.shape, b"", np.object_)
+    table: npt.NDArray[Any] = np.array([*texts, b""], np.object_)  # -1 is the last
+    found: npt.NDArray[np.object_] = table[class_ids]
+    return found

@@ -1,0 +1,46 @@
+"""Parameters of a model's config.pbtxt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from endcap.errors import InvalidArgumentError
+
+# What the Python backend itself reads there.
+SERVER_PARAMETERS = ("EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS")
+
+
+def read_parameters(model_config: Mapping[str, Any], known: Sequence[str]) -> dict[str, str]:
+    """Return the model's own parameters as text, by name.
+
+    Args:
+        model_config: config.pbtxt as the server hands it over, in JSON's terms.
+        known: the names that there are, in the order in which an error lists them.
+
+    Raises:
+        InvalidArgumentError: a parameter that is not known.
+    """
+    given = {
+        name: str(value.get("string_value", ""))
+        for name, value in model_config.get("parameters", {}).items()
+        if name not in SERVER_PARAMETERS
+    }
+    for name in given:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"'{name}' is not a parameter of this model: there are {', '.join(known)}"
+            )
+    return given
+
+
+def parse_count(name: str, text: str) -> int:
+    """Return a whole number of 0 or more.
+
+    Raises:
+        InvalidArgumentError: any other text, naming the parameter.
+    """
+    if re.fullmatch("[0-9]+", text) and int(text) < 2**31:
+        return int(text)
+    raise InvalidArgumentError(f"{name} is '{text}': give a whole number of 0 or more")

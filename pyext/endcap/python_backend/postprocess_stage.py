@@ -1,0 +1,117 @@
+"""The head's tensors, geometry, status -> detections or classes: all images in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from endcap import _core, _cuda_input
+from endcap._device import Target
+from endcap.cuda_array import CudaArray
+from endcap.errors import error_for_status
+from endcap.python_backend.head_job import HeadJob, part_for_cpu, part_for_cuda, read_heads
+from endcap.python_backend.row_memory import RowMemory
+from endcap.python_backend.settings import Settings
+
+_LABELS = ("class_labels", "class_paths")  # are made of class_ids
+
+
+class PostprocessStage:
+    """What a model instance has: the core, and memory for its results.
+
+    Args:
+        settings: of the model.
+        target: the GPU to work on; None for the CPU.
+
+    Raises:
+        UnsupportedError, CudaError: what the device cannot do.
+    """
+
+    def __init__(self, settings: Settings, target: Target | None) -> None:
+        self._batched = settings.batched
+        self._labels = settings.labels
+        self._target = target
+        self._core = (
+            _core.Postprocessor(settings.parameters, settings.threads)
+            if target is None
+            else _core.CudaPostprocessor(settings.parameters, target.device_id)
+        )
+        self._inputs = [name for name, _, _ in self._core.inputs]
+        self._specs = self._core.outputs
+        self._memory = RowMemory(self._specs)
+        self._max_detections = int(self.parameters["max_detections"])
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Every parameter and its value as text."""
+        return {name: value for name, _, _, value in self._core.parameters}
+
+    def prepare(self, request: Any) -> HeadJob:
+        """Read a request."""
+        return read_heads(request, self._inputs, batched=self._batched, target=self._target)
+
+    def run(self, jobs: Sequence[HeadJob]) -> None:
+        """Process the heads of all requests."""
+        self._give_memory(jobs)
+        if isinstance(self._core, _core.CudaPostprocessor):
+            assert self._target is not None  # or the core were the CPU's
+            items = self._core.run([part_for_cuda(job) for job in jobs], self._target.stream)
+            for job in jobs:
+                job.items, items = items[: job.count], items[job.count :]
+            return
+        parts = [part_for_cpu(job, with_rle="detection_rle" in job.wanted) for job in jobs]
+        for job, (of_job, rle) in zip(jobs, self._core.run(parts), strict=True):
+            job.items, job.rle = of_job, rle
+
+    def finish(self, job: HeadJob) -> dict[str, Any]:
+        """Return the outputs that a request wants.
+
+        Raises:
+            EndcapError: its first bad head.
+        """
+        for index, (code, message, _) in enumerate(job.items):
+            if code != 0:
+                place = f"image index {index} of {job.count}: " if job.count > 1 else ""
+                raise error_for_status(code, place + message)
+        results = {name: rows for name, rows in job.out.items() if name in job.wanted}
+        if _wants_labels(job):
+            ids = job.out["class_ids"]
+            ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
+            results["class_labels"] = self._labels.names_of(ids)
+            results["class_paths"] = self._labels.paths_of(ids)
+        if "detection_rle" in job.wanted:
+            results["detection_rle"] = self._padded(job.rle)
+        return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
+
+    def _give_memory(self, jobs: Sequence[HeadJob]) -> None:
+        total = sum(job.count for job in jobs)
+        for name, dtype, shape in self._specs:
+            begin = 0
+            for job in jobs:
+                end = begin + job.count
+                if name not in job.wanted and not (name == "class_ids" and _wants_labels(job)):
+                    job.out[name] = None
+                elif self._target is None:
+                    job.out[name] = self._memory.rows(name, total)[begin:end]
+                else:
+                    rows = (job.count, *shape)
+                    job.out[name] = _cuda_input.empty(rows, np.dtype(dtype), self._target)
+                begin = end
+
+    def _padded(self, rle: list[list[bytes]]) -> npt.NDArray[np.object_]:
+        rows = np.full((len(rle), self._max_detections), b"", np.object_)
+        for row, masks in zip(rows, rle, strict=True):
+            row[: len(masks)] = masks
+        return rows
+
+    def _shaped(self, rows: Any) -> Any:
+        if isinstance(rows, _core.CudaTensor):
+            return CudaArray(rows if self._batched else rows.reshape(rows.shape[1:]))
+        return rows if self._batched else rows[0]
+
+
+def _wants_labels(job: HeadJob) -> bool:
+    return any(name in job.wanted for name in _LABELS)
