@@ -49,6 +49,7 @@ def pack(
     python: Annotated[
         str,
         typer.Option(
+            metavar="3.N",
             help="Its version. Else that of the Python that runs endcap.",
             show_default=False,
             rich_help_panel=_CONTENTS,
@@ -57,6 +58,7 @@ def pack(
     package: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="SPEC",
             help="A conda package, such as 'scipy >=1.10'; may be repeated.",
             show_default=False,
             rich_help_panel=_CONTENTS,
@@ -65,6 +67,7 @@ def pack(
     pip: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="REQUIREMENT",
             help="What pip installs, a requirement or a wheel; may be repeated.",
             show_default=False,
             rich_help_panel=_CONTENTS,
@@ -73,6 +76,7 @@ def pack(
     endcap: Annotated[
         str,
         typer.Option(
+            metavar="WHEEL|VERSION",
             help="A wheel of endcap for that Python, or the version for pip to find. Else the "
             "version that runs.",
             show_default=False,
@@ -82,6 +86,7 @@ def pack(
     channel: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="CHANNEL",
             help="Where conda packages come from: a name, an address or a folder; may be repeated, "
             f"the first one goes before the others. [default: {DEFAULT_CHANNEL}]",
             show_default=False,
@@ -91,6 +96,7 @@ def pack(
     find_links: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="FOLDER",
             help="A folder of wheels where pip looks, too; may be repeated.",
             show_default=False,
             rich_help_panel=_SOURCES,
@@ -109,6 +115,7 @@ def pack(
     into: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="MODEL_DIR",
             help="Folder of a Python model that gets the archive, the stub and its "
             "EXECUTION_ENV_PATH; may be repeated.",
             show_default=False,

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-
 from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
 from endcap.environment.conda_process import install_conda_packages
 from endcap.environment.errors import ExecutionEnvironmentError
@@ -55,6 +52,9 @@ def _check_python(prefix: Path, options: PackOptions) -> None:
 
 def _pip_names(options: PackOptions) -> list[str]:
     """The names that tell themselves: an address without a name does not."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
     names = []
     for text in options.pip_packages:
         try:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packaging.specifiers import SpecifierSet
-
 from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.site_packages import Package, packages
@@ -92,6 +90,8 @@ def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> Ch
 
 def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> None:
     """Raises ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
+    from packaging.specifiers import SpecifierSet
+
     if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
         raise ExecutionEnvironmentError(
             f"{shown} has NumPy {checked.numpy}, and it must be numpy{limit.specifier}: "

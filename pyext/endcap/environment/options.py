@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.errors import InvalidArgumentError
 
@@ -63,6 +61,8 @@ def _check_wheel(wheel: Path, python: str) -> None:
 
     The tags of a wheel: https://packaging.python.org/en/latest/specifications/binary-distribution-format
     """
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
     if not wheel.is_file():
         raise InvalidArgumentError(f"--endcap {wheel} is no file; give a wheel of endcap")
     try:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
 
-from packaging.utils import canonicalize_name
-
 
 @dataclass(frozen=True)
 class Package:
@@ -40,19 +38,25 @@ def packages(prefix: Path) -> list[Package]:
     of_conda = {path for record in records for path in record["files"]}
     for distribution, folder in _distributions(prefix):
         if f"{folder.relative_to(prefix)}/METADATA" not in of_conda:
-            name = canonicalize_name(distribution.name)
+            name = _canonical(distribution.name)
             found.append(Package(name, distribution.version, "pip", _size_of(distribution)))
     return sorted(found, key=lambda package: package.name)
 
 
 def distributions(prefix: Path) -> list[tuple[str, str]]:
     """Returns name and version of what Python's own metadata lists, whoever installed it."""
-    return [(canonicalize_name(each.name), each.version) for each, _ in _distributions(prefix)]
+    return [(_canonical(each.name), each.version) for each, _ in _distributions(prefix)]
 
 
 def _distributions(prefix: Path) -> Iterator[tuple[Distribution, Path]]:
     for folder in sorted(prefix.glob("lib/python3.*/site-packages/*.dist-info")):
         yield PathDistribution(folder), folder
+
+
+def _canonical(name: str) -> str:
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(name)
 
 
 def _size_of(distribution: Distribution) -> int:
