@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from endcap.environment.model_config import get_parameter, set_parameter
-from endcap.environment.placing import PARAMETER, check_model, environment_of
+from endcap.environment.placing import PARAMETER, check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
 
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
@@ -99,3 +100,31 @@ def test_a_model_tells_where_its_environment_is(tmp_path: Path) -> None:
         environment_of(tmp_path)
     (tmp_path / "environment.tar.gz").touch()
     assert environment_of(tmp_path) == tmp_path / "environment.tar.gz"
+
+
+def test_placing_twice_is_placing_once(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    config = model / "config.pbtxt"
+    config.write_text('backend: "python" # mine\n')
+    config.chmod(0o640)
+    (tmp_path / "a").write_bytes(b"first")
+    (tmp_path / "b").write_bytes(b"second")
+    place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
+    text = config.read_text()
+    place(tmp_path / "b", model, "env.tar.gz", python=RUNNING)
+    assert config.read_text() == text
+    assert text.startswith('backend: "python" # mine\n')
+    assert config.stat().st_mode & 0o777 == 0o640
+    assert (model / "env.tar.gz").read_bytes() == b"second"
+    assert list(model.glob(".*")) == []
+
+
+def test_what_cannot_be_copied_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
+    (tmp_path / "env.tar.gz").mkdir()
+    (tmp_path / "a").write_bytes(b"archive")
+    with pytest.raises(OSError, match=r"env\.tar\.gz"):
+        place(tmp_path / "a", tmp_path, "env.tar.gz", python=RUNNING)
+    assert (tmp_path / "config.pbtxt").read_text() == 'backend: "python"\n'
+    assert list(tmp_path.glob(".*")) == []

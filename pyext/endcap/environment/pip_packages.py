@@ -55,7 +55,7 @@ def _pip_failure(stderr: str, options: PackOptions) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
     reason = in_one_line("\n".join(errors or lines[-1:]))
-    advice = "check the names and versions of --pip and --endcap"
+    advice = "check what --pip asks for, and give the wheel by --endcap where it is endcap"
     if options.offline:
         advice += ", and put the wheels into a folder of --find-links"
     return f"pip could not install {', '.join(options.pip_requirements)}: {reason}; {advice}"

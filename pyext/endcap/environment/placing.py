@@ -7,7 +7,7 @@ from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.model_config import get_parameter, set_parameter
-from endcap.environment.whole_copy import whole_copy
+from endcap.environment.replaced_file import replaced_file
 from endcap.errors import InvalidArgumentError
 from endcap.server.repository import read_model_folder
 from endcap.stub import install
@@ -51,15 +51,15 @@ def place(
     """
     check_model(model)
     install(model, python_version=python, real=real, tritonserver=tritonserver)
-    whole_copy(archive, model / name)
+    with replaced_file(model / name) as copy:
+        shutil.copyfile(archive, copy)
     config = model / CONFIG
     text = config.read_text(encoding="utf-8")
     changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
     if changed != text:
-        partial = config.with_name(f".{CONFIG}.partial")
-        partial.write_text(changed, encoding="utf-8")
-        shutil.copymode(config, partial)
-        partial.replace(config)
+        with replaced_file(config) as edited:
+            edited.write_text(changed, encoding="utf-8")
+            shutil.copymode(config, edited)
 
 
 def environment_of(model: Path) -> Path:

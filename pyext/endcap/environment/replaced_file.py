@@ -1,20 +1,22 @@
-"""A file that is copied whole or not at all."""
+"""A file that is replaced whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 
-def whole_copy(source: Path, target: Path) -> None:
-    """Copies a file; what `target` was before is there until the copy is whole.
+@contextlib.contextmanager
+def replaced_file(target: Path) -> Iterator[Path]:
+    """Gives the path of a file to write; it takes the place of `target` when the block ends well.
 
     Raises OSError with the name of the target.
     """
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        shutil.copyfile(source, partial)
+        yield partial
         partial.replace(target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target)) from error
