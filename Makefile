@@ -142,7 +142,7 @@ $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
 
 $(VENV)/.built: $(VENV)/.deps $(SOURCES)
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BIN)):$$PATH" \
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[server,evaluate,init]' \
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[server,evaluate,init,env]' \
 	  --config-settings=build-dir=$(BUILD) \
 	  --config-settings=cmake.build-type=RelWithDebInfo \
 	  --config-settings='cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=$(DEV_FLAGS)' \

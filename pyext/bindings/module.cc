@@ -7,7 +7,8 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Native core of endcap.";
   // Loads NumPy's C API now: later it would happen inside a call, where an interrupt of the import
-  // has no way out.
+  // has no way out. A NumPy that cannot be imported has none there either, so that comes first.
+  pybind11::module_::import("numpy");
   pybind11::dtype::of<float>();
   BindErrors(module);
   BindArrays(module);

@@ -109,3 +109,10 @@ def test_the_extension_exports_neither_its_own_code_nor_the_jpeg_library() -> No
     names = [line.split()[-1] for line in symbols.splitlines()]
     assert "PyInit__core" in names
     assert [n for n in names if n.startswith(("jpeg_", "_ZN6endcap", "_ZNK6endcap"))] == []
+
+
+def test_without_numpy_the_import_fails_and_nothing_aborts() -> None:
+    code = "import sys; sys.modules['numpy'] = None; import endcap"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.returncode == 1
+    assert "ModuleNotFoundError: import of numpy halted" in finished.stderr

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, evaluate, infer, init, serve, stub, validate
+from endcap.cli import demo, doctor, env, evaluate, infer, init, serve, stub, validate
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(env.app)
 app.add_typer(stub.app)
 
 

@@ -1,4 +1,4 @@
-"""A bar on standard error while many images are under way."""
+"""Bars on standard error, while many images are under way or work has many stages."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from endcap.environment.stages import Stages
 
 _SHOWN_FROM = 8
 
@@ -47,3 +50,25 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console, transient=True, disable=silent) as progress:
         task = progress.add_task(name, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextlib.contextmanager
+def stage_bar() -> Iterator[Stages]:
+    """Gives what begins a stage of long work; each has the bar to itself.
+
+    A stage whose number of steps is not known has a bar that only moves. There is none where
+    standard error is no terminal.
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+
+        def begin(name: str, total: int | None) -> Callable[[], None]:
+            for before in progress.task_ids:
+                progress.remove_task(before)
+            task = progress.add_task(name, total=total)
+            return lambda: progress.advance(task)
+
+        yield begin

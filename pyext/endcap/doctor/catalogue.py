@@ -61,6 +61,7 @@ CHECKS = (
     Check(model_imports.IMPORTS, model_imports.check_imports),
     Check(model_stubs.MODEL_STUBS, model_stubs.check_stubs),
     Check(packages.SERVER, packages.check_server),
+    Check(packages.ENV, packages.check_env),
     Check(memory.SHARED_MEMORY, memory.check_shared_memory),
     Check(memory.LEFTOVERS, memory.check_leftovers),
     Check(memory.MEMORY, memory.check_memory),

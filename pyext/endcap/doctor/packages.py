@@ -51,6 +51,7 @@ REQUIRED = Topic(
 CLIENT = _extra("client", Group.CLIENTS, "for `endcap infer` and `endcap demo`")
 EVALUATE = _extra("evaluate", Group.CLIENTS, "for `endcap evaluate`")
 INIT = _extra("init", Group.CLIENTS, "for `endcap init`")
+ENV = _extra("env", Group.PYTHON_MODELS, "for `endcap env pack`")
 SERVER = _extra(
     "server",
     Group.PYTHON_MODELS,
@@ -76,6 +77,11 @@ def check_evaluate(subject: Subject) -> Finding:
 def check_init(subject: Subject) -> Finding:
     """What writing a repository needs."""
     return _check(INIT, "init")
+
+
+def check_env(subject: Subject) -> Finding:
+    """What packing environments needs."""
+    return _check(ENV, "env")
 
 
 def check_server(subject: Subject) -> Finding:

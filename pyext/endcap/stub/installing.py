@@ -63,7 +63,7 @@ def install(
             "folder such as 1/); name the folder of one model of the repository"
         )
     server = _server(tritonserver) if real is None or tritonserver is not None else None
-    source, description = _real_stub(server, python_version, real)
+    source, description = find_real_stub(server, python_version, real)
     settings: dict[str, object] = {"stub": REAL_STUB_NAME, "stub_build_id": description.build_id}
     if server is not None:
         settings.update(_settings_of(server))
@@ -95,9 +95,13 @@ def _server(tritonserver: Path | None) -> ServerInstallation:
         raise StubError(f"{error}; or give the stub of the release with --real") from error
 
 
-def _real_stub(
+def find_real_stub(
     server: ServerInstallation | None, python_version: str, real: Path | None
 ) -> tuple[Path, StubDescription]:
+    """Returns the release's own stub for a Python: `real`, or what a server brings.
+
+    Raises StubError where there is none, or where `real` is for another Python.
+    """
     if real is not None:
         description = describe(real)
         if description.python != python_version:

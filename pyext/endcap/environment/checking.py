@@ -1,0 +1,152 @@
+"""Tries an environment out: somewhere else than it was made, and as Triton starts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap.environment.numpy_limit import NumpyLimit
+from endcap.environment.site_packages import Package, packages
+from endcap.environment.stages import Stages, silent
+from endcap.environment.unpacking import unpack
+
+_PROBE = Path(__file__).with_name("probe.py")
+_TIMEOUT_S = 300
+_NEEDED = {
+    "bin/activate": "which Triton sources before it starts a model",
+    "bin/python3": "which Triton's stub takes its packages from",
+}
+# What the server's line does: https://github.com/triton-inference-server/python_backend, in
+# src/stub_launcher.cc.
+_AS_TRITON = 'source "$1/bin/activate" && shift && exec env LD_LIBRARY_PATH="$1" "${@:2}"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedEnvironment:
+    """An environment that works: what it holds, and its size when unpacked."""
+
+    python: str
+    numpy: str
+    packages: list[Package]
+    size_bytes: int
+
+
+def check_archive(
+    archive: Path,
+    scratch: Path,
+    *,
+    shown: Path,
+    wanted: Sequence[str] = (),
+    stages: Stages = silent,
+) -> CheckedEnvironment:
+    """Unpacks an archive into a folder of `scratch` and tries it out.
+
+    It is tried as it is, as Triton takes it, and once more after its `conda-unpack`. wanted: names
+    of packages that must be there and can be imported, beside NumPy. shown: what errors call it.
+    Raises ExecutionEnvironmentError with what is missing or fails, and OSError.
+    """
+    stages("Unpacking elsewhere", None)
+    folder = scratch / "unpacked"
+    folder.mkdir()
+    unpack(archive, folder)
+    stages("Importing", None)
+    checked = check_folder(folder, shown, wanted=wanted)
+    if (folder / "bin" / "conda-unpack").is_file():
+        _run(folder, shown, ["python3", str(folder / "bin" / "conda-unpack")])
+        check_folder(folder, shown, wanted=wanted)
+    return checked
+
+
+def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> CheckedEnvironment:
+    """As `check_archive`, for an environment in a folder."""
+    folder = folder.resolve()
+    for path, reason in _NEEDED.items():
+        if not (folder / path).is_file():
+            raise ExecutionEnvironmentError(
+                f"{shown} has no {path}, {reason}; make it by `endcap env pack`"
+            )
+    held = packages(folder)
+    names = {package.name for package in held}
+    for name in wanted:
+        if name not in names:
+            raise ExecutionEnvironmentError(
+                f"{shown} has no {name}, which was asked for; make it again by `endcap env pack`"
+            )
+    ours = {"endcap"} & names
+    answer = _probe(folder, shown, ["numpy", *sorted({*ours, *wanted})])
+    _check_answer(answer, folder, shown)
+    return CheckedEnvironment(
+        python=answer["python"],
+        numpy=answer["numpy"],
+        packages=held,
+        size_bytes=sum(package.size_bytes for package in held),
+    )
+
+
+def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> None:
+    """Raises ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
+    from packaging.specifiers import SpecifierSet
+
+    if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
+        raise ExecutionEnvironmentError(
+            f"{shown} has NumPy {checked.numpy}, and it must be numpy{limit.specifier}: "
+            f"{limit.reason}; pack it again with numpy{limit.specifier}"
+        )
+
+
+def _probe(folder: Path, shown: Path, names: Sequence[str]) -> dict[str, Any]:
+    # -I: nothing of the user's; -B: an environment in a folder stays as it is.
+    output = _run(folder, shown, ["python3", "-I", "-B", str(_PROBE), *names])
+    answer = json.loads(output.splitlines()[-1])
+    assert isinstance(answer, dict)  # the probe prints one
+    return answer
+
+
+def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
+    """Returns what a command prints that is run as the server runs its stub."""
+    try:
+        finished = subprocess.run(
+            ["bash", "-c", _AS_TRITON, "bash", str(folder), str(folder / "lib"), *command],
+            env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8"},
+            cwd="/", capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
+        )  # fmt: skip
+    except subprocess.CalledProcessError as error:
+        raise ExecutionEnvironmentError(
+            f"python3 of {shown} ends with {error.returncode}: "
+            f"{in_one_line(error.stderr[-1000:])}; take Python from another --channel"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ExecutionEnvironmentError(
+            f"python3 of {shown} has not imported its packages in {_TIMEOUT_S} seconds; "
+            "leave out the package that hangs"
+        ) from error
+    return finished.stdout
+
+
+def _check_answer(answer: dict[str, Any], folder: Path, shown: Path) -> None:
+    if Path(answer["prefix"]).resolve() != folder:
+        raise ExecutionEnvironmentError(
+            f"python3 of {shown} takes its packages from {answer['prefix']}, not from where it was "
+            "unpacked; make it by `endcap env pack`, a virtual environment cannot be moved"
+        )
+    for name, error in answer["imports"].items():
+        if error is not None:
+            raise ExecutionEnvironmentError(
+                f"the module {name} of {shown} cannot be imported: {in_one_line(error)}; "
+                "ask for another version of it, or for what it misses"
+            )
+    libpython = folder / "lib" / f"libpython{answer['python']}.so.1.0"
+    if not libpython.is_file():
+        raise ExecutionEnvironmentError(
+            f"{shown} has no lib/{libpython.name}, which Triton's stub loads; "
+            "take Python from a channel that builds it shared, such as conda-forge"
+        )
+    if answer["numpy"] is None:
+        raise ExecutionEnvironmentError(
+            f"{shown} has no NumPy, which Triton's stub needs; add it by `--package numpy`"
+        )

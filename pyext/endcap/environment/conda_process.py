@@ -1,0 +1,65 @@
+"""Runs `conda_worker`, so that an interrupt, or a crash of py-rattler, ends that process alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap.environment.numpy_limit import NumpyLimit
+from endcap.environment.options import PackOptions
+from endcap.environment.stages import Stages
+from endcap.errors import InvalidArgumentError, Status
+
+_COMMAND = (sys.executable, "-m", "endcap.environment.conda_worker")
+
+
+def install_conda_packages(
+    options: PackOptions, limit: NumpyLimit, prefix: Path, stages: Stages
+) -> list[str]:
+    """Fills the folder `prefix`; returns the names of the packages that were asked for.
+
+    Raises what `solve` and `link` raise.
+    """
+    request = {"options": asdict(options), "limit": asdict(limit), "prefix": str(prefix)}
+    command = [*_COMMAND, json.dumps(request, default=str)]
+    with (
+        tempfile.TemporaryFile("w+") as complaints,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process,
+    ):
+        try:
+            names = _follow(process, stages)
+        except BaseException:
+            process.kill()
+            raise
+        if names is None:
+            code = process.wait()
+            complaints.seek(0)
+            raise ExecutionEnvironmentError(
+                f"py-rattler ended with {code}: {in_one_line(complaints.read()[-1000:])}; "
+                "run it again, with another version of py-rattler if that does not help"
+            )
+    return names
+
+
+def _follow(process: subprocess.Popen[str], stages: Stages) -> list[str] | None:
+    """Returns what the process answers, None when it ends without an answer."""
+    assert process.stdout is not None  # it is a pipe
+    step = stages("Solving", None)
+    for line in process.stdout:
+        said = json.loads(line)
+        if "stage" in said:
+            step = stages(said["stage"], said["total"])
+        elif "step" in said:
+            step()
+        elif "names" in said:
+            return [str(name) for name in said["names"]]
+        elif said["status"] == Status.INVALID_ARGUMENT:
+            raise InvalidArgumentError(said["error"])
+        else:
+            raise ExecutionEnvironmentError(said["error"])
+    return None

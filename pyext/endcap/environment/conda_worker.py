@@ -1,0 +1,50 @@
+"""Chooses and installs conda packages, in a process of its own: see `conda_process`.
+
+Its argument is a JSON object. It writes JSON lines to standard output: the stages, the
+steps of each, and at the end the names of what was asked for, or an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from endcap.environment.linking import link
+from endcap.environment.numpy_limit import NumpyLimit
+from endcap.environment.options import PackOptions
+from endcap.environment.solving import solve
+from endcap.errors import EndcapError
+
+
+def main() -> NoReturn:
+    """Does what it is asked for, and ends without Python's own end.
+
+    The threads of py-rattler may still hold Python objects then, and would crash.
+    """
+    request = json.loads(sys.argv[1])
+    options = PackOptions(**request["options"])
+    try:
+        _say({"stage": "Solving", "total": None})
+        solution = solve(options, NumpyLimit(**request["limit"]))
+        link(solution, Path(request["prefix"]), _begin)
+        _say({"names": [spec.name.normalized for spec in solution.specs]})
+    except EndcapError as error:
+        _say({"error": str(error), "status": error.status})
+    os._exit(0)
+
+
+def _begin(name: str, total: int | None) -> Callable[[], None]:
+    _say({"stage": name, "total": total})
+    return lambda: _say({"step": 1})
+
+
+def _say(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""What keeps an execution environment from being packed or used."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from endcap.errors import EndcapError
+
+
+class ExecutionEnvironmentError(EndcapError, RuntimeError):
+    """An environment that cannot be built, or does not work; one sentence with what to do next."""
+
+
+def import_tool(module: str) -> ModuleType:
+    """Returns a module of py-rattler or conda-pack.
+
+    Raises ExecutionEnvironmentError when it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ExecutionEnvironmentError(
+            f"packing an environment takes py-rattler and conda-pack, and {module} cannot be "
+            f"imported ({error}); run `pip install 'endcap[env]'`"
+        ) from error
+
+
+def in_one_line(text: str) -> str:
+    """Returns a tool's message, which may have many lines, as part of a sentence."""
+    parts: list[str] = []
+    for line in text.splitlines():
+        part = line.strip().removeprefix("Caused by: ").rstrip(".")
+        if part and not any(part in before for before in parts):
+            parts.append(part)
+    return ", ".join(parts)

@@ -1,0 +1,61 @@
+"""Installs what conda has not: endcap, and what is asked for from pip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap.environment.options import PackOptions
+from endcap.environment.site_packages import distributions
+
+# They would lead pip, or the Python it installs for, to packages of somewhere else.
+_FOREIGN = {
+    "PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV"
+}  # fmt: skip
+_ERROR = "error: "  # how lines begin that tell why pip fails
+
+
+def install_pip_packages(options: PackOptions, prefix: Path) -> None:
+    """Runs the pip of the Python that runs endcap for the one in `prefix`, which needs none then.
+
+    Raises ExecutionEnvironmentError with what pip complains of.
+    """
+    # pip never replaces what is there from conda, NumPy above all.
+    constraints = prefix.with_name("constraints.txt")
+    lines = [f"{name}=={version}\n" for name, version in distributions(prefix)]
+    constraints.write_text("".join(lines), encoding="utf-8")
+    command = [
+        sys.executable, "-m", "pip", "--python", str(prefix / "bin" / "python3"),
+        "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
+        "--quiet", "--constraint", str(constraints), *_sources(options), *options.pip_requirements,
+    ]  # fmt: skip
+    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
+    environment["PYTHONNOUSERSITE"] = "1"
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise ExecutionEnvironmentError(_pip_failure(finished.stderr, options))
+
+
+def _sources(options: PackOptions) -> list[str]:
+    sources = ["--no-index"] if options.offline else []
+    for folder in options.find_links:
+        sources += ["--find-links", str(folder)]
+    return sources
+
+
+def _pip_failure(stderr: str, options: PackOptions) -> str:
+    if "No module named pip" in stderr:
+        return (
+            f"{sys.executable} has no pip, which `endcap env pack` runs; "
+            f"type `{sys.executable} -m ensurepip`"
+        )
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
+    reason = in_one_line("\n".join(errors or lines[-1:]))
+    advice = "check what --pip asks for, and give the wheel by --endcap where it is endcap"
+    if options.offline:
+        advice += ", and put the wheels into a folder of --find-links"
+    return f"pip could not install {', '.join(options.pip_requirements)}: {reason}; {advice}"

@@ -1,0 +1,84 @@
+"""Gives a model its environment: archive and stub in its folder, and the parameter that says so."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.model_config import get_parameter, set_parameter
+from endcap.environment.replaced_file import replaced_file
+from endcap.errors import InvalidArgumentError
+from endcap.server.repository import read_model_folder
+from endcap.stub import install
+
+PARAMETER = "EXECUTION_ENV_PATH"
+# Triton puts the model's folder in its place, wherever the repository lies.
+MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+CONFIG = "config.pbtxt"
+
+
+def check_model(model: Path) -> None:
+    """Raises InvalidArgumentError for what is no folder of a Python-backend model."""
+    config = model / CONFIG
+    if not config.is_file():
+        raise InvalidArgumentError(
+            f"{model} has no {CONFIG}; give the folder of a Python-backend model"
+        )
+    backend = read_model_folder(model).backend
+    if backend != "python":
+        raise InvalidArgumentError(
+            f"model {model} has the backend '{backend}', and only Python-backend models run in an "
+            "environment; give the folder of one"
+        )
+    set_parameter(config.read_text(encoding="utf-8"), PARAMETER, "")
+
+
+def place(
+    archive: Path,
+    model: Path,
+    name: str,
+    *,
+    python: str,
+    real: Path | None = None,
+    tritonserver: Path | None = None,
+) -> None:
+    """Puts a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
+
+    The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
+    tritonserver: where the release's own stub is, as for `endcap.stub.install`. Raises
+    InvalidArgumentError, StubError and OSError; then the config.pbtxt is as it was.
+    """
+    check_model(model)
+    install(model, python_version=python, real=real, tritonserver=tritonserver)
+    with replaced_file(model / name) as copy:
+        shutil.copyfile(archive, copy)
+    config = model / CONFIG
+    text = config.read_text(encoding="utf-8")
+    changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
+    if changed != text:
+        with replaced_file(config) as edited:
+            edited.write_text(changed, encoding="utf-8")
+            shutil.copymode(config, edited)
+
+
+def environment_of(model: Path) -> Path:
+    """Returns the archive or folder that a model's config.pbtxt names.
+
+    Raises InvalidArgumentError for a model that names none, and ExecutionEnvironmentError where it
+    is not there.
+    """
+    check_model(model)
+    given = get_parameter((model / CONFIG).read_text(encoding="utf-8"), PARAMETER)
+    if given is None:
+        raise InvalidArgumentError(
+            f"model {model} has no parameter {PARAMETER}, it runs in the server's own Python; "
+            f"give it an environment by `endcap env pack --into {model}`"
+        )
+    place = Path(given.replace(MODEL_DIRECTORY, str(model)))
+    if not place.exists():
+        raise ExecutionEnvironmentError(
+            f"{PARAMETER} of model {model} is {place}, which is not there; "
+            f"put it there, or make it by `endcap env pack --into {model}`"
+        )
+    return place

@@ -1,0 +1,68 @@
+"""What an environment holds, read from its folder: nothing of it is run."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, PathDistribution
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package: who installed it ("conda" or "pip"), and the bytes of its files."""
+
+    name: str
+    version: str
+    installer: str
+    size_bytes: int
+
+
+def packages(prefix: Path) -> list[Package]:
+    """Returns all packages of an environment in the order of their names."""
+    records = [
+        json.loads(file.read_text(encoding="utf-8"))
+        for file in (prefix / "conda-meta").glob("*.json")
+    ]
+    found = [
+        Package(
+            record["name"],
+            record["version"],
+            "conda",
+            sum(_bytes(prefix / path) for path in record["files"]),
+        )
+        for record in records
+    ]
+    of_conda = {path for record in records for path in record["files"]}
+    for distribution, folder in _distributions(prefix):
+        if f"{folder.relative_to(prefix)}/METADATA" not in of_conda:
+            name = _canonical(distribution.name)
+            found.append(Package(name, distribution.version, "pip", _size_of(distribution)))
+    return sorted(found, key=lambda package: package.name)
+
+
+def distributions(prefix: Path) -> list[tuple[str, str]]:
+    """Returns name and version of what Python's own metadata lists, whoever installed it."""
+    return [(_canonical(each.name), each.version) for each, _ in _distributions(prefix)]
+
+
+def _distributions(prefix: Path) -> Iterator[tuple[Distribution, Path]]:
+    for folder in sorted(prefix.glob("lib/python3.*/site-packages/*.dist-info")):
+        yield PathDistribution(folder), folder
+
+
+def _canonical(name: str) -> str:
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(name)
+
+
+def _size_of(distribution: Distribution) -> int:
+    rows = csv.reader((distribution.read_text("RECORD") or "").splitlines())
+    return sum(_bytes(Path(str(distribution.locate_file(row[0])))) for row in rows if row)
+
+
+def _bytes(path: Path) -> int:
+    return path.lstat().st_size if path.is_file() or path.is_symlink() else 0

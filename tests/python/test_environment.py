@@ -1,0 +1,233 @@
+"""endcap env pack and check: a real environment, packed offline and used elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_runs import assert_one_sentence, endcap
+from conda_channel import SITE_PACKAGES, VERSION, write_channel
+from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
+from typer.testing import Result
+
+from endcap.environment.model_config import get_parameter
+from endcap.environment.placing import PARAMETER
+
+DEADLINE_S = 60.0
+IMPORTS = """
+import json, sys, numpy, endcap
+kept = endcap.nms(numpy.array([[0, 0, 9, 9], [1, 1, 9, 9]], "f4"), numpy.array([.5, .9], "f4"), .5)
+print(json.dumps([sys.prefix, numpy.__file__, endcap.__file__, numpy.__version__, kept.tolist()]))
+"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with workshop(tmp_path_factory.mktemp("workshop")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def packed(shop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Result]:
+    """The archive, a model that was given it, and the command's output."""
+    folder = tmp_path_factory.mktemp("packed")
+    model = write_python_model(folder / "models" / "echo")
+    result = shop.pack("-o", folder / "env.tar.gz", "--into", model)
+    assert result.exit_code == 0, result.output
+    return folder / "env.tar.gz", model, result
+
+
+@pytest.fixture(scope="module")
+def unpacked(packed: tuple[Path, Path, Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment in another place, as `tar` unpacks it."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    subprocess.run(["tar", "xzf", packed[0], "-C", folder], check=True)
+    return folder
+
+
+def test_the_environment_works_in_another_place(unpacked: Path) -> None:
+    command = ["bash", "-c", f"source {unpacked}/bin/activate && python3 -c '{IMPORTS}'"]
+    finished = subprocess.run(command, env=clean_environment(), capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    prefix, numpy_file, endcap_file, version, kept = json.loads(finished.stdout)
+    assert prefix == str(unpacked)
+    assert numpy_file.startswith(prefix)
+    assert endcap_file.startswith(prefix)
+    assert version == np.__version__
+    assert kept == [1]
+
+
+def test_size_and_contents_are_printed(packed: tuple[Path, Path, Result]) -> None:
+    archive, model, result = packed
+    heading, sizes, numpy, *rows = result.stdout.splitlines()
+    assert heading == f"Wrote {archive}, {model / 'env.tar.gz'}"
+    assert sizes.startswith(f"{archive.stat().st_size / 1e6:.1f} MB, ")
+    assert sizes.endswith(f"Python {VERSION}")
+    assert numpy.startswith(f"NumPy {np.__version__}; must be numpy<2: ")
+    cells = {row.split()[0]: row.split()[1:3] for row in rows}
+    assert cells.keys() == {"python", "numpy", "endcap"}
+    assert cells["numpy"] == [np.__version__, "conda"]
+    assert cells["endcap"][1] == "pip"
+
+
+def test_a_model_gets_archive_stub_and_parameter(packed: tuple[Path, Path, Result]) -> None:
+    archive, model, _ = packed
+    assert (model / "env.tar.gz").read_bytes() == archive.read_bytes()
+    assert os.access(model / "triton_python_backend_stub", os.X_OK)
+    text = (model / "config.pbtxt").read_text()
+    assert text.startswith(CONFIG)
+    assert get_parameter(text, PARAMETER) == "$$TRITON_MODEL_DIRECTORY/env.tar.gz"
+    checked = endcap("stub", "check", model)
+    assert checked.exit_code == 0, checked.output
+
+
+def test_nothing_is_left_of_what_was_made_on_the_way(
+    packed: tuple[Path, Path, Result], shop: Workshop
+) -> None:
+    archive, model, _ = packed
+    assert list(shop.temporary.iterdir()) == []
+    assert {path.name for path in archive.parent.iterdir()} == {"env.tar.gz", "models"}
+    assert list(model.glob(".*")) == []
+
+
+def test_the_environment_of_a_model_that_works_is_found_to(
+    packed: tuple[Path, Path, Result],
+) -> None:
+    archive, model, written = packed
+    result = endcap("env", "check", model, columns=200)
+    assert result.exit_code == 0, result.output
+    heading, *rest = result.stdout.splitlines()
+    assert heading == f"{model / archive.name} works"
+    assert rest == written.stdout.splitlines()[1:]
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+def without_checksum(content: bytes) -> bytes:
+    return content[:-4]
+
+
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes(256) + content[middle + 256 :]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (cut, "broken off after"),
+        (without_checksum, "broken off after"),
+        (flipped, "is damaged"),
+        (lambda content: b"PK" + content, "is no tar.gz"),
+        (lambda content: b"", "is no tar.gz"),
+    ],
+    ids=["cut", "checksum", "flipped", "zip", "empty"],
+)
+def test_a_damaged_archive_is_told(
+    packed: tuple[Path, Path, Result], tmp_path: Path, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    archive = tmp_path / "env.tar.gz"
+    archive.write_bytes(damage(packed[0].read_bytes()))
+    assert_one_sentence(endcap("env", "check", archive), str(archive), said)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("bin/python3", None, "has no bin/python3"),
+        ("bin/activate", None, "has no bin/activate"),
+        (f"lib/libpython{VERSION}.so.1.0", None, "which Triton's stub loads"),
+        (f"{SITE_PACKAGES}/numpy/__init__.py", "1 / 0", "imported: ZeroDivisionError: division"),
+    ],
+    ids=["python3", "activate", "libpython", "numpy"],
+)
+def test_what_an_environment_lacks_is_told(
+    unpacked: Path, tmp_path: Path, path: str, content: str | None, said: str
+) -> None:
+    model = write_python_model(tmp_path / "model", unpacked)  # a folder, as later releases take
+    kept = (unpacked / path).rename(tmp_path / "kept")
+    try:
+        if content is not None:
+            (unpacked / path).write_text(content)
+        assert_one_sentence(endcap("env", "check", model), str(unpacked), said)
+    finally:
+        kept.replace(unpacked / path)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--package", "numpy >=2"], "needs NumPy 2.1.0, and it must be numpy<2: with a later one"),
+        (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
+        (["--package", "bad["], "--package 'bad[' is no conda specification"),
+        (["--pip", "nosuchpackage"], "No matching distribution found for nosuchpackage"),
+        (["--pip", "numpy>=2"], "numpy"),
+        (["--channel", "nothing/here"], "is no folder"),
+        (["--into", "nowhere"], "has no config.pbtxt"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_packed_is_told_and_leaves_nothing(
+    shop: Workshop, tmp_path: Path, options: list[str], said: str
+) -> None:
+    output = tmp_path / "env.tar.gz"
+    output.write_bytes(b"before")
+    result = shop.pack("-o", output, *options)
+    assert_one_sentence(result, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["env.tar.gz"]
+    assert output.read_bytes() == b"before"
+    assert list(shop.temporary.iterdir()) == []
+
+
+def test_a_channel_that_does_not_answer_is_told(shop: Workshop, tmp_path: Path) -> None:
+    arguments = [word for word in shop.arguments() if word != "--offline"]
+    arguments[arguments.index("--channel") + 1] = "http://127.0.0.1:9/channel"
+    result = endcap(*arguments, "-o", tmp_path / "env.tar.gz")
+    assert_one_sentence(result, "127.0.0.1:9", "cannot be read", "give a folder by --channel")
+
+
+def test_a_python_without_python3_is_told(shop: Workshop, tmp_path: Path) -> None:
+    python = {"name": "python", "version": f"{VERSION}.0", "files": {f"bin/python{VERSION}": b""}}
+    packages = [python, {"name": "numpy", "version": "1.0"}]
+    channel = write_channel(tmp_path / "channel", packages)
+    result = shop.pack("-o", tmp_path / "env.tar.gz", channel=channel)
+    assert_one_sentence(result, "has no bin/python3")
+
+
+@pytest.mark.parametrize("when", ["environment/conda-meta/*.json", "unpacked/bin"])
+def test_an_interrupt_leaves_nothing(shop: Workshop, tmp_path: Path, when: str) -> None:
+    output = tmp_path / "env.tar.gz"
+    command = [sys.executable, "-m", "endcap", *shop.arguments("-o", output)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + DEADLINE_S
+    while not list(shop.temporary.glob(f"endcap-env-*/{when}")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=DEADLINE_S)
+    assert (process.returncode, out, err) == (130, "", "")
+    assert list(tmp_path.iterdir()) == []
+    assert list(shop.temporary.iterdir()) == []
+
+
+def test_only_tar_gz_is_written(shop: Workshop, tmp_path: Path) -> None:
+    assert_one_sentence(shop.pack("-o", tmp_path / "env.zip"), "name it .tar.gz")
+
+
+def test_a_tar_of_another_kind_has_no_environment(tmp_path: Path) -> None:
+    archive = tmp_path / "env.tar.gz"
+    with tarfile.open(archive, "w:gz") as content:
+        content.add(__file__, "readme.txt")
+    assert_one_sentence(endcap("env", "check", archive), "has no bin/activate")

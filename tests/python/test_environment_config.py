@@ -1,0 +1,130 @@
+"""EXECUTION_ENV_PATH in a config.pbtxt: set, read, and nothing else touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conda_channel import VERSION as RUNNING
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+from endcap.environment.model_config import get_parameter, set_parameter
+from endcap.environment.placing import PARAMETER, check_model, environment_of, place
+from endcap.errors import EndcapError, InvalidArgumentError
+
+VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
+SHIPPED = sorted((Path(__file__).parents[2] / "model_repository").glob("*/config.pbtxt"))
+ENTRY = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{}" }} }}'
+
+WRITTEN = {
+    "block": ENTRY.format("old.tar.gz"),
+    "colons": 'parameters: {key: "EXECUTION_ENV_PATH", value: {string_value: "old.tar.gz"}}',
+    "quotes": "parameters { key: 'EXECUTION_ENV_PATH' value { string_value: 'old.tar.gz' } }",
+    "angles": 'parameters < key: "EXECUTION_ENV_PATH" value < string_value: "old.tar.gz" > >',
+    "neighbours": 'parameters { key: "EXECUTION_" "ENV_PATH"\n'
+    '  value { string_value: "old" ".tar.gz" } }',
+    "value first": 'parameters { value { string_value: "old.tar.gz" } key: "EXECUTION_ENV_PATH" }',
+    "list": 'parameters [ { key: "a" value { string_value: "EXECUTION_ENV_PATH" } },\n'
+    '  { key: "EXECUTION_ENV_PATH" value { string_value: "old.tar.gz" } } ]',
+    "twice": ENTRY.format("older.tar.gz") + "\n" + ENTRY.format("old.tar.gz"),
+    "beside a comment": f"# {ENTRY.format('never.tar.gz')}\n{ENTRY.format('old.tar.gz')} # mine",
+}
+
+
+def parameters(text: str) -> dict[str, str]:
+    """What protobuf reads, Triton's own parser."""
+    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    return {key: value.string_value for key, value in config.parameters.items()}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_the_rest_of_a_shipped_config_stays_as_it_is(path: Path) -> None:
+    text = path.read_text()
+    changed = set_parameter(text, PARAMETER, VALUE)
+    assert changed.startswith(text)
+    assert parameters(changed) == {**parameters(text), PARAMETER: VALUE}
+    assert set_parameter(changed, PARAMETER, VALUE) == changed
+
+
+@pytest.mark.parametrize("text", WRITTEN.values(), ids=WRITTEN.keys())
+def test_a_value_that_is_there_is_replaced_in_its_place(text: str) -> None:
+    text = f'backend: "python" # {{ not a bracket\n{text}'
+    assert parameters(text)[PARAMETER] == get_parameter(text, PARAMETER) == "old.tar.gz"
+    changed = set_parameter(text, PARAMETER, VALUE)
+    assert parameters(changed) == {**parameters(text), PARAMETER: VALUE}
+    assert changed.count("\n") == text.count("\n")
+    before, after = text.split("old")[0].rstrip("\"'"), text.split(".tar.gz")[-1][1:]
+    assert changed.startswith(before)
+    assert changed.endswith(after)
+    assert set_parameter(changed, PARAMETER, VALUE) == changed
+
+
+@pytest.mark.parametrize("text", ["", 'backend: "python"', "# EXECUTION_ENV_PATH\n"])
+def test_a_parameter_that_is_not_there_comes_to_the_end(text: str) -> None:
+    assert get_parameter(text, PARAMETER) is None
+    changed = set_parameter(text, PARAMETER, VALUE)
+    assert changed.startswith(text)
+    assert parameters(changed) == {PARAMETER: VALUE}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('backend: "python\n', "line 1 .* string that does not end"),
+        ("parameters { key: 'a'\n", "brackets"),
+        ("input [ { } ] }", "brackets"),
+        ('parameters { key: "EXECUTION_ENV_PATH" }', "no string_value"),
+    ],
+)
+def test_a_broken_config_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        set_parameter(text, PARAMETER, VALUE)
+
+
+def test_models_that_can_have_no_environment_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"has no config\.pbtxt"):
+        check_model(tmp_path)
+    (tmp_path / "config.pbtxt").write_text('backend: "onnxruntime"\n')
+    with pytest.raises(InvalidArgumentError, match="backend 'onnxruntime'"):
+        check_model(tmp_path)
+
+
+def test_a_model_tells_where_its_environment_is(tmp_path: Path) -> None:
+    config = tmp_path / "config.pbtxt"
+    config.write_text('backend: "python"\n')
+    with pytest.raises(InvalidArgumentError, match="endcap env pack --into"):
+        environment_of(tmp_path)
+    config.write_text(set_parameter(config.read_text(), PARAMETER, VALUE))
+    with pytest.raises(EndcapError, match=r"environment\.tar\.gz, which is not there"):
+        environment_of(tmp_path)
+    (tmp_path / "environment.tar.gz").touch()
+    assert environment_of(tmp_path) == tmp_path / "environment.tar.gz"
+
+
+def test_placing_twice_is_placing_once(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    config = model / "config.pbtxt"
+    config.write_text('backend: "python" # mine\n')
+    config.chmod(0o640)
+    (tmp_path / "a").write_bytes(b"first")
+    (tmp_path / "b").write_bytes(b"second")
+    place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
+    text = config.read_text()
+    place(tmp_path / "b", model, "env.tar.gz", python=RUNNING)
+    assert config.read_text() == text
+    assert text.startswith('backend: "python" # mine\n')
+    assert config.stat().st_mode & 0o777 == 0o640
+    assert (model / "env.tar.gz").read_bytes() == b"second"
+    assert list(model.glob(".*")) == []
+
+
+def test_what_cannot_be_copied_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
+    (tmp_path / "env.tar.gz").mkdir()
+    (tmp_path / "a").write_bytes(b"archive")
+    with pytest.raises(OSError, match=r"env\.tar\.gz"):
+        place(tmp_path / "a", tmp_path, "env.tar.gz", python=RUNNING)
+    assert (tmp_path / "config.pbtxt").read_text() == 'backend: "python"\n'
+    assert list(tmp_path.glob(".*")) == []

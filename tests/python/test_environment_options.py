@@ -1,0 +1,105 @@
+"""What can be seen to fail before anything is downloaded, and the texts of tools in sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from endcap.environment.channels import resolve_channels
+from endcap.environment.checking import CheckedEnvironment, check_numpy
+from endcap.environment.errors import ExecutionEnvironmentError, import_tool, in_one_line
+from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
+from endcap.environment.options import PackOptions
+from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.server import locate_server
+
+BELOW_2 = NumpyLimit("<2", "the stub is old")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("endcap-0.1.0-cp310-cp310-manylinux_2_35_x86_64.whl", "is for cp310, .* Python is 3.11"),
+        ("numpy-1.26.4-cp311-cp311-manylinux_2_17_x86_64.whl", "is a wheel of numpy"),
+        ("endcap.whl", "not named as a wheel is"),
+        ("missing/endcap-0.1.0-cp311-cp311-linux_x86_64.whl", "is no file"),
+    ],
+)
+def test_a_wheel_that_pip_would_refuse(tmp_path: Path, name: str, said: str) -> None:
+    wheel = tmp_path / name
+    if wheel.parent.is_dir():
+        wheel.touch()
+    with pytest.raises(EndcapError, match=said):
+        PackOptions(python="3.11", endcap=str(wheel))
+
+
+@pytest.mark.parametrize("python", ["3", "3.11.7", "2.7", "three"])
+def test_a_python_that_is_no_minor_version(python: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"such as 3\.11"):
+        PackOptions(python=python, endcap="0.1.0")
+
+
+def test_channels_by_name_address_and_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my channel"
+    (folder / "noarch").mkdir(parents=True)
+    (folder / "noarch" / "repodata.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    given = ["conda-forge", "https://example.org/c", "./my channel", folder.as_uri(), str(folder)]
+    resolved = resolve_channels(given, offline=False)
+    assert resolved == ["conda-forge", "https://example.org/c", *[str(folder)] * 3]
+    assert resolve_channels(given[2:], offline=True) == [str(folder)] * 3
+
+
+@pytest.mark.parametrize(
+    ("channel", "offline", "said"),
+    [
+        ("conda-forge", True, "--offline asks nothing else"),
+        ("https://example.org/c", True, "--offline asks nothing else"),
+        ("./nothing", False, "is not there"),
+        (".", False, "is no channel"),
+    ],
+)
+def test_a_channel_that_cannot_be_asked(channel: str, offline: bool, said: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=said):
+        resolve_channels([channel], offline=offline)
+
+
+def test_the_stubs_of_the_server_need_numpy_1() -> None:
+    limit = find_numpy_limit("3.11")
+    assert limit.specifier == "<2"
+    stubs = locate_server().stubs_dir
+    assert stubs is not None
+    assert str(stubs / "3.11") in limit.reason
+
+
+def test_a_python_without_a_stub_is_refused() -> None:
+    with pytest.raises(EndcapError, match=r"no stub for Python 3\.99, only for 3\.8"):
+        find_numpy_limit("3.99")
+
+
+def test_without_a_server_numpy_2_is_ruled_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("endcap.server.locate.WHEEL_PACKAGE", "no_such_package")
+    limit = find_numpy_limit("3.11")
+    assert limit.specifier == "<2"
+    assert "no server was found" in limit.reason
+
+
+def test_numpy_is_held_against_the_stub() -> None:
+    checked = CheckedEnvironment(python="3.11", numpy="2.1.0", packages=[], size_bytes=0)
+    with pytest.raises(ExecutionEnvironmentError, match=r"NumPy 2\.1\.0, .* numpy<2: the stub is"):
+        check_numpy(checked, BELOW_2, Path("environment.tar.gz"))
+    check_numpy(checked, NumpyLimit("", "any"), Path("environment.tar.gz"))
+
+
+def test_a_missing_tool_tells_the_extra() -> None:
+    with pytest.raises(ExecutionEnvironmentError, match=r"pip install 'endcap\[env\]'"):
+        import_tool("no_such_tool")
+
+
+def test_the_text_of_a_tool_becomes_part_of_a_sentence() -> None:
+    text = "cannot link python\nCaused by: no space left.\n\nCaused by: no space left\n"
+    assert in_one_line(text) == "cannot link python, no space left"

@@ -1,0 +1,129 @@
+"""Python models in an environment that `endcap env pack` has made, on a real server."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import jpegs
+import numpy as np
+import pytest
+import sample_heads
+import tritonclient.grpc as grpc_client
+from calls import infer, strings
+from packed_environments import workshop
+from running_server import RunningServer, run_server
+from stub_models import RUNNING
+
+from endcap.environment.model_config import set_parameter
+from endcap.environment.placing import PARAMETER
+from endcap.stub import install
+
+SHIPPED = Path(__file__).parents[2] / "model_repository"
+STAGES = ("preprocess", "postprocess")
+WHERE = """
+import sys
+
+import endcap
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        places = np.array([sys.prefix, endcap.__file__, np.__file__, np.__version__], np.object_)
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("places", places)]) for _ in requests]
+"""
+WHERE_CONFIG = """
+backend: "python"
+input { name: "any" data_type: TYPE_INT32 dims: [ 1 ] }
+output { name: "places" data_type: TYPE_STRING dims: [ 4 ] }
+"""
+# It shares the environment of another model, so that the server unpacks it once.
+SHARED = "$$TRITON_MODEL_DIRECTORY/../preprocess_python/environment.tar.gz"
+
+
+@pytest.fixture(scope="module")
+def environment_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    root = tmp_path_factory.mktemp("environment")
+    models = root / "models"
+    for stage in STAGES:
+        shutil.copytree(SHIPPED / stage, models / stage)
+        shutil.copytree(SHIPPED / f"{stage}_python", models / f"{stage}_python")
+    with workshop(root) as shop:
+        into = [word for stage in STAGES for word in ("--into", models / f"{stage}_python")]
+        packed = shop.pack(*into)
+    assert packed.exit_code == 0, packed.output
+    (models / "where" / "1").mkdir(parents=True)
+    (models / "where" / "1" / "model.py").write_text(WHERE)
+    (models / "where" / "config.pbtxt").write_text(set_parameter(WHERE_CONFIG, PARAMETER, SHARED))
+    install(models / "where", python_version=RUNNING)
+    with run_server(models) as running:
+        yield running
+
+
+@pytest.fixture
+def client(environment_server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(environment_server.grpc) as connection:
+        yield connection
+
+
+def test_all_models_are_ready(environment_server: RunningServer) -> None:
+    states = {name: model["state"] for name, model in environment_server.index().items()}
+    wanted = {*STAGES, *(f"{stage}_python" for stage in STAGES), "where"}
+    assert states == dict.fromkeys(wanted, "READY")
+
+
+def test_the_process_lives_in_the_unpacked_archive(
+    client: grpc_client.InferenceServerClient,
+) -> None:
+    answer = infer(client, "where", {"any": np.int32([0])})["places"]
+    prefix, endcap_file, numpy_file, numpy_version = (each.decode() for each in answer)
+    assert prefix.startswith("/tmp/python_env_")
+    assert endcap_file.startswith(f"{prefix}/lib/python{RUNNING}/site-packages/endcap/")
+    assert numpy_file.startswith(f"{prefix}/lib/python{RUNNING}/site-packages/numpy/")
+    assert numpy_version.startswith("1.")
+
+
+def test_every_python_model_runs_on_the_stub_in_its_folder(
+    environment_server: RunningServer,
+) -> None:
+    programs = {}
+    for process in children_of(environment_server.pid):
+        environment = process.joinpath("environ").read_text().split("\0")
+        values = dict(each.partition("=")[::2] for each in environment)
+        programs[process.joinpath("exe").readlink()] = values.get("CONDA_PREFIX", "")
+    assert {path.parent.name for path in programs} == {
+        "preprocess_python", "postprocess_python", "where"
+    }  # fmt: skip
+    assert {path.name for path in programs} == {"triton_python_backend_stub.real"}
+    assert all(prefix.startswith("/tmp/python_env_") for prefix in programs.values())
+    assert len(set(programs.values())) == 2  # two archives, of which two models share one
+
+
+def children_of(pid: int) -> list[Path]:
+    """The folders in /proc of the processes that a server has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        if f"\nPPid:\t{pid}\n" in status.read_text():
+            found.append(status.parent)
+    return found
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_answers_are_those_of_the_compiled_backend(
+    client: grpc_client.InferenceServerClient, stage: str
+) -> None:
+    tensors = {"encoded": strings([jpegs.photo_jpeg(90, 120, seed=seed) for seed in range(3)])}
+    if stage == "postprocess":
+        heads = [sample_heads.yolov8_head(seed, anchors=8400, num_classes=6) for seed in range(3)]
+        geometry = np.float32([[0.5, 0.5, 0, 80, 1280, 960, 1, 0]] * 3)
+        tensors = {
+            "head": np.stack(heads), "geometry": geometry, "status": np.zeros((3, 1), np.int32)
+        }  # fmt: skip
+    compiled = infer(client, stage, tensors)
+    python = infer(client, f"{stage}_python", tensors)
+    assert sorted(compiled) == sorted(python)
+    for name, array in compiled.items():
+        assert python[name].tobytes() == array.tobytes(), name
