@@ -1,28 +1,29 @@
 #include "bls/calls.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 namespace endcap::triton {
 
 using bls::Range;
 
-Calls::Calls(Worker& worker, Counter& counter, IsOpen is_open, Fail fail)
-    : worker_(worker), counter_(counter), is_open_(std::move(is_open)), fail_(std::move(fail)) {}
+Calls::Calls(Worker& worker, Counter& counter, IsOpen is_open, Fail fail, Worker::Task then)
+    : worker_(worker),
+      counter_(counter),
+      is_open_(std::move(is_open)),
+      fail_(std::move(fail)),
+      then_(std::move(then)) {}
 
-void Calls::Run(std::vector<std::unique_ptr<Work>> works, const std::shared_ptr<void>& keep,
-                std::function<void()> then) noexcept {
+void Calls::Run(std::vector<std::unique_ptr<Work>> works,
+                const std::shared_ptr<void>& keep) noexcept {
   works_ = std::move(works);
-  then_ = std::move(then);
   for (const std::unique_ptr<Work>& work : works_) StartAll(*work, keep);
   if (pending_.empty()) End();
 }
 
 void Calls::End() noexcept {
-  const auto then = std::exchange(then_, nullptr);
   works_.clear();
-  then();
+  then_();
 }
 
 void Calls::StartAll(Work& work, const std::shared_ptr<void>& keep) noexcept {
@@ -69,16 +70,15 @@ void Calls::OnFailure(Work& work, const Range& items, const Failure& failure,
                       const std::shared_ptr<void>& keep) noexcept {
   work.Forget();
   const std::vector<size_t>& owners = work.owners();
-  try {
-    const std::vector<Range> shares = bls::SharesOf(items, owners);
-    if (shares.size() > 1) {
-      for (const Range& share : shares) Start(work, share, keep);
-      return;
-    }
-  } catch (const std::bad_alloc&) {
-    // Then none is tried again.
+  const size_t end = items.first + items.count;
+  if (owners[items.first] == owners[end - 1]) {
+    fail_(owners[items.first], failure);
+    return;
   }
-  for (size_t i = 0; i < items.count; ++i) fail_(owners[items.first + i], failure);
+  for (size_t share = items.first, next = share; share < end; share = next) {
+    while (next < end && owners[next] == owners[share]) ++next;
+    Start(work, {share, next - share}, keep);
+  }
 }
 
 bool Calls::IsNeeded(const Work& work, const Range& items) const {

@@ -39,12 +39,12 @@ class Calls {
   using IsOpen = std::function<bool(size_t request)>;  // whether its items are still needed
   using Fail = std::function<void(size_t request, const Failure& failure)>;  // must not throw
 
-  Calls(Worker& worker, Counter& counter, IsOpen is_open, Fail fail);
+  // then: runs at the end of each step; must not throw.
+  Calls(Worker& worker, Counter& counter, IsOpen is_open, Fail fail, Worker::Task then);
 
-  // Runs `then` when every item has been taken or its request has failed. `keep` lives as long as
-  // a call does, and keeps this object.
-  void Run(std::vector<std::unique_ptr<Work>> works, const std::shared_ptr<void>& keep,
-           std::function<void()> then) noexcept;
+  // Begins a step, which ends when every item has been taken or its request has failed. `keep`
+  // lives as long as a call does, and keeps this object.
+  void Run(std::vector<std::unique_ptr<Work>> works, const std::shared_ptr<void>& keep) noexcept;
 
   // Cancels those calls that no open request needs any more.
   void CancelUnneeded() noexcept;
@@ -70,9 +70,9 @@ class Calls {
   Counter& counter_;
   IsOpen is_open_;
   Fail fail_;
+  Worker::Task then_;
   std::vector<std::unique_ptr<Work>> works_;
   std::list<Pending> pending_;
-  std::function<void()> then_;
 };
 
 }  // namespace endcap::triton

@@ -1,6 +1,7 @@
 #include "bls/cascade_model.h"
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <utility>
 

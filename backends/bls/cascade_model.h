@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <list>
 #include <memory>
-#include <set>
 
 #include "bls/settings.h"
 #include "triton_util/in_flight.h"
@@ -48,8 +48,8 @@ class CascadeModel final : public Model {
   Counter crops_;
   Counter inner_calls_;
   InFlight requests_;
-  std::set<CascadeRun*> runs_;  // of the worker's thread
-  Worker worker_;               // the last member: ends before what it uses
+  std::list<CascadeRun*> runs_;  // of the worker's thread
+  Worker worker_;                // the last member: ends before what it uses
 };
 
 }  // namespace endcap::triton

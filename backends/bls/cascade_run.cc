@@ -22,7 +22,8 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
       calls_(
           model.worker_, model.inner_calls_,
           [this](size_t request) { return job_.requests[request].open(); },
-          [this](size_t request, const Failure& failure) { FailRequest(request, failure); }) {
+          [this](size_t request, const Failure& failure) { FailRequest(request, failure); },
+          [this] { (this->*next_)(); }) {
   times_.exec_start_ns = NowNs();
   job_.settings = &model.settings_;
   job_.server = &model.server_;
@@ -38,12 +39,8 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
 }
 
 void CascadeRun::Begin() noexcept {
-  try {
-    model_.runs_.insert(this);
-    model_.worker_.Watch(true);
-  } catch (const std::bad_alloc&) {
-    // Then cancellation is seen between the steps only.
-  }
+  model_.runs_.splice(model_.runs_.end(), place_);
+  model_.worker_.Watch(true);
   times_.compute_start_ns = NowNs();
   Settle([](const CascadeImage&) { return false; });
   Run(
@@ -63,7 +60,8 @@ void CascadeRun::Run(const std::function<Works()>& plan, void (CascadeRun::*then
     const Failure failure = FailureOfCurrentException();
     for (size_t i = 0; i < job_.requests.size(); ++i) FailRequest(i, failure);
   }
-  calls_.Run(std::move(works), shared_from_this(), [this, then] { (this->*then)(); });
+  next_ = then;
+  calls_.Run(std::move(works), weak_from_this().lock());
 }
 
 void CascadeRun::Detected() {
@@ -167,7 +165,7 @@ void CascadeRun::End() noexcept {
   int64_t items = 0;
   for (const CascadeRequest& request : job_.requests) items += request.exchange.item_count;
   ReportExecution(handle_, items, times_);
-  model_.runs_.erase(this);
+  place_.splice(place_.end(), model_.runs_, in_model_);
   model_.worker_.Watch(!model_.runs_.empty());
   // From here on the instance, and then the model, may go; the worker ends with the model.
   instance_.runs.Leave(1);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <list>
 #include <memory>
 #include <span>
 
@@ -51,6 +53,9 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   ExecutionTimes times_;
   CascadeJob job_;
   Calls calls_;
+  void (CascadeRun::*next_)() = nullptr;  // what the step that is under way is followed by
+  std::list<CascadeRun*> place_{this};    // in the model's list while this is under way
+  std::list<CascadeRun*>::iterator in_model_ = place_.begin();
 };
 
 }  // namespace endcap::triton

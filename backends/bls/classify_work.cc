@@ -83,6 +83,7 @@ std::vector<std::unique_ptr<Work>> ClassifyWorks(CascadeJob& job) {
     image.crops.clear();
   }
   std::vector<std::unique_ptr<Work>> works;
+  works.reserve(groups.size());
   for (auto& [form, crops] : groups) {
     works.push_back(std::make_unique<ClassifyWork>(job, std::move(crops)));
   }

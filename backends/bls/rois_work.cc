@@ -44,6 +44,7 @@ std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
   call->AddInput(std::string(kEncoded), TRITONSERVER_TYPE_BYTES, one, {&file, 1});
   const std::byte* boxes = DetectionsOf(image, "detection_boxes", *job_->settings).memory.data;
   std::vector<Piece> rois;
+  rois.reserve(item.rows.size());
   for (const bls::Chosen& chosen : item.rows) {
     rois.push_back({boxes + chosen.row * kBoxBytes, kBoxBytes, {}});
   }
