@@ -16,6 +16,7 @@ from cascade_models import CASCADES, SHIPPED, STREAM
 from cascade_steps import by_hand, stream
 from commands import endcap
 from PIL import Image, ImageDraw
+from running_server import RunningServer, wait_for
 from tolerances import SERVED_BOX_PIXELS, SERVED_SCORE
 from tritonclient.http import InferenceServerClient as HttpClient
 
@@ -129,7 +130,11 @@ def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
                 assert "corrupt_image: the data is not a JPEG" in error.message()
             else:
                 assert to_arrays(result)["num_detections"].tolist() == [[5]]
-    assert any(f"model '{model}'" in line for line in cascade_server.log_lines(f"'{model}-1'"))
+    wait_for(lambda: logged(cascade_server, model, f"{model}-1"))
+
+
+def logged(server: RunningServer, model: str, request_id: str) -> list[str]:
+    return server.log_lines(f"model '{model}' version 1, request '{request_id}': ")
 
 
 def test_detect_bls_is_detect(cascades):
@@ -183,7 +188,7 @@ def test_a_stream_of_no_picture_ends_with_an_error(cascade_server):
     (error,) = stream(cascade_server, STREAM, b"no picture", request_id="lost")
     assert error.message().startswith("model 'detect': ")
     assert "corrupt_image: the data is not a JPEG" in error.message()
-    assert any(f"model '{STREAM}'" in line for line in cascade_server.log_lines("'lost'"))
+    wait_for(lambda: logged(cascade_server, STREAM, "lost"))
 
 
 @pytest.mark.parametrize("model", CASCADES)

@@ -139,8 +139,10 @@ def test_a_failing_detector(cascades, cascade_server, model):
     with pytest.raises(InferenceServerException, match="model 'scripted': corrupt_image") as error:
         infer(cascades, model, {"encoded": encoded}, request_id=f"{model}-7")
     assert error.value.status() == "StatusCode.INVALID_ARGUMENT"
-    (line,) = [each for each in cascade_server.log_lines(f"'{model}-7'") if f"'{model}'" in each]
+    said = f"model '{model}' version 1, request '{model}-7': "
+    (line,) = wait_for(lambda: cascade_server.log_lines(said))
     assert line.startswith("W")
+    assert "model 'scripted': corrupt_image: there is no comment" in line
 
 
 def test_a_file_that_only_the_detector_could_read(cascades, model):

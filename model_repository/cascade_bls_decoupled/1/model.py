@@ -7,7 +7,7 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.answers import cancelled, failed
+from endcap.python_backend.answers import failed
 from endcap.python_backend.bls import call_model, to_tensor
 from endcap.python_backend.cascade_settings import read_cascade_settings
 from endcap.python_backend.cascade_stream import CascadeStream
@@ -36,18 +36,14 @@ class TritonPythonModel:
             sender = request.get_response_sender()
             last = None
             try:
-                last = self._send_all(request, sender)
+                self._send_detections(request, sender)
             except Exception as error:
                 last = failed(request, error, log=self._log)
             sender.send(last, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
-    def _send_all(self, request: Any, sender: Any) -> Any:
-        """Sends the detections; returns what goes with the final flag."""
-        if sender.is_cancelled():
-            return cancelled(request, log=self._log)
+    def _send_detections(self, request: Any, sender: Any) -> None:
         encoded = pb_utils.get_input_tensor_by_name(request, "encoded")
         wanted = request.requested_output_names()
         for detection in self._stream.detections(request, encoded, sender.is_cancelled):
             tensors = [to_tensor(name, detection[name]) for name in wanted if name in detection]
             sender.send(pb_utils.InferenceResponse(tensors))
-        return cancelled(request, log=self._log) if sender.is_cancelled() else None

@@ -7,7 +7,13 @@ from typing import Any, TypeVar
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.failures import CANCELLED_TEXT, ModelCallError, code_name, describe
+from endcap.python_backend.failures import (
+    CANCELLED_TEXT,
+    ModelCallError,
+    RequestCancelledError,
+    code_name,
+    describe,
+)
 from endcap.python_backend.log import ModelLog
 
 Job = TypeVar("Job")
@@ -17,8 +23,10 @@ def failed(request: Any, error: BaseException, *, log: ModelLog) -> Any:
     """Return the response that says what went wrong, and write it into the log.
 
     The text begins with the failure class, ``corrupt_image: ...``; the code is the class's, or that
-    of the inner model for a ModelCallError.
+    of the inner model for a ModelCallError. A RequestCancelledError is answered as by `cancelled`.
     """
+    if isinstance(error, RequestCancelledError):
+        return cancelled(request, log=log)
     text = describe(error)
     log.failed(request, text)
     if isinstance(error, ModelCallError):

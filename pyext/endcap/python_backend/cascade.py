@@ -13,6 +13,7 @@ from endcap.python_backend.cascade_calls import CallModelAsync
 from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.crops import CLASS_OUTPUTS, ClassAnswers, Crops, in_batches
 from endcap.python_backend.detection_rows import READ_OUTPUTS, Regions, choose_regions
+from endcap.python_backend.failures import RequestCancelledError
 from endcap.python_backend.model_calls import Tensor
 
 
@@ -30,14 +31,19 @@ class CascadeJob:
         self.encoded = encoded
         self.wanted = wanted
         self.wants_classes = any(name in CLASS_OUTPUTS for name in wanted)
-        self.error: Exception | None = None
+        self._error: Exception | None = None
         self.detected: dict[str, Tensor] = {}
         self.classes: ClassAnswers | None = None
 
+    def fail(self, error: Exception) -> None:
+        """Keep what went wrong."""
+        # Its frames hold this job: crops would stay in shared memory until the next collection.
+        self._error = error.with_traceback(None)
+
     def outputs(self) -> dict[str, Tensor | npt.NDArray[Any]]:
         """Return the outputs that were asked for, by name, or raise what went wrong."""
-        if self.error is not None:
-            raise self.error
+        if self._error is not None:
+            raise self._error
         made = self.classes.outputs() if self.classes is not None else {}
         found: dict[str, Tensor | npt.NDArray[Any]] = {**self.detected, **made}
         return {name: found[name] for name in self.wanted if name in found}
@@ -66,13 +72,15 @@ class Cascade:
         """Detect in a request's images, and cut out what is to be classified."""
         try:
             regions = await self._detect(job)
-            if not regions or job.request.is_cancelled():
+            if not regions:
                 return []
+            if job.request.is_cancelled():
+                raise RequestCancelledError
             files = job.encoded.as_numpy().reshape(-1)
             cut = [self._cut_regions(each, files[each.image], index, job) for each in regions]
             return [crops for of_image in await asyncio.gather(*cut) for crops in of_image]
         except Exception as error:
-            job.error = error
+            job.fail(error)
             return []
 
     async def _detect(self, job: CascadeJob) -> list[Regions]:
@@ -102,7 +110,7 @@ class Cascade:
             classified = calls.best_classes_of(call, await self._call(call), batch)
         except Exception as error:
             if alone is not None:
-                alone.error = error
+                alone.fail(error)
                 return
             apart = [[crops for crops in batch if crops.request == each] for each in requests]
             await asyncio.gather(*(self._classify(each, jobs) for each in apart))

@@ -14,6 +14,7 @@ from endcap.python_backend.cascade_calls import CallModel
 from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.crops import ClassAnswers, Crops, in_batches
 from endcap.python_backend.detection_rows import READ_OUTPUTS, choose_regions
+from endcap.python_backend.failures import RequestCancelledError
 from endcap.python_backend.model_calls import Tensor, arrays
 
 # One row of each of these is passed on.
@@ -37,19 +38,20 @@ class CascadeStream:
     ) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """Yield the outputs of each detection, best first, as its class gets known.
 
-        It ends early where the request is cancelled.
-
         Regions are cut out by one call for the whole image. A classifier is asked when the first
         detection of a batch is due, so that the best ones do not wait for all.
 
         Raises:
             InvalidArgumentError: not one image; or a model's answer lacks something.
             ModelCallError: a model failed. What was yielded before stays as it is.
+            RequestCancelledError: `is_cancelled` has said so between two steps.
         """
         if encoded.as_numpy().size != 1:
             raise InvalidArgumentError(
                 f"encoded holds {encoded.as_numpy().size} images; send one in each request"
             )
+        if is_cancelled():
+            raise RequestCancelledError
         outputs = (*READ_OUTPUTS, "detection_indices")
         call = calls.detect_call(self._settings.detect_model, encoded, outputs, request)
         answer = self._call(call)
@@ -58,14 +60,14 @@ class CascadeStream:
         crops: list[Crops] = []
         for regions in choose_regions(found, self._settings):
             if is_cancelled():
-                return
+                raise RequestCancelledError
             call = calls.rois_call(regions, encoded.as_numpy().reshape(-1)[0], request)
             crops += calls.crops_of(call, self._call(call), regions)
         waiting = in_batches(crops, self._settings.classify_batch_size)
         rows = arrays(answer)
         for row in range(int(found.counts[0])):
             if is_cancelled():
-                return
+                raise RequestCancelledError
             for batch in waiting:
                 if _holds(batch, row):
                     self._classify(batch, classes, request)

@@ -32,6 +32,10 @@ class ModelCallError(Exception):
         self.code = code
 
 
+class RequestCancelledError(Exception):
+    """The client of a request has gone, which was noticed between two steps of the work."""
+
+
 def status_of(error: BaseException) -> Status:
     """Return the failure class of an error; one that nobody meant is INTERNAL."""
     if isinstance(error, EndcapError):
