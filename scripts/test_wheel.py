@@ -41,6 +41,7 @@ TESTS = (
     "python/test_cli_infer.py",
     "python/test_doctor.py",
     "python/test_server_launch.py",
+    "python/test_stub.py",
     "python/test_web_http.py",
     "python/test_web_run.py",
     "triton/test_library_in_model_folder.py",

@@ -10,6 +10,13 @@ namespace endcap::python_stub {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+// One that the loader looks into anyway.
+constexpr char kSystemFolder[] = "/usr/lib";
+
+}  // namespace
+
 std::string LibraryPathForStub(const std::string& given, const Settings& settings,
                                const fs::path& server_folder, bool activated) {
   std::vector<std::string> folders = SplitFolders(given);
@@ -24,8 +31,8 @@ std::string LibraryPathForStub(const std::string& given, const Settings& setting
       folders.push_back(libraries.string());
     }
   }
-  if (activated && folders.size() == 1) {
-    folders.push_back(folders[0]);
+  while (activated && folders.size() < 2) {
+    folders.push_back(folders.empty() ? kSystemFolder : folders[0]);
   }
   std::string joined;
   for (const std::string& folder : folders) {

@@ -217,6 +217,7 @@ TEST(RealStubTest, TheModelsOwnComesFirst) {
 TEST(LibraryPathTest, AnActivatedEnvironmentKeepsItsColon) {
   Settings settings;
   EXPECT_EQ(LibraryPathForStub("", settings, "", false), "");
+  EXPECT_EQ(LibraryPathForStub("", settings, "", true), "/usr/lib:/usr/lib");
   EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/env/lib");
   settings.library_folders = {"/stub/libs"};
   EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/stub/libs");
