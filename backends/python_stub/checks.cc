@@ -27,21 +27,24 @@ Examination Examine(const Subject& subject) {
   result.library_path =
       LibraryPathForStub(subject.library_path, result.settings, subject.server_folder,
                          ActivatedPrefix(subject.library_path).has_value());
-  result.checks.push_back(CheckPython(subject, result.python));
-  if (!result.Problem().empty()) {
+  std::optional<PythonEnvironment> python;
+  result.checks.push_back(CheckPython(subject, python));
+  result.python = python;
+  if (!python || !python->minor || !result.Problem().empty()) {
     return result;
   }
-  result.stub = FindRealStub(subject.model_folder, result.settings, subject.server_folder,
-                             *result.python->minor);
-  result.checks.push_back(CheckStub(subject, *result.python, result.stub));
-  if (!result.Problem().empty()) {
+  const std::optional<RealStub> stub =
+      FindRealStub(subject.model_folder, result.settings, subject.server_folder, *python->minor);
+  result.checks.push_back(CheckStub(subject, *python, stub));
+  result.stub = stub;
+  if (!stub || !result.Problem().empty()) {
     return result;
   }
-  result.checks.push_back(CheckRelease(subject, result.settings, *result.stub));
-  result.checks.push_back(CheckLibraries(*result.python, *result.stub, result.library_path));
+  result.checks.push_back(CheckRelease(subject, result.settings, *stub));
+  result.checks.push_back(CheckLibraries(*python, *stub, result.library_path));
   result.stub_starts = result.Problem().empty();
-  const std::vector<std::filesystem::path> folders = result.python->PackageFolders();
-  result.checks.push_back(CheckNumpy(folders, *result.stub));
+  const std::vector<std::filesystem::path> folders = python->PackageFolders();
+  result.checks.push_back(CheckNumpy(folders, *stub));
   result.checks.push_back(CheckEndcap(subject.model_folder, folders));
   result.checks.push_back(CheckSharedMemory(subject));
   return result;

@@ -44,17 +44,17 @@ int PrintReport(const std::vector<std::string>& argv) {
   subject.model_folder = argv[2];
   subject.server_folder = argv.size() > 3 ? argv[3] : "";
   const Examination examination = Examine(subject);
-  std::cout << ReportOf(examination) << std::endl;
+  std::cout << ReportOf(examination) << '\n';
   return examination.Problem().empty() ? EXIT_SUCCESS : kRefused;
 }
 
 int PrintDescription(const std::string& file) {
   const auto description = DescriptionOf(file);
   if (!description) {
-    std::cerr << file << " is no ELF file of this machine" << std::endl;
+    std::cerr << file << " is no ELF file of this machine" << '\n';
     return kRefused;
   }
-  std::cout << *description << std::endl;
+  std::cout << *description << '\n';
   return EXIT_SUCCESS;
 }
 
@@ -83,10 +83,10 @@ int Serve(const std::vector<std::string>& argv, const Arguments& arguments) {
   } catch (const std::exception& error) {  // of the file system: a server must not wait for this
     problem = std::string("the environment cannot be looked at: ") + error.what();
   }
-  if (problem.empty()) {
+  if (problem.empty() && examination.stub) {
+    const std::filesystem::path stub = examination.stub->path;
     ForgetRefusal(subject.model_folder);
     setenv("LD_LIBRARY_PATH", examination.library_path.c_str(), 1);
-    const std::filesystem::path& stub = examination.stub->path;
     problem = stub.string() + " cannot be started: " + Become(stub, argv);
   }
   Tell(subject.model_folder, problem);
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   try {
     return Run(std::vector<std::string>(argv, argv + argc));
   } catch (const std::exception& error) {
-    std::cerr << "endcap stub: " << error.what() << std::endl;
+    std::cerr << "endcap stub: " << error.what() << '\n';
     return kRefused;
   }
 }

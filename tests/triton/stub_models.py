@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import subprocess
 import sys
 import sysconfig
@@ -108,9 +107,10 @@ def make_prefix_of(folder: Path, version: str) -> Path:
 def version_without_libpython(versions: list[str]) -> str:
     """One of `versions` whose libpython the loader does not find here."""
     for version in versions:
-        try:
-            ctypes.CDLL(f"libpython{version}.so.1.0")
-        except OSError:
+        load = f"import ctypes; ctypes.CDLL('libpython{version}.so.1.0')"
+        if subprocess.run(
+            [sys.executable, "-c", load], capture_output=True, check=False
+        ).returncode:
             return version
     raise LookupError(f"the loader finds libpython for all of {versions}")
 

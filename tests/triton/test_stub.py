@@ -54,7 +54,8 @@ def models(tmp_path_factory: pytest.TempPathFactory, numpy_2: list[Path]) -> Pat
     models = root / "models"
     with_numpy_1 = make_environment(root / "numpy_1", *installed("numpy", "numpy-*", "numpy.libs"))
     write_model(models, "plain", ECHO)
-    write_model(models, "in_environment", ECHO, environment=with_numpy_1)
+    folder = write_model(models, "in_environment", ECHO, environment=with_numpy_1)
+    (folder / "triton_python_backend_stub.real").chmod(0o644)  # as after a copy without modes
     write_model(models, "raises", RAISES_AT_LOAD)
     write_model(models, "touchy", TOUCHY)
     write_model(
