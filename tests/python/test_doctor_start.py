@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from damage import copy_model
 from doctor_world import World, copied_server, doctor
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
@@ -47,10 +48,9 @@ def test_start_asks_only_an_ensemble_that_it_knows(tmp_path: Path) -> None:
 
 def test_start_asks_the_only_ensemble_whatever_its_name(tmp_path: Path) -> None:
     repository = tmp_path / "models"
-    shutil.copytree(find_repository(), repository)
-    (repository / "detect").rename(repository / "find_shapes")
-    config = repository / "find_shapes" / "config.pbtxt"
-    config.write_text(config.read_text().replace('name: "detect"', 'name: "find_shapes"', 1))
+    for model in ("preprocess", "detector", "postprocess"):
+        copy_model(model, repository)
+    copy_model("detect", repository, name="find_shapes")
     answer = doctor("--start", "--repository", repository)
     assert "detections in shapes_" in answer.findings["start"]["found"]
 

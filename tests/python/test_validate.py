@@ -14,10 +14,11 @@ from example_network import write_network
 from endcap.repository.validation import validate_repository
 
 MODELS = ("preprocess", "preprocess_rois", "detector", "postprocess", "detect")
+PYTHON_MODELS = ("preprocess_python", "postprocess_python")
 
 
 def copy_of_shipped(folder: Path) -> Path:
-    for model in MODELS:
+    for model in (*MODELS, *PYTHON_MODELS):
         copy_model(model, folder)
     return folder
 

@@ -89,15 +89,18 @@ def test_the_server_refuses_ensembles_with_an_error(
     assert states.get(name) != "READY"
 
 
-def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path) -> None:
-    served_models.write_all(tmp_path)
+@pytest.mark.both_roads
+def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path, road: str) -> None:
+    served_models.write_all(tmp_path, road)
     assert validate_repository(tmp_path).findings == []
 
 
+@pytest.mark.both_roads
 @pytest.mark.parametrize("name", BAD)
-def test_what_endcaps_backends_refuse_is_an_error(name: str, tmp_path: Path) -> None:
+def test_what_endcaps_models_refuse_is_an_error(name: str, tmp_path: Path, road: str) -> None:
     write = write_postprocess if name in BAD_POSTPROCESS else write_preprocess
-    write(tmp_path, name, max_batch_size=0 if name in BAD_ROIS else 4, **BAD[name][0])
+    max_batch_size = 0 if name in BAD_ROIS else 4
+    write(tmp_path, name, road=road, max_batch_size=max_batch_size, **BAD[name][0])
     findings = validate_repository(tmp_path).findings
     # A server with a GPU may take what one without refuses.
     expected = "note" if name == "not_in_this_build" else "error"

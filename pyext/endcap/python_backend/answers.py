@@ -51,7 +51,8 @@ def answer_each(
         finish: returns the output tensors of one request. What it raises fails that request alone.
         log: where failures are written.
 
-    Cancelled requests are answered so, those before the run without any work.
+    Requests that were cancelled before the run are answered so, without any work. They are not
+    asked again behind it: to ask is a round trip to the server for each request.
     """
     answers: list[Any] = [None] * len(requests)
     jobs: dict[int, Job] = {}
@@ -71,14 +72,8 @@ def answer_each(
             answers[index] = failed(requests[index], error, log=log)
         return answers
     for index, job in jobs.items():
-        answers[index] = _finished(requests[index], job, finish, log)
+        try:
+            answers[index] = pb_utils.InferenceResponse(finish(job))
+        except Exception as error:
+            answers[index] = failed(requests[index], error, log=log)
     return answers
-
-
-def _finished(request: Any, job: Job, finish: Callable[[Job], list[Any]], log: ModelLog) -> Any:
-    if request.is_cancelled():
-        return cancelled(request, log=log)
-    try:
-        return pb_utils.InferenceResponse(finish(job))
-    except Exception as error:
-        return failed(request, error, log=log)

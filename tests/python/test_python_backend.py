@@ -1,0 +1,178 @@
+"""What Python-backend models are made of, as far as it needs no server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sample_heads import seg_outputs
+from server_requests import StubRequest, answers_of
+
+import endcap
+from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
+from endcap.python_backend.head_job import read_heads
+from endcap.python_backend.input_tensors import encoded_files, get_input
+from endcap.python_backend.labels import Labels
+from endcap.python_backend.parameters import parse_count, read_parameters
+from endcap.python_backend.postprocess_stage import PostprocessStage
+from endcap.python_backend.row_memory import RowMemory
+from endcap.python_backend.settings import postprocess_settings
+
+IDS = np.int32([[2, 0], [1, -1]])
+
+
+@pytest.mark.parametrize("status", [each for each in endcap.Status if each is not each.OK])
+def test_a_failure_reads_as_its_class_and_has_its_code(status: endcap.Status) -> None:
+    error = endcap.errors.error_for_status(status, "the data is not a JPEG")
+    assert status_of(error) == status
+    others = {
+        status.CUDA: "INTERNAL",
+        status.INTERNAL: "INTERNAL",
+        status.OUT_OF_MEMORY: "UNAVAILABLE",
+    }
+    assert code_name(error) == others.get(status, "INVALID_ARG")
+    assert describe(error) == f"{status.label}: the data is not a JPEG"
+
+
+def test_what_nobody_meant_is_internal_and_says_its_type() -> None:
+    assert describe(KeyError("images")) == "internal: KeyError: 'images'"
+    assert describe(RuntimeError()) == "internal: RuntimeError"
+    assert describe(MemoryError("no room")) == "out_of_memory: MemoryError: no room"
+    assert code_name(KeyError()) == "INTERNAL"
+
+
+def test_an_inner_models_failure_is_passed_on_with_its_name() -> None:
+    error = ModelCallError("classify", "corrupt_image: the data is not a JPEG", 3)
+    assert describe(error) == "model 'classify': corrupt_image: the data is not a JPEG"
+    assert error.code == 3
+
+
+def test_parameters_that_are_not_known_are_named_with_those_that_are() -> None:
+    config = {"parameters": {"sise": {"string_value": "640"}}}
+    with pytest.raises(endcap.InvalidArgumentError, match=r"'sise' .*: there are threads, size"):
+        read_parameters(config, ["threads", "size"])
+    assert read_parameters({}, ["size"]) == {}
+    assert read_parameters(config, ["sise"]) == {"sise": "640"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "+1", "1.0", " 1", "many", "2147483648", "1\n", "\u0663"]
+)
+def test_no_count(text: str) -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match=r"^threads is '"):
+        parse_count("threads", text)
+
+
+def test_a_count() -> None:
+    assert [parse_count("threads", text) for text in ("0", "007", "2147483647")] == [
+        0,
+        7,
+        2**31 - 1,
+    ]
+
+
+@pytest.mark.parametrize("text", [b"a\nb\nc\n", b"a\r\nb\r\nc", b"a\nb\nc"])
+def test_labels_by_class_id(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "l.txt").write_bytes(text)
+    labels = Labels.read(tmp_path / "l.txt", 3, None)
+    assert labels.names_of(IDS).tolist() == [[b"c", b"a"], [b"b", b""]]
+    assert not labels.hierarchical
+
+
+def test_labels_that_are_paths(tmp_path: Path) -> None:
+    (tmp_path / "l.txt").write_text("a/b\nc\nd/e/f")
+    labels = Labels.read(tmp_path / "l.txt", 3, "/")
+    assert labels.names_of(IDS).tolist() == [[b"f", b"b"], [b"c", b""]]
+    assert labels.paths_of(IDS).tolist() == [[b"d/e/f", b"a/b"], [b"c", b""]]
+
+
+def test_without_a_file_every_label_is_empty() -> None:
+    assert Labels().names_of(IDS).tolist() == [[b"", b""]] * 2
+
+
+def test_rows_are_kept_and_grow() -> None:
+    memory = RowMemory([("images", "float32", [3, 4])])
+    first = memory.rows("images", 2)
+    assert first.shape == (2, 3, 4)
+    assert first.dtype == np.float32
+    assert np.shares_memory(memory.rows("images", 1), first)
+    larger = memory.rows("images", 5)
+    assert larger.shape == (5, 3, 4)
+    assert np.shares_memory(memory.rows("images", 2), larger)
+
+
+def test_files_are_read_in_place() -> None:
+    rows = np.arange(12, dtype=np.uint8).reshape(2, 6)
+    files = encoded_files(StubRequest({"encoded": rows}, []), batched=True)
+    assert [bytes(file) for file in files] == [bytes(row) for row in rows]
+    assert all(np.shares_memory(file, rows) for file in files)
+    empty = encoded_files(StubRequest({"encoded": rows[:, :0]}, []), batched=True)
+    assert [bytes(file) for file in empty] == [b"", b""]
+
+
+def test_heads_are_read_in_place_and_copied_where_they_are_not_aligned() -> None:
+    head = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    job = read_heads(StubRequest({"head": head}, []), ["head"], batched=True, target=None)
+    assert np.shares_memory(job.head[0], head)
+    shifted = np.frombuffer(b"\0" + head.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3, 4)
+    assert not shifted.flags.aligned
+    job = read_heads(StubRequest({"head": shifted}, []), ["head"], batched=True, target=None)
+    assert job.head[0].flags.aligned
+    np.testing.assert_array_equal(job.head[0], head)
+
+
+def test_what_is_not_there_is_named() -> None:
+    with pytest.raises(endcap.InvalidArgumentError, match="input 'head' is missing in the request"):
+        get_input(StubRequest({}, []), "head")
+
+
+def test_inputs_that_differ_in_their_images() -> None:
+    tensors = {"logits": np.zeros((2, 9, 3), np.float32), "boxes": np.zeros((1, 9, 4), np.float32)}
+    with pytest.raises(endcap.InvalidArgumentError, match="differ in their batch dimension"):
+        read_heads(StubRequest(tensors, []), ["logits", "boxes"], batched=True, target=None)
+
+
+def segmentation() -> PostprocessStage:
+    given = {
+        "head": "yolov8_seg",
+        "num_classes": "2",
+        "mask_coefficients": "8",
+        "prototype_size": "40,80",
+        "input_size": "160,320",
+        "max_detections": "9",
+    }
+    parameters = {name: {"string_value": value} for name, value in given.items()}
+    config = {"max_batch_size": 8, "parameters": parameters}
+    return PostprocessStage(postprocess_settings(config, Path()), None)
+
+
+def test_what_a_neighbour_wants_is_no_reason_to_fail() -> None:
+    made = seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
+    good = {name: array[None] for name, array in made.items()}
+    broken = {**good, "protos": np.full_like(good["protos"], np.nan)}
+    stage = segmentation()
+    boxes, masks = StubRequest(broken, ["num_detections"]), StubRequest(good, ["detection_rle"])
+    without, with_masks = answers_of(stage, [boxes, masks])
+    assert without["num_detections"][0, 0] > 3
+    assert with_masks["detection_rle"][0, 0] != b""
+    jobs = [stage.prepare(StubRequest(broken, ["detection_rle"])), stage.prepare(masks)]
+    stage.run(jobs)
+    with pytest.raises(endcap.InvalidArgumentError, match="mask logit"):
+        stage.finish(jobs[0])
+    np.testing.assert_array_equal(
+        stage.finish(jobs[1])["detection_rle"], with_masks["detection_rle"]
+    )
+
+
+def test_requests_with_different_numbers_of_anchors_share_a_run() -> None:
+    stage = segmentation()
+    made = [seg_outputs(1, anchors=count, num_classes=2, size=(40, 80)) for count in (70, 50)]
+    requests = [
+        StubRequest({name: array[None] for name, array in each.items()}, ["detection_boxes"])
+        for each in made
+    ]
+    together = answers_of(stage, requests)
+    for answer, request in zip(together, requests, strict=True):
+        (alone,) = answers_of(stage, [request])
+        np.testing.assert_array_equal(answer["detection_boxes"], alone["detection_boxes"])
