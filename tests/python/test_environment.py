@@ -205,7 +205,7 @@ def test_a_python_without_python3_is_told(shop: Workshop, tmp_path: Path) -> Non
     assert_one_sentence(result, "has no bin/python3")
 
 
-@pytest.mark.parametrize("when", ["environment/conda-meta/*.json", "unpacked/bin"])
+@pytest.mark.parametrize("when", ["environment/conda-meta/*.json", "tmp*"], ids=["links", "packs"])
 def test_an_interrupt_leaves_nothing(shop: Workshop, tmp_path: Path, when: str) -> None:
     output = tmp_path / "env.tar.gz"
     command = [sys.executable, "-m", "endcap", *shop.arguments("-o", output)]
