@@ -68,7 +68,7 @@ test-python: build $(VENV)/.test
 	  $(BIN)/python -m pytest tests/gpu
 
 test-triton: build $(VENV)/.test
-	$(BIN)/python -m pytest tests/triton
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile tests/triton
 
 # Scenes that no training has seen, drawn once; see training/README.md.
 evaluate: build $(SCENES)/annotations.json

@@ -19,6 +19,8 @@ from endcap.server.plan import plan_launch
 from endcap.server.process import ServerProcess
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
+# Some servers here load thirty models, each in two processes of Python, one after the other.
+_LOADED_WITHIN_S = 180
 _WITHOUT_METRICS = "--allow-metrics=false"
 # Where a load failed over a loaded model, the server waits at its end until the timeout.
 _MORE_OPTIONS = ("--exit-on-error=false", "--exit-timeout-secs=3")
@@ -109,7 +111,7 @@ def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
         process = ServerProcess(command, plan.environment)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:
-            wait_for(lambda: _is_live(process, server), timeout_s=60)
+            wait_for(lambda: _is_live(process, server), timeout_s=_LOADED_WITHIN_S)
             if _WITHOUT_METRICS not in options:  # the last service that the server starts
                 wait_for(lambda: server.log_lines("Started Metrics Service"))
             yield server

@@ -147,8 +147,10 @@ def test_a_repository_of_another_task_is_one_sentence(
     server: TritonServer, colours: Path, tmp_path: Path
 ) -> None:
     repository = tmp_path / "models"
-    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
-    (repository / "detect").rename(repository / "classify")
+    for name in ("preprocess", "detector", "postprocess"):
+        shutil.copytree(SHIPPED / name, repository / name)
+    ignored = shutil.ignore_patterns("samples")
+    shutil.copytree(SHIPPED / "detect", repository / "classify", ignore=ignored)
     config = repository / "classify" / "config.pbtxt"
     config.write_text(config.read_text().replace('"detect"', '"classify"'))
     result = infer(server, colours, "--model", "classify", "--compare", repository)
