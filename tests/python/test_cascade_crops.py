@@ -137,7 +137,7 @@ def test_a_classifier_without_labels():
     ("name", "said"), [("class_ids", "it gave no class_ids"), ("class_scores", "class_scores")]
 )
 def test_what_a_classifier_must_have(name, said):
-    outputs = {"class_ids": np.zeros((1, 1)), "class_scores": np.zeros((1, 1))}
+    outputs = {"class_ids": np.zeros((1, 1), np.int64), "class_scores": np.zeros((1, 1))}
     del outputs[name]
     with pytest.raises(InvalidArgumentError, match=said):
         read_best_classes(outputs, 1)
@@ -148,3 +148,19 @@ def test_a_classifier_must_have_a_row_for_each_crop(values):
     outputs = {"class_ids": values, "class_scores": np.zeros((1, 1))}
     with pytest.raises(InvalidArgumentError, match=r"it gave class_ids \[.*\] for 1 crops"):
         read_best_classes(outputs, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("class_ids", np.array([b"cat"], np.object_), "class_ids of object, not integers"),
+        ("class_ids", np.zeros(1), "class_ids of float64, not integers"),
+        ("class_scores", np.zeros(1, np.int32), "class_scores of int32, not floating-point"),
+        ("class_labels", np.zeros(1, np.int32), "class_labels of int32, not strings"),
+    ],
+)
+def test_what_a_classifier_gives_must_be_of_its_kind(name, values, said):
+    good = {"class_ids": np.zeros(1, np.int64), "class_scores": np.zeros(1, np.float16)}
+    assert read_best_classes(good, 1).ids.tolist() == [0]
+    with pytest.raises(InvalidArgumentError, match=f"^it gave {said}"):
+        read_best_classes({**good, name: values}, 1)

@@ -155,6 +155,14 @@ def test_the_model_py_is_the_shipped_detectors(tmp_path: Path) -> None:
     assert (models / "detector" / "1" / "model.py").read_bytes() == shipped.read_bytes()
 
 
+def test_the_shipped_classifier_runs_as_the_detector_does() -> None:
+    detector, classifier = (
+        SHIPPED / name / "1" / "model.py" for name in ("detector", "classifier")
+    )
+    assert not classifier.is_symlink()  # the folder can be copied alone
+    assert classifier.read_bytes() == detector.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("names", "text"),
     [

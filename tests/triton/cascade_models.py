@@ -21,7 +21,14 @@ BATCH_SIZE = 4
 COMMENT = 0xFE  # marker of a JPEG's comment
 FAILING_LEVEL = 1.0  # of the mean of a crop's tensor, above which a classifier fails
 # Class 3 goes nowhere. No model is called `absent`.
-ROUTES = "0=preprocess_rois+shades, 1|2=preprocess_rois+shades_failing, 4=preprocess_rois+absent"
+ROUTES = ", ".join(
+    [
+        "0=preprocess_rois+shades",
+        "1|2=preprocess_rois+shades_failing",
+        "4=preprocess_rois+absent",
+        "5=preprocess_rois+shades_odd",
+    ]
+)
 
 Row = tuple[float, float, float, float, float, int]  # x1, y1, x2, y2, score, class id
 
@@ -72,7 +79,8 @@ class TritonPythonModel:
                                          pb_utils.TritonError.INVALID_ARG)
             return pb_utils.InferenceResponse([], error)
 """
-# The brightest channel and its mean. `shades_failing` fails a request that holds a bright crop.
+# The brightest channel and its mean. `shades_failing` fails a request that holds a bright crop, and
+# `shades_odd` gives strings for class ids.
 SHADES = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -80,6 +88,7 @@ import triton_python_backend_utils as pb_utils
 class TritonPythonModel:
     def initialize(self, args):
         self.fails = args["model_name"].endswith("failing")
+        self.ids = np.object_ if args["model_name"].endswith("odd") else np.int32
 
     def execute(self, requests):
         return [self.answer(request) for request in requests]
@@ -89,7 +98,7 @@ class TritonPythonModel:
         means = images.mean(axis=(2, 3))
         if self.fails and means.mean(axis=1).max() > 1.0:
             return pb_utils.InferenceResponse([], pb_utils.TritonError("too bright"))
-        ids = means.argmax(axis=1).astype(np.int32)[:, None]
+        ids = means.argmax(axis=1).astype(str).astype(self.ids)[:, None]
         scores = means.max(axis=1).astype(np.float32)[:, None]
         return pb_utils.InferenceResponse([pb_utils.Tensor("class_ids", ids),
                                            pb_utils.Tensor("class_scores", scores)])
@@ -116,7 +125,8 @@ def write_all(repository: Path) -> None:
         ],
         files={"1/model.py": SCRIPTED_DETECT},
     )
-    for name in ("shades", "shades_failing"):
+    for name in ("shades", "shades_failing", "shades_odd"):
+        ids = "TYPE_STRING" if name == "shades_odd" else "TYPE_INT32"
         write_model(
             repository,
             name,
@@ -124,7 +134,7 @@ def write_all(repository: Path) -> None:
             max_batch_size=16,
             inputs=[tensor("images", "TYPE_FP32", [3, 224, 224])],
             outputs=[
-                tensor("class_ids", "TYPE_INT32", [1]),
+                tensor("class_ids", ids, [1]),
                 tensor("class_scores", "TYPE_FP32", [1]),
             ],
             files={"1/model.py": SHADES},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ def post(
 ) -> tuple[int, bytes, int]:
     """Sends the tensors right behind the JSON, one after the other.
 
+    request_id: may hold bytes that are no UTF-8, as `os.fsdecode` gives them.
     chunk_bytes: sends the body in chunks of this size, each of which becomes a buffer of its own in
         the server.
     Returns the HTTP status, the body, and how many bytes of it are JSON.
@@ -54,7 +56,7 @@ def post(
         "inputs": [tensor.description() for tensor in tensors],
         "parameters": {"binary_data_output": True},
     }
-    header = json.dumps(question).encode()
+    header = os.fsencode(json.dumps(question, ensure_ascii=False))
     body = header + b"".join(tensor.data for tensor in tensors)
     connection = http.client.HTTPConnection(authority, timeout=30)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import jpegs
 import numpy as np
 import pytest
+import raw_http
 import tritonclient.grpc as grpc_client
 from calls import Arrays, grpc_inputs, infer, infer_http, strings, to_arrays
 from cascade_models import CASCADES, SHIPPED, STREAM
@@ -131,6 +133,17 @@ def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
             else:
                 assert to_arrays(result)["num_detections"].tolist() == [[5]]
     wait_for(lambda: logged(cascade_server, model, f"{model}-1"))
+
+
+@pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
+def test_a_request_whose_id_is_no_text(cascade_server, model):
+    encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([shapes(5)]))
+    status, body, json_bytes = raw_http.post(
+        cascade_server.http, model, [encoded], request_id=os.fsdecode(b"\xff")
+    )
+    assert status == 200, body
+    answer = raw_http.to_arrays(body.replace(b"\xff", b"?", 1), json_bytes)
+    assert answer["num_detections"].tolist() == [[5]]
 
 
 def logged(server: RunningServer, model: str, request_id: str) -> list[str]:

@@ -27,7 +27,13 @@ from tritonclient.utils import InferenceServerException
 
 import endcap
 
-OK, FAILING, NOWHERE, ABSENT = 0, 1, 3, 4  # classes of the detector, by what becomes of them
+OK, FAILING, NOWHERE, ABSENT, ODD = (
+    0,
+    1,
+    3,
+    4,
+    5,
+)  # classes of the detector, by what becomes of them
 SCRIPTED_STREAM = f"{STREAM}_scripted"
 BRIGHT = 190  # a picture of this level makes the failing classifier fail
 
@@ -131,6 +137,17 @@ def test_a_classifier_that_is_not_there(cascade_server, model):
     assert isinstance(answers[0], InferenceServerException)
     assert answers[0].message().startswith("model 'absent': ")
     assert_shades(answers[1], good, rows[:1], [True])
+
+
+def test_a_classifier_whose_ids_are_no_numbers(cascade_server, model):
+    rows = [row(20, OK)]
+    good = picture(rows)
+    answers = send_together(cascade_server, model, [good, picture([row(20, ODD)]), good])
+    for index in (0, 2):
+        assert_shades(answers[index], good, rows, [True])
+    assert isinstance(answers[1], InferenceServerException)
+    assert "model 'shades_odd'" in answers[1].message()
+    assert "class_ids" in answers[1].message()
 
 
 def test_a_failing_detector(cascades, cascade_server, model):

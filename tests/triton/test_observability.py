@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import jpegs
 import numpy as np
 import pytest
+import raw_http
 from calls import infer, strings
 from running_server import RunningServer, wait_for
 from sample_heads import yolov8_head
@@ -74,6 +77,17 @@ def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
         "model 'pre_queue' version 1, request 'order-4711': corrupt_image: image index 1 of 2: "
         in line
     )
+
+
+@pytest.mark.both_roads
+def test_a_request_whose_id_is_no_text_is_told_its_failure(server: RunningServer):
+    encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([BAD]))
+    request_id = os.fsdecode(b"order-\xff-4712")
+    status, body, _ = raw_http.post(server.http, "pre_queue", [encoded], request_id=request_id)
+    assert status == 400
+    assert b"corrupt_image: " in body
+    (line,) = wait_for(lambda: server.log_lines("-4712': corrupt_image: "))
+    assert "model 'pre_queue' version 1, request 'order-" in line
 
 
 @pytest.mark.both_roads

@@ -13,6 +13,7 @@ import triton_python_backend_utils as pb_utils
 from endcap.errors import Status, error_for_status
 from endcap.python_backend.failures import ModelCallError, code_name
 from endcap.python_backend.model_calls import ModelCall, Tensor
+from endcap.python_backend.request_ids import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MOST_CALLS = 32
@@ -63,10 +64,9 @@ def to_tensor(name: str, values: Any) -> Any:
 
 def _request(call: ModelCall) -> Any:
     origin = call.origin
-    more = {}
+    more: dict[str, Any] = {}
     if origin is not None:
-        more["request_id"] = origin.request_id()
-        more["correlation_id"] = origin.correlation_id()
+        more.update(ids_for_calls(origin))
         more["timeout"] = origin.timeout()
         more["trace"] = origin.trace()
     if call.on_cpu:

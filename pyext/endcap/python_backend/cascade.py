@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 
@@ -15,6 +15,8 @@ from endcap.python_backend.crops import CLASS_OUTPUTS, ClassAnswers, Crops, in_b
 from endcap.python_backend.detection_rows import READ_OUTPUTS, Regions, choose_regions
 from endcap.python_backend.failures import RequestCancelledError
 from endcap.python_backend.model_calls import Tensor
+
+Result = TypeVar("Result")
 
 
 class CascadeJob:
@@ -63,10 +65,10 @@ class Cascade:
 
     async def run(self, jobs: Sequence[CascadeJob]) -> None:
         """Give each job its outputs or its error."""
-        cut = await asyncio.gather(*map(self._cut_out, range(len(jobs)), jobs))
+        cut = await _all(map(self._cut_out, range(len(jobs)), jobs))
         crops = [each for of_job in cut for each in of_job]
         batches = in_batches(crops, self._settings.classify_batch_size)
-        await asyncio.gather(*(self._classify(batch, jobs) for batch in batches))
+        await _all(self._classify(batch, jobs) for batch in batches)
 
     async def _cut_out(self, index: int, job: CascadeJob) -> list[Crops]:
         """Detect in a request's images, and cut out what is to be classified."""
@@ -78,7 +80,7 @@ class Cascade:
                 raise RequestCancelledError
             files = job.encoded.as_numpy().reshape(-1)
             cut = [self._cut_regions(each, files[each.image], index, job) for each in regions]
-            return [crops for of_image in await asyncio.gather(*cut) for crops in of_image]
+            return [crops for of_image in await _all(cut) for crops in of_image]
         except Exception as error:
             job.fail(error)
             return []
@@ -107,15 +109,23 @@ class Cascade:
         alone = jobs[requests[0]] if len(requests) == 1 else None
         try:
             call = calls.classify_call(batch, alone.request if alone else None)
-            classified = calls.best_classes_of(call, await self._call(call), batch)
+            for crops, best in calls.best_classes_of(call, await self._call(call), batch):
+                classes = jobs[crops.request].classes
+                assert classes is not None  # made before there were crops
+                classes.put(crops.image, crops.rows, best)
         except Exception as error:
             if alone is not None:
                 alone.fail(error)
                 return
             apart = [[crops for crops in batch if crops.request == each] for each in requests]
-            await asyncio.gather(*(self._classify(each, jobs) for each in apart))
-            return
-        for crops, best in classified:
-            classes = jobs[crops.request].classes
-            assert classes is not None  # made before there were crops
-            classes.put(crops.image, crops.rows, best)
+            await _all(self._classify(each, jobs) for each in apart)
+
+
+async def _all(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Return all results. Where one raises, the others end before that comes out."""
+    results = []
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+        results.append(result)
+    return results

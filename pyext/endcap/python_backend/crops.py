@@ -83,7 +83,13 @@ class BestClasses:
         return BestClasses(self.ids[kept], self.scores[kept], self.labels[kept])
 
 
-CLASS_OUTPUTS = ("class_ids", "class_scores", "class_labels")
+# NumPy's letters for what each may be; strings come as objects.
+_KINDS = {
+    "class_ids": ("iu", "integers"),
+    "class_scores": ("f", "floating-point numbers"),
+    "class_labels": ("O", "strings"),
+}
+CLASS_OUTPUTS = tuple(_KINDS)
 
 
 def sort_crops(
@@ -151,8 +157,9 @@ def read_best_classes(outputs: Mapping[str, npt.NDArray[Any]], count: int) -> Be
     """Return the best class of each of `count` crops from a classifier's outputs, best first each.
 
     Raises:
-        InvalidArgumentError: ``class_ids`` or ``class_scores`` is missing, or has not a row for
-            each crop.
+        InvalidArgumentError: ``class_ids`` or ``class_scores`` is missing; or one has not a row for
+            each crop, or is of another kind: integers, floating-point numbers, and strings for
+            ``class_labels``.
     """
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in CLASS_OUTPUTS:
@@ -160,6 +167,9 @@ def read_best_classes(outputs: Mapping[str, npt.NDArray[Any]], count: int) -> Be
             shape = outputs[name].shape
             if shape[:1] != (count,) or outputs[name].size < count:
                 raise InvalidArgumentError(f"it gave {name} {list(shape)} for {count} crops")
+            kinds, kind = _KINDS[name]
+            if outputs[name].dtype.kind not in kinds:
+                raise InvalidArgumentError(f"it gave {name} of {outputs[name].dtype}, not {kind}")
             columns[name] = outputs[name].reshape(count, -1)[:, 0]
         elif name != "class_labels":
             raise InvalidArgumentError(f"it gave no {name}")

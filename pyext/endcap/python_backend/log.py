@@ -8,6 +8,7 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 
 from endcap.python_backend.failures import CANCELLED_TEXT
+from endcap.python_backend.request_ids import request_label
 
 
 class ModelLog:
@@ -32,12 +33,3 @@ class ModelLog:
     def cancelled(self, request: Any) -> None:
         """Write that a request's client has gone."""
         pb_utils.Logger.log_info(f"{self._label}, {request_label(request)}: {CANCELLED_TEXT}")
-
-
-def request_label(request: Any) -> str:
-    """Return such as ``request 'order-4711', correlation id 77``."""
-    request_id, correlation_id = request.request_id(), request.correlation_id()
-    label = f"request '{request_id}'" if request_id else "request without id"
-    if isinstance(correlation_id, str) and correlation_id:
-        return f"{label}, correlation id '{correlation_id}'"
-    return f"{label}, correlation id {correlation_id}" if correlation_id else label

@@ -29,7 +29,8 @@ class ModelCall:
         inputs: by name. A tensor of the same name that the server gave goes on without a copy.
         outputs: the outputs wanted; all where none is named.
         origin: the request for whose sake this one is made: the inner request has its id,
-            correlation id, timeout and trace. None where it is made for several.
+            correlation id, timeout and trace, but no id that is no UTF-8. None where it is made for
+            several.
         on_cpu: whether the outputs are needed in CPU memory; else they stay where the model has
             them.
     """
