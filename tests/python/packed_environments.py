@@ -28,13 +28,18 @@ class Workshop:
     wheel: Path
     temporary: Path
 
-    def arguments(self, *options: object, channel: Path | None = None) -> list[str]:
-        """The arguments of an `endcap env pack` that is quick rather than small."""
-        given = ["env", "pack", "--python", VERSION, "--endcap", self.wheel, "--offline"]
+    def arguments(self, *options: object, channel: Path | str | None = None) -> list[str]:
+        """The arguments of an `endcap env pack` that is quick rather than small.
+
+        channel: another one than this, and an address where not all is to come from folders.
+        """
+        given = ["env", "pack", "--python", VERSION, "--endcap", self.wheel]
         given += ["--channel", channel or self.channel, "--compress-level", 1, *options]
+        if not isinstance(channel, str):
+            given.append("--offline")
         return [str(each) for each in given]
 
-    def pack(self, *options: object, channel: Path | None = None) -> Result:
+    def pack(self, *options: object, channel: Path | str | None = None) -> Result:
         return endcap(*self.arguments(*options, channel=channel), columns=200)
 
 

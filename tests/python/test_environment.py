@@ -171,6 +171,7 @@ def test_what_an_environment_lacks_is_told(
         (["--package", "numpy >=2"], "needs NumPy 2.1.0, and it must be numpy<2: with a later one"),
         (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
         (["--package", "bad["], "--package 'bad[' is no conda specification"),
+        (["--package", "*"], "--package '*' is no conda specification"),
         (["--pip", "nosuchpackage"], "No matching distribution found for nosuchpackage"),
         (["--pip", "numpy>=2"], "numpy"),
         (["--channel", "nothing/here"], "is no folder"),
@@ -191,9 +192,7 @@ def test_what_cannot_be_packed_is_told_and_leaves_nothing(
 
 
 def test_a_channel_that_does_not_answer_is_told(shop: Workshop, tmp_path: Path) -> None:
-    arguments = [word for word in shop.arguments() if word != "--offline"]
-    arguments[arguments.index("--channel") + 1] = "http://127.0.0.1:9/channel"
-    result = endcap(*arguments, "-o", tmp_path / "env.tar.gz")
+    result = shop.pack("-o", tmp_path / "env.tar.gz", channel="http://127.0.0.1:9/channel")
     assert_one_sentence(result, "127.0.0.1:9", "cannot be read", "give a folder by --channel")
 
 

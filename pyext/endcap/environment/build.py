@@ -9,6 +9,7 @@ from endcap.environment.conda_process import install_conda_packages
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions
+from endcap.environment.origins import forget_origins, without_secrets
 from endcap.environment.packing import pack
 from endcap.environment.pip_packages import install_pip_packages
 from endcap.environment.stages import Stages, silent
@@ -28,6 +29,7 @@ def build_archive(
     _check_python(prefix, options)
     stages("Installing with pip", None)
     install_pip_packages(options, prefix)
+    forget_origins(prefix)
     pack(
         prefix,
         archive,
@@ -45,7 +47,7 @@ def build_archive(
 def _check_python(prefix: Path, options: PackOptions) -> None:
     if not (prefix / "bin" / "python3").is_file():
         raise ExecutionEnvironmentError(
-            f"the package python of {', '.join(options.channels)} has no bin/python3, which "
+            f"the package python of {without_secrets(', '.join(options.channels))} has no bin/python3, which "
             "Triton's stub takes its packages from; take Python from another --channel"
         )
 

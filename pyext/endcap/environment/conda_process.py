@@ -12,6 +12,7 @@ from pathlib import Path
 from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions
+from endcap.environment.origins import without_secrets
 from endcap.environment.stages import Stages
 from endcap.errors import InvalidArgumentError, Status
 
@@ -26,24 +27,30 @@ def install_conda_packages(
     Raises what `solve` and `link` raise.
     """
     request = {"options": asdict(options), "limit": asdict(limit), "prefix": str(prefix)}
-    command = [*_COMMAND, json.dumps(request, default=str)]
-    with (
-        tempfile.TemporaryFile("w+") as complaints,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints, text=True) as process,
-    ):
-        try:
-            names = _follow(process, stages)
-        except BaseException:
-            process.kill()
-            raise
+    with tempfile.TemporaryFile("w+") as asked, tempfile.TemporaryFile("w+") as complaints:
+        # Not as an argument: every user of the machine sees those, and a channel's password there.
+        json.dump(request, asked, default=str)
+        asked.seek(0)
+        with subprocess.Popen(
+            _COMMAND, stdin=asked, stdout=subprocess.PIPE, stderr=complaints, text=True
+        ) as process:
+            try:
+                names = _follow(process, stages)
+            except BaseException:
+                process.kill()
+                raise
         if names is None:
-            code = process.wait()
             complaints.seek(0)
-            raise ExecutionEnvironmentError(
-                f"py-rattler ended with {code}: {in_one_line(complaints.read()[-1000:])}; "
-                "run it again, with another version of py-rattler if that does not help"
-            )
+            raise _crash(process.returncode, complaints.read())
     return names
+
+
+def _crash(code: int, complaints: str) -> ExecutionEnvironmentError:
+    reason = in_one_line(without_secrets(complaints)[-1000:])
+    return ExecutionEnvironmentError(
+        f"py-rattler ended with {code}: {reason}; "
+        "run it again, with another version of py-rattler if that does not help"
+    )
 
 
 def _follow(process: subprocess.Popen[str], stages: Stages) -> list[str] | None:

@@ -1,7 +1,7 @@
 """Chooses and installs conda packages, in a process of its own: see `conda_process`.
 
-Its argument is a JSON object. It writes JSON lines to standard output: the stages, the
-steps of each, and at the end the names of what was asked for, or an error.
+Its standard input is a JSON object. It writes JSON lines to standard output: the stages, the steps
+of each, and at the end the names of what was asked for, or an error.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from endcap.environment.linking import link
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions
+from endcap.environment.origins import without_secrets
 from endcap.environment.solving import solve
 from endcap.errors import EndcapError
 
@@ -25,15 +26,16 @@ def main() -> NoReturn:
 
     The threads of py-rattler may still hold Python objects then, and would crash.
     """
-    request = json.loads(sys.argv[1])
+    request = json.load(sys.stdin)
     options = PackOptions(**request["options"])
     try:
         _say({"stage": "Solving", "total": None})
         solution = solve(options, NumpyLimit(**request["limit"]))
+        names = [spec.name.normalized for spec in solution.specs]
         link(solution, Path(request["prefix"]), _begin)
-        _say({"names": [spec.name.normalized for spec in solution.specs]})
+        _say({"names": names})
     except EndcapError as error:
-        _say({"error": str(error), "status": error.status})
+        _say({"error": without_secrets(str(error)), "status": error.status})
     os._exit(0)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PathDistribution
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,7 @@ class Package:
 
 def packages(prefix: Path) -> list[Package]:
     """Returns all packages of an environment in the order of their names."""
-    records = [
-        json.loads(file.read_text(encoding="utf-8"))
-        for file in (prefix / "conda-meta").glob("*.json")
-    ]
+    records = _records(prefix)
     found = [
         Package(
             record["name"],
@@ -35,12 +33,26 @@ def packages(prefix: Path) -> list[Package]:
         )
         for record in records
     ]
-    of_conda = {path for record in records for path in record["files"]}
+    of_conda = _files(records)
     for distribution, folder in _distributions(prefix):
         if f"{folder.relative_to(prefix)}/METADATA" not in of_conda:
             name = _canonical(distribution.name)
             found.append(Package(name, distribution.version, "pip", _size_of(distribution)))
     return sorted(found, key=lambda package: package.name)
+
+
+def files_of_conda(prefix: Path) -> set[str]:
+    """Returns the paths, in the environment, of the files that conda has installed."""
+    return _files(_records(prefix))
+
+
+def _records(prefix: Path) -> list[dict[str, Any]]:
+    files = (prefix / "conda-meta").glob("*.json")
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+
+
+def _files(records: list[dict[str, Any]]) -> set[str]:
+    return {path for record in records for path in record["files"]}
 
 
 def distributions(prefix: Path) -> list[tuple[str, str]]:
