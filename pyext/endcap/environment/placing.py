@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.kept_files import kept_files
 from endcap.environment.model_config import (
     get_parameter,
     read_config,
@@ -17,6 +18,7 @@ from endcap.environment.replaced_file import replaced_file
 from endcap.errors import InvalidArgumentError
 from endcap.server.repository import read_model_folder
 from endcap.stub import install
+from endcap.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 
 PARAMETER = "EXECUTION_ENV_PATH"
 # Triton puts the model's folder in its place, wherever the repository lies.
@@ -63,18 +65,21 @@ def place(
 
     The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
     tritonserver: where the release's own stub is, as for `endcap.stub.install`. Raises
-    InvalidArgumentError, StubError and OSError; then the config.pbtxt is as it was.
+    InvalidArgumentError, StubError and OSError; then the model's files are as they were.
     """
     check_model(model)
     check_archive_name(name)
     config = model / CONFIG
     text = read_config(config)
     changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
-    install(model, python_version=python, real=real, tritonserver=tritonserver)
-    with replaced_file(model / name) as copy:
-        shutil.copyfile(archive, copy)
-    if changed != text:
-        write_config(config, changed)
+    stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
+    with kept_files([model / each for each in (name, *stub)]):
+        with replaced_file(model / name) as copy:
+            shutil.copyfile(archive, copy)
+        install(model, python_version=python, real=real, tritonserver=tritonserver)
+        # At last: it is the one that makes a server load the others.
+        if changed != text:
+            write_config(config, changed)
 
 
 def environment_of(model: Path) -> Path:
