@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli_runs import assert_one_sentence, endcap
 from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
@@ -14,6 +15,7 @@ from endcap.environment.placing import PARAMETER, check_model, environment_of, p
 from endcap.errors import EndcapError, InvalidArgumentError
 
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
+OTHER = "3.10" if RUNNING == "3.11" else "3.11"  # another Python that the server has a stub for
 SHIPPED = sorted((Path(__file__).parents[2] / "model_repository").glob("*/config.pbtxt"))
 ENTRY = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{}" }} }}'
 
@@ -120,11 +122,62 @@ def test_placing_twice_is_placing_once(tmp_path: Path) -> None:
     assert list(model.glob(".*")) == []
 
 
-def test_what_cannot_be_copied_changes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
-    (tmp_path / "env.tar.gz").mkdir()
+@pytest.mark.parametrize(("name", "python"), [("folder", RUNNING), ("env.tar.gz", "3.99")])
+def test_what_cannot_be_placed_changes_nothing(tmp_path: Path, name: str, python: str) -> None:
+    model = tmp_path / "model"
+    (model / "folder").mkdir(parents=True)
+    (model / "config.pbtxt").write_text('backend: "python"\n')
+    before = contents(model)
     (tmp_path / "a").write_bytes(b"archive")
-    with pytest.raises(OSError, match=r"env\.tar\.gz"):
-        place(tmp_path / "a", tmp_path, "env.tar.gz", python=RUNNING)
-    assert (tmp_path / "config.pbtxt").read_text() == 'backend: "python"\n'
-    assert list(tmp_path.glob(".*")) == []
+    with pytest.raises((OSError, EndcapError)):
+        place(tmp_path / "a", model, name, python=python)
+    assert contents(model) == before
+
+
+@pytest.mark.parametrize("fails", ["archive", "stub", "config"])
+def test_a_model_that_served_still_can_when_another_environment_fails(
+    tmp_path: Path, fails: str
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.pbtxt").write_text('backend: "python"\n')
+    (tmp_path / "a").write_bytes(b"first")
+    place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
+    if fails == "config":  # it is to name another archive, and cannot be written
+        (model / "config.pbtxt").rename(model / f"{'c' * 240}.pbtxt")
+        (model / "config.pbtxt").symlink_to(f"{'c' * 240}.pbtxt")
+    before = contents(model)
+    archive = tmp_path / ("missing" if fails == "archive" else "b")
+    (tmp_path / "b").write_bytes(b"second")
+    name = "other.tar.gz" if fails == "config" else "env.tar.gz"
+    with pytest.raises((OSError, EndcapError)):
+        place(archive, model, name, python="3.99" if fails == "stub" else OTHER)
+    assert contents(model) == before
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Paths in a folder -> the bytes of files, None for folders."""
+    return {path.name: path.read_bytes() if path.is_file() else None for path in folder.iterdir()}
+
+
+def test_every_other_byte_of_a_config_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "shared.pbtxt").write_bytes(b'backend: "python" # f\xfcr\r\nmax_batch_size: 0\r\n')
+    before = (tmp_path / "shared.pbtxt").read_bytes()
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.pbtxt").symlink_to("../shared.pbtxt")
+    (tmp_path / "a").write_bytes(b"archive")
+    place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
+    assert (model / "config.pbtxt").is_symlink()
+    after = (tmp_path / "shared.pbtxt").read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\n") == after.count(b"\r\n")
+    assert environment_of(model) == model / "env.tar.gz"
+
+
+@pytest.mark.parametrize("name", ['a"b.tar.gz', "a\\b.tar.gz", "a b.tar.gz", "ä.tar.gz"])
+def test_an_archive_name_that_a_config_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "config.pbtxt").write_text('backend: "python"\n')
+    output = tmp_path / name
+    assert_one_sentence(endcap("env", "pack", "-o", output, "--into", tmp_path), "--output")
+    assert contents(tmp_path) == {"config.pbtxt": b'backend: "python"\n'}

@@ -1,9 +1,10 @@
-"""What an archive, and the machine it is made on, must not tell or take of where things are from."""
+"""Where packages come from: what an archive must not tell of it, and what must not lead astray."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,28 @@ from pathlib import Path
 import pytest
 from packed_environments import Workshop, workshop
 
+from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.pip_settings import environment_for_pip
+
 PASSWORD = "a-secret-password"
 TOKEN = "tk-a-secret-token"
+SHADOWED = ("contextlib", "endcap", "json", "pip", "rattler", "runpy", "ssl", "tempfile")
+LEADING_ELSEWHERE = """
+[global]
+index-url = https://user:password@example.org/simple
+timeout = 7
+require-virtualenv = true
+quiet = 3
+[install]
+extra-index-url =
+    https://example.org/a
+    https://example.org/b
+root = /nowhere/root
+prefix = /nowhere/prefix
+dry-run = true
+no-deps = true
+editable = /nowhere/sources
+"""
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +100,21 @@ def channel_server(shop: Workshop) -> Iterator[ChannelServer]:
 def contents(
     shop: Workshop, channel_server: ChannelServer, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, bytes]:
-    """The files of an archive from a channel with a password, by their paths."""
-    archive = tmp_path_factory.mktemp("packed") / "env.tar.gz"
-    result = shop.pack("-o", archive, channel=channel_server.address)
+    """The files of an archive, by their paths.
+
+    It is packed from a channel with a password, in a folder of modules that do not work, and with
+    settings of pip that lead elsewhere.
+    """
+    folder = tmp_path_factory.mktemp("packed")
+    for name in SHADOWED:
+        (folder / f"{name}.py").write_text("1 / 0")
+    (folder / "pip.conf").write_text(LEADING_ELSEWHERE)
+    archive = folder / "env.tar.gz"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PIP_CONFIG_FILE", str(folder / "pip.conf"))
+        patch.setenv("PIP_REQUIREMENT", "/nowhere/requirements.txt")
+        result = shop.pack("-o", archive, channel=channel_server.address)
     assert result.exit_code == 0, result.output
     with tarfile.open(archive) as content:
         files = [member for member in content if member.isfile()]
@@ -112,3 +145,40 @@ def test_other_users_of_the_machine_see_no_secret(channel_server: ChannelServer)
     assert channel_server.asked
     assert any("conda_worker" in line for line in channel_server.command_lines)
     assert not any(PASSWORD in line or TOKEN in line for line in channel_server.command_lines)
+
+
+def test_only_where_packages_come_from_is_taken_of_the_settings_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text(LEADING_ELSEWHERE)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    monkeypatch.setenv("PIP_TIMEOUT", "9")
+    monkeypatch.setenv("PIP_TARGET", "/nowhere/target")
+    monkeypatch.setenv("PYTHONPATH", "/nowhere/modules")
+    found = environment_for_pip()
+    assert "PYTHONPATH" not in found
+    kept = {
+        "PIP_INDEX_URL": ["https://user:password@example.org/simple"],
+        "PIP_EXTRA_INDEX_URL": ["https://example.org/a", "https://example.org/b"],
+        "PIP_TIMEOUT": ["9"],
+        "PIP_CONFIG_FILE": [os.devnull],
+    }
+    assert {name: found[name].split() for name in kept} == kept
+    others = {"QUIET", "REQUIRE_VIRTUALENV", "DRY_RUN", "NO_DEPS", "EDITABLE"}
+    assert not {f"PIP_{name}" for name in others} & {*found}
+    assert not any("/nowhere" in value for value in found.values())
+
+
+def test_settings_that_pip_cannot_read_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.conf").write_text("[global")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    with pytest.raises(ExecutionEnvironmentError, match=r"settings .*pip\.conf.*; `pip config"):
+        environment_for_pip()
+
+
+def test_an_environment_is_made_whatever_surrounds_it(contents: dict[str, bytes]) -> None:
+    assert any(path.endswith("/site-packages/endcap/nms.py") for path in contents)

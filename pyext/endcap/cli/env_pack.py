@@ -21,7 +21,7 @@ from endcap.environment.build import build_archive
 from endcap.environment.checking import CheckedEnvironment
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.options import DEFAULT_CHANNEL, PackOptions
-from endcap.environment.placing import check_model, place
+from endcap.environment.placing import check_archive_name, check_model, place
 from endcap.environment.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
 
@@ -35,8 +35,8 @@ EXAMPLES = """
 - `endcap env pack --endcap dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
   --channel ./channel --find-links ./wheels --offline --into models/preprocess_python`
 
-**Exit code**: 0 when the archive was written and works, 2 when not: one sentence says why, and
-nothing is left behind.
+**Exit code**: 0 when the archive was written and works, 2 when not: one sentence says why, no
+broken archive is left, and a model that could not be given it has the files it had.
 """
 
 _ARCHIVE = "environment.tar.gz"
@@ -150,6 +150,7 @@ def pack(
         models = into or []
         for model in models:
             check_model(model)
+            check_archive_name(_archive_name(output))
         limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
         target = output or (None if models else Path(_ARCHIVE))
         name = _archive_name(output)

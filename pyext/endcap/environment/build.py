@@ -46,8 +46,9 @@ def build_archive(
 
 def _check_python(prefix: Path, options: PackOptions) -> None:
     if not (prefix / "bin" / "python3").is_file():
+        channels = without_secrets(", ".join(options.channels))
         raise ExecutionEnvironmentError(
-            f"the package python of {without_secrets(', '.join(options.channels))} has no bin/python3, which "
+            f"the package python of {channels} has no bin/python3, which "
             "Triton's stub takes its packages from; take Python from another --channel"
         )
 

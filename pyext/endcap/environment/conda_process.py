@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,13 @@ from endcap.environment.origins import without_secrets
 from endcap.environment.stages import Stages
 from endcap.errors import InvalidArgumentError, Status
 
-_COMMAND = (sys.executable, "-m", "endcap.environment.conda_worker")
+# `-m` would look for every module in the folder it is called in first.
+_START = """
+import sys
+sys.path[:] = sys.argv[1:]
+from endcap.environment.conda_worker import main
+main()
+"""
 
 
 def install_conda_packages(
@@ -32,8 +39,9 @@ def install_conda_packages(
         json.dump(request, asked, default=str)
         asked.seek(0)
         with subprocess.Popen(
-            _COMMAND, stdin=asked, stdout=subprocess.PIPE, stderr=complaints, text=True
-        ) as process:
+            [sys.executable, "-c", _START, *_module_folders()],
+            stdin=asked, stdout=subprocess.PIPE, stderr=complaints, text=True,
+        ) as process:  # fmt: skip
             try:
                 names = _follow(process, stages)
             except BaseException:
@@ -43,6 +51,12 @@ def install_conda_packages(
             complaints.seek(0)
             raise _crash(process.returncode, complaints.read())
     return names
+
+
+def _module_folders() -> list[str]:
+    """Where this process looks for modules, but for the folder it was called in."""
+    called_in = sys.path[0] in ("", os.getcwd())
+    return [*sys.path[called_in:], str(Path(__file__).parents[2])]
 
 
 def _crash(code: int, complaints: str) -> ExecutionEnvironmentError:

@@ -46,7 +46,3 @@ def _begin(name: str, total: int | None) -> Callable[[], None]:
 
 def _say(line: dict[str, Any]) -> None:
     print(json.dumps(line), flush=True)
-
-
-if __name__ == "__main__":
-    main()

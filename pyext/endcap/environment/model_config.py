@@ -1,4 +1,4 @@
-"""Sets one parameter in the text of a config.pbtxt and leaves every other character as it is.
+"""Sets one parameter in the text of a config.pbtxt and leaves every other byte as it is.
 
 The language: https://protobuf.dev/reference/protobuf/textformat-spec
 """
@@ -6,9 +6,12 @@ The language: https://protobuf.dev/reference/protobuf/textformat-spec
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from endcap.environment.replaced_file import replaced_file
 from endcap.errors import InvalidArgumentError
 
 _TOKEN = re.compile(
@@ -29,6 +32,19 @@ class _Token:
     end: int
 
 
+def read_config(file: Path) -> str:
+    """Returns the text of a config.pbtxt from which `write_config` makes the same bytes."""
+    return file.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def write_config(file: Path, text: str) -> None:
+    """Replaces a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    file = file.resolve()
+    with replaced_file(file) as edited:
+        edited.write_bytes(text.encode("utf-8", "surrogateescape"))
+        shutil.copymode(file, edited)
+
+
 def get_parameter(text: str, key: str) -> str | None:
     """Returns the value of a parameter as it is written, None where it has none.
 
@@ -41,14 +57,17 @@ def get_parameter(text: str, key: str) -> str | None:
 def set_parameter(text: str, key: str, value: str) -> str:
     """Returns the text of a config.pbtxt in which a parameter has a value, a plain string.
 
-    Where it has one already that one is replaced, else an entry stands at the end; done twice is
-    done once. Raises InvalidArgumentError for a text whose brackets or strings do not close.
+    Where it has one already that one is replaced, else an entry stands at the end, in lines that
+    end as the others; done twice is done once. Raises InvalidArgumentError for a text whose
+    brackets or strings do not close.
     """
     written = _find(list(_tokens(text)), key)
     if written:
         return f'{text[: written[0].start]}"{value}"{text[written[-1].end :]}'
-    end = "" if text.endswith("\n") or not text else "\n"
-    return text + end + _PARAMETER.format(key=key, value=value)
+    entry = _PARAMETER.format(key=key, value=value)
+    if text and not text.endswith("\n"):
+        entry = f"\n{entry}"
+    return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
 
 
 def _find(tokens: list[_Token], key: str) -> list[_Token]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
 from endcap.environment.options import PackOptions
+from endcap.environment.pip_settings import PIP, environment_for_pip
 from endcap.environment.site_packages import distributions
 
-# They would lead pip, or the Python it installs for, to packages of somewhere else.
-_FOREIGN = {
-    "PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_REQUIRE_VIRTUALENV"
-}  # fmt: skip
 _ERROR = "error: "  # how lines begin that tell why pip fails
 
 
@@ -28,12 +23,11 @@ def install_pip_packages(options: PackOptions, prefix: Path) -> None:
     lines = [f"{name}=={version}\n" for name, version in distributions(prefix)]
     constraints.write_text("".join(lines), encoding="utf-8")
     command = [
-        sys.executable, "-m", "pip", "--python", str(prefix / "bin" / "python3"),
+        *PIP, "--python", str(prefix / "bin" / "python3"),
         "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
         "--quiet", "--constraint", str(constraints), *_sources(options), *options.pip_requirements,
     ]  # fmt: skip
-    environment = {key: value for key, value in os.environ.items() if key not in _FOREIGN}
-    environment["PYTHONNOUSERSITE"] = "1"
+    environment = environment_for_pip()
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
         raise ExecutionEnvironmentError(_pip_failure(finished.stderr, options))
@@ -47,11 +41,6 @@ def _sources(options: PackOptions) -> list[str]:
 
 
 def _pip_failure(stderr: str, options: PackOptions) -> str:
-    if "No module named pip" in stderr:
-        return (
-            f"{sys.executable} has no pip, which `endcap env pack` runs; "
-            f"type `{sys.executable} -m ensurepip`"
-        )
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
     reason = in_one_line("\n".join(errors or lines[-1:]))

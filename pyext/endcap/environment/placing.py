@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.model_config import get_parameter, set_parameter
+from endcap.environment.kept_files import kept_files
+from endcap.environment.model_config import (
+    get_parameter,
+    read_config,
+    set_parameter,
+    write_config,
+)
 from endcap.environment.replaced_file import replaced_file
 from endcap.errors import InvalidArgumentError
 from endcap.server.repository import read_model_folder
 from endcap.stub import install
+from endcap.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 
 PARAMETER = "EXECUTION_ENV_PATH"
 # Triton puts the model's folder in its place, wherever the repository lies.
 MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 CONFIG = "config.pbtxt"
+_NAME = re.compile(r"[A-Za-z0-9._+-]+")  # what a string of a config.pbtxt holds as it is
 
 
 def check_model(model: Path) -> None:
@@ -31,7 +40,16 @@ def check_model(model: Path) -> None:
             f"model {model} has the backend '{backend}', and only Python-backend models run in an "
             "environment; give the folder of one"
         )
-    set_parameter(config.read_text(encoding="utf-8"), PARAMETER, "")
+    set_parameter(read_config(config), PARAMETER, "")
+
+
+def check_archive_name(name: str) -> None:
+    """Raises InvalidArgumentError for a name that no config.pbtxt is given."""
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"the archive's name is '{name}', and a model's {PARAMETER} takes letters, digits and "
+            "._+- alone; give another one by --output"
+        )
 
 
 def place(
@@ -47,19 +65,21 @@ def place(
 
     The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
     tritonserver: where the release's own stub is, as for `endcap.stub.install`. Raises
-    InvalidArgumentError, StubError and OSError; then the config.pbtxt is as it was.
+    InvalidArgumentError, StubError and OSError; then the model's files are as they were.
     """
     check_model(model)
-    install(model, python_version=python, real=real, tritonserver=tritonserver)
-    with replaced_file(model / name) as copy:
-        shutil.copyfile(archive, copy)
+    check_archive_name(name)
     config = model / CONFIG
-    text = config.read_text(encoding="utf-8")
+    text = read_config(config)
     changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
-    if changed != text:
-        with replaced_file(config) as edited:
-            edited.write_text(changed, encoding="utf-8")
-            shutil.copymode(config, edited)
+    stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
+    with kept_files([model / each for each in (name, *stub)]):
+        with replaced_file(model / name) as copy:
+            shutil.copyfile(archive, copy)
+        install(model, python_version=python, real=real, tritonserver=tritonserver)
+        # At last: it is the one that makes a server load the others.
+        if changed != text:
+            write_config(config, changed)
 
 
 def environment_of(model: Path) -> Path:
@@ -69,7 +89,7 @@ def environment_of(model: Path) -> Path:
     is not there.
     """
     check_model(model)
-    given = get_parameter((model / CONFIG).read_text(encoding="utf-8"), PARAMETER)
+    given = get_parameter(read_config(model / CONFIG), PARAMETER)
     if given is None:
         raise InvalidArgumentError(
             f"model {model} has no parameter {PARAMETER}, it runs in the server's own Python; "
