@@ -79,6 +79,8 @@ std::string Hexadecimal(std::string_view bytes) {
   return text;
 }
 
+constexpr std::size_t kLongestName = 255;  // of a file, in bytes
+
 constexpr std::size_t RoundedTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
 
 }  // namespace
@@ -152,7 +154,8 @@ std::optional<int> PythonMinorOf(const BinaryFile& stub) {
   static const std::regex kName(R"(libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]*\.so.*)");
   for (const std::string& library : stub.NeededLibraries()) {
     std::smatch match;
-    if (std::regex_match(library, match, kName)) {
+    // std::regex recurses for every character that it reads.
+    if (library.size() <= kLongestName && std::regex_match(library, match, kName)) {
       return std::stoi(match[1]);
     }
   }

@@ -39,6 +39,11 @@ std::optional<int> MinorIn(const std::string& text, const char* pattern) {
   return std::nullopt;
 }
 
+// "3.11" of "3.11.7"; std::regex recurses for every character that it reads.
+std::string FirstTwoParts(const std::string& version) {
+  return version.substr(0, std::min(version.find_first_not_of("0123456789."), version.find('.', 2)));
+}
+
 // The version by the standard library; nothing where there are several.
 std::optional<int> MinorOfLibrary(const fs::path& prefix) {
   std::optional<int> found;
@@ -73,7 +78,7 @@ PythonEnvironment Describe(const fs::path& program) {
     }
     const std::string& version =
         config.count("version_info") ? config["version_info"] : config["version"];
-    python.minor = MinorIn(version, R"(3\.(\d{1,3})\b.*)");
+    python.minor = MinorIn(FirstTwoParts(version), R"(3\.(\d{1,3}))");
   }
   if (!python.minor) {
     python.minor = MinorIn(real.filename().string(), R"(python3\.(\d{1,3}))");

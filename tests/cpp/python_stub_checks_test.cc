@@ -149,6 +149,15 @@ TEST_F(ChecksTest, EndcapIsThereWhereItIsImported) {
   EXPECT_EQ(FirstProblem().second, "");
 }
 
+TEST_F(ChecksTest, EndcapMayLieBesideTheModel) {
+  folder_.Write("model/1/model.py", "import endcap\n");
+  folder_.Write("model/1/endcap.py");
+  EXPECT_EQ(FirstProblem().second, "");
+  Remove("model/1/endcap.py");
+  folder_.Write("model/endcap/__init__.py");
+  EXPECT_EQ(FirstProblem().second, "");
+}
+
 TEST_F(ChecksTest, SharedMemoryHasRoom) {
   subject_.arguments = Arguments{"", "region", std::int64_t{1} << 60, 0, ""};
   ExpectProblem("shared_memory", "the instance's region needs");

@@ -6,6 +6,7 @@
 #include "arguments.h"
 #include "binary_file.h"
 #include "environment.h"
+#include "imports.h"
 #include "library_path.h"
 #include "packages.h"
 #include "python_stub_files.h"
@@ -155,15 +156,52 @@ TEST(PackagesTest, FoldersOfPathFilesCount) {
   EXPECT_TRUE(FindPackage(python.PackageFolders(), "endcap"));
 }
 
-TEST(PackagesTest, ImportsAreFoundAtTheStartOfLines) {
+TEST(PackagesTest, LinesMayBeLong) {
   const TemporaryFolder folder;
-  const auto imports = [&](const std::string& text) {
-    return Imports(folder.Write("model.py", text), "endcap");
-  };
-  EXPECT_TRUE(imports("import os\nimport endcap\n"));
-  EXPECT_TRUE(imports("    from endcap.nms import nms\n"));
-  EXPECT_TRUE(imports("import endcap as e\n"));
-  EXPECT_FALSE(imports("import endcapsulate\n# import endcap\n"));
+  const std::string much(200'000, 'x');
+  folder.Write("numpy/__init__.py");
+  folder.Write("numpy/version.py", "version" + much + "\nversion: str = '1.26.4'  # " + much);
+  EXPECT_EQ(FindPackage({folder.path()}, "numpy")->version, "1.26.4");
+  folder.WriteProgram("env/bin/python3");
+  folder.Write("env/pyvenv.cfg", "version = 3.11.7" + much);
+  EXPECT_EQ(FindPythons((folder.path() / "env/bin").string()).at(0).minor, 11);
+  const BinaryFile stub = ReadElf(folder, ElfFile({"libpython3.11.so" + much}, "1"));
+  EXPECT_EQ(PythonMinorOf(stub), std::nullopt);
+}
+
+class ImportsTest : public testing::Test {
+ protected:
+  bool ImportsEndcap(const std::string& text) const {
+    return Imports(folder_.Write("model.py", text), "endcap");
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ImportsTest, AreFoundAtTheStartOfLines) {
+  EXPECT_TRUE(ImportsEndcap("import os\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("from endcap.nms import nms\n"));
+  EXPECT_TRUE(ImportsEndcap("import  endcap as e\r\n"));
+  EXPECT_FALSE(ImportsEndcap("import endcapsulate\n# import endcap\n"));
+  EXPECT_FALSE(ImportsEndcap("importendcap\nimport\nimport \nfrom"));
+}
+
+TEST_F(ImportsTest, ThatMayNotHappenAreNone) {
+  EXPECT_FALSE(ImportsEndcap("try:\n    import endcap\nexcept ImportError:\n    pass\n"));
+  EXPECT_FALSE(ImportsEndcap("def f():\n\timport endcap\n"));
+}
+
+TEST_F(ImportsTest, InTextsAreNone) {
+  EXPECT_FALSE(ImportsEndcap("\"\"\"How to:\nimport endcap\n\"\"\"\n"));
+  EXPECT_FALSE(ImportsEndcap("x = r'''\\''' \"\"\"\nimport endcap\n'''\n"));
+  EXPECT_TRUE(ImportsEndcap("\"\"\"It's one line.\"\"\"\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("\"\"\"Two\nlines\"\"\"\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("# don't, '''\nx = '\"\"\"' + \"\\\"'''\"\nimport endcap\n"));
+}
+
+TEST_F(ImportsTest, AreFoundInLongLines) {
+  const std::string much(200'000, 'x');
+  EXPECT_TRUE(ImportsEndcap("# " + much + "\nimport endcap  # " + much));
 }
 
 TEST(SettingsTest, StubIsBelowTheModelsFolder) {
