@@ -172,4 +172,6 @@ std::optional<bool> TakesNumpy2(const BinaryFile& stub) {
   return std::nullopt;
 }
 
+bool ReadsVariables(const BinaryFile& stub) { return !stub.Contains("PyConfig_InitIsolatedConfig"); }
+
 }  // namespace endcap::python_stub

@@ -43,7 +43,9 @@ Examination Examine(const Subject& subject) {
   result.checks.push_back(CheckRelease(subject, result.settings, *stub));
   result.checks.push_back(CheckLibraries(*python, *stub, result.library_path));
   result.stub_starts = result.Problem().empty();
-  const std::vector<std::filesystem::path> folders = python->PackageFolders();
+  const std::vector<std::filesystem::path> folders =
+      ReadsVariables(stub->file) ? python->PackageFolders(subject.python_path, subject.user_base)
+                                 : python->PackageFolders();
   result.checks.push_back(CheckNumpy(folders, *stub));
   result.checks.push_back(CheckEndcap(subject.model_folder, folders));
   result.checks.push_back(CheckSharedMemory(subject));

@@ -126,13 +126,20 @@ std::string PythonEnvironment::Version() const {
   return minor ? "3." + std::to_string(*minor) : "3";
 }
 
-std::vector<fs::path> PythonEnvironment::PackageFolders() const {
+std::vector<fs::path> PythonEnvironment::PackageFolders(const std::string& python_path,
+                                                        const fs::path& user_base) const {
   std::vector<fs::path> folders;
+  if (base_packages && !user_base.empty()) {  // see docs.python.org/3/library/site.html
+    folders.push_back(user_base / "lib" / ("python" + Version()) / "site-packages");
+  }
   AddPackageFolders(prefix, Version(), folders);
   if (base_packages && base_prefix != prefix) {
     AddPackageFolders(base_prefix, Version(), folders);
   }
   std::vector<fs::path> all;
+  for (const std::string& folder : SplitFolders(python_path)) {
+    all.emplace_back(folder);
+  }
   for (const fs::path& folder : folders) {
     all.push_back(folder);
     const std::vector<fs::path> more = FoldersOfPathFiles(folder);

@@ -18,7 +18,10 @@ struct PythonEnvironment {
   std::string Version() const;
 
   // Where packages are looked for, in this order, folders named in .pth files included.
-  std::vector<std::filesystem::path> PackageFolders() const;
+  //
+  // python_path, user_base: PYTHONPATH and ~/.local, where the Python looks at them.
+  std::vector<std::filesystem::path> PackageFolders(
+      const std::string& python_path = "", const std::filesystem::path& user_base = {}) const;
 };
 
 // Every python3 on a search path (folders between colons), in its order.

@@ -142,6 +142,17 @@ TEST_F(ChecksTest, NumpyIsOneThatTheStubTakes) {
   EXPECT_TRUE(Examine(subject_).stub_starts);
 }
 
+TEST_F(ChecksTest, NumpyMayComeFromVariables) {
+  folder_.Write("path/numpy/version.py", "version = '2.1.0'\n");
+  folder_.Write("path/numpy/__init__.py");
+  subject_.python_path = (folder_.path() / "path").string();
+  ExpectProblem("numpy", "NumPy 2.1.0");
+  subject_.python_path = "";
+  folder_.Write("user/lib/python3.99/site-packages/numpy-2.2.0.dist-info/METADATA");
+  subject_.user_base = folder_.path() / "user";
+  ExpectProblem("numpy", "NumPy 2.2.0");
+}
+
 TEST_F(ChecksTest, EndcapIsThereWhereItIsImported) {
   folder_.Write("model/1/model.py", "from endcap import nms\n");
   ExpectProblem("endcap", "1/model.py imports endcap");

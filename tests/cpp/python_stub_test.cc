@@ -85,6 +85,12 @@ TEST(BinaryFileTest, Numpy2IsTakenByTheNameOfItsModule) {
   EXPECT_EQ(takes("nothing"), std::nullopt);
 }
 
+TEST(BinaryFileTest, AnIsolatedPythonReadsNoVariables) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "Py_InitializeEx"))));
+  EXPECT_FALSE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "PyConfig_InitIsolatedConfig"))));
+}
+
 TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
   const TemporaryFolder folder;
   folder.WriteProgram("env/bin/python3.12");
@@ -121,6 +127,14 @@ TEST(EnvironmentTest, VirtualEnvironmentHasItsOwnPackages) {
   const auto sharing = FindPythons((folder.path() / "venv/bin").string()).at(0);
   EXPECT_EQ(sharing.minor, 11);
   EXPECT_EQ(sharing.PackageFolders()[2], folder.path() / "base/lib/python3.11/site-packages");
+  // The user's packages come with those of the installation.
+  EXPECT_EQ(alone.PackageFolders("", "/home/.local").size(), 2U);
+  const auto all = sharing.PackageFolders("/a::/b", "/home/.local");
+  ASSERT_EQ(all.size(), 7U);
+  EXPECT_EQ(all[0], "/a");
+  EXPECT_EQ(all[1], "/b");
+  EXPECT_EQ(all[2], "/home/.local/lib/python3.11/site-packages");
+  EXPECT_EQ(all[3], folder.path() / "venv/lib/python3.11/site-packages");
 }
 
 TEST(EnvironmentTest, ActivatedIsWhatStandsFirst) {
