@@ -53,6 +53,22 @@ TEST(BinaryFileTest, OtherFilesAreNone) {
   EXPECT_FALSE(BinaryFile::Read(folder.Write("script", std::string(100, '#'))));
 }
 
+TEST(BinaryFileTest, ProgramsOfOtherMachinesAreNone) {
+  const TemporaryFolder folder;
+  std::string bytes = ElfFile({}, "1");
+  bytes[offsetof(Elf64_Ehdr, e_machine)] = EM_S390;
+  EXPECT_FALSE(BinaryFile::Read(folder.Write("file", bytes)));
+}
+
+TEST(BinaryFileTest, TheFirstDynamicSegmentCounts) {
+  const TemporaryFolder folder;
+  std::string bytes = ElfFile({"libm.so.6"}, "1");
+  // The note's header becomes another one of the same entries.
+  std::memcpy(bytes.data() + sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr),
+              bytes.data() + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
+  EXPECT_EQ(ReadElf(folder, bytes).NeededLibraries(), Texts({"libm.so.6"}));
+}
+
 TEST(BinaryFileTest, NoLengthOfAFileIsReadPast) {
   const TemporaryFolder folder;
   const std::string whole = ElfFile({"libpython3.11.so.1.0"}, "0123456789");
