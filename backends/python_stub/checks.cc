@@ -26,7 +26,7 @@ Examination Examine(const Subject& subject) {
   }
   result.library_path =
       LibraryPathForStub(subject.library_path, result.settings, subject.server_folder,
-                         ActivatedPrefix(subject.library_path).has_value());
+                         subject.library_path.find(':') != std::string::npos);
   std::optional<PythonEnvironment> python;
   result.checks.push_back(CheckPython(subject, python));
   result.python = python;

@@ -41,7 +41,8 @@ std::optional<int> MinorIn(const std::string& text, const char* pattern) {
 
 // "3.11" of "3.11.7"; std::regex recurses for every character that it reads.
 std::string FirstTwoParts(const std::string& version) {
-  return version.substr(0, std::min(version.find_first_not_of("0123456789."), version.find('.', 2)));
+  return version.substr(0,
+                        std::min(version.find_first_not_of("0123456789."), version.find('.', 2)));
 }
 
 // The version by the standard library; nothing where there are several.
@@ -159,11 +160,16 @@ std::vector<PythonEnvironment> FindPythons(const std::string& search_path) {
   return found;
 }
 
-std::optional<fs::path> ActivatedPrefix(const std::string& library_path) {
-  const std::string first = library_path.substr(0, library_path.find(':'));
-  const fs::path folder(first);
+std::optional<fs::path> ActivatedPrefix(const std::string& search_path,
+                                        const std::string& library_path) {
+  const fs::path folder(library_path.substr(0, library_path.find(':')));
+  const fs::path programs = folder.parent_path() / "bin";
   std::error_code error;
-  if (folder.filename() == "lib" && fs::exists(folder.parent_path() / "bin" / "activate", error)) {
+  if (folder.filename() != "lib" || !fs::exists(programs / "activate", error)) {
+    return std::nullopt;
+  }
+  const fs::path first(search_path.substr(0, search_path.find(':')));
+  if (fs::equivalent(first, programs, error) || !fs::exists(programs / "python3", error)) {
     return folder.parent_path();
   }
   return std::nullopt;

@@ -47,8 +47,7 @@ void SayToServer(const std::string& sentence) {
 }
 
 // The search path without the folders of the environment that the server has activated.
-std::string WithoutEnvironment(const std::string& folders, const std::string& library_path) {
-  const std::optional<fs::path> prefix = ActivatedPrefix(library_path);
+std::string WithoutEnvironment(const std::string& folders, const std::optional<fs::path>& prefix) {
   std::string kept;
   for (const std::string& folder : SplitFolders(folders)) {
     if (!prefix || folder.rfind(prefix->string() + "/", 0) != 0) {
@@ -95,11 +94,11 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
   if (examination.stub && examination.stub_starts) {
     return Speaker{examination.stub->path, subject.search_path, examination.library_path};
   }
-  const bool activated = ActivatedPrefix(subject.library_path).has_value();
-  const std::string search_path = WithoutEnvironment(subject.search_path, subject.library_path);
-  const std::string library_path =
-      LibraryPathForStub(WithoutEnvironment(subject.library_path, subject.library_path),
-                         examination.settings, subject.server_folder, activated);
+  const auto prefix = ActivatedPrefix(subject.search_path, subject.library_path);
+  const std::string search_path = WithoutEnvironment(subject.search_path, prefix);
+  const std::string library_path = LibraryPathForStub(
+      WithoutEnvironment(subject.library_path, prefix), examination.settings, subject.server_folder,
+      subject.library_path.find(':') != std::string::npos);
   for (const PythonEnvironment& python : FindPythons(search_path)) {
     if (!python.minor) {
       continue;

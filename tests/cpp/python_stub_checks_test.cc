@@ -83,6 +83,13 @@ TEST_F(ChecksTest, EnvironmentWithoutPython3) {
   ExpectProblem("python", "has no bin/python3");
 }
 
+TEST_F(ChecksTest, LibrariesOfAnotherEnvironmentAreNoActivation) {
+  folder_.Write("other/bin/activate");
+  folder_.WriteProgram("other/bin/python3");
+  subject_.library_path = (folder_.path() / "other/lib").string() + ":" + Env("lib");
+  EXPECT_EQ(FirstProblem().second, "");
+}
+
 TEST_F(ChecksTest, PythonOfUnknownVersion) {
   Remove("env/bin/python3");
   folder_.WriteProgram("env/bin/python3");

@@ -157,9 +157,16 @@ TEST(EnvironmentTest, ActivatedIsWhatStandsFirst) {
   const TemporaryFolder folder;
   folder.Write("env/bin/activate");
   const std::string lib = (folder.path() / "env/lib").string();
-  EXPECT_EQ(ActivatedPrefix(lib + ":/usr/lib"), folder.path() / "env");
-  EXPECT_EQ(ActivatedPrefix("/usr/lib:" + lib), std::nullopt);
-  EXPECT_EQ(ActivatedPrefix(""), std::nullopt);
+  const std::string bin = (folder.path() / "env/bin").string();
+  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), folder.path() / "env");
+  EXPECT_EQ(ActivatedPrefix(bin, "/usr/lib:" + lib), std::nullopt);
+  EXPECT_EQ(ActivatedPrefix("", ""), std::nullopt);
+  // A folder of libraries in front of another Python's
+  folder.Write("env/bin/python3");
+  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), std::nullopt);
+  EXPECT_EQ(ActivatedPrefix(bin + ":/usr/bin", lib + ":/usr/lib"), folder.path() / "env");
+  folder.Link("link", "env");
+  EXPECT_EQ(ActivatedPrefix((folder.path() / "link/bin").string(), lib), folder.path() / "env");
 }
 
 TEST(PackagesTest, TheFirstFolderWins) {
