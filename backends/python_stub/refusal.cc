@@ -41,6 +41,17 @@ std::string TimeNow() {
   return text.data();
 }
 
+// What a log tells behind its time; "" where there is none.
+std::string LoggedSentence(const fs::path& log) {
+  std::ifstream file(log);
+  std::string time;
+  std::string sentence;
+  if (file >> time && file.get() == ' ') {
+    std::getline(file, sentence);
+  }
+  return sentence;
+}
+
 // One line in one piece: stubs of other models and the server write to the same pipe.
 void SayToServer(const std::string& sentence) {
   std::cerr << "endcap stub: " + sentence + "\n" << std::flush;
@@ -77,6 +88,9 @@ fs::path WriteRefusingModel(const std::string& version) {
 void Tell(const fs::path& model_folder, const std::string& sentence) {
   SayToServer("model '" + model_folder.filename().string() + "': " + sentence);
   const fs::path path = model_folder / kLogFile;
+  if (LoggedSentence(path) == sentence) {
+    return;
+  }
   std::ofstream log(path);
   log << TimeNow() << ' ' << sentence << '\n';
   log.close();

@@ -1,6 +1,8 @@
 // What keeps a stub from starting: every problem has its sentence, and what fits has none.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "checks.h"
@@ -204,6 +206,21 @@ TEST_F(ChecksTest, ALogHoldsTheLastSentence) {
   EXPECT_FALSE(std::getline(lines, sentence));
   ForgetRefusal(subject_.model_folder);
   EXPECT_FALSE(std::filesystem::exists(log));
+}
+
+TEST_F(ChecksTest, ALogOfTheSameSentenceStaysAsItIs) {
+  namespace fs = std::filesystem;
+  const fs::path log = subject_.model_folder / kLogFile;
+  testing::internal::CaptureStderr();
+  Tell(subject_.model_folder, "the first");
+  const fs::file_time_type before = fs::last_write_time(log) - std::chrono::hours(1);
+  fs::last_write_time(log, before);
+  Tell(subject_.model_folder, "the first");
+  EXPECT_EQ(fs::last_write_time(log), before);
+  Tell(subject_.model_folder, "the first and more");
+  EXPECT_GT(fs::last_write_time(log), before);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3);
 }
 
 TEST_F(ChecksTest, ALogThatCannotBeWrittenIsTold) {
