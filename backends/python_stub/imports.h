@@ -7,7 +7,8 @@
 namespace endcap::python_stub {
 
 // Whether a Python file imports the package whenever it is loaded: by a line that begins with the
-// import, outside texts in triple quotes. What stands in a `try`, an `if` or a function is indented.
+// import, outside texts in triple quotes. What stands in a `try`, an `if` or a function is
+// indented.
 bool Imports(const std::filesystem::path& python_file, const std::string& package);
 
 }  // namespace endcap::python_stub

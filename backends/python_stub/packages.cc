@@ -58,8 +58,8 @@ std::optional<FoundPackage> FindPackage(const std::vector<fs::path>& folders,
   for (const fs::path& folder : folders) {
     const fs::path package = folder / name;
     const std::string installed = InstalledVersion(folder, name);
-    const bool is_there = fs::exists(package / "__init__.py", error) ||
-                          fs::exists(folder / (name + ".py"), error);
+    const bool is_there =
+        fs::exists(package / "__init__.py", error) || fs::exists(folder / (name + ".py"), error);
     // An editable installation leaves its metadata and a hook for imports, without the package.
     if (is_there || !installed.empty()) {
       return FoundPackage{package, installed.empty() ? WrittenVersion(package) : installed};
