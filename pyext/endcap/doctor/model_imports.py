@@ -8,7 +8,6 @@ import os
 import site
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
@@ -30,9 +29,9 @@ IMPORTS = Topic(
     group=Group.PYTHON_MODELS,
     title="model imports",
     meaning="The modules that each `model.py` imports are installed for the Python that runs "
-    "endcap. PYTHONPATH and the user's own packages do not count where the stub does not read them: "
-    "those of the server's wheel for Python 3.11 and later. Imports inside a `try`, an `if` or a "
-    "function are not looked at.",
+    "endcap. PYTHONPATH and the user's own packages do not count where the stub does not read "
+    "them, as those of the server's wheel for Python 3.11 and later do not. Imports inside a "
+    "`try`, an `if` or a function are not looked at.",
     problems={
         "missing": Problem(
             when="A module that a Python model imports is not installed.",

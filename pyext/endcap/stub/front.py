@@ -62,7 +62,7 @@ def describe(file: Path) -> StubDescription:
 def report(
     model_dir: Path, server_folder: Path | None, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns what this package's front says of a model in an environment; runs nothing of the model.
+    """Returns what this package's front says of a model in an environment; runs nothing of it.
 
     server_folder: the server's backends/python, None where there is none.
     """
