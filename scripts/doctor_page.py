@@ -68,7 +68,7 @@ SYMPTOMS = [
     ),
     (
         "`ModuleNotFoundError`, from a model",
-        "A stub does not read PYTHONPATH: the module must be installed.",
+        "Stubs for Python 3.11 and later do not read PYTHONPATH: the module must be installed.",
         "`pip install` it in the environment of endcap; see [model imports](#model-imports)",
     ),
     (

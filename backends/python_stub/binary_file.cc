@@ -9,6 +9,14 @@
 namespace endcap::python_stub {
 namespace {
 
+#if defined(__x86_64__)
+constexpr Elf64_Half kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr Elf64_Half kMachine = EM_AARCH64;
+#else
+#error "The stub runs where Triton does: on x86-64 and AArch64."
+#endif
+
 // A value at an offset; nothing where the file ends before it.
 template <typename T>
 std::optional<T> At(const std::string& bytes, std::size_t offset) {
@@ -58,6 +66,7 @@ std::vector<Elf64_Dyn> DynamicEntries(const std::string& bytes,
       }
       entries.push_back(*entry);
     }
+    break;  // a file has one, and a broken one may have thousands that overlap
   }
   return entries;
 }
@@ -79,6 +88,8 @@ std::string Hexadecimal(std::string_view bytes) {
   return text;
 }
 
+constexpr std::size_t kLongestName = 255;  // of a file, in bytes
+
 constexpr std::size_t RoundedTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
 
 }  // namespace
@@ -94,9 +105,11 @@ std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
     return std::nullopt;
   }
-  const bool is_elf = bytes.size() > sizeof(Elf64_Ehdr) && bytes.compare(0, 4, ELFMAG) == 0 &&
-                      bytes[EI_CLASS] == ELFCLASS64 && bytes[EI_DATA] == ELFDATA2LSB;
-  if (!is_elf) {
+  const auto header = At<Elf64_Ehdr>(bytes, 0);
+  const bool is_elf = header && bytes.compare(0, 4, ELFMAG) == 0 &&
+                      header->e_ident[EI_CLASS] == ELFCLASS64 &&
+                      header->e_ident[EI_DATA] == ELFDATA2LSB;
+  if (!is_elf || header->e_machine != kMachine) {
     return std::nullopt;
   }
   return BinaryFile(std::move(bytes));
@@ -152,7 +165,8 @@ std::optional<int> PythonMinorOf(const BinaryFile& stub) {
   static const std::regex kName(R"(libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]*\.so.*)");
   for (const std::string& library : stub.NeededLibraries()) {
     std::smatch match;
-    if (std::regex_match(library, match, kName)) {
+    // std::regex recurses for every character that it reads.
+    if (library.size() <= kLongestName && std::regex_match(library, match, kName)) {
       return std::stoi(match[1]);
     }
   }
@@ -167,6 +181,10 @@ std::optional<bool> TakesNumpy2(const BinaryFile& stub) {
     return false;
   }
   return std::nullopt;
+}
+
+bool ReadsVariables(const BinaryFile& stub) {
+  return !stub.Contains("PyConfig_InitIsolatedConfig");
 }
 
 }  // namespace endcap::python_stub

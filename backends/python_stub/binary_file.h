@@ -37,4 +37,9 @@ std::optional<int> PythonMinorOf(const BinaryFile& stub);
 // names neither.
 std::optional<bool> TakesNumpy2(const BinaryFile& stub);
 
+// Whether the Python that a stub embeds looks at PYTHONPATH and at the user's own packages. One
+// that is initialised by PyConfig_InitIsolatedConfig does not. Source: Python's initialization
+// configuration, docs.python.org/3/c-api/init_config.html
+bool ReadsVariables(const BinaryFile& stub);
+
 }  // namespace endcap::python_stub

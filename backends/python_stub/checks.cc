@@ -26,7 +26,7 @@ Examination Examine(const Subject& subject) {
   }
   result.library_path =
       LibraryPathForStub(subject.library_path, result.settings, subject.server_folder,
-                         ActivatedPrefix(subject.library_path).has_value());
+                         subject.library_path.find(':') != std::string::npos);
   std::optional<PythonEnvironment> python;
   result.checks.push_back(CheckPython(subject, python));
   result.python = python;
@@ -43,7 +43,9 @@ Examination Examine(const Subject& subject) {
   result.checks.push_back(CheckRelease(subject, result.settings, *stub));
   result.checks.push_back(CheckLibraries(*python, *stub, result.library_path));
   result.stub_starts = result.Problem().empty();
-  const std::vector<std::filesystem::path> folders = python->PackageFolders();
+  const std::vector<std::filesystem::path> folders =
+      ReadsVariables(stub->file) ? python->PackageFolders(subject.python_path, subject.user_base)
+                                 : python->PackageFolders();
   result.checks.push_back(CheckNumpy(folders, *stub));
   result.checks.push_back(CheckEndcap(subject.model_folder, folders));
   result.checks.push_back(CheckSharedMemory(subject));

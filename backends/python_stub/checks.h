@@ -19,6 +19,8 @@ struct Subject {
   std::filesystem::path server_folder;  // the server's backends/python; empty where not known
   std::string search_path;              // PATH
   std::string library_path;             // LD_LIBRARY_PATH
+  std::string python_path;              // PYTHONPATH
+  std::filesystem::path user_base;      // ~/.local; empty where the user's packages do not count
   std::optional<Arguments> arguments;   // from the server; nothing where only looked at
   std::filesystem::path shared_memory = "/dev/shm";
 };

@@ -39,6 +39,12 @@ std::optional<int> MinorIn(const std::string& text, const char* pattern) {
   return std::nullopt;
 }
 
+// "3.11" of "3.11.7"; std::regex recurses for every character that it reads.
+std::string FirstTwoParts(const std::string& version) {
+  return version.substr(0,
+                        std::min(version.find_first_not_of("0123456789."), version.find('.', 2)));
+}
+
 // The version by the standard library; nothing where there are several.
 std::optional<int> MinorOfLibrary(const fs::path& prefix) {
   std::optional<int> found;
@@ -73,7 +79,7 @@ PythonEnvironment Describe(const fs::path& program) {
     }
     const std::string& version =
         config.count("version_info") ? config["version_info"] : config["version"];
-    python.minor = MinorIn(version, R"(3\.(\d{1,3})\b.*)");
+    python.minor = MinorIn(FirstTwoParts(version), R"(3\.(\d{1,3}))");
   }
   if (!python.minor) {
     python.minor = MinorIn(real.filename().string(), R"(python3\.(\d{1,3}))");
@@ -121,13 +127,20 @@ std::string PythonEnvironment::Version() const {
   return minor ? "3." + std::to_string(*minor) : "3";
 }
 
-std::vector<fs::path> PythonEnvironment::PackageFolders() const {
+std::vector<fs::path> PythonEnvironment::PackageFolders(const std::string& python_path,
+                                                        const fs::path& user_base) const {
   std::vector<fs::path> folders;
+  if (base_packages && !user_base.empty()) {  // see docs.python.org/3/library/site.html
+    folders.push_back(user_base / "lib" / ("python" + Version()) / "site-packages");
+  }
   AddPackageFolders(prefix, Version(), folders);
   if (base_packages && base_prefix != prefix) {
     AddPackageFolders(base_prefix, Version(), folders);
   }
   std::vector<fs::path> all;
+  for (const std::string& folder : SplitFolders(python_path)) {
+    all.emplace_back(folder);
+  }
   for (const fs::path& folder : folders) {
     all.push_back(folder);
     const std::vector<fs::path> more = FoldersOfPathFiles(folder);
@@ -147,11 +160,16 @@ std::vector<PythonEnvironment> FindPythons(const std::string& search_path) {
   return found;
 }
 
-std::optional<fs::path> ActivatedPrefix(const std::string& library_path) {
-  const std::string first = library_path.substr(0, library_path.find(':'));
-  const fs::path folder(first);
+std::optional<fs::path> ActivatedPrefix(const std::string& search_path,
+                                        const std::string& library_path) {
+  const fs::path folder(library_path.substr(0, library_path.find(':')));
+  const fs::path programs = folder.parent_path() / "bin";
   std::error_code error;
-  if (folder.filename() == "lib" && fs::exists(folder.parent_path() / "bin" / "activate", error)) {
+  if (folder.filename() != "lib" || !fs::exists(programs / "activate", error)) {
+    return std::nullopt;
+  }
+  const fs::path first(search_path.substr(0, search_path.find(':')));
+  if (fs::equivalent(first, programs, error) || !fs::exists(programs / "python3", error)) {
     return folder.parent_path();
   }
   return std::nullopt;

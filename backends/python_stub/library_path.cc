@@ -18,7 +18,7 @@ constexpr char kSystemFolder[] = "/usr/lib";
 }  // namespace
 
 std::string LibraryPathForStub(const std::string& given, const Settings& settings,
-                               const fs::path& server_folder, bool activated) {
+                               const fs::path& server_folder, bool with_colon) {
   std::vector<std::string> folders = SplitFolders(given);
   folders.insert(folders.end(), settings.library_folders.begin(), settings.library_folders.end());
   const fs::path installation = ServerInstallation(server_folder);
@@ -31,7 +31,7 @@ std::string LibraryPathForStub(const std::string& given, const Settings& setting
       folders.push_back(libraries.string());
     }
   }
-  while (activated && folders.size() < 2) {
+  while (with_colon && folders.size() < 2) {
     folders.push_back(folders.empty() ? kSystemFolder : folders[0]);
   }
   std::string joined;

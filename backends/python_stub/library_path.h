@@ -13,10 +13,10 @@ namespace endcap::python_stub {
 // LD_LIBRARY_PATH for a stub: the one given, and behind it the folders that the stub's libraries
 // may lie in: those of endcap-stub.json and of the server's wheel.
 //
-// activated: whether Triton has put an environment's folder in front. The stub of the release then
-// takes the first folder off again, and wants a colon behind it.
+// with_colon: whether there must be two folders. Where Triton has put an environment's folder in
+// front, the stub of the release takes that off again, and wants a colon behind it.
 std::string LibraryPathForStub(const std::string& given, const Settings& settings,
-                               const std::filesystem::path& server_folder, bool activated);
+                               const std::filesystem::path& server_folder, bool with_colon);
 
 // The same with one more folder at its end.
 std::string WithFolder(const std::string& library_path, const std::filesystem::path& folder);

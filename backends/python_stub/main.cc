@@ -32,10 +32,23 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// As Python's site module finds it.
+std::filesystem::path UserBase() {
+  if (!Variable("PYTHONNOUSERSITE").empty()) {
+    return {};
+  }
+  const std::string base = Variable("PYTHONUSERBASE");
+  const std::string home = Variable("HOME");
+  return !base.empty() || home.empty() ? std::filesystem::path(base)
+                                       : std::filesystem::path(home) / ".local";
+}
+
 Subject SubjectHere() {
   Subject subject;
   subject.search_path = Variable("PATH");
   subject.library_path = Variable("LD_LIBRARY_PATH");
+  subject.python_path = Variable("PYTHONPATH");
+  subject.user_base = UserBase();
   return subject;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <regex>
+#include <string_view>
 
 namespace endcap::python_stub {
 namespace {
@@ -22,14 +23,28 @@ std::string InstalledVersion(const fs::path& folder, const std::string& name) {
   return "";
 }
 
+// The text that a line assigns to `version`, with or without a type; "" of another line.
+std::string AssignedVersion(const std::string& line) {
+  constexpr std::string_view kName = "version";
+  const std::size_t equals = line.find('=');
+  const std::size_t behind = line.find_first_not_of(" \t", kName.size());
+  const bool assigns = line.compare(0, kName.size(), kName) == 0 && equals != std::string::npos &&
+                       (behind == equals || line[behind] == ':');
+  const std::size_t quote = assigns ? line.find_first_not_of(" \t", equals + 1) : std::string::npos;
+  if (quote == std::string::npos || (line[quote] != '"' && line[quote] != '\'')) {
+    return "";
+  }
+  const std::size_t end = line.find(line[quote], quote + 1);
+  return end == std::string::npos ? "" : line.substr(quote + 1, end - quote - 1);
+}
+
 // The version that the package's own version.py writes down.
 std::string WrittenVersion(const fs::path& package) {
-  static const std::regex kLine(R"(version\s*(?::\s*\w+\s*)?=\s*["']([^"']+)["'].*)");
   std::ifstream lines(package / "version.py");
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_match(line, match, kLine)) {
-      return match[1];
+    const std::string version = AssignedVersion(line);
+    if (!version.empty()) {
+      return version;
     }
   }
   return "";
@@ -43,23 +58,14 @@ std::optional<FoundPackage> FindPackage(const std::vector<fs::path>& folders,
   for (const fs::path& folder : folders) {
     const fs::path package = folder / name;
     const std::string installed = InstalledVersion(folder, name);
+    const bool is_there =
+        fs::exists(package / "__init__.py", error) || fs::exists(folder / (name + ".py"), error);
     // An editable installation leaves its metadata and a hook for imports, without the package.
-    if (fs::exists(package / "__init__.py", error) || !installed.empty()) {
+    if (is_there || !installed.empty()) {
       return FoundPackage{package, installed.empty() ? WrittenVersion(package) : installed};
     }
   }
   return std::nullopt;
-}
-
-bool Imports(const fs::path& python_file, const std::string& package) {
-  const std::regex line_pattern(R"(\s*(?:import|from)\s+)" + package + R"((?:[.\s,].*)?)");
-  std::ifstream lines(python_file);
-  for (std::string line; std::getline(lines, line);) {
-    if (std::regex_match(line, line_pattern)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace endcap::python_stub

@@ -13,11 +13,8 @@ struct FoundPackage {
   std::string version;           // "" where no file tells
 };
 
-// The package that an import of `name` would take; folders are looked at in their order.
+// The package or module that an import of `name` would take; folders are looked at in their order.
 std::optional<FoundPackage> FindPackage(const std::vector<std::filesystem::path>& folders,
                                         const std::string& name);
-
-// Whether a Python file has an import of the package at the start of a line.
-bool Imports(const std::filesystem::path& python_file, const std::string& package);
 
 }  // namespace endcap::python_stub

@@ -41,14 +41,24 @@ std::string TimeNow() {
   return text.data();
 }
 
+// What a log tells behind its time; "" where there is none.
+std::string LoggedSentence(const fs::path& log) {
+  std::ifstream file(log);
+  std::string time;
+  std::string sentence;
+  if (file >> time && file.get() == ' ') {
+    std::getline(file, sentence);
+  }
+  return sentence;
+}
+
 // One line in one piece: stubs of other models and the server write to the same pipe.
 void SayToServer(const std::string& sentence) {
   std::cerr << "endcap stub: " + sentence + "\n" << std::flush;
 }
 
 // The search path without the folders of the environment that the server has activated.
-std::string WithoutEnvironment(const std::string& folders, const std::string& library_path) {
-  const std::optional<fs::path> prefix = ActivatedPrefix(library_path);
+std::string WithoutEnvironment(const std::string& folders, const std::optional<fs::path>& prefix) {
   std::string kept;
   for (const std::string& folder : SplitFolders(folders)) {
     if (!prefix || folder.rfind(prefix->string() + "/", 0) != 0) {
@@ -78,6 +88,9 @@ fs::path WriteRefusingModel(const std::string& version) {
 void Tell(const fs::path& model_folder, const std::string& sentence) {
   SayToServer("model '" + model_folder.filename().string() + "': " + sentence);
   const fs::path path = model_folder / kLogFile;
+  if (LoggedSentence(path) == sentence) {
+    return;
+  }
   std::ofstream log(path);
   log << TimeNow() << ' ' << sentence << '\n';
   log.close();
@@ -95,11 +108,11 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
   if (examination.stub && examination.stub_starts) {
     return Speaker{examination.stub->path, subject.search_path, examination.library_path};
   }
-  const bool activated = ActivatedPrefix(subject.library_path).has_value();
-  const std::string search_path = WithoutEnvironment(subject.search_path, subject.library_path);
-  const std::string library_path =
-      LibraryPathForStub(WithoutEnvironment(subject.library_path, subject.library_path),
-                         examination.settings, subject.server_folder, activated);
+  const auto prefix = ActivatedPrefix(subject.search_path, subject.library_path);
+  const std::string search_path = WithoutEnvironment(subject.search_path, prefix);
+  const std::string library_path = LibraryPathForStub(
+      WithoutEnvironment(subject.library_path, prefix), examination.settings, subject.server_folder,
+      subject.library_path.find(':') != std::string::npos);
   for (const PythonEnvironment& python : FindPythons(search_path)) {
     if (!python.minor) {
       continue;

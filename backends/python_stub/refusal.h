@@ -14,7 +14,8 @@ inline constexpr char kLogFile[] = "endcap-stub.log";
 
 // Writes the sentence to standard error, which is the server's, and to the log in the model's
 // folder, whose earlier content it replaces. Where the log cannot be written, standard error says
-// so.
+// so. A log of the same sentence stays as it is: to a server in poll mode a file of another time is
+// a model that has changed.
 void Tell(const std::filesystem::path& model_folder, const std::string& sentence);
 
 // Removes the log of an earlier refusal.

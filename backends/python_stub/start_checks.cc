@@ -17,7 +17,7 @@ std::string InstallCommand(const Subject& subject) {
 
 Check CheckPython(const Subject& subject, std::optional<PythonEnvironment>& python) {
   Check check{"python", "none", ""};
-  const std::optional<fs::path> prefix = ActivatedPrefix(subject.library_path);
+  const std::optional<fs::path> prefix = ActivatedPrefix(subject.search_path, subject.library_path);
   const std::vector<PythonEnvironment> pythons = FindPythons(subject.search_path);
   if (pythons.empty()) {
     check.problem =
@@ -27,7 +27,8 @@ Check CheckPython(const Subject& subject, std::optional<PythonEnvironment>& pyth
   }
   python = pythons.front();
   check.found = python->Version() + " (" + python->program.string() + ")";
-  if (prefix && python->program.parent_path() != *prefix / "bin") {
+  std::error_code error;
+  if (prefix && !fs::equivalent(python->program.parent_path(), *prefix / "bin", error)) {
     check.problem = "the environment " + prefix->string() +
                     " has no bin/python3, so that the stub would take " + python->program.string() +
                     "; pack it again with `endcap env pack`";

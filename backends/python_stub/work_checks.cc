@@ -3,6 +3,7 @@
 #include <sys/statvfs.h>
 
 #include "each_check.h"
+#include "imports.h"
 #include "packages.h"
 
 namespace endcap::python_stub {
@@ -46,7 +47,10 @@ Check CheckEndcap(const fs::path& model_folder, const std::vector<fs::path>& fol
       if (file.path().extension() != ".py" || !Imports(file.path(), "endcap")) {
         continue;
       }
-      const std::optional<FoundPackage> endcap = FindPackage(folders, "endcap");
+      // The stub appends these folders to sys.path.
+      std::vector<fs::path> all = folders;
+      all.insert(all.end(), {version.path(), model_folder});
+      const std::optional<FoundPackage> endcap = FindPackage(all, "endcap");
       if (endcap) {
         check.found = endcap->version.empty() ? endcap->folder.string() : endcap->version;
         return check;

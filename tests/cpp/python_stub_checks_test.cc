@@ -1,6 +1,8 @@
 // What keeps a stub from starting: every problem has its sentence, and what fits has none.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "checks.h"
@@ -83,6 +85,13 @@ TEST_F(ChecksTest, EnvironmentWithoutPython3) {
   ExpectProblem("python", "has no bin/python3");
 }
 
+TEST_F(ChecksTest, LibrariesOfAnotherEnvironmentAreNoActivation) {
+  folder_.Write("other/bin/activate");
+  folder_.WriteProgram("other/bin/python3");
+  subject_.library_path = (folder_.path() / "other/lib").string() + ":" + Env("lib");
+  EXPECT_EQ(FirstProblem().second, "");
+}
+
 TEST_F(ChecksTest, PythonOfUnknownVersion) {
   Remove("env/bin/python3");
   folder_.WriteProgram("env/bin/python3");
@@ -142,10 +151,30 @@ TEST_F(ChecksTest, NumpyIsOneThatTheStubTakes) {
   EXPECT_TRUE(Examine(subject_).stub_starts);
 }
 
+TEST_F(ChecksTest, NumpyMayComeFromVariables) {
+  folder_.Write("path/numpy/version.py", "version = '2.1.0'\n");
+  folder_.Write("path/numpy/__init__.py");
+  subject_.python_path = (folder_.path() / "path").string();
+  ExpectProblem("numpy", "NumPy 2.1.0");
+  subject_.python_path = "";
+  folder_.Write("user/lib/python3.99/site-packages/numpy-2.2.0.dist-info/METADATA");
+  subject_.user_base = folder_.path() / "user";
+  ExpectProblem("numpy", "NumPy 2.2.0");
+}
+
 TEST_F(ChecksTest, EndcapIsThereWhereItIsImported) {
   folder_.Write("model/1/model.py", "from endcap import nms\n");
   ExpectProblem("endcap", "1/model.py imports endcap");
   AddPackage("endcap", "0.1.0");
+  EXPECT_EQ(FirstProblem().second, "");
+}
+
+TEST_F(ChecksTest, EndcapMayLieBesideTheModel) {
+  folder_.Write("model/1/model.py", "import endcap\n");
+  folder_.Write("model/1/endcap.py");
+  EXPECT_EQ(FirstProblem().second, "");
+  Remove("model/1/endcap.py");
+  folder_.Write("model/endcap/__init__.py");
   EXPECT_EQ(FirstProblem().second, "");
 }
 
@@ -177,6 +206,21 @@ TEST_F(ChecksTest, ALogHoldsTheLastSentence) {
   EXPECT_FALSE(std::getline(lines, sentence));
   ForgetRefusal(subject_.model_folder);
   EXPECT_FALSE(std::filesystem::exists(log));
+}
+
+TEST_F(ChecksTest, ALogOfTheSameSentenceStaysAsItIs) {
+  namespace fs = std::filesystem;
+  const fs::path log = subject_.model_folder / kLogFile;
+  testing::internal::CaptureStderr();
+  Tell(subject_.model_folder, "the first");
+  const fs::file_time_type before = fs::last_write_time(log) - std::chrono::hours(1);
+  fs::last_write_time(log, before);
+  Tell(subject_.model_folder, "the first");
+  EXPECT_EQ(fs::last_write_time(log), before);
+  Tell(subject_.model_folder, "the first and more");
+  EXPECT_GT(fs::last_write_time(log), before);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3);
 }
 
 TEST_F(ChecksTest, ALogThatCannotBeWrittenIsTold) {

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <stdlib.h>
 
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -74,6 +75,11 @@ inline std::string ElfFile(const std::vector<std::string>& needed, const std::st
   std::memcpy(layout.header.e_ident, ELFMAG, SELFMAG);
   layout.header.e_ident[EI_CLASS] = ELFCLASS64;
   layout.header.e_ident[EI_DATA] = ELFDATA2LSB;
+#if defined(__aarch64__)
+  layout.header.e_machine = EM_AARCH64;
+#else
+  layout.header.e_machine = EM_X86_64;
+#endif
   layout.header.e_phoff = sizeof(Elf64_Ehdr);
   layout.header.e_phnum = 3;
   layout.segments[0] = {PT_LOAD, PF_R, 0, 0, 0, end, end, 4096};

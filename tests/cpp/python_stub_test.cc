@@ -6,6 +6,7 @@
 #include "arguments.h"
 #include "binary_file.h"
 #include "environment.h"
+#include "imports.h"
 #include "library_path.h"
 #include "packages.h"
 #include "python_stub_files.h"
@@ -52,6 +53,22 @@ TEST(BinaryFileTest, OtherFilesAreNone) {
   EXPECT_FALSE(BinaryFile::Read(folder.Write("script", std::string(100, '#'))));
 }
 
+TEST(BinaryFileTest, ProgramsOfOtherMachinesAreNone) {
+  const TemporaryFolder folder;
+  std::string bytes = ElfFile({}, "1");
+  bytes[offsetof(Elf64_Ehdr, e_machine)] = EM_S390;
+  EXPECT_FALSE(BinaryFile::Read(folder.Write("file", bytes)));
+}
+
+TEST(BinaryFileTest, TheFirstDynamicSegmentCounts) {
+  const TemporaryFolder folder;
+  std::string bytes = ElfFile({"libm.so.6"}, "1");
+  // The note's header becomes another one of the same entries.
+  std::memcpy(bytes.data() + sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr),
+              bytes.data() + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
+  EXPECT_EQ(ReadElf(folder, bytes).NeededLibraries(), Texts({"libm.so.6"}));
+}
+
 TEST(BinaryFileTest, NoLengthOfAFileIsReadPast) {
   const TemporaryFolder folder;
   const std::string whole = ElfFile({"libpython3.11.so.1.0"}, "0123456789");
@@ -82,6 +99,12 @@ TEST(BinaryFileTest, Numpy2IsTakenByTheNameOfItsModule) {
   EXPECT_EQ(takes("numpy.core.multiarray"), false);
   EXPECT_EQ(takes("numpy.core.multiarray numpy._core"), true);
   EXPECT_EQ(takes("nothing"), std::nullopt);
+}
+
+TEST(BinaryFileTest, AnIsolatedPythonReadsNoVariables) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "Py_InitializeEx"))));
+  EXPECT_FALSE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "PyConfig_InitIsolatedConfig"))));
 }
 
 TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
@@ -120,15 +143,30 @@ TEST(EnvironmentTest, VirtualEnvironmentHasItsOwnPackages) {
   const auto sharing = FindPythons((folder.path() / "venv/bin").string()).at(0);
   EXPECT_EQ(sharing.minor, 11);
   EXPECT_EQ(sharing.PackageFolders()[2], folder.path() / "base/lib/python3.11/site-packages");
+  // The user's packages come with those of the installation.
+  EXPECT_EQ(alone.PackageFolders("", "/home/.local").size(), 2U);
+  const auto all = sharing.PackageFolders("/a::/b", "/home/.local");
+  ASSERT_EQ(all.size(), 7U);
+  EXPECT_EQ(all[0], "/a");
+  EXPECT_EQ(all[1], "/b");
+  EXPECT_EQ(all[2], "/home/.local/lib/python3.11/site-packages");
+  EXPECT_EQ(all[3], folder.path() / "venv/lib/python3.11/site-packages");
 }
 
 TEST(EnvironmentTest, ActivatedIsWhatStandsFirst) {
   const TemporaryFolder folder;
   folder.Write("env/bin/activate");
   const std::string lib = (folder.path() / "env/lib").string();
-  EXPECT_EQ(ActivatedPrefix(lib + ":/usr/lib"), folder.path() / "env");
-  EXPECT_EQ(ActivatedPrefix("/usr/lib:" + lib), std::nullopt);
-  EXPECT_EQ(ActivatedPrefix(""), std::nullopt);
+  const std::string bin = (folder.path() / "env/bin").string();
+  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), folder.path() / "env");
+  EXPECT_EQ(ActivatedPrefix(bin, "/usr/lib:" + lib), std::nullopt);
+  EXPECT_EQ(ActivatedPrefix("", ""), std::nullopt);
+  // A folder of libraries in front of another Python's
+  folder.Write("env/bin/python3");
+  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), std::nullopt);
+  EXPECT_EQ(ActivatedPrefix(bin + ":/usr/bin", lib + ":/usr/lib"), folder.path() / "env");
+  folder.Link("link", "env");
+  EXPECT_EQ(ActivatedPrefix((folder.path() / "link/bin").string(), lib), folder.path() / "env");
 }
 
 TEST(PackagesTest, TheFirstFolderWins) {
@@ -155,15 +193,52 @@ TEST(PackagesTest, FoldersOfPathFilesCount) {
   EXPECT_TRUE(FindPackage(python.PackageFolders(), "endcap"));
 }
 
-TEST(PackagesTest, ImportsAreFoundAtTheStartOfLines) {
+TEST(PackagesTest, LinesMayBeLong) {
   const TemporaryFolder folder;
-  const auto imports = [&](const std::string& text) {
-    return Imports(folder.Write("model.py", text), "endcap");
-  };
-  EXPECT_TRUE(imports("import os\nimport endcap\n"));
-  EXPECT_TRUE(imports("    from endcap.nms import nms\n"));
-  EXPECT_TRUE(imports("import endcap as e\n"));
-  EXPECT_FALSE(imports("import endcapsulate\n# import endcap\n"));
+  const std::string much(200'000, 'x');
+  folder.Write("numpy/__init__.py");
+  folder.Write("numpy/version.py", "version" + much + "\nversion: str = '1.26.4'  # " + much);
+  EXPECT_EQ(FindPackage({folder.path()}, "numpy")->version, "1.26.4");
+  folder.WriteProgram("env/bin/python3");
+  folder.Write("env/pyvenv.cfg", "version = 3.11.7" + much);
+  EXPECT_EQ(FindPythons((folder.path() / "env/bin").string()).at(0).minor, 11);
+  const BinaryFile stub = ReadElf(folder, ElfFile({"libpython3.11.so" + much}, "1"));
+  EXPECT_EQ(PythonMinorOf(stub), std::nullopt);
+}
+
+class ImportsTest : public testing::Test {
+ protected:
+  bool ImportsEndcap(const std::string& text) const {
+    return Imports(folder_.Write("model.py", text), "endcap");
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ImportsTest, AreFoundAtTheStartOfLines) {
+  EXPECT_TRUE(ImportsEndcap("import os\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("from endcap.nms import nms\n"));
+  EXPECT_TRUE(ImportsEndcap("import  endcap as e\r\n"));
+  EXPECT_FALSE(ImportsEndcap("import endcapsulate\n# import endcap\n"));
+  EXPECT_FALSE(ImportsEndcap("importendcap\nimport\nimport \nfrom"));
+}
+
+TEST_F(ImportsTest, ThatMayNotHappenAreNone) {
+  EXPECT_FALSE(ImportsEndcap("try:\n    import endcap\nexcept ImportError:\n    pass\n"));
+  EXPECT_FALSE(ImportsEndcap("def f():\n\timport endcap\n"));
+}
+
+TEST_F(ImportsTest, InTextsAreNone) {
+  EXPECT_FALSE(ImportsEndcap("\"\"\"How to:\nimport endcap\n\"\"\"\n"));
+  EXPECT_FALSE(ImportsEndcap("x = r'''\\''' \"\"\"\nimport endcap\n'''\n"));
+  EXPECT_TRUE(ImportsEndcap("\"\"\"It's one line.\"\"\"\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("\"\"\"Two\nlines\"\"\"\nimport endcap\n"));
+  EXPECT_TRUE(ImportsEndcap("# don't, '''\nx = '\"\"\"' + \"\\\"'''\"\nimport endcap\n"));
+}
+
+TEST_F(ImportsTest, AreFoundInLongLines) {
+  const std::string much(200'000, 'x');
+  EXPECT_TRUE(ImportsEndcap("# " + much + "\nimport endcap  # " + much));
 }
 
 TEST(SettingsTest, StubIsBelowTheModelsFolder) {

@@ -204,7 +204,10 @@ def test_numpy_2_where_python_models_run(tmp_path: Path) -> None:
 def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
     answer = World(tmp_path, without=["onnxruntime*"]).doctor()
     answer.expect(
-        "model_imports", "error", "onnxruntime (for detector", "`pip install onnxruntime`"
+        "model_imports",
+        "error",
+        "onnxruntime (for classifier, detector",
+        "`pip install onnxruntime`",
     )
     answer.expect("server_packages", "note", "onnxruntime is not installed")
     assert answer.errors == {"model_imports"}

@@ -44,14 +44,24 @@ def test_a_stub_that_is_killed_is_told_once(stub):
     assert watch.look() == []
 
 
-@pytest.mark.parametrize(("code", "told"), [(3, [DeadStub("touchy", "exit code 3")]), (0, [])])
-def test_a_stub_that_ends_by_itself(stub, code, told):
+def test_a_stub_that_ends_by_itself(stub):
     watch = StubWatch(os.getpid())
     assert watch.look() == []
-    stub.stdin.write(f"{code}\n".encode())
+    stub.stdin.write(b"3\n")
     stub.stdin.flush()
     wait_for_end(stub)
-    assert watch.look() == told
+    assert watch.look() == [DeadStub("touchy", "exit code 3")]
+
+
+def test_exit_code_0_is_told_at_the_second_look(stub):
+    watch = StubWatch(os.getpid())
+    watch.look()
+    stub.stdin.write(b"0\n")
+    stub.stdin.flush()
+    wait_for_end(stub)
+    assert watch.look() == []
+    assert watch.look() == [DeadStub("touchy", "exit code 0", failed=False)]
+    assert watch.look() == []
 
 
 def test_a_stub_that_its_server_has_ended_is_none(stub):

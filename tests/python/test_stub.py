@@ -133,6 +133,17 @@ def test_other_stubs_are_left_alone(model, real):
     assert report.problem is not None
 
 
+def test_the_file_in_the_folder_is_not_run(model, tmp_path):
+    front = install(model, python_version=PYTHON_VERSION).front
+    front.chmod(0o644)  # as after a copy without modes
+    assert check(model).problem is None
+    ran = tmp_path / "ran"
+    front.write_text(f"#!/bin/sh\n# ENDCAP_STUB_REFUSAL\ntouch {ran}\n")
+    front.chmod(0o755)
+    assert check(model).problem is None
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("kept", [0.3, 0.7, 0.98])
 def test_a_broken_archive(model, tmp_path, kept):
     install(model, python_version=PYTHON_VERSION)
@@ -172,6 +183,41 @@ def test_environments_that_are_not_there(model):
     assert "has no bin/activate" in str(check(model).problem)
     write_archive(model / "environment.tar.gz", bin__activate="")
     assert "has no bin/python3" in str(check(model).problem)
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "key: 'EXECUTION_ENV_PATH' value {{ string_value: '{path}' }}",
+        'value {{ string_value: "{path}" }} key: "EXECUTION_ENV_PATH"',
+    ],
+)
+def test_the_parameter_may_be_written_in_any_way(model, parameter):
+    install(model, python_version=PYTHON_VERSION)
+    written = parameter.format(path="/nowhere/environment.tar.gz")
+    (model / "config.pbtxt").write_text(f"{CONFIG} parameters {{ {written} }}")
+    assert "/nowhere/environment.tar.gz is not there" in str(check(model).problem)
+
+
+def test_a_config_that_does_not_close(model):
+    install(model, python_version=PYTHON_VERSION)
+    (model / "config.pbtxt").write_text(CONFIG + "parameters {")
+    assert "brackets of the config.pbtxt do not close" in str(check(model).problem)
+
+
+def test_pythons_whose_tarfile_has_no_filters_unpack_too(model, monkeypatch):
+    extract = tarfile.TarFile.extract
+    monkeypatch.delattr(tarfile, "tar_filter")
+    monkeypatch.setattr(tarfile.TarFile, "extract", lambda *given: extract(*given))
+    install(model, python_version=PYTHON_VERSION)
+    use_environment(model, write_archive(model / "environment.tar.gz", bin__activate=""))
+    assert "has no bin/python3" in str(check(model).problem)
+
+
+def test_a_front_that_gives_no_answer(model, real, monkeypatch):
+    monkeypatch.setattr("endcap.stub.front._ANSWERS_WITHIN_S", 0.0)
+    with pytest.raises(StubError, match="gives no answer within 0 s; see"):
+        describe(real)
 
 
 def test_the_doctor_looks_at_stubs(model):

@@ -177,8 +177,9 @@ def test_a_stub_that_only_ends_does_not_hold_up_a_start(tmp_path):
         pass
 
 
-def test_a_model_whose_process_dies_is_revived(tmp_path):
-    write_model(tmp_path / "models", "touchy", TOUCHY)
+def test_a_model_whose_process_dies_is_revived(tmp_path, monkeypatch):
+    monkeypatch.setattr("endcap.server.launch._REVIVED_AFTER_S", 0.5)
+    code = write_model(tmp_path / "models", "touchy", TOUCHY) / "1" / "model.py"
     # A server with a process that has died waits at its end until its timeout.
     settings = ServerSettings(ports=FREE, revive=True, stop_timeout_s=1)
     with (
@@ -196,3 +197,18 @@ def test_a_model_whose_process_dies_is_revived(tmp_path):
         ]
         assert ask(client, "touchy", 5) == 5
         assert list(server.revive()) == []
+        # One that ends as if it had been unloaded, and cannot be loaded at once
+        code.write_text(RAISES_AT_LOAD)
+        with pytest.raises(InferenceServerException, match="is not healthy"):
+            ask(client, "touchy", 14)
+        said = wait_for(lambda: list(server.revive()))
+        assert said[0] == "the process of model 'touchy' has ended (exit code 0)"
+        (failed,) = said[1:] or wait_for(lambda: list(server.revive()))
+        assert failed.startswith("model 'touchy' cannot be loaded again: ")
+        code.write_text(TOUCHY)
+        assert wait_for(lambda: list(server.revive())) == ["model 'touchy' is loaded again"]
+        assert ask(client, "touchy", 6) == 6
+        # One that has been unloaded stays so
+        client.unload_model("touchy")
+        wait_for(lambda: all(each.state == "UNAVAILABLE" for each in server.models()))
+        assert [list(server.revive()) for _ in range(3)] == [[], [], []]

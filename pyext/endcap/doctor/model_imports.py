@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import importlib.machinery
 import os
+import site
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
+from endcap.server.locate import ServerInstallation
+from endcap.server.python_stub import PYTHON_VERSION, reads_variables
+from endcap.stub.front import STUB_NAME
 
 # Where the package to install is not called as the module.
 _PACKAGE_OF_MODULE = {
@@ -26,8 +29,9 @@ IMPORTS = Topic(
     group=Group.PYTHON_MODELS,
     title="model imports",
     meaning="The modules that each `model.py` imports are installed for the Python that runs "
-    "endcap. PYTHONPATH does not count: a stub does not read it. Imports inside a `try`, an `if` "
-    "or a function are not looked at.",
+    "endcap. PYTHONPATH and the user's own packages do not count where the stub does not read "
+    "them, as those of the server's wheel for Python 3.11 and later do not. Imports inside a "
+    "`try`, an `if` or a function are not looked at.",
     problems={
         "missing": Problem(
             when="A module that a Python model imports is not installed.",
@@ -47,6 +51,7 @@ def check_imports(subject: Subject) -> Finding:
     """What the repository's Python models import."""
     if subject.installation is None:
         return IMPORTS.not_looked_at("there is no server")
+    places = _places(subject.installation)
     wanted: dict[str, list[str]] = {}
     for model in subject.shared_python_models:
         for file in sorted(model.path.glob("[0-9]*/model.py")):
@@ -57,7 +62,7 @@ def check_imports(subject: Subject) -> Finding:
                     "syntax", "unknown", f"{file} line {error.lineno}: {error.msg}", file=file
                 )
             for module in _imported(tree.body):
-                if not _is_there(module, [file.parent, model.path]):
+                if not _is_there(module, [*places, str(file.parent), str(model.path)]):
                     wanted.setdefault(module, []).append(model.path.name)
     if wanted:
         return IMPORTS.problem(
@@ -80,9 +85,19 @@ def _imported(body: list[ast.stmt]) -> Iterator[str]:
             yield statement.module.partition(".")[0]
 
 
-def _is_there(module: str, beside: list[Path]) -> bool:
+def _places(server: ServerInstallation) -> list[str]:
+    """The folders of sys.path that a stub sees, too."""
+    folder = server.stubs_dir / PYTHON_VERSION if server.stubs_dir is not None else None
+    if folder is None and server.backends_dir is not None:
+        folder = server.backends_dir / "python"
+    stub = folder / STUB_NAME if folder is not None else None
+    if stub is not None and stub.is_file() and reads_variables(stub):
+        return sys.path
+    not_read = {*os.environ.get("PYTHONPATH", "").split(os.pathsep), site.getusersitepackages()}
+    return [place for place in sys.path if place not in not_read]
+
+
+def _is_there(module: str, places: list[str]) -> bool:
     if module in sys.stdlib_module_names or module in _GIVEN_BY_THE_STUB:
         return True
-    not_read = set(os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    places = [*map(str, beside), *(place for place in sys.path if place not in not_read)]
     return importlib.machinery.PathFinder.find_spec(module, places) is not None

@@ -6,12 +6,18 @@ import gzip
 import tarfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 from endcap.environment.errors import ExecutionEnvironmentError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
 _CHUNK_BYTES = 1 << 20
 _AGAIN = "copy it again, or make it again by `endcap env pack`"
+
+
+def extract_options() -> dict[str, Any]:
+    """Returns how `TarFile` is to extract; Pythons before 3.10.12 and 3.11.4 have no filters."""
+    return {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -28,11 +34,7 @@ def unpack(archive: Path, folder: Path) -> None:
             )
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as content:
-            # Pythons from before the filters came take none.
-            if hasattr(tarfile, "tar_filter"):
-                content.extractall(folder, filter="tar")
-            else:
-                content.extractall(folder)
+            content.extractall(folder, **extract_options())
             while stream.read(_CHUNK_BYTES):
                 pass
     except EOFError as error:

@@ -129,13 +129,19 @@ class TritonServer:
             return
         self._stubs = self._stubs or StubWatch(self._process.pid)
         for stub in self._stubs.look():
+            if not stub.failed and not self._serves(stub.model):
+                continue
             self._pacing.ask(stub.model)
             yield f"the process of model '{stub.model}' has ended ({stub.ending})"
         for model in self._pacing.due():
             try:
                 load_model(self.http_url, model)
             except OSError as error:
-                yield f"model '{model}' cannot be loaded again: {error}"
+                self._pacing.ask(model)
+                yield (
+                    f"model '{model}' cannot be loaded again: {error}; it is tried once more "
+                    f"after {_REVIVED_AFTER_S:g} s"
+                )
             else:
                 yield f"model '{model}' is loaded again"
 
@@ -146,6 +152,13 @@ class TritonServer:
     def log_lines(self) -> list[str]:
         """Returns the last lines that the server printed."""
         return self._log.lines() if self._log else []
+
+    def _serves(self, model: str) -> bool:
+        """Whether the server takes requests for a model, be its process dead."""
+        try:
+            return any(each.name == model and each.state == "READY" for each in self.models())
+        except OSError:
+            return True  # no answer is none about the model: the load will tell
 
     def _authority(self, port: int) -> str:
         host = _WILDCARD_TO_LOOPBACK.get(self.settings.host, self.settings.host)

@@ -33,6 +33,14 @@ def find_stub(stubs_dir: Path) -> Path:
     return stub
 
 
+def reads_variables(stub: Path) -> bool:
+    """Whether the Python in a stub looks at PYTHONPATH and the user's own packages.
+
+    One that PyConfig_InitIsolatedConfig initialises does not.
+    """
+    return b"PyConfig_InitIsolatedConfig" not in stub.read_bytes()
+
+
 def find_libpython() -> Path | None:
     """Returns the running Python's shared library where it lies beside the interpreter."""
     folders = [sysconfig.get_config_var("LIBDIR"), sys.base_prefix + "/lib"]

@@ -20,10 +20,14 @@ _EXIT_CODE_FIELD = 51  # of /proc/PID/stat, counted from 0; see proc_pid_stat(5)
 
 @dataclass(frozen=True)
 class DeadStub:
-    """A stub that has ended by itself: its model, and how ("SIGKILL", "exit code 1")."""
+    """A stub that has ended by itself: its model, and how ("SIGKILL", "exit code 1").
+
+    failed: False for exit code 0, with which one ends that its server has unloaded, too.
+    """
 
     model: str
     ending: str
+    failed: bool = True
 
 
 class StubWatch:
@@ -32,23 +36,31 @@ class StubWatch:
     def __init__(self, server_pid: int) -> None:
         self._server_pid = server_pid
         self._models: dict[int, str] = {}  # by process id
+        self._ended: set[int] = set()  # with exit code 0, at the last look
 
     def look(self) -> list[DeadStub]:
-        """Returns the stubs that died since the last look, each once; call it now and then."""
+        """Returns the stubs that died since the last look, each once; call it now and then.
+
+        One with exit code 0 is returned at the second look that finds it.
+        """
         dead: list[DeadStub] = []
         children = dict(self._children())
         for pid, (state, exit_code) in children.items():
             if state == "Z":
                 # One that its server has ended is waited for at once, and is none for long.
+                if exit_code == 0 and pid in self._models and pid not in self._ended:
+                    self._ended.add(pid)
+                    continue
                 model = self._models.pop(pid, None)
-                if model is not None and exit_code != 0:
-                    dead.append(DeadStub(model, _ending(exit_code)))
+                if model is not None:
+                    dead.append(DeadStub(model, _ending(exit_code), failed=exit_code != 0))
             elif pid not in self._models:
                 model = _model_of(pid)
                 if model is not None:
                     self._models[pid] = model
         for pid in self._models.keys() - children.keys():
             del self._models[pid]
+        self._ended &= self._models.keys()
         return dead
 
     def _children(self) -> Iterator[tuple[int, tuple[str, int]]]:

@@ -8,6 +8,7 @@ import tarfile
 import zlib
 from pathlib import Path
 
+from endcap.environment.unpacking import extract_options
 from endcap.stub.errors import StubError
 
 _BLOCK_BYTES = 1 << 20
@@ -33,7 +34,7 @@ def unpack_looked_at(archive: Path, target: Path) -> None:
             for member in members:
                 count += 1
                 if _LOOKED_AT.fullmatch(member.name) and (member.isfile() or member.issym()):
-                    members.extract(member, target, filter="tar")
+                    members.extract(member, target, **extract_options())
             while stream.read(_BLOCK_BYTES):  # up to the checksum, which comes last
                 pass
     except FileNotFoundError as error:

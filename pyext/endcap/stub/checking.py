@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap.environment.model_config import get_parameter
+from endcap.errors import InvalidArgumentError
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.plan import server_environment
@@ -18,9 +19,7 @@ from endcap.stub.archive import unpack_looked_at
 from endcap.stub.errors import StubError
 from endcap.stub.front import STUB_NAME, is_front, report
 
-_ENVIRONMENT = re.compile(
-    r'key\s*:\s*"EXECUTION_ENV_PATH"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"([^"]*)"'
-)
+_ENVIRONMENT = "EXECUTION_ENV_PATH"
 _MODEL_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 
 
@@ -51,6 +50,8 @@ class StubReport:
 def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
     """Makes the checks of a model's stub in the environment that `endcap serve` would give it.
 
+    The file in the model's folder is not run: this package's own front looks at the model.
+
     tritonserver: as for `locate_server`. Without any server, this process's environment is taken.
 
     Raises ServerError where `tritonserver` is no server.
@@ -67,8 +68,8 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
         return _report(model, Check(name="front", found=found, problem=problem))
     try:
         with _environment(model, server) as (environment, server_folder):
-            answer = report(front, model_dir, server_folder, environment)
-    except (StubError, ServerError) as error:
+            answer = report(model_dir, server_folder, environment)
+    except (StubError, ServerError, InvalidArgumentError) as error:
         return _report(model, Check(name="environment", found="unusable", problem=str(error)))
     return StubReport(
         model=model_dir.name,
@@ -79,11 +80,14 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
 
 
 def execution_environment(model: ModelFolder) -> Path | None:
-    """Returns the archive or folder that a model's EXECUTION_ENV_PATH names, None without one."""
-    match = _ENVIRONMENT.search(model.config)
-    if match is None:
+    """Returns the archive or folder that a model's EXECUTION_ENV_PATH names, None without one.
+
+    Raises InvalidArgumentError for a config whose brackets or strings do not close.
+    """
+    given = get_parameter(model.config, _ENVIRONMENT)
+    if given is None:
         return None
-    return Path(match.group(1).replace(_MODEL_FOLDER, str(model.path.absolute())))
+    return Path(given.replace(_MODEL_FOLDER, str(model.path.absolute())))
 
 
 def _report(model: ModelFolder, *checks: Check) -> StubReport:

@@ -60,12 +60,13 @@ def describe(file: Path) -> StubDescription:
 
 
 def report(
-    front: Path, model_dir: Path, server_folder: Path | None, environment: Mapping[str, str]
+    model_dir: Path, server_folder: Path | None, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns what a front says of a model in an environment; runs nothing of the model.
+    """Returns what this package's front says of a model in an environment; runs nothing of it.
 
     server_folder: the server's backends/python, None where there is none.
     """
+    front = find_front()
     place = [str(server_folder)] if server_folder is not None else []
     finished = _run(front, "--check", str(model_dir), *place, environment=environment)
     try:
@@ -73,7 +74,7 @@ def report(
     except ValueError as error:
         raise StubError(
             f"{front} gives no report ({finished.stderr.strip() or 'it says nothing'}); install "
-            f"the stub again with `endcap stub install {model_dir}`"
+            "endcap again"
         ) from error
     return answer
 
@@ -93,3 +94,8 @@ def _run(
         )
     except OSError as error:
         raise StubError(f"{program} cannot be run: {error.strerror}; install it again") from error
+    except subprocess.TimeoutExpired as error:
+        raise StubError(
+            f"{program} gives no answer within {_ANSWERS_WITHIN_S:g} s; see that the folders of "
+            "the model, of its environment and on PATH can be read"
+        ) from error
