@@ -1,0 +1,45 @@
+"""endcap_bls over models that do not behave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import bls_odd_models
+import jpegs
+import pytest
+import tritonclient.grpc as grpc_client
+from bls_models import told
+from calls import Arrays, infer, strings
+from running_server import RunningServer, run_server
+from tritonclient.utils import InferenceServerException
+
+PHOTO = jpegs.photo_jpeg(120, 160)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("odd")
+    bls_odd_models.write_all(repository)
+    options = ("--model-control-mode=explicit", "--load-model=*")
+    with run_server(repository, *options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc) as connection:
+        yield connection
+
+
+def ask(client: Any, model: str, files: list[bytes], **options: Any) -> Arrays:
+    return infer(client, model, {"encoded": strings(files)}, client_timeout=8, **options)
+
+
+@pytest.mark.parametrize("counts", [(1, 3000), (3000, 1)])
+@pytest.mark.parametrize("output", ["class_ids", "class_labels", "detection_boxes"])
+def test_images_with_different_numbers_of_rows(client, counts, output):
+    files = [told(PHOTO, count=count) for count in counts]
+    with pytest.raises(InferenceServerException, match=r"model 'uneven': gave output .* of diff"):
+        ask(client, "on_uneven", files, outputs=[output])
+    assert ask(client, "on_uneven", files[:1], outputs=[output])[output].shape[1] == counts[0]
