@@ -42,7 +42,7 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   void Answer(CascadeRequest& request) noexcept;
   void Count(CascadeRequest& request) noexcept;
   std::span<CascadeImage> ImagesOf(const CascadeRequest& request) noexcept;
-  // Reports and releases it, and lets go what was computed for it.
+  // Reports it, and lets go of it and of what was computed for it.
   void Close(CascadeRequest& request) noexcept;
   void End() noexcept;
   void FailRequest(size_t request, const Failure& failure) noexcept;

@@ -43,6 +43,7 @@ std::shared_ptr<InnerCall> ClassifyWork::NewCall(const bls::Range& items) const 
   std::vector<Piece> pieces;
   for (size_t i = items.first; i < items.first + items.count; ++i) {
     pieces.push_back(crops_[i].tensor.memory);
+    call->Keep(crops_[i].rois_call);
   }
   std::vector<int64_t> shape = crops_[items.first].tensor.shape;
   if (model.max_batch_size > 0) shape.insert(shape.begin(), static_cast<int64_t>(items.count));

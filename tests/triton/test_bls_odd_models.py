@@ -43,3 +43,11 @@ def test_images_with_different_numbers_of_rows(client, counts, output):
     with pytest.raises(InferenceServerException, match=r"model 'uneven': gave output .* of diff"):
         ask(client, "on_uneven", files, outputs=[output])
     assert ask(client, "on_uneven", files[:1], outputs=[output])[output].shape[1] == counts[0]
+
+
+def test_an_ensemble_that_fails_while_another_step_runs(client):
+    """The server does not give its request back."""
+    file = told(PHOTO, fail="INVALID_ARG", wait_s=0.3)
+    for _ in range(4):  # more than `max_in_flight`
+        with pytest.raises(InferenceServerException, match=r"model 'torn': .*not today"):
+            ask(client, "on_torn", [file], outputs=["detection_boxes", "status"])
