@@ -32,8 +32,6 @@ const std::string& RoisWork::model() const {
   return job_->settings->routes.rois_models()[rois_model_];
 }
 
-void RoisWork::Forget() const { job_->server->Forget(model()); }
-
 std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
   const Item& item = items_[items.first];
   const CascadeImage& image = job_->images[item.image];

@@ -24,6 +24,11 @@ InnerCall::InnerCall(const InnerServer& server, const std::string& model)
   request_.reset(raw);
 }
 
+InnerCall::InnerCall(const InnerServer& server, const InnerModel& model)
+    : InnerCall(server, model.name) {
+  batched_ = model.max_batch_size > 0;
+}
+
 void InnerCall::CheckInner(TRITONSERVER_Error* error) const {
   try {
     Check(error);
@@ -66,6 +71,7 @@ void InnerCall::AddInput(const std::string& name, TRITONSERVER_DataType data_typ
 
 void InnerCall::WantOutput(const std::string& name, bool may_stay_on_gpu) {
   if (may_stay_on_gpu) places_.gpu_outputs.insert(name);
+  wanted_.insert(name);
   CheckInner(TRITONSERVER_InferenceRequestAddRequestedOutput(request_.get(), name.c_str()));
 }
 

@@ -39,6 +39,7 @@ class InnerCall : public std::enable_shared_from_this<InnerCall> {
  public:
   // Throws InnerError where the server has no such model, or it is not ready.
   InnerCall(const InnerServer& server, const std::string& model);
+  InnerCall(const InnerServer& server, const InnerModel& model);
   InnerCall(const InnerCall&) = delete;
   InnerCall& operator=(const InnerCall&) = delete;
 
@@ -51,6 +52,10 @@ class InnerCall : public std::enable_shared_from_this<InnerCall> {
   void AddInput(const std::string& name, TRITONSERVER_DataType data_type,
                 std::span<const int64_t> shape, std::span<const Piece> pieces);
   void WantOutput(const std::string& name, bool may_stay_on_gpu = false);
+
+  // What was asked, for who reads the answer: the model may have been loaded anew since.
+  bool WantsOutput(std::string_view name) const { return wanted_.contains(name); }
+  bool batched() const noexcept { return batched_; }  // tensors have a batch dimension
 
   // Sends the request. `done` runs on the worker when the answer is there and the request has been
   // given back; never where this throws InnerError. The call must live until then. Where the answer
@@ -79,6 +84,8 @@ class InnerCall : public std::enable_shared_from_this<InnerCall> {
 
   const InnerServer* server_;
   std::string model_;
+  bool batched_ = false;
+  std::set<std::string, std::less<>> wanted_;
   ResponsePlaces places_;
   InnerRequestHandle request_;
   InnerResponseHandle response_;

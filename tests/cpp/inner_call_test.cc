@@ -203,15 +203,20 @@ TEST_F(InnerCalls, CanBeCancelled) {
   done.wait();
 }
 
-TEST_F(InnerCalls, AModelIsAskedForOnceUntilItIsForgotten) {
-  const InnerModel& model = server_.Describe("sum");
+TEST_F(InnerCalls, AModelIsAskedForOnceInAWhile) {
+  InnerServer server(nullptr, std::chrono::hours(1));
+  const InnerModel& model = server.Describe("sum");
   EXPECT_EQ(model.max_batch_size, 4);
   EXPECT_TRUE(model.HasOutput("sums"));
   EXPECT_FALSE(model.HasOutput("images"));
   World().missing_model = "sum";
-  EXPECT_NO_THROW(server_.Describe("sum"));
-  server_.Forget("sum");
-  EXPECT_THROW(server_.Describe("sum"), InnerError);
+  EXPECT_NO_THROW(server.Describe("sum"));
+  InnerServer forgetful(nullptr, InnerServer::Clock::duration::zero());
+  EXPECT_THROW(forgetful.Describe("sum"), InnerError);
+  World().missing_model.clear();
+  EXPECT_NO_THROW(forgetful.Describe("sum"));
+  World().missing_model = "sum";
+  EXPECT_THROW(forgetful.Describe("sum"), InnerError);
   EXPECT_FALSE(server_.IsReady("sum"));
 }
 

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import bls_odd_models
 import jpegs
 import pytest
 import tritonclient.grpc as grpc_client
-from bls_models import told
+from bls_models import BATCH, told, write_classifier
 from calls import Arrays, infer, strings
-from running_server import RunningServer, run_server
+from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 PHOTO = jpegs.photo_jpeg(120, 160)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    repository = tmp_path_factory.mktemp("odd")
-    bls_odd_models.write_all(repository)
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    bls_odd_models.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path) -> Iterator[RunningServer]:
     options = ("--model-control-mode=explicit", "--load-model=*")
     with run_server(repository, *options) as running:
         yield running
@@ -51,3 +58,17 @@ def test_an_ensemble_that_fails_while_another_step_runs(client):
     for _ in range(4):  # more than `max_in_flight`
         with pytest.raises(InferenceServerException, match=r"model 'torn': .*not today"):
             ask(client, "on_torn", [file], outputs=["detection_boxes", "status"])
+
+
+def test_an_inner_model_that_is_loaded_anew_with_more_outputs(client, repository):
+    file = told(PHOTO, count=2)
+
+    def labels() -> list[bytes]:
+        outputs = ["class_ids", "class_labels"]
+        return list(ask(client, "on_uneven", [file], outputs=outputs)["class_labels"].ravel())
+
+    assert labels() == [b"", b""]
+    shutil.rmtree(repository / "kinds")
+    write_classifier(repository, "kinds", labelled=True, batch=BATCH)
+    client.load_model("kinds")
+    wait_for(lambda: labels()[1].startswith(b"step "))
