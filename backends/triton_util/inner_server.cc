@@ -32,7 +32,13 @@ InnerModel ReadModel(TRITONSERVER_Server* server, const std::string& name) {
 
 Failure InnerFailure(const std::string& model, TRITONSERVER_Error_Code code,
                      const std::string& message) {
-  return {code, ReasonOf(code), "model '" + model + "': " + message, /*names_its_class=*/true};
+  // These codes say something else of the request that made the call: not this model's memory has
+  // run out, and not its client has gone.
+  const bool is_own =
+      code != TRITONSERVER_ERROR_UNAVAILABLE && code != TRITONSERVER_ERROR_CANCELLED;
+  const ErrorCode reason = is_own ? ReasonOf(code) : ErrorCode::kInternal;
+  if (code == TRITONSERVER_ERROR_CANCELLED) code = TRITONSERVER_ERROR_INTERNAL;
+  return {code, reason, "model '" + model + "': " + message, /*names_its_class=*/true};
 }
 
 InnerServer::InnerServer(TRITONBACKEND_Model* model, Clock::duration max_age) : max_age_(max_age) {

@@ -168,6 +168,15 @@ TEST_F(InnerCalls, AFailureNamesTheModelAndKeepsItsCode) {
   EXPECT_EQ(FailureOf({.response = false}), "model 'sum': gave no answer");
 }
 
+TEST(InnerFailures, OfMemoryAndOfClientsAreOfTheInnerModelAlone) {
+  const Failure unavailable = InnerFailure("sum", TRITONSERVER_ERROR_UNAVAILABLE, "full");
+  EXPECT_EQ(unavailable.code, TRITONSERVER_ERROR_UNAVAILABLE);
+  EXPECT_EQ(unavailable.reason, ErrorCode::kInternal);
+  const Failure cancelled = InnerFailure("sum", TRITONSERVER_ERROR_CANCELLED, "cancelled");
+  EXPECT_EQ(cancelled.code, TRITONSERVER_ERROR_INTERNAL);
+  EXPECT_EQ(cancelled.reason, ErrorCode::kInternal);
+}
+
 TEST_F(InnerCalls, SeveralAnswersAreAFailure) {
   New();
   const std::future<void> done = Start();
