@@ -159,7 +159,7 @@ void CascadeRun::Close(CascadeRequest& request) noexcept {
     image.request = owner;
   }
   request.held.reset();
-  model_.requests_.Leave(1);
+  model_.images_.Leave(request.image_count);
 }
 
 void CascadeRun::End() noexcept {

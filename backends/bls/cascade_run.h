@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,6 +21,9 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   // the requests are then as they were.
   CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle, CascadeInstance& instance,
              std::span<TRITONBACKEND_Request*> requests);
+
+  // Of all its requests.
+  size_t image_count() const noexcept { return job_.images.size(); }
 
   void Begin() noexcept;
   // Looks whether clients have gone, and cancels the calls that nobody needs then.
