@@ -43,20 +43,28 @@ class Writer {
   bool batched_;
 };
 
+// The shape of an output of the detections, which the images of a request must share.
+const std::vector<int64_t>& CommonShape(std::span<const CascadeImage> images,
+                                        std::string_view output, const CascadeSettings& settings) {
+  const std::vector<int64_t>& shape = DetectionsOf(images.front(), output, settings).shape;
+  for (const CascadeImage& image : images.subspan(1)) {
+    if (DetectionsOf(image, output, settings).shape == shape) continue;
+    throw InnerError(InnerFailure(settings.detect_model, TRITONSERVER_ERROR_INTERNAL,
+                                  "gave output '" + std::string(output) +
+                                      "' of different shapes for the images of one request"));
+  }
+  return shape;
+}
+
 void WriteDetections(Writer& writer, std::span<const CascadeImage> images,
                      const CascadeSettings& settings) {
   for (const TensorSpec& spec : kDetectionOutputs) {
     if (!writer.Wants(spec.name)) continue;
+    const std::vector<int64_t>& shape = CommonShape(images, spec.name, settings);
     std::vector<std::span<const std::byte>> parts;
-    std::vector<int64_t> shape;
+    parts.reserve(images.size());
     for (const CascadeImage& image : images) {
       const ItemTensor& tensor = DetectionsOf(image, spec.name, settings);
-      if (!parts.empty() && tensor.shape != shape) {
-        throw InnerError(InnerFailure(settings.detect_model, TRITONSERVER_ERROR_INTERNAL,
-                                      "gave output '" + std::string(spec.name) +
-                                          "' of different shapes for the images of one request"));
-      }
-      shape = tensor.shape;
       parts.emplace_back(tensor.memory.data, tensor.memory.bytes);
     }
     writer.Write(spec.name, ToTriton(spec.dtype), shape, parts);
@@ -89,8 +97,7 @@ ClassColumns ColumnsOf(std::span<const CascadeImage> images, size_t row_count) {
 
 void WriteClasses(Writer& writer, std::span<const CascadeImage> images,
                   const CascadeSettings& settings) {
-  const std::vector<int64_t>& rows =
-      DetectionsOf(images.front(), "detection_classes", settings).shape;
+  const std::vector<int64_t>& rows = CommonShape(images, "detection_classes", settings);
   const ClassColumns columns = ColumnsOf(images, static_cast<size_t>(rows.front()));
   const auto write = [&](std::string_view name, TRITONSERVER_DataType type, auto values) {
     const std::span<const std::byte> bytes = std::as_bytes(values);

@@ -12,6 +12,7 @@ void Identify(InnerCall& call, const CascadeJob& job, const bls::Range& items,
   bool all_have_timeouts = true;
   for (const bls::Range& share : bls::SharesOf(items, owners)) {
     const CascadeRequest& request = job.requests[owners[share.first]];
+    call.Keep(request.held);
     if (!request.id.empty()) ids.append(ids.empty() ? "" : ",").append(request.id);
     timeout_us = std::max(timeout_us, request.timeout_us);
     all_have_timeouts = all_have_timeouts && request.timeout_us > 0;

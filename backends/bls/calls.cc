@@ -68,7 +68,6 @@ void Calls::OnDone(Place place, const std::shared_ptr<void>& keep) noexcept {
 
 void Calls::OnFailure(Work& work, const Range& items, const Failure& failure,
                       const std::shared_ptr<void>& keep) noexcept {
-  work.Forget();
   const std::vector<size_t>& owners = work.owners();
   const size_t end = items.first + items.count;
   if (owners[items.first] == owners[end - 1]) {

@@ -24,8 +24,6 @@ class Work {
   virtual std::shared_ptr<InnerCall> NewCall(const bls::Range& items) const = 0;
   // Takes the answer. Throws InnerError where it cannot be used.
   virtual void Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) = 0;
-  // A call failed: what is known of the model may be out of date.
-  virtual void Forget() const = 0;
 
  protected:
   std::vector<size_t> owners_;

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "bls/choose.h"
+#include "bls/held_request.h"
 #include "bls/inner_tensors.h"
 #include "bls/settings.h"
 #include "triton_util/inner_call.h"
-#include "triton_util/input_tensor.h"
 #include "triton_util/model.h"
 
 namespace endcap::triton {
@@ -50,10 +50,10 @@ struct CascadeImage {
 
 // One request on its way through the steps.
 struct CascadeRequest {
-  explicit CascadeRequest(TRITONBACKEND_Request* handle) noexcept : exchange(handle) {}
+  explicit CascadeRequest(TRITONBACKEND_Request* handle) : exchange(handle) {}
 
   Exchange exchange;
-  std::optional<InputTensor> encoded;
+  std::shared_ptr<HeldRequest> held = std::make_shared<HeldRequest>();
   size_t first_image = 0;
   size_t image_count = 0;
   std::string id;
@@ -61,7 +61,7 @@ struct CascadeRequest {
   bool wants_classes = false;  // any of the outputs that classifiers fill
   std::optional<Failure> failure;
   bool cancelled = false;
-  bool closed = false;  // answered and released
+  bool closed = false;  // answered
 
   // Whether more is to be computed for it.
   bool open() const noexcept { return !closed && !cancelled && !failure.has_value(); }

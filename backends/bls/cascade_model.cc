@@ -52,16 +52,15 @@ std::unique_ptr<Instance> CascadeModel::NewInstance(const Workplace& workplace) 
 void CascadeModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                          std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& cascade_instance = static_cast<CascadeInstance&>(instance);
-  requests_.Enter(requests.size(), settings_.max_in_flight);
   cascade_instance.runs.Enter(1, kNoLimit);
   try {
     auto run = std::make_shared<CascadeRun>(*this, handle, cascade_instance, requests);
     Worker::Ready begin;
     begin.push_back([run] { run->Begin(); });
+    images_.Enter(run->image_count(), settings_.max_in_flight);
     worker_.Post(std::move(begin));
   } catch (...) {
     RefuseAll(requests, FailureOfCurrentException());
-    requests_.Leave(requests.size());
     cascade_instance.runs.Leave(1);
   }
 }

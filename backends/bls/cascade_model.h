@@ -47,7 +47,7 @@ class CascadeModel final : public Model {
   InnerServer server_;
   Counter crops_;
   Counter inner_calls_;
-  InFlight requests_;
+  InFlight images_;
   std::list<CascadeRun*> runs_;  // of the worker's thread
   Worker worker_;                // the last member: ends before what it uses
 };

@@ -9,7 +9,6 @@
 #include "bls/detect_work.h"
 #include "bls/read_request.h"
 #include "bls/rois_work.h"
-#include "triton_util/execution.h"
 #include "triton_util/statistics.h"
 
 namespace endcap::triton {
@@ -42,6 +41,9 @@ void CascadeRun::Begin() noexcept {
   model_.runs_.splice(model_.runs_.end(), place_);
   model_.worker_.Watch(true);
   times_.compute_start_ns = NowNs();
+  for (CascadeRequest& request : job_.requests) {
+    request.held->Own(request.exchange.request.handle(), instance_.runs);
+  }
   Settle([](const CascadeImage&) { return false; });
   Run(
       [this] {
@@ -151,14 +153,13 @@ void CascadeRun::Close(CascadeRequest& request) noexcept {
   times_.exec_end_ns = NowNs();
   ReportRequest(handle_, request.exchange, times_);
   request.closed = true;
-  request.encoded.reset();
   for (CascadeImage& image : ImagesOf(request)) {
     const size_t owner = image.request;
     image = CascadeImage{};
     image.request = owner;
   }
-  Release(request.exchange.request.handle());
-  model_.requests_.Leave(1);
+  request.held.reset();
+  model_.images_.Leave(request.image_count);
 }
 
 void CascadeRun::End() noexcept {

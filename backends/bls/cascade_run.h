@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
@@ -20,6 +21,9 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   // the requests are then as they were.
   CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle, CascadeInstance& instance,
              std::span<TRITONBACKEND_Request*> requests);
+
+  // Of all its requests.
+  size_t image_count() const noexcept { return job_.images.size(); }
 
   void Begin() noexcept;
   // Looks whether clients have gone, and cancels the calls that nobody needs then.
@@ -42,7 +46,7 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   void Answer(CascadeRequest& request) noexcept;
   void Count(CascadeRequest& request) noexcept;
   std::span<CascadeImage> ImagesOf(const CascadeRequest& request) noexcept;
-  // Reports and releases it, and lets go what was computed for it.
+  // Reports it, and lets go of it and of what was computed for it.
   void Close(CascadeRequest& request) noexcept;
   void End() noexcept;
   void FailRequest(size_t request, const Failure& failure) noexcept;

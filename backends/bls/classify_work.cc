@@ -24,12 +24,7 @@ size_t ClassifyWork::Limit() const {
   return std::min(of_model, job_->settings->classify_batch_size);
 }
 
-void ClassifyWork::Forget() const {
-  job_->server->Forget(job_->settings->routes.classifiers()[crops_.front().classifier]);
-}
-
 bool ClassifyWork::WantsLabels(const bls::Range& items) const {
-  if (!Model().HasOutput(std::string(kClassLabels))) return false;
   const auto first = owners_.begin() + static_cast<std::ptrdiff_t>(items.first);
   return std::any_of(first, first + static_cast<std::ptrdiff_t>(items.count), [&](size_t request) {
     return job_->requests[request].exchange.request.WantsOutput(kClassLabels);
@@ -38,30 +33,32 @@ bool ClassifyWork::WantsLabels(const bls::Range& items) const {
 
 std::shared_ptr<InnerCall> ClassifyWork::NewCall(const bls::Range& items) const {
   const InnerModel& model = Model();
-  auto call = std::make_shared<InnerCall>(*job_->server, model.name);
+  auto call = std::make_shared<InnerCall>(*job_->server, model);
   Identify(*call, *job_, items, owners_);
   std::vector<Piece> pieces;
   for (size_t i = items.first; i < items.first + items.count; ++i) {
     pieces.push_back(crops_[i].tensor.memory);
+    call->Keep(crops_[i].rois_call);
   }
   std::vector<int64_t> shape = crops_[items.first].tensor.shape;
-  if (model.max_batch_size > 0) shape.insert(shape.begin(), static_cast<int64_t>(items.count));
+  if (call->batched()) shape.insert(shape.begin(), static_cast<int64_t>(items.count));
   call->AddInput("images", crops_[items.first].data_type, shape, pieces);
   call->WantOutput(std::string(kClassIds));
   call->WantOutput(std::string(kClassScores));
-  if (WantsLabels(items)) call->WantOutput(std::string(kClassLabels));
+  const std::string labels(kClassLabels);
+  if (model.HasOutput(labels) && WantsLabels(items)) call->WantOutput(labels);
   return call;
 }
 
 void ClassifyWork::Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) {
-  const ItemCount count{items.count, Model().max_batch_size > 0};
+  const ItemCount count{items.count, call->batched()};
   const std::vector<ItemTensor> ids = ItemsOf(*call, kClassIds, DType::kInt32, count);
   const std::vector<ItemTensor> scores = ItemsOf(*call, kClassScores, DType::kFloat32, count);
   if (ids.front().memory.bytes == 0 || scores.front().memory.bytes == 0) {
     call->Refuse("gave no class for an image");
   }
   std::vector<std::string> labels(items.count);
-  if (WantsLabels(items)) labels = FirstStrings(*call, kClassLabels, count);
+  if (call->WantsOutput(kClassLabels)) labels = FirstStrings(*call, kClassLabels, count);
   for (size_t i = 0; i < items.count; ++i) {
     const Crop& crop = crops_[items.first + i];
     job_->images[crop.image].classes.push_back(

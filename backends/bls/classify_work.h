@@ -17,7 +17,6 @@ class ClassifyWork final : public Work {
   size_t Limit() const override;
   std::shared_ptr<InnerCall> NewCall(const bls::Range& items) const override;
   void Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) override;
-  void Forget() const override;
 
  private:
   const InnerModel& Model() const;

@@ -35,11 +35,7 @@ size_t DetectWork::Limit() const {
   return static_cast<size_t>(std::max(1, Model().max_batch_size));
 }
 
-void DetectWork::Forget() const { job_->server->Forget(job_->settings->detect_model); }
-
-bool DetectWork::Wants(const bls::Range& items, const InnerModel& model,
-                       const TensorSpec& output) const {
-  if (!model.HasOutput(std::string(output.name))) return false;
+bool DetectWork::Wants(const bls::Range& items, const TensorSpec& output) const {
   for (size_t i = items.first; i < items.first + items.count; ++i) {
     const CascadeRequest& request = job_->requests[owners_[i]];
     if (request.wants_classes && IsNeededToChoose(output.name)) return true;
@@ -50,7 +46,7 @@ bool DetectWork::Wants(const bls::Range& items, const InnerModel& model,
 
 std::shared_ptr<InnerCall> DetectWork::NewCall(const bls::Range& items) const {
   const InnerModel& model = Model();
-  auto call = std::make_shared<InnerCall>(*job_->server, model.name);
+  auto call = std::make_shared<InnerCall>(*job_->server, model);
   Identify(*call, *job_, items, owners_);
   std::vector<Piece> pieces;
   for (size_t i = items.first; i < items.first + items.count; ++i) {
@@ -58,19 +54,19 @@ std::shared_ptr<InnerCall> DetectWork::NewCall(const bls::Range& items) const {
     pieces.push_back({element.data(), element.size(), {}});
   }
   std::vector<int64_t> shape{1};
-  if (model.max_batch_size > 0) shape.insert(shape.begin(), static_cast<int64_t>(items.count));
+  if (call->batched()) shape.insert(shape.begin(), static_cast<int64_t>(items.count));
   call->AddInput(std::string(kEncoded), TRITONSERVER_TYPE_BYTES, shape, pieces);
   for (const TensorSpec& output : kDetectionOutputs) {
-    if (Wants(items, model, output)) call->WantOutput(std::string(output.name));
+    const std::string name(output.name);
+    if (model.HasOutput(name) && Wants(items, output)) call->WantOutput(name);
   }
   return call;
 }
 
 void DetectWork::Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) {
-  const InnerModel& model = Model();
-  const ItemCount count{items.count, model.max_batch_size > 0};
+  const ItemCount count{items.count, call->batched()};
   for (const TensorSpec& output : kDetectionOutputs) {
-    if (!Wants(items, model, output)) continue;
+    if (!call->WantsOutput(output.name)) continue;
     const std::vector<ItemTensor> tensors = ItemsOf(*call, output.name, output.dtype, count);
     if (tensors.front().shape.size() != static_cast<size_t>(output.rank)) {
       call->Refuse("gave output '" + std::string(output.name) + "' with another rank than " +

@@ -15,11 +15,10 @@ class DetectWork final : public Work {
   size_t Limit() const override;
   std::shared_ptr<InnerCall> NewCall(const bls::Range& items) const override;
   void Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) override;
-  void Forget() const override;
 
  private:
   const InnerModel& Model() const;
-  bool Wants(const bls::Range& items, const InnerModel& model, const TensorSpec& output) const;
+  bool Wants(const bls::Range& items, const TensorSpec& output) const;
 
   CascadeJob* job_;
   std::vector<size_t> images_;  // indices into CascadeJob::images

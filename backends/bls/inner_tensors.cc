@@ -1,7 +1,6 @@
 #include "bls/inner_tensors.h"
 
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -20,8 +19,15 @@ std::string Text(std::span<const int64_t> shape) {
   return "[" + text + "]";
 }
 
-int64_t ElementCount(std::span<const int64_t> shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+// Throws InnerError for a shape that no tensor in memory has.
+size_t ElementCount(const InnerCall& call, std::string_view name, std::span<const int64_t> shape) {
+  int64_t count = 1;
+  for (const int64_t dim : shape) {
+    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) {
+      call.Refuse("gave " + Quoted(name) + " of the impossible shape " + Text(shape));
+    }
+  }
+  return static_cast<size_t>(count);
 }
 
 // The shape of one item.
@@ -43,6 +49,10 @@ std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name,
                                 const ItemCount& items) {
   const InnerOutput& output = call.Output(name);
   const std::vector<int64_t> shape = ItemShape(call, name, output, items);
+  if (output.data_type == TRITONSERVER_TYPE_BYTES || output.memory.bytes % items.count != 0) {
+    call.Refuse("gave " + Quoted(name) + " with " + std::to_string(output.memory.bytes) +
+                " bytes that are not " + std::to_string(items.count) + " items of one size");
+  }
   const size_t bytes = output.memory.bytes / items.count;
   std::vector<ItemTensor> tensors;
   tensors.reserve(items.count);
@@ -58,11 +68,13 @@ std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name, DT
   if (output.data_type != ToTriton(dtype)) {
     call.Refuse("gave " + Quoted(name) + " of another type than " + ConfigName(dtype));
   }
-  const auto elements = static_cast<size_t>(ElementCount(output.shape));
-  if (output.memory.place.on_gpu() || output.memory.bytes != elements * SizeOf(dtype)) {
+  const size_t elements = ElementCount(call, name, output.shape);
+  const size_t size = SizeOf(dtype);
+  if (output.memory.place.on_gpu() || output.memory.bytes / size != elements ||
+      output.memory.bytes % size != 0) {
     call.Refuse("gave " + Quoted(name) + " with " + std::to_string(output.memory.bytes) +
-                " bytes in host memory where its shape asks for " +
-                std::to_string(elements * SizeOf(dtype)));
+                " bytes where " + std::to_string(elements) + " elements of " +
+                std::to_string(size) + " bytes in host memory were expected");
   }
   return ItemsOf(call, name, items);
 }
@@ -70,11 +82,16 @@ std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name, DT
 std::vector<std::string> FirstStrings(const InnerCall& call, std::string_view name,
                                       const ItemCount& items) {
   const InnerOutput& output = call.Output(name);
-  const auto of_item = static_cast<size_t>(ElementCount(ItemShape(call, name, output, items)));
+  if (output.data_type != TRITONSERVER_TYPE_BYTES) {
+    call.Refuse("gave " + Quoted(name) + " of another type than " + std::string(kConfigString));
+  }
+  static_cast<void>(ItemShape(call, name, output, items));
+  const size_t elements = ElementCount(call, name, output.shape);
+  const size_t of_item = elements / items.count;
   std::vector<std::string> strings;
   const std::byte* at = output.memory.data;
   size_t left = output.memory.place.on_gpu() ? 0 : output.memory.bytes;
-  for (size_t element = 0; element < of_item * items.count; ++element) {
+  for (size_t element = 0; element < elements; ++element) {
     uint32_t length = 0;
     if (left < kLengthPrefixBytes) call.Refuse("gave " + Quoted(name) + " with too few elements");
     std::memcpy(&length, at, kLengthPrefixBytes);  // little-endian, as this machine

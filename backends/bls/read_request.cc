@@ -45,8 +45,9 @@ void ReadRequest(CascadeJob& job, size_t index, const InputReading& reading) {
   request.timeout_us = TimeoutOf(source);
   request.wants_classes = source.WantsOutput(kClassIds) || source.WantsOutput(kClassScores) ||
                           source.WantsOutput(kClassLabels);
-  request.encoded.emplace(source.GetInput(kEncoded, reading));
-  const std::vector<Bytes> files = FilesOf(*request.encoded);
+  std::optional<InputTensor>& encoded = request.held->encoded;
+  encoded.emplace(source.GetInput(kEncoded, reading));
+  const std::vector<Bytes> files = FilesOf(*encoded);
   job.images.reserve(job.images.size() + files.size());
   request.first_image = job.images.size();
   request.image_count = files.size();

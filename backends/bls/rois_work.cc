@@ -32,13 +32,12 @@ const std::string& RoisWork::model() const {
   return job_->settings->routes.rois_models()[rois_model_];
 }
 
-void RoisWork::Forget() const { job_->server->Forget(model()); }
-
 std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
   const Item& item = items_[items.first];
   const CascadeImage& image = job_->images[item.image];
   auto call = std::make_shared<InnerCall>(*job_->server, model());
   Identify(*call, *job_, items, owners_);
+  call->Keep(image.detect_call);
   const Piece file{image.element.data(), image.element.size(), {}};
   const std::array<int64_t, 1> one{1};
   call->AddInput(std::string(kEncoded), TRITONSERVER_TYPE_BYTES, one, {&file, 1});

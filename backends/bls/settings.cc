@@ -29,6 +29,14 @@ double ParseThreshold(const std::string& text) {
   return value;
 }
 
+// Such a call would wait for a place that its own request holds.
+void RefuseSelf(std::string_view parameter, const std::string& model, const ModelConfig& config) {
+  if (model != config.name()) return;
+  throw Error(ErrorCode::kInvalidArgument,
+              std::string(parameter) + " names '" + model +
+                  "', which is this model; a cascade cannot call itself, name another model");
+}
+
 }  // namespace
 
 CascadeSettings ReadSettings(ModelConfig& config) {
@@ -38,7 +46,11 @@ CascadeSettings ReadSettings(ModelConfig& config) {
     throw Error(ErrorCode::kInvalidArgument,
                 "detect_model is empty: give the name of the model that detects, or leave it out");
   }
+  RefuseSelf("detect_model", settings.detect_model, config);
   if (auto text = config.TakeParameter("classifiers")) settings.routes = bls::Routes::Parse(*text);
+  for (const auto* models : {&settings.routes.rois_models(), &settings.routes.classifiers()}) {
+    for (const std::string& model : *models) RefuseSelf("classifiers", model, config);
+  }
   if (auto text = config.TakeParameter("classify_threshold")) {
     settings.classify_threshold = ParseThreshold(*text);
   }

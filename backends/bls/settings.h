@@ -14,7 +14,7 @@ struct CascadeSettings {
   bls::Routes routes;
   double classify_threshold = 0.25;
   size_t classify_batch_size = 16;
-  size_t max_in_flight = 64;
+  size_t max_in_flight = 16;  // images
 };
 
 // Throws kInvalidArgument with a sentence for an unknown parameter or one that cannot be used.

@@ -9,6 +9,11 @@ namespace {
 
 constexpr int64_t kNewest = -1;
 
+// What has come of a call. A model that answers after its final answer sets no bit anew.
+constexpr unsigned kAnswered = 1;  // with the final response
+constexpr unsigned kFailed = 2;    // and that was an error
+constexpr unsigned kReleased = 4;  // the request
+
 }  // namespace
 
 InnerCall::InnerCall(const InnerServer& server, const std::string& model)
@@ -17,6 +22,11 @@ InnerCall::InnerCall(const InnerServer& server, const std::string& model)
   TRITONSERVER_InferenceRequest* raw = nullptr;
   CheckInner(TRITONSERVER_InferenceRequestNew(&raw, server.handle(), model_.c_str(), kNewest));
   request_.reset(raw);
+}
+
+InnerCall::InnerCall(const InnerServer& server, const InnerModel& model)
+    : InnerCall(server, model.name) {
+  batched_ = model.max_batch_size > 0;
 }
 
 void InnerCall::CheckInner(TRITONSERVER_Error* error) const {
@@ -34,6 +44,8 @@ void InnerCall::SetId(const std::string& id) {
 void InnerCall::SetTimeout(uint64_t timeout_us) {
   CheckInner(TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(request_.get(), timeout_us));
 }
+
+void InnerCall::Keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
 
 void InnerCall::AddInput(const std::string& name, TRITONSERVER_DataType data_type,
                          std::span<const int64_t> shape, std::span<const Piece> pieces) {
@@ -59,6 +71,7 @@ void InnerCall::AddInput(const std::string& name, TRITONSERVER_DataType data_typ
 
 void InnerCall::WantOutput(const std::string& name, bool may_stay_on_gpu) {
   if (may_stay_on_gpu) places_.gpu_outputs.insert(name);
+  wanted_.insert(name);
   CheckInner(TRITONSERVER_InferenceRequestAddRequestedOutput(request_.get(), name.c_str()));
 }
 
@@ -66,7 +79,17 @@ void InnerCall::Start(Worker& worker, Worker::Task done) {
   worker_ = &worker;
   done_.push_back([this, run = std::move(done)] {
     ReadResponse();
+    if (is_given_back_) {
+      kept_.clear();
+    } else {
+      self_ = shared_from_this();
+    }
     run();
+  });
+  given_back_.push_back([this] {
+    is_given_back_ = true;
+    kept_.clear();
+    const std::shared_ptr<InnerCall> last = std::move(self_);
   });
   CheckInner(TRITONSERVER_InferenceRequestSetReleaseCallback(request_.get(), OnRelease, this));
   CheckInner(TRITONSERVER_InferenceRequestSetResponseCallback(request_.get(), server_->allocator(),
@@ -83,23 +106,44 @@ void InnerCall::Cancel() noexcept {
 void InnerCall::OnResponse(TRITONSERVER_InferenceResponse* response, uint32_t flags,
                            void* userp) noexcept {
   auto& call = *static_cast<InnerCall*>(userp);
-  if (response != nullptr) {
+  InnerResponseHandle owned(response);
+  if ((call.arrived_ & kAnswered) != 0) return;
+  if (owned != nullptr) {
     if (call.response_ != nullptr) call.answered_twice_ = true;
-    call.response_.reset(response);
+    call.response_ = std::move(owned);
   }
-  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) call.Arrive();
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0) return;
+  const bool failed = call.HasFailed();
+  const unsigned before = call.arrived_.fetch_or(failed ? kAnswered | kFailed : kAnswered);
+  if ((before & kReleased) != 0) {
+    call.is_given_back_ = true;
+    call.Post(call.done_);
+  } else if (failed) {
+    call.Post(call.done_);
+  }
 }
 
 void InnerCall::OnRelease(TRITONSERVER_InferenceRequest* /*request*/, uint32_t /*flags*/,
                           void* userp) noexcept {
-  static_cast<InnerCall*>(userp)->Arrive();
+  auto& call = *static_cast<InnerCall*>(userp);
+  const unsigned before = call.arrived_.fetch_or(kReleased);
+  if ((before & kReleased) != 0 || (before & kAnswered) == 0) return;
+  if ((before & kFailed) != 0) {
+    call.Post(call.given_back_);
+  } else {
+    call.is_given_back_ = true;
+    call.Post(call.done_);
+  }
 }
 
-void InnerCall::Arrive() noexcept {
-  if (--awaited_ > 0) return;
+bool InnerCall::HasFailed() const noexcept {
+  return response_ == nullptr || TRITONSERVER_InferenceResponseError(response_.get()) != nullptr;
+}
+
+void InnerCall::Post(Worker::Ready& ready) noexcept {
   // The worker may destroy this call as soon as it has the task.
   Worker& worker = *worker_;
-  worker.Post(std::move(done_));
+  worker.Post(std::move(ready));
 }
 
 void InnerCall::ReadResponse() {

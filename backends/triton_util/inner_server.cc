@@ -1,6 +1,7 @@
 #include "triton_util/inner_server.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "triton_util/response_memory.h"
 
@@ -31,10 +32,16 @@ InnerModel ReadModel(TRITONSERVER_Server* server, const std::string& name) {
 
 Failure InnerFailure(const std::string& model, TRITONSERVER_Error_Code code,
                      const std::string& message) {
-  return {code, ReasonOf(code), "model '" + model + "': " + message, /*names_its_class=*/true};
+  // These codes say something else of the request that made the call: not this model's memory has
+  // run out, and not its client has gone.
+  const bool is_own =
+      code != TRITONSERVER_ERROR_UNAVAILABLE && code != TRITONSERVER_ERROR_CANCELLED;
+  const ErrorCode reason = is_own ? ReasonOf(code) : ErrorCode::kInternal;
+  if (code == TRITONSERVER_ERROR_CANCELLED) code = TRITONSERVER_ERROR_INTERNAL;
+  return {code, reason, "model '" + model + "': " + message, /*names_its_class=*/true};
 }
 
-InnerServer::InnerServer(TRITONBACKEND_Model* model) {
+InnerServer::InnerServer(TRITONBACKEND_Model* model, Clock::duration max_age) : max_age_(max_age) {
   Check(TRITONBACKEND_ModelServer(model, &server_));
   TRITONBACKEND_Backend* backend = nullptr;
   Check(TRITONBACKEND_ModelBackend(model, &backend));
@@ -50,10 +57,12 @@ bool InnerServer::IsReady(const std::string& model) const noexcept {
 }
 
 const InnerModel& InnerServer::Describe(const std::string& model) {
+  const Clock::time_point now = Clock::now();
   const auto known = models_.find(model);
-  if (known != models_.end()) return known->second;
+  if (known != models_.end() && now - known->second.when < max_age_) return known->second.model;
   try {
-    return models_.emplace(model, ReadModel(server_, model)).first->second;
+    Described described{ReadModel(server_, model), now};
+    return models_.insert_or_assign(model, std::move(described)).first->second.model;
   } catch (const ApiError& error) {
     throw InnerError(InnerFailure(model, error.code(), error.what()));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -33,8 +34,11 @@ struct ResponsePlaces {
 // The server that a model is part of, to call its other models.
 class InnerServer {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Throws ApiError.
-  explicit InnerServer(TRITONBACKEND_Model* model);
+  explicit InnerServer(TRITONBACKEND_Model* model,
+                       Clock::duration max_age = std::chrono::seconds(1));
 
   TRITONSERVER_Server* handle() const noexcept { return server_; }
   TRITONBACKEND_MemoryManager* memory_manager() const noexcept { return manager_; }
@@ -43,17 +47,21 @@ class InnerServer {
 
   bool IsReady(const std::string& model) const noexcept;
 
-  // Asks the server the first time. Throws InnerError where it has no such model, or it is not
-  // ready. One thread at a time.
+  // Asks the server where the last answer is older than `max_age`: a model that was loaded anew may
+  // have changed. Throws InnerError where it has no such model, or it is not ready. Valid until the
+  // next call; one thread at a time.
   const InnerModel& Describe(const std::string& model);
-  // The next Describe asks again: a model that was loaded anew may have changed.
-  void Forget(const std::string& model) { models_.erase(model); }
 
  private:
   TRITONSERVER_Server* server_ = nullptr;
   TRITONBACKEND_MemoryManager* manager_ = nullptr;
   AllocatorHandle allocator_;
-  std::map<std::string, InnerModel> models_;
+  struct Described {
+    InnerModel model;
+    Clock::time_point when;
+  };
+  const Clock::duration max_age_;
+  std::map<std::string, Described> models_;
 };
 
 }  // namespace endcap::triton

@@ -199,7 +199,7 @@ TRITONSERVER_Error* TRITONSERVER_InferenceResponseOutput(
     void** /*userp*/) {
   const Block& block = response->blocks[index];
   *name = block.name.c_str();
-  *data_type = TRITONSERVER_TYPE_INT32;
+  *data_type = block.data_type;
   *shape = block.shape.data();
   *rank = block.shape.size();
   *data = block.data;

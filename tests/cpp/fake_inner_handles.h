@@ -36,6 +36,7 @@ namespace endcap::fake {
 struct Block {
   std::string name;
   std::vector<int64_t> shape;
+  TRITONSERVER_DataType data_type = TRITONSERVER_TYPE_INT32;
   void* data = nullptr;
   void* userp = nullptr;
   size_t bytes = 0;

@@ -8,7 +8,8 @@ namespace endcap::fake {
 namespace {
 
 Block WriteOutput(const TRITONSERVER_InferenceRequest& request, const WrittenOutput& output) {
-  Block block{output.name, {static_cast<int64_t>(output.values.size())}};
+  Block block{output.name, output.shape, output.data_type};
+  if (block.shape.empty()) block.shape = {static_cast<int64_t>(output.values.size())};
   block.bytes = output.values.size() * sizeof(int32_t);
   auto promised = output.wanted;
   int64_t promised_id = 0;

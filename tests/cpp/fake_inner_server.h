@@ -30,6 +30,8 @@ struct WrittenOutput {
   std::string name;
   std::vector<int32_t> values;
   TRITONSERVER_MemoryType wanted = TRITONSERVER_MEMORY_CPU;
+  std::vector<int64_t> shape = {};  // as many as values, where it is empty
+  TRITONSERVER_DataType data_type = TRITONSERVER_TYPE_INT32;
 };
 
 struct InnerWorld {

@@ -25,6 +25,7 @@ class InnerCalls : public ::testing::Test {
  protected:
   InnerCalls() { World() = {}; }
   ~InnerCalls() override {
+    WaitForWorker();
     call_.reset();
     EXPECT_EQ(World().requests, 0);
     EXPECT_EQ(World().responses, 0);
@@ -32,13 +33,20 @@ class InnerCalls : public ::testing::Test {
   }
 
   InnerCall& New() {
-    call_ = std::make_unique<InnerCall>(server_, "sum");
+    call_ = std::make_shared<InnerCall>(server_, "sum");
     return *call_;
   }
   std::future<void> Start() {
     auto done = std::make_shared<std::promise<void>>();
     call_->Start(worker_, [done] { done->set_value(); });
     return done->get_future();
+  }
+  void WaitForWorker() {
+    std::promise<void> reached;
+    Worker::Ready ready;
+    ready.push_back([&reached] { reached.set_value(); });
+    worker_.Post(std::move(ready));
+    reached.get_future().wait();
   }
   // A call that is done, and what it got.
   InnerCall& Done(const InnerAnswer& answer) {
@@ -55,7 +63,7 @@ class InnerCalls : public ::testing::Test {
   }
 
   InnerServer server_{nullptr};
-  std::unique_ptr<InnerCall> call_;
+  std::shared_ptr<InnerCall> call_;
   Worker worker_{[] {}, milliseconds(1000)};
 };
 
@@ -89,6 +97,48 @@ TEST_F(InnerCalls, AreDoneWhenAnsweredAndReleasedInAnyOrder) {
   }
 }
 
+TEST_F(InnerCalls, AnErrorDoesNotWaitForTheRequest) {
+  const auto input = std::make_shared<int>(1);
+  New().Keep(input);
+  const std::future<void> done = Start();
+  Answer({.error = "no such thing"});
+  done.wait();
+  EXPECT_EQ(Describe(*call_->failure()), "model 'sum': no such thing");
+  call_.reset();
+  // The server still has it, and what it reads.
+  EXPECT_EQ(World().requests, 1);
+  EXPECT_EQ(input.use_count(), 2);
+  ReleaseSent();
+  WaitForWorker();
+  EXPECT_EQ(World().requests, 0);
+  EXPECT_EQ(input.use_count(), 1);
+}
+
+TEST_F(InnerCalls, InputsAreKeptUntilTheRequestIsGivenBack) {
+  const auto input = std::make_shared<int>(1);
+  New().Keep(input);
+  const std::future<void> done = Start();
+  Answer({});
+  WaitForWorker();
+  EXPECT_EQ(input.use_count(), 2);
+  ReleaseSent();
+  done.wait();
+  EXPECT_EQ(input.use_count(), 1);
+}
+
+TEST_F(InnerCalls, AnswersAfterTheLastAreDropped) {
+  for (const std::string error : {"", "no such thing"}) {
+    New();
+    const std::future<void> done = Start();
+    Answer({.error = error});
+    Answer({.error = "and another thing"});
+    ReleaseSent();
+    done.wait();
+    WaitForWorker();
+    EXPECT_EQ(call_->failure().has_value(), !error.empty());
+  }
+}
+
 TEST_F(InnerCalls, AnOutputStaysOnTheGpuWhereItMay) {
   InnerCall& call = New();
   call.WantOutput("images", /*may_stay_on_gpu=*/true);
@@ -116,6 +166,15 @@ TEST_F(InnerCalls, AFailureNamesTheModelAndKeepsItsCode) {
   EXPECT_EQ(FailureOf({.error = "no such thing"}), "model 'sum': no such thing");
   EXPECT_EQ(call_->failure()->code, TRITONSERVER_ERROR_UNSUPPORTED);
   EXPECT_EQ(FailureOf({.response = false}), "model 'sum': gave no answer");
+}
+
+TEST(InnerFailures, OfMemoryAndOfClientsAreOfTheInnerModelAlone) {
+  const Failure unavailable = InnerFailure("sum", TRITONSERVER_ERROR_UNAVAILABLE, "full");
+  EXPECT_EQ(unavailable.code, TRITONSERVER_ERROR_UNAVAILABLE);
+  EXPECT_EQ(unavailable.reason, ErrorCode::kInternal);
+  const Failure cancelled = InnerFailure("sum", TRITONSERVER_ERROR_CANCELLED, "cancelled");
+  EXPECT_EQ(cancelled.code, TRITONSERVER_ERROR_INTERNAL);
+  EXPECT_EQ(cancelled.reason, ErrorCode::kInternal);
 }
 
 TEST_F(InnerCalls, SeveralAnswersAreAFailure) {
@@ -153,15 +212,20 @@ TEST_F(InnerCalls, CanBeCancelled) {
   done.wait();
 }
 
-TEST_F(InnerCalls, AModelIsAskedForOnceUntilItIsForgotten) {
-  const InnerModel& model = server_.Describe("sum");
+TEST_F(InnerCalls, AModelIsAskedForOnceInAWhile) {
+  InnerServer server(nullptr, std::chrono::hours(1));
+  const InnerModel& model = server.Describe("sum");
   EXPECT_EQ(model.max_batch_size, 4);
   EXPECT_TRUE(model.HasOutput("sums"));
   EXPECT_FALSE(model.HasOutput("images"));
   World().missing_model = "sum";
-  EXPECT_NO_THROW(server_.Describe("sum"));
-  server_.Forget("sum");
-  EXPECT_THROW(server_.Describe("sum"), InnerError);
+  EXPECT_NO_THROW(server.Describe("sum"));
+  InnerServer forgetful(nullptr, InnerServer::Clock::duration::zero());
+  EXPECT_THROW(forgetful.Describe("sum"), InnerError);
+  World().missing_model.clear();
+  EXPECT_NO_THROW(forgetful.Describe("sum"));
+  World().missing_model = "sum";
+  EXPECT_THROW(forgetful.Describe("sum"), InnerError);
   EXPECT_FALSE(server_.IsReady("sum"));
 }
 

@@ -81,5 +81,19 @@ TEST(InFlight, WaitsForRoomAndLetsALargeOneInAlone) {
   none.get();
 }
 
+TEST(InFlight, ASmallOneDoesNotOvertakeALargeOne) {
+  InFlight in_flight;
+  in_flight.Enter(2, 3);
+  auto large = std::async(std::launch::async, [&] { in_flight.Enter(3, 3); });
+  EXPECT_EQ(large.wait_for(milliseconds(20)), std::future_status::timeout);
+  auto small = std::async(std::launch::async, [&] { in_flight.Enter(1, 3); });
+  EXPECT_EQ(small.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(2);
+  large.get();
+  EXPECT_EQ(small.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(3);
+  small.get();
+}
+
 }  // namespace
 }  // namespace endcap::triton

@@ -111,3 +111,14 @@ def test_thresholds_that_are_possible(text):
 def test_what_cannot_be_is_refused(parameters, said):
     with pytest.raises(InvalidArgumentError, match=f"^{said}"):
         read_cascade_settings(config(**parameters))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text"),
+    [("detect_model", "twin"), ("classifiers", "0=twin+b"), ("classifiers", "0=a+b, *=a+twin")],
+)
+def test_a_cascade_that_calls_itself_is_refused(parameter, text):
+    given = config(**{parameter: text})
+    assert read_cascade_settings({"name": "other", **given})
+    with pytest.raises(InvalidArgumentError, match=f"^{parameter} names 'twin', which is this m"):
+        read_cascade_settings({"name": "twin", **given})

@@ -48,6 +48,8 @@ def test_a_cascade_that_is_right(tmp_path, name, value):
         ("classifiers", "0=rois", Severity.ERROR, "classifiers has the part '0=rois'"),
         ("classify_threshold", "2", Severity.ERROR, "classify_threshold is '2'"),
         ("max_in_flight", "0", Severity.ERROR, "max_in_flight is 0"),
+        ("detect_model", "cascade", Severity.ERROR, "detect_model names 'cascade', which is this"),
+        ("classifiers", "0=rois+cascade", Severity.ERROR, "classifiers names 'cascade', which is"),
         ("max_in_flight", "x", Severity.ERROR, "max_in_flight is 'x'"),
         ("detect_model", "detct", Severity.WARNING, "detect_model names model detct, which is not"),
         ("classifiers", "0=rois+kids", Severity.WARNING, "classifiers names model kids, which is"),

@@ -98,7 +98,7 @@ def told(file: bytes, **what: object) -> bytes:
 
 def write_all(repository: Path) -> None:
     for name, more in (("found", ""), ("found_cached", "response_cache { enable: true }")):
-        _write_python(
+        write_python(
             repository,
             name,
             _FIND,
@@ -107,22 +107,10 @@ def write_all(repository: Path) -> None:
             batch=BATCH,
             more=f"{more} {batching(0)}",
         )
-    named, unnamed = ("LABELLED = True", "LABELLED = False")
-    outputs = [*_KINDS, _LABELS]
-    _write_python(
-        repository, "kinds", named + _CLASSIFY, inputs=_IMAGES, outputs=outputs, batch=BATCH
-    )
-    _write_python(
-        repository, "kinds_single", unnamed + _CLASSIFY, inputs=_IMAGES, outputs=_KINDS, batch=0
-    )
-    for name, on_error in (("rois", "blank"), ("rois_strict", "error")):
-        write_preprocess(
-            repository,
-            name,
-            inputs=[*ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])],
-            parameters={"size": CROP, "fit": "stretch", "on_error": on_error},
-            more=ON_CPU,
-        )
+    write_classifier(repository, "kinds", labelled=True, batch=BATCH)
+    write_classifier(repository, "kinds_single", labelled=False, batch=0)
+    write_rois(repository, "rois", on_error="blank")
+    write_rois(repository, "rois_strict", on_error="error")
     routed = {"detect_model": "found", "classifiers": ROUTES}
     delay = batching(20_000)
     write_cascade(repository, "cascade", routed, more=delay)
@@ -133,6 +121,27 @@ def write_all(repository: Path) -> None:
     write_cascade(repository, "orphan", {"detect_model": "nowhere"})
     write_cascade(repository, "classless", {**routed, "classifiers": "*=rois+nobody"}, more=delay)
     write_cascade(repository, "strict", {**routed, "classifiers": "*=rois_strict+kinds"})
+
+
+def write_classifier(repository: Path, name: str, *, labelled: bool, batch: int) -> None:
+    write_python(
+        repository,
+        name,
+        f"LABELLED = {labelled}\n{_CLASSIFY}",
+        inputs=_IMAGES,
+        outputs=[*_KINDS, _LABELS] if labelled else _KINDS,
+        batch=batch,
+    )
+
+
+def write_rois(repository: Path, name: str, *, on_error: str) -> None:
+    write_preprocess(
+        repository,
+        name,
+        inputs=[*ENCODED, tensor("rois", "TYPE_FP32", [-1, 4])],
+        parameters={"size": CROP, "fit": "stretch", "on_error": on_error},
+        more=ON_CPU,
+    )
 
 
 def write_cascade(
@@ -154,7 +163,7 @@ def write_cascade(
     )
 
 
-def _write_python(
+def write_python(
     repository: Path,
     name: str,
     source: str,

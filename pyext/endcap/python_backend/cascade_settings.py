@@ -36,7 +36,8 @@ def read_cascade_settings(model_config: Mapping[str, Any]) -> CascadeSettings:
     """Read the parameters of a config.pbtxt.
 
     Raises:
-        InvalidArgumentError: a parameter that is not known, or that cannot be what it is.
+        InvalidArgumentError: a parameter that is not known, or that cannot be what it is, as the
+            model's own name among the models that it calls.
     """
     known = [field.name for field in fields(CascadeSettings)]
     given = read_parameters(model_config, [*known, _FOR_CLIENTS])
@@ -50,7 +51,26 @@ def read_cascade_settings(model_config: Mapping[str, Any]) -> CascadeSettings:
         if size == 0:
             raise InvalidArgumentError("classify_batch_size is 0; give 1 or more")
         values["classify_batch_size"] = size
-    return CascadeSettings(**values)
+    settings = CascadeSettings(**values)
+    _refuse_self(settings, model_config.get("name"))
+    return settings
+
+
+def models_called(settings: CascadeSettings) -> list[tuple[str, str]]:
+    """The parameter and the name of each model that a cascade calls."""
+    routes = [*settings.classifiers.by_class.values(), settings.classifiers.rest]
+    names = [name for r in routes if r is not None for name in (r.rois_model, r.classifier)]
+    called = [("classifiers", name) for name in dict.fromkeys(names)]
+    return [("detect_model", settings.detect_model), *called]
+
+
+def _refuse_self(settings: CascadeSettings, own_name: str | None) -> None:
+    for parameter, name in models_called(settings):
+        if name == own_name:
+            raise InvalidArgumentError(
+                f"{parameter} names '{name}', which is this model; a cascade cannot call itself, "
+                "name another model"
+            )
 
 
 def _model_name(name: str, text: str) -> str:

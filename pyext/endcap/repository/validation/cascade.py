@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterator
 
 from endcap.errors import InvalidArgumentError
-from endcap.python_backend.cascade_settings import CascadeSettings, read_cascade_settings
+from endcap.python_backend.cascade_settings import (
+    CascadeSettings,
+    models_called,
+    read_cascade_settings,
+)
 from endcap.python_backend.parameters import parse_count
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
@@ -24,7 +28,7 @@ def check_cascade(model: Model, known: Known) -> Iterator[Finding]:
         problem, *remedy = re.split("[:;] ", str(error), maxsplit=1)
         yield model.error(_line_of(model, problem), problem, *(remedy or ["leave it out"]))
         return
-    for parameter, name in _called(settings):
+    for parameter, name in models_called(settings):
         if name not in known.folders:
             yield model.warning(
                 model.parameter_line(parameter),
@@ -38,7 +42,7 @@ def _read(model: Model) -> CascadeSettings:
     if parse_count(_MAX_IN_FLIGHT, given.pop(_MAX_IN_FLIGHT, "1")) == 0:
         raise InvalidArgumentError(f"{_MAX_IN_FLIGHT} is 0; give 1 or more")
     values = {name: {"string_value": value} for name, value in given.items()}
-    return read_cascade_settings({"parameters": values})
+    return read_cascade_settings({"name": model.name, "parameters": values})
 
 
 def _line_of(model: Model, problem: str) -> int:
@@ -46,11 +50,3 @@ def _line_of(model: Model, problem: str) -> int:
         if problem.startswith((f"{name} ", f"'{name}' ")):
             return model.parameter_line(name)
     return model.lines.line_of("parameters")
-
-
-def _called(settings: CascadeSettings) -> list[tuple[str, str]]:
-    """The parameter and the name of each model that is called."""
-    routes = [*settings.classifiers.by_class.values(), settings.classifiers.rest]
-    names = [name for r in routes if r is not None for name in (r.rois_model, r.classifier)]
-    called = [("classifiers", name) for name in dict.fromkeys(names)]
-    return [("detect_model", settings.detect_model), *called]

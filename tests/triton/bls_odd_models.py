@@ -1,0 +1,70 @@
+"""Models that a cascade may be given and that do not behave: they do what the file tells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bls_models import BATCH, ENCODED, write_cascade, write_classifier, write_python, write_rois
+from model_folders import tensor, write_ensemble
+
+DETECTIONS = [
+    tensor("num_detections", "TYPE_INT32", [1]),
+    tensor("detection_boxes", "TYPE_FP32", [-1, 4]),
+    tensor("detection_scores", "TYPE_FP32", [-1]),
+    tensor("detection_classes", "TYPE_INT32", [-1]),
+    tensor("detection_indices", "TYPE_INT32", [-1]),
+    tensor("status", "TYPE_INT32", [1]),
+]
+
+# As many rows as there are detections. Only the last has a score.
+_UNEVEN = """
+import json, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+def answer(request):
+    file = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()[0]
+    told = json.loads(file.rsplit(b"\\nfind ", 1)[1])
+    if SLOW:
+        time.sleep(told.get("wait_s", 0))
+    elif "fail" in told:
+        code = getattr(pb_utils.TritonError, told["fail"])
+        return pb_utils.InferenceResponse(error=pb_utils.TritonError("not today", code))
+    count = told["count"]
+    found = {
+        "num_detections": np.array([count], np.int32),
+        "detection_boxes": np.tile(np.float32([0, 0, 50, 50]), (count, 1)),
+        "detection_scores": np.where(np.arange(count) == count - 1, 0.9, 0).astype(np.float32),
+        "detection_classes": np.ones(count, np.int32),
+        "detection_indices": np.arange(count, dtype=np.int32),
+        "status": np.zeros(1, np.int32),
+    }
+    return pb_utils.InferenceResponse([pb_utils.Tensor(*each) for each in found.items()])
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [answer(request) for request in requests]
+"""
+
+
+def write_all(repository: Path) -> None:
+    write_rois(repository, "rois", on_error="blank")
+    write_classifier(repository, "kinds", labelled=False, batch=BATCH)
+    for name, source, outputs in (
+        ("uneven", f"SLOW = False\n{_UNEVEN}", DETECTIONS),
+        ("slow", f"SLOW = True\n{_UNEVEN}", DETECTIONS[-1:]),
+    ):
+        write_python(repository, name, source, inputs=ENCODED, outputs=outputs, batch=0)
+    write_ensemble(
+        repository,
+        "torn",
+        inputs=ENCODED,
+        outputs=[DETECTIONS[1], DETECTIONS[-1]],
+        steps=[
+            ("uneven", {"encoded": "encoded"}, {"detection_boxes": "detection_boxes"}),
+            ("slow", {"encoded": "encoded"}, {"status": "status"}),
+        ],
+    )
+    routed = {"detect_model": "uneven", "classifiers": "*=rois+kinds"}
+    write_cascade(repository, "on_uneven", routed)
+    write_cascade(repository, "on_torn", {"detect_model": "torn", "max_in_flight": 2})

@@ -1,0 +1,86 @@
+"""endcap_bls over models that do not behave."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bls_odd_models
+import jpegs
+import pytest
+import tritonclient.grpc as grpc_client
+from bls_models import BATCH, told, write_classifier
+from calls import Arrays, infer, strings
+from running_server import RunningServer, run_server, wait_for
+from tritonclient.utils import InferenceServerException
+
+PHOTO = jpegs.photo_jpeg(120, 160)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    bls_odd_models.write_all(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(repository: Path) -> Iterator[RunningServer]:
+    options = ("--model-control-mode=explicit", "--load-model=*")
+    with run_server(repository, *options) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc) as connection:
+        yield connection
+
+
+def ask(client: Any, model: str, files: list[bytes], **options: Any) -> Arrays:
+    return infer(client, model, {"encoded": strings(files)}, client_timeout=8, **options)
+
+
+@pytest.mark.parametrize("counts", [(1, 3000), (3000, 1)])
+@pytest.mark.parametrize("output", ["class_ids", "class_labels", "detection_boxes"])
+def test_images_with_different_numbers_of_rows(client, counts, output):
+    files = [told(PHOTO, count=count) for count in counts]
+    with pytest.raises(InferenceServerException, match=r"model 'uneven': gave output .* of diff"):
+        ask(client, "on_uneven", files, outputs=[output])
+    assert ask(client, "on_uneven", files[:1], outputs=[output])[output].shape[1] == counts[0]
+
+
+def test_an_ensemble_that_fails_while_another_step_runs(client):
+    """The server does not give its request back."""
+    file = told(PHOTO, fail="INVALID_ARG", wait_s=0.3)
+    for _ in range(4):  # more than `max_in_flight`
+        with pytest.raises(InferenceServerException, match=r"model 'torn': .*not today"):
+            ask(client, "on_torn", [file], outputs=["detection_boxes", "status"])
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("UNAVAILABLE", "UNAVAILABLE"), ("CANCELLED", "INTERNAL")]
+)
+def test_codes_that_are_of_the_inner_model_alone(client, server, code, status):
+    labels = {"model": "on_uneven", "reason": "internal"}
+    before = server.metric("endcap_bls_failed_total", **labels)
+    with pytest.raises(InferenceServerException, match="model 'uneven': not today") as error:
+        ask(client, "on_uneven", [told(PHOTO, fail=code)])
+    assert error.value.status() == f"StatusCode.{status}"
+    assert server.metric("endcap_bls_failed_total", **labels) == before + 1
+
+
+def test_an_inner_model_that_is_loaded_anew_with_more_outputs(client, repository):
+    file = told(PHOTO, count=2)
+
+    def labels() -> list[bytes]:
+        outputs = ["class_ids", "class_labels"]
+        return list(ask(client, "on_uneven", [file], outputs=outputs)["class_labels"].ravel())
+
+    assert labels() == [b"", b""]
+    shutil.rmtree(repository / "kinds")
+    write_classifier(repository, "kinds", labelled=True, batch=BATCH)
+    client.load_model("kinds")
+    wait_for(lambda: labels()[1].startswith(b"step "))
