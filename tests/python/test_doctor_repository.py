@@ -63,7 +63,7 @@ def test_what_a_repository_lacks(tmp_path: Path) -> None:
     answer.expect(
         "model_backends",
         "error",
-        "the server has no such backend: network needs onnxruntime (it has endcap_postprocess, ",
+        "the server has no such backend: network needs onnxruntime (it has endcap_bls, ",
         "--tritonserver PATH",
         'backend: "python" and a model.py',
     )
