@@ -48,7 +48,7 @@ class Plan:
         return roads * len(self.networks) * self.rounds
 
 
-COMPLETE = Plan(CONTESTS, NETWORKS, (1, 4, 16), rounds=3, warm_up_s=1.5, seconds=5.0)
+COMPLETE = Plan(CONTESTS, NETWORKS, (1, 4, 16), rounds=3, warm_up_s=1.0, seconds=2.5)
 QUICK = Plan(CONTESTS, ("recorded head",), (4,), rounds=1, warm_up_s=0.5, seconds=1.0)
 
 

@@ -47,7 +47,9 @@ def only_the_wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("only_the_wheel")
-def test_the_wheels_server_is_found_without_importing_it() -> None:
+def test_the_wheels_server_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pytriton"]:
+        monkeypatch.delitem(sys.modules, name)  # another test's
     installation = locate_server()
     assert installation.origin == "wheel"
     assert os.access(installation.executable, os.X_OK)
