@@ -16,7 +16,7 @@ from typing import Any
 from endcap.server import ServerPorts, ServerSettings
 from endcap.server.log import LogPump
 from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess
+from endcap.server.process import ServerProcess, remove_shared_memory
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
 # Some servers here load thirty models, each in two processes of Python, one after the other.
@@ -118,6 +118,7 @@ def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
         finally:
             process.stop(30)
             server.log.join(5)
+            remove_shared_memory(plan.shared_memory_prefix)
 
 
 def _is_live(process: ServerProcess, server: RunningServer) -> bool:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 import raw_http
 import tritonclient.grpc as grpc_client
+from bls_calls import ask, assert_same, at_once, joined, send
 from bls_models import ROWS, told
-from calls import Arrays, grpc_inputs, infer, strings
+from calls import infer, strings
 from cascade_by_hand import by_hand
 from running_server import RunningServer, run_server, wait_for
 from tritonclient.utils import InferenceServerException
@@ -42,20 +43,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
     with grpc_client.InferenceServerClient(server.grpc) as connection:
         yield connection
-
-
-def ask(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:
-    return infer(client, model, {"encoded": strings(files)}, **options)
-
-
-def assert_same(answer: Arrays, expected: Arrays) -> None:
-    assert set(answer) == set(expected)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(answer[name], array, err_msg=name)
-
-
-def joined(answers: list[Arrays]) -> Arrays:
-    return {name: np.concatenate([each[name] for each in answers]) for name in answers[0]}
 
 
 @pytest.mark.parametrize("count", [0, 1, 30, ROWS])
@@ -134,19 +121,6 @@ def test_eight_clients_at_once(client, server, model):
         list(pool.map(run, range(8)))
 
 
-def at_once(client: Any, files: list[bytes], model: str) -> list[Arrays | InferenceServerException]:
-    """The answers to requests that are sent together, or their errors."""
-
-    def one(file: bytes) -> Arrays | InferenceServerException:
-        try:
-            return ask(client, [file], model)
-        except InferenceServerException as error:
-            return error
-
-    with ThreadPoolExecutor(len(files)) as pool:
-        return list(pool.map(one, files))
-
-
 def test_a_request_that_fails_in_a_shared_call_fails_alone(client, server):
     good = told(PHOTO, count=5)
     expected = by_hand(client, good)
@@ -207,15 +181,6 @@ def test_a_detector_whose_answers_the_server_keeps(client, server):
     for _ in range(4):
         assert_same(ask(client, [file], "cached"), expected)
     assert hits() == before + 3
-
-
-def send(client: Any, file: bytes, request_id: str, done: Any = None) -> Any:
-    return client.async_infer(
-        "cascade",
-        grpc_inputs({"encoded": strings([file])}),
-        callback=done or (lambda result, error: None),
-        request_id=request_id,
-    )
 
 
 def test_a_cancelled_request_cancels_its_calls(client, server):

@@ -1,0 +1,46 @@
+"""Requests to cascades, alone, together and without waiting."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from calls import Arrays, grpc_inputs, infer, strings
+from tritonclient.utils import InferenceServerException
+
+
+def ask(client: Any, files: list[bytes], model: str = "cascade", **options: Any) -> Arrays:
+    return infer(client, model, {"encoded": strings(files)}, **options)
+
+
+def assert_same(answer: Arrays, expected: Arrays) -> None:
+    assert set(answer) == set(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(answer[name], array, err_msg=name)
+
+
+def joined(answers: list[Arrays]) -> Arrays:
+    return {name: np.concatenate([each[name] for each in answers]) for name in answers[0]}
+
+
+def at_once(client: Any, files: list[bytes], model: str) -> list[Arrays | InferenceServerException]:
+    """The answers to requests that are sent together, or their errors."""
+
+    def one(file: bytes) -> Arrays | InferenceServerException:
+        try:
+            return ask(client, [file], model)
+        except InferenceServerException as error:
+            return error
+
+    with ThreadPoolExecutor(len(files)) as pool:
+        return list(pool.map(one, files))
+
+
+def send(client: Any, file: bytes, request_id: str, done: Any = None) -> Any:
+    return client.async_infer(
+        "cascade",
+        grpc_inputs({"encoded": strings([file])}),
+        callback=done or (lambda result, error: None),
+        request_id=request_id,
+    )
