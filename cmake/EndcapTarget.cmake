@@ -6,10 +6,15 @@ function(endcap_target_defaults target)
   if(ENDCAP_WARNINGS_AS_ERRORS)
     list(APPEND options -Werror)
   endif()
+  if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It means headers, and takes the sources that are compiled together for headers.
+    list(APPEND options -Wno-subobject-linkage)
+  endif()
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${options}>")
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden
-    VISIBILITY_INLINES_HIDDEN ON)
+    VISIBILITY_INLINES_HIDDEN ON
+    UNITY_BUILD_BATCH_SIZE 0)  # a target's files all together, so that one more changes nothing
 endfunction()
 
 # endcap_self_contained(target): the C++ runtime goes inside, and the libraries that are bundled are

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
-# compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen) or the
-# server's benchmark (system_packages.sh bench: a library of NVIDIA's perf_analyzer). As root on a
-# system with apt-get it installs what is missing; otherwise it prints the command to type.
+# compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
+# libcurl's headers, for the examples) or the server's benchmark (system_packages.sh bench: a library of
+# NVIDIA's perf_analyzer). As root on a system with apt-get it installs what is missing; otherwise it
+# prints the command to type.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -81,6 +82,14 @@ has_browser() {
 }
 
 for_the_tests() {
+  need curl curl --version
+  need libcurl4-openssl-dev has_header curl/curl.h
+  install_missing
+  missing=()
+  need_browser
+}
+
+need_browser() {
   [ "${ENDCAP_NO_BROWSER:-}" = 1 ] && return
   has_browser && return
   may_install && apt update

@@ -7,8 +7,6 @@
 namespace endcap::triton {
 namespace {
 
-constexpr int64_t kNewest = -1;
-
 // What has come of a call. A model that answers after its final answer sets no bit anew.
 constexpr unsigned kAnswered = 1;  // with the final response
 constexpr unsigned kFailed = 2;    // and that was an error
@@ -20,7 +18,8 @@ InnerCall::InnerCall(const InnerServer& server, const std::string& model)
     : server_(&server), model_(model) {
   places_.manager = server.memory_manager();
   TRITONSERVER_InferenceRequest* raw = nullptr;
-  CheckInner(TRITONSERVER_InferenceRequestNew(&raw, server.handle(), model_.c_str(), kNewest));
+  CheckInner(
+      TRITONSERVER_InferenceRequestNew(&raw, server.handle(), model_.c_str(), kNewestVersion));
   request_.reset(raw);
 }
 

@@ -8,12 +8,11 @@
 namespace endcap::triton {
 namespace {
 
-constexpr int64_t kNewest = -1;
 constexpr uint32_t kConfigVersion = 1;
 
 InnerModel ReadModel(TRITONSERVER_Server* server, const std::string& name) {
   TRITONSERVER_Message* raw = nullptr;
-  Check(TRITONSERVER_ServerModelConfig(server, name.c_str(), kNewest, kConfigVersion, &raw));
+  Check(TRITONSERVER_ServerModelConfig(server, name.c_str(), kNewestVersion, kConfigVersion, &raw));
   const MessageHandle message(raw);
   const char* text = nullptr;
   size_t size = 0;
@@ -52,7 +51,7 @@ InnerServer::InnerServer(TRITONBACKEND_Model* model, Clock::duration max_age) : 
 bool InnerServer::IsReady(const std::string& model) const noexcept {
   bool ready = false;
   const ErrorHandle unknown(
-      TRITONSERVER_ServerModelIsReady(server_, model.c_str(), kNewest, &ready));
+      TRITONSERVER_ServerModelIsReady(server_, model.c_str(), kNewestVersion, &ready));
   return unknown == nullptr && ready;
 }
 

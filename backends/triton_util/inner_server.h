@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -10,6 +11,8 @@
 #include "triton_util/server_api.h"
 
 namespace endcap::triton {
+
+constexpr int64_t kNewestVersion = -1;  // of a model
 
 // What a caller needs to know of another model of the server.
 struct InnerModel {

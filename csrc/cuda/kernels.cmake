@@ -18,3 +18,16 @@ set(ENDCAP_CUDA_KERNELS
   postprocess/detection_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")
+
+# Where CMAKE_UNITY_BUILD is on, a stage's kernels are compiled together; suppressed_heads_cuda.cu has
+# inner names that another file has too.
+function(endcap_group_kernels target)
+  set(together ${ENDCAP_CUDA_KERNELS})
+  list(FILTER together EXCLUDE REGEX "suppressed_heads_cuda.cu$")
+  foreach(source IN LISTS together)
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(stage ${folder} NAME)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${stage})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+endfunction()

@@ -132,8 +132,8 @@ HWY_EXPORT(Opencv8TurnedRows);
 
 // At the border both taps are the border's pixel, and one of them has weight 0: whichever it is,
 // the pixel's weight is the sum, and what lies beside it does not matter.
-PackedColumns Opencv8Simd::Prepare(AxisTaps columns) {
-  PackedColumns packed;
+PackedTaps Opencv8Simd::Prepare(AxisTaps columns) {
+  PackedTaps packed;
   // Columns are taken four at a time.
   packed.packed.resize(4 * static_cast<size_t>((columns.size() + 3) / 4 * 4));
   packed.offset_bytes.reserve(static_cast<size_t>(columns.size()) + 5);
@@ -180,8 +180,8 @@ void Opencv8Simd::Vertical(const Intermediate* const* rows, const AxisTaps& axis
 
 // Beyond the border the border's pixel is repeated: there both taps count, each with a rounding of
 // its own.
-PackedColumns Opencv8Simd::PrepareTurned(const AxisTaps& rows, int width) {
-  PackedColumns packed;
+PackedTaps Opencv8Simd::PrepareTurned(const AxisTaps& rows, int width) {
+  PackedTaps packed;
   for (int y = 0; y < rows.size(); ++y) {
     const size_t entry = rows.Offset(y);
     const int first = rows.index[entry];

@@ -113,8 +113,8 @@ int32_t High(int32_t weight) { return weight >> kLowBits; }
 
 }  // namespace
 
-PackedColumns Pillow8Simd::Prepare(AxisTaps columns) {
-  PackedColumns packed;
+PackedTaps Pillow8Simd::Prepare(AxisTaps columns) {
+  PackedTaps packed;
   std::vector<int32_t> weights;
   for (int x = 0; x < columns.size(); ++x) {
     const int first = columns.First(x);

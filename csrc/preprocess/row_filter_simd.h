@@ -14,7 +14,7 @@ namespace endcap {
 
 // One axis of taps in the order in which the vector loops want them. `packed` holds pairs of 16-bit
 // weights for neighbouring taps.
-struct PackedColumns {
+struct PackedTaps {
   AxisTaps taps;
   std::vector<int32_t> offset_bytes;  // of the first tap's pixel in a row
   std::vector<int32_t> group_count;   // groups of four taps; Pillow's arithmetic only
@@ -28,7 +28,7 @@ struct PackedColumns {
 //                  intermediates; writes the pixel before the first and the one after the last too
 //   TurnedRows:    that row -> an upright column
 struct Opencv8Simd {
-  using Columns = PackedColumns;
+  using Columns = PackedTaps;
   using Intermediate = int16_t;  // what the scalar loop keeps, without the 4 bits dropped next
   using Output = uint8_t;
   static Columns Prepare(AxisTaps columns);
@@ -45,7 +45,7 @@ struct Opencv8Simd {
 };
 
 struct Pillow8Simd {
-  using Columns = PackedColumns;
+  using Columns = PackedTaps;
   using Intermediate = uint8_t;
   using Output = uint8_t;
   static Columns Prepare(AxisTaps columns);

@@ -119,7 +119,7 @@ class TurnedResizer : public Resizer {
   RowWriter& writer_;
   BandFormat format_;
   AxisTaps columns_;
-  PackedColumns rows_;
+  PackedTaps rows_;
   int ring_rows_ = 1;
   int next_output_ = 0;
   bool written_ = false;

@@ -153,3 +153,11 @@ PEER_PROBIOU = 1e-5
 # the source's pixels it interpolates twice where it first enlarges the prototypes, to cut the
 # padding off at whole pixels. That moves an edge by a part of a pixel.
 PEER_MASK_IOU = 0.99
+
+# Pixels of a noisy photograph against those of its JPEG of quality 95, on average: quantisation
+# alone moves them by 3.2, and a half of the colours' resolution by 5 and more.
+JPEG_95_PIXELS = 4.0
+
+# `endcap load` against perf_analyzer, relative: to the 20 ms that the model sleeps each adds about
+# a millisecond of its own, Python more than C++, and a busy machine adds to either.
+LOAD_TEST_FIGURES = 0.12
