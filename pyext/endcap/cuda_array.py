@@ -129,3 +129,8 @@ class CudaArray:
             "strides": None,
             "stream": self._tensor.stream or _LEGACY_DEFAULT_STREAM,
         }
+
+
+def on_host(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any]:
+    """Returns an array of the host as it is, and a copy of one in the memory of a GPU."""
+    return array.to_numpy() if isinstance(array, CudaArray) else array

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -98,12 +100,7 @@ class ImageDetections:
             raise InvalidArgumentError(
                 'these masks are not of the source image: give mask_resolution="source"'
             )
-        try:
-            import supervision
-        except ImportError as error:
-            raise UnsupportedError(
-                "to_supervision() needs the package supervision: pip install supervision"
-            ) from error
+        supervision = import_supervision()
         return supervision.Detections(
             xyxy=boxes,
             confidence=self.scores,
@@ -186,6 +183,16 @@ class Detections:
                 f"the batch holds {len(self)} images: use detections[i].to_supervision()"
             )
         return self[0].to_supervision()
+
+
+def import_supervision() -> ModuleType:
+    """Return the package supervision. Raises UnsupportedError where it is not installed."""
+    try:
+        return importlib.import_module("supervision")
+    except ImportError as error:
+        raise UnsupportedError(
+            "to_supervision() needs the package supervision: pip install supervision"
+        ) from error
 
 
 def _size(row: npt.NDArray[np.int32]) -> tuple[int, int]:

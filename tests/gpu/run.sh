@@ -84,7 +84,7 @@ fi
 if [ ${#server[@]} -gt 0 ] && "$python" -c 'import tritonclient.grpc, tritonclient.http' 2>/dev/null; then
   step server-tests 100 env PATH="$work/server/bin:$PATH" \
     LD_LIBRARY_PATH="$work/server/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "${pytest[@]}" "$root/tests/triton/test_gpu_instances.py"
+    "${pytest[@]}" "$root/tests/triton/test_gpu_instances.py" "$root/tests/triton/test_gpu_pools.py"
 else
   say "no server, or no tritonclient: tests/triton/test_gpu_instances.py is left out"
 fi

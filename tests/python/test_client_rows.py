@@ -153,7 +153,7 @@ def test_addresses(url: str, protocol: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("url", "protocol", "message"),
     [
-        ("https://host:1", None, "has the scheme https; use grpc:// or http://"),
+        ("ftp://host:1", None, "has the scheme ftp; use grpc://, http"),
         ("http://host:1", "grpc", "contradicts protocol 'grpc'"),
         ("host:1", "smtp", "protocol 'smtp' is unknown"),
         ("host:port", None, "is not HOST:PORT"),

@@ -26,6 +26,7 @@ from endcap.server import (
 )
 from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_directory
 from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, gpu_count, pool_megabytes
+from endcap.server.plan import plan_launch
 from endcap.server.ports import resolve_ports
 from endcap.server.repository import read_repository
 
@@ -122,6 +123,32 @@ def test_a_containers_backends_are_linked_whole(tmp_path: Path) -> None:
         "onnxruntime",
         "python",
     ]
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "given"),
+    [
+        ("2.69.0", True, True),
+        ("2.69.0", False, False),
+        ("2.68.0", True, False),
+        (None, True, False),
+    ],
+)
+def test_clients_shared_memory_is_allowed_by_who_has_that_option(
+    version: str | None, wanted: bool, given: bool, tmp_path: Path
+) -> None:
+    executable = tmp_path / "opt" / "bin" / "tritonserver"
+    executable.parent.mkdir(parents=True)
+    executable.touch(mode=0o755)
+    if version is not None:
+        (tmp_path / "opt" / "TRITON_VERSION").write_text(f"{version}\n")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    settings = ServerSettings(tritonserver=executable, ports=FREE, client_shared_memory=wanted)
+    repository = tmp_path / "models"
+    write_model(repository, "none", "")
+    plan = plan_launch(repository, settings, scratch)
+    assert ("--allow-client-shm=true" in plan.command) == given
 
 
 def test_missing_compiled_backends_are_named(

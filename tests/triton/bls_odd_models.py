@@ -28,6 +28,8 @@ def answer(request):
     if SLOW:
         time.sleep(told.get("wait_s", 0))
     elif "fail" in told:
+        # Server 2.51 crashes where a step of an ensemble fails before it has started the other.
+        time.sleep(told.get("wait_s", 0) / 2)
         code = getattr(pb_utils.TritonError, told["fail"])
         return pb_utils.InferenceResponse(error=pb_utils.TritonError("not today", code))
     count = told["count"]

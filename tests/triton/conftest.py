@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,20 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
 
 import cascade_models  # noqa: E402
+import client_models  # noqa: E402
+import detecting_models  # noqa: E402
 import served_models  # noqa: E402
+import shared_memory_models  # noqa: E402
 import tritonclient.grpc as grpc_client  # noqa: E402
 import tritonclient.http as http_client  # noqa: E402
 from model_folders import ROADS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
+
+from endcap.client.address import parse_address  # noqa: E402
+from endcap.client.connection import Connection  # noqa: E402
+from endcap.client.options import ConnectionOptions  # noqa: E402
+from endcap.client.shared_memory import SharedMemoryPool, locked_file  # noqa: E402
+from endcap.client.shared_memory.names import new_name  # noqa: E402
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -52,6 +62,20 @@ def python_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 
 @pytest.fixture(scope="session")
+def client_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server with the models of client_models, which see the headers that begin with x-."""
+    repository = tmp_path_factory.mktemp("clients")
+    client_models.write_all(repository)
+    options = (
+        "--disable-auto-complete-config",
+        "--http-header-forward-pattern=x-.*",
+        "--grpc-header-forward-pattern=x-.*",
+    )
+    with run_server(repository, *options) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def server(request: pytest.FixtureRequest, road: str) -> Any:
     """A RunningServer with the models of served_models."""
     return request.getfixturevalue(f"{road}_server")
@@ -70,6 +94,51 @@ def web_client(server: RunningServer) -> Iterator[http_client.InferenceServerCli
 
 
 @pytest.fixture(scope="session")
+def pool_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("pools")
+    shared_memory_models.write_all(repository)
+    with run_server(repository, *shared_memory_models.OPTIONS) as running:
+        yield running
+
+
+@pytest.fixture
+def region_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of all regions that this process makes during the test."""
+    names: list[str] = []
+
+    def named() -> str:
+        names.append(new_name())
+        return names[-1]
+
+    monkeypatch.setattr(locked_file, "new_name", named)
+    return names
+
+
+@pytest.fixture(params=["grpc", "http"])
+def pool_connection(
+    request: pytest.FixtureRequest, pool_server: RunningServer, region_names: list[str]
+) -> Iterator[Connection]:
+    """No region of the test may be left at its end."""
+    authority = getattr(pool_server, request.param)
+    with Connection(parse_address(authority, request.param), ConnectionOptions()) as made:
+        yield made
+        assert made.registered("system") == {}
+    assert not shared_memory_models.files() & set(region_names)
+
+
+@pytest.fixture
+def pools(pool_connection: Connection) -> Iterator[Callable[..., SharedMemoryPool]]:
+    """Makes pools, which are closed after the test."""
+    with contextlib.ExitStack() as closing:
+
+        def make(**settings: Any) -> SharedMemoryPool:
+            settings = {"region_bytes": shared_memory_models.REGION_BYTES, **settings}
+            return closing.enter_context(SharedMemoryPool(pool_connection, **settings))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
 def cascade_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("cascades") / "models"
     cascade_models.write_all(repository)
@@ -85,3 +154,14 @@ def cascade_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running
 def cascades(cascade_server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
     with grpc_client.InferenceServerClient(cascade_server.grpc) as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def detecting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A RunningServer with the models of detecting_models."""
+    repository = tmp_path_factory.mktemp("clients")
+    detecting_models.write_all(repository)
+    with run_server(repository, "--disable-auto-complete-config") as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running

@@ -77,10 +77,29 @@ class RunningServer:
 
     def requests(self, model: str) -> int:
         """How many requests the model has answered well, its own and those of other models."""
-        return int(self.statistics(model)["inference_stats"]["success"]["count"])
+        return self._rested(
+            lambda: int(self.statistics(model)["inference_stats"]["success"]["count"])
+        )
+
+    def executions(self, model: str) -> int:
+        """How often the model has worked, on one request or several."""
+        return self._rested(lambda: int(self.statistics(model)["execution_count"]))
+
+    def _rested(self, count: Callable[[], int]) -> int:
+        """A count that rests: Triton counts a request some time after its answer."""
+        before = -1
+        while (now := count()) != before:
+            before = now
+            time.sleep(0.1)
+        return now
 
     def config(self, model: str) -> dict[str, Any]:
         return dict(json.loads(get(f"http://{self.http}/v2/models/{model}/config")))
+
+    def shared_regions(self) -> set[str]:
+        """The names of the shared memory that clients have registered."""
+        regions = json.loads(get(f"http://{self.http}/v2/systemsharedmemory/status"))
+        return {region["name"] for region in regions}
 
     def resident_bytes(self) -> int:
         """Memory in use now; the peak starts again from here."""
@@ -103,17 +122,19 @@ class RunningServer:
 
 
 @contextlib.contextmanager
-def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
+def run_server(
+    repository: Path, *options: str, ports: ServerPorts = FREE_PORTS
+) -> Iterator[RunningServer]:
     """Runs a server that also stays up when models failed to load."""
     with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
-        plan = plan_launch(repository, ServerSettings(ports=FREE_PORTS), Path(scratch))
+        plan = plan_launch(repository, ServerSettings(ports=ports), Path(scratch))
         command = [*plan.command, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:
             wait_for(lambda: _is_live(process, server), timeout_s=_LOADED_WITHIN_S)
             if _WITHOUT_METRICS not in options:  # the last service that the server starts
-                wait_for(lambda: server.log_lines("Started Metrics Service"))
+                wait_for(lambda: _answers(f"http://127.0.0.1:{server.ports.metrics}/metrics"))
             yield server
         finally:
             process.stop(30)
@@ -123,7 +144,11 @@ def run_server(repository: Path, *options: str) -> Iterator[RunningServer]:
 
 def _is_live(process: ServerProcess, server: RunningServer) -> bool:
     assert process.exit_code() is None, "\n".join(server.log.lines())
+    return _answers(f"http://{server.http}/v2/health/live")
+
+
+def _answers(url: str) -> bool:
     with contextlib.suppress(OSError):
-        get(f"http://{server.http}/v2/health/live")
+        get(url)
         return True
     return False

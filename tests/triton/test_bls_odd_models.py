@@ -54,7 +54,7 @@ def test_images_with_different_numbers_of_rows(client, counts, output):
 
 def test_an_ensemble_that_fails_while_another_step_runs(client):
     """The server does not give its request back."""
-    file = told(PHOTO, fail="INVALID_ARG", wait_s=0.3)
+    file = told(PHOTO, fail="INVALID_ARG", wait_s=0.6)
     for _ in range(4):  # more than `max_in_flight`
         with pytest.raises(InferenceServerException, match=r"model 'torn': .*not today"):
             ask(client, "on_torn", [file], outputs=["detection_boxes", "status"])

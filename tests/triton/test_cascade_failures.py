@@ -68,7 +68,7 @@ def send_together(
 ) -> list[Arrays | InferenceServerException]:
     """One request for each file; the cascade waits for all of them and works on them together."""
     answers: queue.Queue[tuple[int, object, object]] = queue.Queue()
-    executions = server.statistics(model)["execution_count"]
+    executions = server.executions(model)
     with grpc_client.InferenceServerClient(server.grpc) as client:
         for index, file in enumerate(files):
             client.async_infer(
@@ -80,7 +80,7 @@ def send_together(
             index: error or to_arrays(result)
             for index, result, error in (answers.get(timeout=30) for _ in files)
         }
-    assert server.statistics(model)["execution_count"] == executions + 1
+    assert server.executions(model) == executions + 1
     return [received[index] for index in range(len(files))]
 
 

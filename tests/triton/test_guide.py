@@ -1,4 +1,7 @@
-"""docs/triton.md as a reader follows it: its files in a real server, its clients against it."""
+"""docs/triton.md as a reader follows it: its files in a real server, its clients against it.
+
+The clients of docs/clients.md ask the same server.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,13 @@ from google.protobuf import text_format
 from running_server import RunningServer, get, run_server
 from tritonclient.grpc import model_config_pb2
 
+import endcap
+
 GUIDE = ROOT / "docs" / "triton.md"
 BLOCKS = blocks(GUIDE)
 CONFIGS = [block for block in BLOCKS if "config.pbtxt" in block.caption]
 CLIENTS = [b for b in BLOCKS if b.language == "python" and not b.caption.startswith("models/")]
+CLIENTS_PAGE = [b for b in blocks(ROOT / "docs" / "clients.md") if b.language == "python"]
 CURLS = {block.caption: block for block in BLOCKS if "curl " in block.text}
 
 
@@ -83,6 +89,16 @@ def test_the_python_clients(
     monkeypatch.chdir(reader)
     names: dict[str, Any] = {}
     compared = [run_python(at(guide_server, block), names) for block in CLIENTS]
+    assert len(compared) == 5
+    assert min(compared) > 0
+
+
+def test_the_page_of_the_clients(
+    guide_server: RunningServer, reader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(reader)
+    names: dict[str, Any] = {"endcap": endcap, "jpeg": Path("photo.jpg").read_bytes()}
+    compared = [run_python(at(guide_server, block), names) for block in CLIENTS_PAGE]
     assert len(compared) == 5
     assert min(compared) > 0
 

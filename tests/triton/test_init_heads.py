@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import cli_runs
 import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
@@ -28,8 +29,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     together.mkdir()
     for name, case in CASES.items():
         model = case.network.write(folder / f"{name}.onnx")
-        done = endcap("init", model, "-o", folder / name, "--name", name, *case.options)
-        assert done.returncode == 0, done.stderr
+        # In this process: starting one takes longer than the command.
+        done = cli_runs.endcap("init", model, "-o", folder / name, "--name", name, *case.options)
+        assert done.exit_code == 0, done.stderr
         for written in (folder / name).iterdir():
             if written.is_dir():
                 shutil.move(written, together / written.name)

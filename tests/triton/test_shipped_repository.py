@@ -134,6 +134,16 @@ def test_infer_reads_the_labels_of_the_python_ensemble(served: Served) -> None:
     assert answers == infer(served, "grpc", str(SAMPLES[0]))[1]
 
 
+def test_the_responses_of_a_decoupled_model_are_one_result(served: Served) -> None:
+    images = [str(path) for path in SAMPLES[:2]]
+    arguments = [*images, "--model", "cascade_bls_decoupled"]
+    code, whole = infer(served, "grpc", *images, "--model", "cascade_bls")
+    assert code == 0
+    assert all(len(row["detections"]) > 1 for row in whole)
+    for road in (["--stream"], ["--stream", "--async", "--concurrency", "1"]):
+        assert infer(served, "grpc", *arguments, *road) == (0, whole)
+
+
 def iou(a: list[float], b: list[float]) -> float:
     width = min(a[2], b[2]) - max(a[0], b[0])
     height = min(a[3], b[3]) - max(a[1], b[1])

@@ -1,16 +1,56 @@
-"""Clients of a running server: encoded images in, detections or classes out."""
+"""Clients of a running server: images in, detections or classes out.
 
+Where things are, from the outside in:
+
+- `detect`, `aio`: the two clients; `base`, `arguments`, `settings`: what they share.
+- `images`, `batches`, `detecting`, `stream_line`: from images to requests in flight, in order.
+- `roads`, `steps/`: how one batch becomes answers, as generators that do no I/O; `walk` takes them.
+- `reading`, `rows`, `extras`, `found`, `results`: from tensors to what a caller gets.
+- `calls`: one request and its answer as plain data. `connection`, `aio_connection`, `stream`,
+  `aio_stream`: what sends them; `wire/`: the messages of gRPC and HTTP, and their transports.
+- `shared_memory/`: regions, leases and pools.
+- `errors`, `retry`, `deadline`: what can go wrong, and when to try again.
+"""
+
+from endcap.client.address import parse_address
+from endcap.client.aio import AsyncDetectionClient
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.arguments import ClientArguments
+from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, SequenceStep, SharedSlice
+from endcap.client.connection import Connection
 from endcap.client.detect import DetectionClient
-from endcap.client.errors import ClientError
-from endcap.client.results import ClassScore, Detection, ImageResult, Mask
+from endcap.client.errors import ClientError, RequestError
+from endcap.client.found import ClassScore, Detection, Mask
+from endcap.client.options import ConnectionOptions, Keepalive, Tls
+from endcap.client.results import ImageResult, Results
+from endcap.client.shared_memory import AsyncSharedMemoryPool, Lease, SharedMemoryPool
 from endcap.client.task import Task
 
 __all__ = [
+    "Answer",
+    "AsyncConnection",
+    "AsyncDetectionClient",
+    "AsyncSharedMemoryPool",
+    "Call",
     "ClassScore",
+    "ClientArguments",
     "ClientError",
+    "Connection",
+    "ConnectionOptions",
     "Detection",
     "DetectionClient",
     "ImageResult",
+    "InputTensor",
+    "Keepalive",
+    "Lease",
     "Mask",
+    "OutputTensor",
+    "RequestError",
+    "Results",
+    "SequenceStep",
+    "SharedMemoryPool",
+    "SharedSlice",
     "Task",
+    "Tls",
+    "parse_address",
 ]

@@ -10,38 +10,57 @@ from endcap.errors import InvalidArgumentError
 
 Protocol = Literal["grpc", "http"]
 
-DEFAULT_PORTS: dict[str, int] = {"grpc": 8001, "http": 8000}
+DEFAULT_PORTS: dict[str, int] = {"grpc": 8001, "http": 8000, "grpcs": 8001, "https": 443}
 
+_SCHEMES: dict[str, tuple[Protocol, bool]] = {
+    "grpc": ("grpc", False),
+    "http": ("http", False),
+    "grpcs": ("grpc", True),
+    "https": ("http", True),
+}
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?")
 
 
 @dataclass(frozen=True)
 class Address:
-    """A server and the protocol to speak with it."""
+    """A server, the protocol to speak with it, and whether by TLS."""
 
     authority: str  # host:port
     protocol: Protocol
+    secure: bool = False
 
     def __str__(self) -> str:
-        return f"{self.protocol}://{self.authority}"
+        return f"{self.protocol}{'s' if self.secure else ''}://{self.authority}"
 
 
 def parse_address(url: str, protocol: Protocol | None = None) -> Address:
-    """Reads HOST, HOST:PORT, grpc://HOST:PORT or http://HOST:PORT.
+    """Reads HOST, HOST:PORT, or either behind grpc://, http://, grpcs:// or https://.
 
-    protocol: what to speak where the URL has no scheme; None is gRPC. The port defaults to 8001
-    for gRPC and to 8000 for HTTP. Raises InvalidArgumentError for anything else.
+    protocol: what to speak where the URL has no scheme; None is gRPC.
+
+    The port defaults to 8001 for gRPC, to 8000 for HTTP, and to 443 for https://: Triton itself has
+    no HTTPS, but what stands before it. A name in other letters than ASCII's is encoded as in the
+    DNS. Raises InvalidArgumentError for anything else.
     """
     scheme, separator, rest = url.rpartition("://")
-    if separator and scheme not in DEFAULT_PORTS:
-        raise InvalidArgumentError(f"url {url!r} has the scheme {scheme}; use grpc:// or http://")
-    if separator and protocol is not None and scheme != protocol:
-        raise InvalidArgumentError(f"url {url!r} contradicts protocol {protocol!r}; leave one out")
-    if protocol is not None and protocol not in DEFAULT_PORTS:
+    if separator and scheme not in _SCHEMES:
+        raise InvalidArgumentError(
+            f"url {url!r} has the scheme {scheme}; use grpc://, http://, grpcs:// or https://"
+        )
+    if protocol is not None and protocol not in ("grpc", "http"):
         raise InvalidArgumentError(f"protocol {protocol!r} is unknown; use grpc or http")
-    spoken: Protocol = "http" if (scheme or protocol) == "http" else "grpc"
+    spoken, secure = _SCHEMES[scheme or protocol or "grpc"]
+    if protocol is not None and spoken != protocol:
+        raise InvalidArgumentError(f"url {url!r} contradicts protocol {protocol!r}; leave one out")
     match = _HOST_AND_PORT.fullmatch(rest.rstrip("/"))
-    port = int(match["port"] or DEFAULT_PORTS[spoken]) if match else 0
+    port = int(match["port"] or DEFAULT_PORTS[scheme or spoken]) if match else 0
     if match is None or not 0 < port < 65536:
         raise InvalidArgumentError(f"url {url!r} is not HOST:PORT with a port from 1 to 65535")
-    return Address(f"{match['host']}:{port}", spoken)
+    try:
+        host = match["host"].encode("idna").decode("ascii")
+    except UnicodeError as error:
+        raise InvalidArgumentError(
+            f"url {url!r} names a host that cannot be; give names of 1 to 63 characters between "
+            "the dots"
+        ) from error
+    return Address(f"{host}:{port}", spoken, secure)

@@ -1,157 +1,179 @@
-"""tritonclient behind one small interface; its exceptions become RequestError and ClientError."""
+"""A server as blocking programs see it."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import re
-from collections.abc import Iterator, Sequence
-from types import ModuleType
+import time
+from dataclasses import replace
+from types import TracebackType
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from endcap.client.address import Address
-from endcap.client.errors import ClientError, RequestError
-from endcap.client.task import INPUT
-from endcap.errors import Status
-
-_GRPC_STATUS = {
-    "StatusCode.INVALID_ARGUMENT": "invalid_argument",
-    "StatusCode.UNAVAILABLE": "unavailable",
-    "StatusCode.DEADLINE_EXCEEDED": "timeout",
-    "StatusCode.CANCELLED": "cancelled",
-    "StatusCode.NOT_FOUND": "unavailable",
-    "StatusCode.UNIMPLEMENTED": "unsupported",
-}
-_HTTP_STATUS = {
-    "400": "invalid_argument",
-    "404": "unavailable",
-    "429": "unavailable",
-    "499": "cancelled",
-    "501": "unsupported",
-    "503": "unavailable",
-}
-# endcap's backends begin a message with the failure class; an ensemble puts its name before it.
-_CLASS_IN_MESSAGE = re.compile(
-    r"(?:in ensemble '[^']*', )?(" + "|".join(status.label for status in Status) + r"): "
+from endcap.client.calls import Answer, Call, TensorSpec
+from endcap.client.errors import RequestError
+from endcap.client.model_metadata import ModelMetadata
+from endcap.client.options import ConnectionOptions, check_timeout
+from endcap.client.retry import Attempts, Patience
+from endcap.client.stream import Stream
+from endcap.client.wire.exchange import Exchange, T
+from endcap.client.wire.grpc_channel import GrpcChannel
+from endcap.client.wire.http_connections import HttpConnections
+from endcap.client.wire.protocol import (
+    RegionKind,
+    make_protocol,
+    named,
+    register_region,
+    streams_need_grpc,
 )
+from endcap.client.wire.translate import no_answer
 
 
 class Connection:
-    """One connection to a server. Over gRPC it is thread-safe; over HTTP each thread needs one."""
+    """A connection to a server: one channel over gRPC, one connection a request over HTTP.
 
-    def __init__(self, address: Address, timeout_s: float) -> None:
-        self.address = address
-        self.timeout_s = timeout_s
-        self._module = _import_tritonclient(address.protocol)
-        options: dict[str, float] = {}
-        self._not_http: type[Exception] = ValueError
-        if address.protocol == "http":
-            self._not_http = importlib.import_module("geventhttpclient._parser").HTTPParseError
-            options = {"connection_timeout": timeout_s, "network_timeout": timeout_s}
-        self._client: Any = self._module.InferenceServerClient(address.authority, **options)
+    Nothing is sent before the first request. Every method that asks the server raises RequestError
+    where it gets no answer within `options.timeout_s`, or the server answers with an error.
+    A request that the server is unavailable for is sent again, `options.retries` times at the most;
+    is_live, is_ready, ready_models and steps of sequences are not. One with tensors in shared
+    memory is sent again only where the server refused it: after a broken connection it may still
+    be running, and write there later. Thread-safe.
+
+    Raises ClientError where tritonclient is not installed, and InvalidArgumentError for options
+    that cannot be used.
+    """
+
+    def __init__(self, address: Address, options: ConnectionOptions | None = None) -> None:
+        self.options = options or ConnectionOptions()
+        self.address = replace(address, secure=address.secure or self.options.tls is not None)
+        self.patience = Patience(self.options.retries)
+        self._protocol = make_protocol(self.address, self.options)
+        self._transport: GrpcChannel | HttpConnections = (
+            GrpcChannel(self.address, self.options)
+            if address.protocol == "grpc"
+            else HttpConnections(self.address, self.options)
+        )
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Closes the connection; calls after that fail."""
-        self._client.close()
+        """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
+        self._transport.close()
 
-    def is_ready(self, model: str) -> bool:
-        """Whether the server serves a model now. Raises RequestError where none answers."""
-        with self._translated():
-            return bool(self._client.is_model_ready(model, **self._per_call()))
+    def infer(self, call: Call, *, timeout_s: float | None = None) -> Answer:
+        """Sends a request and returns its answer. timeout_s: None is `options.timeout_s`."""
+        exchange = self._protocol.infer(call)
+        with named(call.request_id):
+            return self._ask(
+                exchange,
+                timeout_s=timeout_s,
+                repeatable=call.sequence is None,
+                shares_memory=call.shares_memory,
+            )
+
+    def stream(self) -> Stream:
+        """Returns a stream, to be closed after use: `with connection.stream() as stream`.
+
+        Raises UnsupportedError over HTTP.
+        """
+        if not isinstance(self._transport, GrpcChannel):
+            raise streams_need_grpc(self.address)
+        return Stream(self._transport, self.options.timeout_s)
 
     def is_live(self) -> bool:
-        """Whether a Triton server answers. Raises RequestError where nothing does."""
-        with self._translated():
-            return bool(self._client.is_server_live(**self._per_call()))
+        """Whether a Triton server answers."""
+        return self._ask(self._protocol.live(), repeatable=False)
 
-    def tensors(self, model: str) -> tuple[set[str], set[str]]:
-        """Returns the names of a model's inputs and outputs. Raises RequestError."""
-        with self._translated():
-            if self.address.protocol == "grpc":
-                answer = self._client.get_model_metadata(model, as_json=True, **self._per_call())
-            else:
-                answer = self._client.get_model_metadata(model)
-        inputs, outputs = (
-            {tensor["name"] for tensor in answer.get(kind, [])} for kind in ("inputs", "outputs")
-        )
-        return inputs, outputs
+    def is_ready(self, model: str) -> bool:
+        """Whether the server serves a model now."""
+        return self._ask(self._protocol.ready(model), repeatable=False)
 
     def ready_models(self) -> list[str]:
-        """Returns the names of all models that are ready. Raises RequestError."""
-        with self._translated():
-            if self.address.protocol == "grpc":
-                answer = self._client.get_model_repository_index(as_json=True, **self._per_call())
-                rows = answer.get("models", [])
-            else:
-                rows = self._client.get_model_repository_index()
-        return sorted({row["name"] for row in rows if row.get("state") == "READY"})
+        """Returns the names of all models that are ready."""
+        return self._ask(self._protocol.ready_models(), repeatable=False)
 
-    def parameter(self, model: str, name: str) -> str | None:
-        """Returns a parameter of the model's configuration, None where it is not set."""
-        with self._translated():
-            if self.address.protocol == "grpc":
-                answer = self._client.get_model_config(model, as_json=True, **self._per_call())
-                config = answer["config"]
-            else:
-                config = self._client.get_model_config(model)
-        value = config.get("parameters", {}).get(name, {}).get("string_value")
-        return str(value) if value is not None else None
+    def metadata(self, model: str) -> ModelMetadata:
+        """Returns the tensors of a model."""
+        return self._ask(self._protocol.metadata(model))
 
-    def infer(
-        self, model: str, encoded: bytes, outputs: Sequence[str]
-    ) -> dict[str, NDArray[Any] | None]:
-        """Sends one encoded image as `encoded` BYTES [1,1]; returns tensors by name.
+    def inputs(self, model: str) -> dict[str, TensorSpec]:
+        """Returns the inputs of a model by name."""
+        return dict(self.metadata(model).inputs)
 
-        outputs: the tensors to ask for, no others are sent; None stands for one that the answer
-        lacks. Raises RequestError with the server's message.
+    def outputs(self, model: str) -> dict[str, TensorSpec]:
+        """Returns the outputs of a model by name."""
+        return dict(self.metadata(model).outputs)
+
+    def config(self, model: str) -> dict[str, Any]:
+        """Returns a model's configuration as in JSON, without the fields that are not set."""
+        return self._ask(self._protocol.config(model))
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Returns what the server has counted of each model, as Triton's statistics extension.
+
+        Numbers that are 0 are left out.
         """
-        tensor = self._module.InferInput(INPUT, [1, 1], "BYTES")
-        tensor.set_data_from_numpy(np.array([[encoded]], dtype=np.object_))
-        wanted = [self._module.InferRequestedOutput(name) for name in outputs]
-        with self._translated():
-            result = self._client.infer(model, [tensor], outputs=wanted, **self._per_call())
-            return {name: result.as_numpy(name) for name in outputs}
+        return self._ask(self._protocol.statistics())
 
-    def _per_call(self) -> dict[str, float]:
-        return {"client_timeout": self.timeout_s} if self.address.protocol == "grpc" else {}
+    def register_shared(
+        self,
+        kind: RegionKind,
+        name: str,
+        byte_size: int,
+        *,
+        key: str | None = None,
+        raw_handle: bytes | None = None,
+        device_id: int = 0,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Makes a shared-memory region known to the server under `name`.
 
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        utils = importlib.import_module("tritonclient.utils")
-        try:
-            yield
-        except utils.InferenceServerException as error:
-            raise _request_error(str(error.message()), str(error.status())) from error
-        except TimeoutError as error:
-            raise RequestError("timeout", f"no answer within {self.timeout_s:g} s") from error
-        except OSError as error:
-            raise RequestError("unavailable", error.strerror or str(error)) from error
-        except (ValueError, self._not_http) as error:
-            # Something else than Triton's HTTP service: its gRPC or metrics port, say.
-            raise RequestError(
-                "unavailable",
-                f"what answers is no Triton server's {self.address.protocol} service; the usual "
-                "ports are 8000 for HTTP and 8001 for gRPC",
-            ) from error
+        key: of kind "system", the file's name in /dev/shm; None is `name`.
+        raw_handle, device_id: of kind "cuda"; the handle in base64, as
+            `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
+        timeout_s: here and below, None is `options.timeout_s`.
+        """
+        place: dict[str, Any] = {"key": key, "raw_handle": raw_handle, "device_id": device_id}
+        exchange = register_region(self._protocol, kind, name, byte_size, **place)
+        self._ask(exchange, timeout_s=timeout_s)
 
+    def unregister_shared(
+        self, kind: RegionKind, name: str, *, timeout_s: float | None = None
+    ) -> None:
+        """Ends that; a name that is not registered is no error."""
+        self._ask(self._protocol.unregister(kind, name), timeout_s=timeout_s)
 
-def _request_error(message: str, status: str) -> RequestError:
-    known = _CLASS_IN_MESSAGE.match(message)
-    if known:
-        return RequestError(known.group(1), message[known.end() :])
-    if status in ("StatusCode.DEADLINE_EXCEEDED", "499") and "imeout" in message:
-        return RequestError("timeout", message)
-    return RequestError(_GRPC_STATUS.get(status) or _HTTP_STATUS.get(status, "internal"), message)
+    def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:
+        """Returns the registered regions: name -> key, which is "" for those of CUDA."""
+        return self._ask(self._protocol.registered(kind), timeout_s=timeout_s)
 
-
-def _import_tritonclient(protocol: str) -> ModuleType:
-    try:
-        return importlib.import_module(f"tritonclient.{protocol}")
-    except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
-        raise ClientError(
-            f"the {protocol} client of Triton is not installed ({error}); "
-            "run `pip install 'endcap[client]'`"
-        ) from error
+    def _ask(
+        self,
+        exchange: Exchange[T],
+        *,
+        timeout_s: float | None = None,
+        repeatable: bool = True,
+        shares_memory: bool = False,
+    ) -> T:
+        limit_s = self.options.timeout_s if timeout_s is None else timeout_s
+        check_timeout(limit_s)
+        retries = self.patience.retries() if repeatable else 0
+        attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
+        while True:
+            try:
+                answer = self._transport.send(exchange.question, attempts.remaining_s())
+                read = exchange.read(answer)
+                self.patience.end(None)
+                return read
+            except TimeoutError as error:
+                raise no_answer(limit_s) from error
+            except RequestError as error:
+                wait_s = self.patience.wait_after(error, attempts, repeatable=repeatable)
+            time.sleep(wait_s)

@@ -13,8 +13,35 @@ class RequestError(EndcapError, RuntimeError):
     """One request failed; the others are not concerned.
 
     status_name: the failure class, see `endcap.client.results`.
+    request_id: of which request; "" where neither client nor server tells.
+    region_lost: whether the server says that a shared-memory region is not registered with it.
+    transient: whether it is unavailable for now, so that the same request may succeed later.
+    refused: whether the server has surely not taken it, or has itself said that it will not run it.
     """
 
-    def __init__(self, status_name: str, message: str) -> None:
+    def __init__(
+        self,
+        status_name: str,
+        message: str,
+        *,
+        request_id: str = "",
+        region_lost: bool = False,
+        transient: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status_name = status_name
+        self.request_id = request_id
+        self.region_lost = region_lost
+        self.transient = transient
+        self.refused = refused
+
+    def __reduce__(self) -> tuple[type[RequestError], tuple[str, str], dict[str, object]]:
+        return type(self), (self.status_name, str(self)), vars(self)
+
+
+def as_request_error(error: EndcapError) -> RequestError:
+    """Returns an error as that of one request, without its traceback and what that keeps alive."""
+    if not isinstance(error, RequestError):
+        error = RequestError(error.status.label, str(error))
+    return error.with_traceback(None)

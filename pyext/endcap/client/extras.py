@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap.client.errors import RequestError
-from endcap.client.results import ClassScore, Keypoint, Mask
+from endcap.client.found import ClassScore, Keypoint, Mask
 
 Tensors = Mapping[str, NDArray[Any] | None]
 

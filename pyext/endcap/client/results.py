@@ -1,4 +1,4 @@
-"""What became of one image, as a client sees it.
+"""What became of images, as a client sees it.
 
 `status` is one of
 
@@ -10,95 +10,26 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 
+from endcap.client.arrays import as_classifications, as_image_detections, with_labels
+from endcap.client.found import ROW_COLUMNS, Box, ClassScore, Detection, Keypoint, Mask, Point
 from endcap.client.task import Task
-from endcap.errors import Status
+from endcap.detections import ImageDetections
+from endcap.errors import InvalidArgumentError, Status
 
-Box = tuple[float, float, float, float]
-Point = tuple[float, float]
-Keypoint = tuple[float, float, float]  # x, y, visibility
-
-
-class Mask(TypedDict):
-    """A mask as COCO's run lengths, which pycocotools and `endcap.masks.decode_rle` read."""
-
-    size: list[int]  # height, width
-    counts: str  # compressed
-
-
-@dataclass(frozen=True)
-class ClassScore:
-    """One class of a classifier's answer, or the class that a cascade gives a detection."""
-
-    class_id: int
-    score: float
-    label: str | None  # None where the class has no name
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints."""
-        return {"class_id": self.class_id, "label": self.label, "score": self.score}
-
-
-@dataclass(frozen=True)
-class Detection:
-    """One object: box is x1, y1, x2, y2 in pixels of the source image, turned upright by EXIF.
-
-    keypoints: of a pose, x, y in those pixels, and visibility as the network gives it.
-    angle: of a rotated box, radians, clockwise to the eye. `box` is then the box before it is
-        turned around its centre by this, and not clipped to the image.
-    mask: COCO's object of size and counts; `size` is the image's where the model's
-        `mask_resolution` is `source`.
-    classification: of a cascade, what its second network says the object is.
-
-    Each of the four is None where the model gives none.
-    """
-
-    box: Box
-    score: float
-    class_id: int
-    label: str | None  # None where the class has no name
-    index: int  # which anchor of the model's head it is
-    keypoints: list[Keypoint] | None = None
-    angle: float | None = None
-    mask: Mask | None = None
-    classification: ClassScore | None = None
-
-    def corners(self) -> list[Point]:
-        """Returns the four corners of the box, turned where it has an angle.
-
-        They come in the order in which the box before it is turned has its top left, top right,
-        bottom right and bottom left one.
-        """
-        x1, y1, x2, y2 = self.box
-        if self.angle is None:
-            return [(x1, y1), (x2, y1), (x2, y2), (x1, y2)]
-        cosine, sine = math.cos(self.angle), math.sin(self.angle)
-        x, y, across, down = (x1 + x2) / 2, (y1 + y2) / 2, (x2 - x1) / 2, (y2 - y1) / 2
-        return [
-            (x + a * cosine - d * sine, y + a * sine + d * cosine)
-            for a, d in ((-across, -down), (across, -down), (across, down), (-across, down))
-        ]
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints."""
-        row: dict[str, Any] = {
-            "box": list(self.box),
-            "score": self.score,
-            "class_id": self.class_id,
-            "label": self.label,
-        }
-        if self.keypoints is not None:
-            row["keypoints"] = [list(point) for point in self.keypoints]
-        if self.angle is not None:
-            row["angle"] = self.angle
-        if self.mask is not None:
-            row["mask"] = self.mask
-        if self.classification is not None:
-            row["classification"] = self.classification.to_json()
-        return row
+__all__ = [
+    "Box",
+    "ClassScore",
+    "Detection",
+    "ImageResult",
+    "Keypoint",
+    "Mask",
+    "Point",
+    "Results",
+    "status_name",
+]
 
 
 @dataclass(frozen=True)
@@ -106,15 +37,23 @@ class ImageResult:
     """What became of one image, best score first; `error` says why when `status` is not "ok".
 
     A model of the task detection fills `detections`, one of the task classification `classes`.
+
+    image: its path, or "image N" with its position where it was given as bytes or an array.
+    latency_ms: from sending the request to its answer; None if not sent. Images of one request
+        have the same.
+    request_id: of the request that was answered last; the server's log has it. Empty if not sent.
+    final: whether no other result of this image follows; only of `detect_stream` it may be False.
     """
 
     image: str
     status: str
     detections: list[Detection] = field(default_factory=list)
     error: str | None = None
-    latency_ms: float | None = None  # from sending the request to its answer; None if not sent
+    latency_ms: float | None = None
     classes: list[ClassScore] = field(default_factory=list)
     task: Task = Task.detection
+    request_id: str = ""
+    final: bool = True
 
     @property
     def ok(self) -> bool:
@@ -137,6 +76,65 @@ class ImageResult:
         if self.error is not None:
             row["error"] = self.error
         return row
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the same as `to_json`."""
+        return self.to_json()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Returns a flat row for each detection or class, for `pandas.DataFrame` and the like.
+
+        Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a turned box;
+        classification_id, classification_label, classification_score of a cascade; error of an
+        image that failed. One without detections has one row, None from class_id on, and a class
+        has no box. Keypoints and masks are in `to_json` only.
+        """
+        head = {"image": self.image, "status": self.status}
+        end = {} if self.error is None else {"error": self.error}
+        return [{**head, **each.to_row(), **end} for each in self.found] or [
+            {**head, **dict.fromkeys(ROW_COLUMNS), **end}
+        ]
+
+    def to_detections(self) -> ImageDetections:
+        """Returns the detections as arrays. Masks count as those of the source image.
+
+        Raises InvalidArgumentError for an image that failed or holds classes.
+        """
+        if self.task is not Task.detection:
+            raise InvalidArgumentError(f"{self.image} was classified: it has no detections")
+        self._refuse_failed()
+        return as_image_detections(self.detections)
+
+    def to_supervision(self) -> Any:
+        """Returns a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
+
+        As `endcap.ImageDetections.to_supervision` gives it; class names are in
+        ``data["class_name"]``, where supervision's annotators look for them.
+        Raises UnsupportedError where supervision is not installed and InvalidArgumentError for an
+        image that failed.
+        """
+        self._refuse_failed()
+        if self.task is Task.classification:
+            return as_classifications(self.classes)
+        return with_labels(self.to_detections().to_supervision(), self.detections)
+
+    def _refuse_failed(self) -> None:
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+
+
+class Results(list[ImageResult]):
+    """What became of several images, in their order: a list with ways into other forms."""
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Returns the list that `endcap infer --json` prints."""
+        return [result.to_json() for result in self]
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Returns the rows of all images, see `ImageResult.to_rows`."""
+        return [row for result in self for row in result.to_rows()]
 
 
 def status_name(code: int) -> str:

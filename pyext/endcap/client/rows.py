@@ -17,7 +17,8 @@ from endcap.client.extras import (
     read_masks,
     text,
 )
-from endcap.client.results import Box, ClassScore, Detection, status_name
+from endcap.client.found import Box, ClassScore, Detection
+from endcap.client.results import status_name
 from endcap.client.task import Task
 from endcap.errors import Status
 
@@ -32,7 +33,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
     and class_ids int32, class_scores float32 and class_labels bytes [1,K].
     Raises RequestError when the image's status is not 0, or the tensors do not fit together.
     """
-    _check_status(outputs)
+    check_status(outputs)
     count, boxes, scores, class_ids, indices = (
         _require(outputs, name, Task.detection)
         for name in Task.detection.required
@@ -60,7 +61,7 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
             box=_box(boxes[0, row]),
             score=float(scores[0, row]),
             class_id=int(class_ids[0, row]),
-            label=_label(int(class_ids[0, row]), labels),
+            label=label_of(int(class_ids[0, row]), labels),
             index=int(indices[0, row]),
             keypoints=keypoints[row],
             angle=angles[row],
@@ -79,7 +80,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
     those of class_labels; an empty name there is none. Rows of id -1 hold no class.
     Raises RequestError when the image's status is not 0, or the tensors do not fit together.
     """
-    _check_status(outputs)
+    check_status(outputs)
     scores, class_ids = (
         _require(outputs, name, Task.classification) for name in Task.classification.required
     )
@@ -95,13 +96,14 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
         raise RequestError("internal", "the server answered a score that is no finite number")
     served = [""] * scores.size if names is None else [text(name) for name in names[0]]
     return [
-        ClassScore(int(class_id), float(score), _label(int(class_id), labels) or name or None)
+        ClassScore(int(class_id), float(score), label_of(int(class_id), labels) or name or None)
         for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
         if class_id >= 0
     ]
 
 
-def _check_status(outputs: Tensors) -> None:
+def check_status(outputs: Tensors) -> None:
+    """Raises RequestError where there is a status and it is not 0."""
     status = outputs.get("status")
     if status is not None and int(status.flat[0]) != Status.OK:
         name = status_name(int(status.flat[0]))
@@ -124,5 +126,6 @@ def _box(values: NDArray[np.float32]) -> Box:
     return (x1, y1, x2, y2)
 
 
-def _label(class_id: int, labels: Sequence[str] | None) -> str | None:
+def label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
+    """Returns a class's name, None where it has none."""
     return labels[class_id] if labels is not None and 0 <= class_id < len(labels) else None

@@ -6,6 +6,9 @@ from collections.abc import Collection
 from enum import Enum
 
 INPUT = "encoded"
+# The output that Triton's classification extension finds the best elements of.
+PROBABILITIES = "class_probabilities"
+_OF_A_WHOLE_ANSWER = {"num_detections", "status"}
 
 
 class Task(str, Enum):
@@ -50,12 +53,25 @@ _OPTIONAL: dict[Task, tuple[str, ...]] = {
 }
 
 
-def task_of(inputs: Collection[str], outputs: Collection[str]) -> Task | None:
+def task_of(
+    inputs: Collection[str],
+    outputs: Collection[str],
+    *,
+    decoupled: bool = False,
+    best_classes: bool = False,
+) -> Task | None:
     """Returns what a model with these tensors does, None for one that cannot be asked.
 
-    A model that answers boxes is no classifier, whatever else it answers.
+    A model that answers boxes is no classifier, whatever else it answers. A decoupled one may
+    answer with a response for each detection: it needs no number of them and no status.
+    best_classes: whether Triton's classification extension is asked for; it needs one output.
     """
     if set(inputs) != {INPUT}:
         return None
-    possible = (Task.detection,) if "detection_boxes" in outputs else tuple(Task)
-    return next((task for task in possible if set(outputs) >= set(task.required)), None)
+    names = set(outputs)
+    if "detection_boxes" in names:
+        required = set(Task.detection.required) - (_OF_A_WHOLE_ANSWER if decoupled else set())
+        return Task.detection if names >= required else None
+    if best_classes and PROBABILITIES in names:
+        return Task.classification
+    return next((task for task in Task if names >= set(task.required)), None)

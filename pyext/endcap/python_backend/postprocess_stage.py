@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from endcap import _core, _cuda_input
 from endcap._device import Target
@@ -14,6 +13,7 @@ from endcap.cuda_array import CudaArray
 from endcap.errors import error_for_status
 from endcap.python_backend.head_job import HeadJob, part_for_cpu, part_for_cuda, read_heads
 from endcap.python_backend.row_memory import RowMemory
+from endcap.python_backend.run_lengths import padded_run_lengths
 from endcap.python_backend.settings import Settings
 
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
@@ -83,7 +83,7 @@ class PostprocessStage:
             results["class_labels"] = self._labels.names_of(ids)
             results["class_paths"] = self._labels.paths_of(ids)
         if "detection_rle" in job.wanted:
-            results["detection_rle"] = self._padded(job.rle)
+            results["detection_rle"] = padded_run_lengths(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
 
     def _give_memory(self, jobs: Sequence[HeadJob]) -> None:
@@ -100,12 +100,6 @@ class PostprocessStage:
                     rows = (job.count, *shape)
                     job.out[name] = _cuda_input.empty(rows, np.dtype(dtype), self._target)
                 begin = end
-
-    def _padded(self, rle: list[list[bytes]]) -> npt.NDArray[np.object_]:
-        rows = np.full((len(rle), self._max_detections), b"", np.object_)
-        for row, masks in zip(rows, rle, strict=True):
-            row[: len(masks)] = masks
-        return rows
 
     def _shaped(self, rows: Any) -> Any:
         if isinstance(rows, _core.CudaTensor):

@@ -58,12 +58,12 @@ def preprocess_settings(config: Mapping[str, Any]) -> Settings:
     return Settings([*given.items()], threads, contracts, largest > 0, with_rois)
 
 
-def postprocess_settings(config: Mapping[str, Any], folder: Path) -> Settings:
+def postprocess_settings(config: Mapping[str, Any], folder: Path | None) -> Settings:
     """Read the config of a postprocess model, given in JSON's terms.
 
     Args:
         config: what config.pbtxt says.
-        folder: the model's, where `labels_file` lies.
+        folder: the model's, where `labels_file` lies; None leaves that file unread.
 
     Raises:
         InvalidArgumentError: a parameter that does not exist or cannot be, or a file of labels that
@@ -87,7 +87,7 @@ def postprocess_settings(config: Mapping[str, Any], folder: Path) -> Settings:
 
 
 def _read_labels(
-    file: str | None, separator: str | None, folder: Path, core: _core.Postprocessor
+    file: str | None, separator: str | None, folder: Path | None, core: _core.Postprocessor
 ) -> Labels:
     if file is None:
         if separator is not None:
@@ -106,4 +106,6 @@ def _read_labels(
             "labels_separator is empty: give what stands between the parts of a line, for example "
             "/, or leave it out"
         )
+    if folder is None:
+        return Labels(hierarchical=separator is not None)
     return Labels.read(folder / file, int(values["num_classes"]), separator)

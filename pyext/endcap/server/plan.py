@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from endcap.server.chosen_models import choose_models
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.ports import ServerPorts, resolve_ports
+from endcap.server.release import release_of
 from endcap.server.repository import ModelFolder, read_repository
 from endcap.server.settings import ServerSettings
 from endcap.server.shell_words import (
@@ -24,6 +26,10 @@ from endcap.server.shell_words import (
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
 )
+
+
+# docs/protocol/extension_shared_memory.md of triton-inference-server/server
+_CLIENT_MEMORY_OPTION_SINCE = (2, 69)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +73,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
         *(["--model-control-mode=explicit", "--load-model=*"] if settings.revive else []),
+        *_client_memory_options(installation, settings),
         *(["--log-verbose=1"] if settings.verbose else []),
     ]
     return LaunchPlan(
@@ -130,6 +137,15 @@ def _listen_options(host: str, ports: ServerPorts) -> list[str]:
         f"--metrics-address={host}",
         f"--metrics-port={ports.metrics}",
     ]
+
+
+def _client_memory_options(installation: ServerInstallation, settings: ServerSettings) -> list[str]:
+    """Servers of other releases would not know the option, and do not need it."""
+    version = re.fullmatch(r"tritonserver (\d+)\.(\d+)\b.*", release_of(installation))
+    if not settings.client_shared_memory or version is None:
+        return []
+    known = (int(version[1]), int(version[2])) >= _CLIENT_MEMORY_OPTION_SINCE
+    return ["--allow-client-shm=true"] if known else []
 
 
 def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:

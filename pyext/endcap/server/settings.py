@@ -24,6 +24,8 @@ class ServerSettings:
     echo_problems: copies warnings and errors to standard error once the server is ready.
     revive: Python models whose process dies are loaded again by `TritonServer.revive`. It opens
         Triton's model control, with which any client may load and unload models.
+    client_shared_memory: clients may register shared memory, which servers from release 2.69 on
+        refuse by default, and older ones always allow.
     verbose: the server prints every request, and all its output goes to standard error (to
         `log_file` where one is given).
     ready_timeout_s, stop_timeout_s: seconds that a start and a stop may take.
@@ -38,6 +40,7 @@ class ServerSettings:
     log_file: str | os.PathLike[str] | None = None
     echo_problems: bool = False
     revive: bool = False
+    client_shared_memory: bool = False
     verbose: bool = False
     ready_timeout_s: float = 120.0
     stop_timeout_s: float = 30.0

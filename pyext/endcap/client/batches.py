@@ -1,0 +1,148 @@
+"""Batches of images: what is sent together, and what again, one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from endcap.client.errors import RequestError
+from endcap.client.images import Content, Image, ImageReader, name_of
+from endcap.client.reading import Found
+from endcap.client.results import ImageResult
+from endcap.client.task import Task
+
+# What concerns the server or the time, and no image: sending it again would change nothing.
+_OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Images of one request. start: the position of the first among all."""
+
+    start: int
+    images: Sequence[Image]
+
+    @property
+    def names(self) -> list[str]:
+        """Returns the images' names in their results."""
+        return [name_of(image, self.start + n) for n, image in enumerate(self.images)]
+
+    def cancelled(self, task: Task) -> list[ImageResult]:
+        """Returns the results of images that are not sent, for the client was closed."""
+        error = "the client was closed before this image was sent; make another one"
+        return [ImageResult(name, "cancelled", error=error, task=task) for name in self.names]
+
+
+def make_batches(images: Iterable[Image], size: int) -> Iterator[Batch]:
+    """Cuts images into batches, each when it is asked for."""
+    remaining = iter(images)
+    for number in itertools.count():
+        taken = list(itertools.islice(remaining, size))
+        if not taken:
+            return
+        yield Batch(number * size, taken)
+
+
+async def make_batches_async(
+    images: Iterable[Image] | AsyncIterable[Image], size: int
+) -> AsyncGenerator[Batch, None]:
+    """Does the same of images that may come asynchronously."""
+    if not isinstance(images, AsyncIterable):
+        for batch in make_batches(images, size):
+            yield batch
+        return
+    start, taken = 0, list[Image]()
+    async for image in images:
+        taken.append(image)
+        if len(taken) == size:
+            yield Batch(start, taken)
+            start, taken = start + size, []
+    if taken:
+        yield Batch(start, taken)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A request of some images of a batch; rows: which of them.
+
+    spent_s: what an earlier attempt has taken of the time that these images have.
+    """
+
+    rows: list[int]
+    contents: list[Content]
+    spent_s: float = 0.0
+
+
+class BatchRun:
+    """The requests that one batch takes; it sends nothing itself.
+
+    As long as `next` gives an attempt, it is made and told to `take`.
+    """
+
+    def __init__(self, batch: Batch, reader: ImageReader, task: Task) -> None:
+        self._names = batch.names
+        self._task = task
+        self._results: dict[int, ImageResult] = {}
+        sent = Attempt([], [])
+        for row, image in enumerate(batch.images):
+            try:
+                content = reader.read(image)
+            except RequestError as error:
+                self._failed(row, error, None, "")
+            else:
+                sent.rows.append(row)
+                sent.contents.append(content)
+        self._attempts = [sent] if sent.rows else []
+
+    def next(self) -> Attempt | None:
+        """Returns what is to be sent now, None when every image has its result."""
+        return self._attempts.pop(0) if self._attempts else None
+
+    def take(
+        self,
+        attempt: Attempt,
+        answers: Sequence[Found | RequestError] | RequestError,
+        latency_ms: float,
+        request_id: str,
+    ) -> None:
+        """Takes what the answer says of each image, or why there is none.
+
+        A failure that may be one image's has each sent again by itself.
+        """
+        if isinstance(answers, RequestError):
+            if len(attempt.rows) > 1 and answers.status_name not in _OF_NO_IMAGE:
+                each = zip(attempt.rows, attempt.contents, strict=True)
+                spent_s = latency_ms / 1e3
+                self._attempts += [Attempt([row], [content], spent_s) for row, content in each]
+                return
+            answers = [answers] * len(attempt.rows)
+        for row, found in zip(attempt.rows, answers, strict=True):
+            if isinstance(found, RequestError):
+                self._failed(row, found, latency_ms, request_id)
+            else:
+                self._results[row] = ImageResult(
+                    self._names[row],
+                    "ok",
+                    found.detections,
+                    latency_ms=latency_ms,
+                    classes=found.classes,
+                    task=self._task,
+                    request_id=request_id,
+                )
+
+    def results(self) -> list[ImageResult]:
+        """Returns the results in the order of the images."""
+        return [self._results[row] for row in range(len(self._names))]
+
+    def _failed(
+        self, row: int, error: RequestError, latency_ms: float | None, request_id: str
+    ) -> None:
+        self._results[row] = ImageResult(
+            self._names[row],
+            error.status_name,
+            error=str(error),
+            latency_ms=latency_ms,
+            task=self._task,
+            request_id=request_id,
+        )

@@ -1,0 +1,169 @@
+"""One request to a model and its answer, as both clients and both protocols have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+# NumPy's names to Triton's.
+_TRITON_TYPES = {
+    "bool": "BOOL",
+    **{name: name.upper() for name in _INTEGERS},
+    "float16": "FP16",
+    "float32": "FP32",
+    "float64": "FP64",
+    "object": "BYTES",
+}
+_NUMPY_TYPES = {name: np.dtype(dtype) for dtype, name in _TRITON_TYPES.items()}
+DATATYPES = frozenset(_NUMPY_TYPES) | {"BF16"}  # all of Triton's; NumPy has no bfloat16
+
+
+@dataclass(frozen=True)
+class SharedSlice:
+    """A part of a shared-memory region that is registered with the server.
+
+    region: the name that it is registered under.
+    offset, byte_size: bytes.
+    """
+
+    region: str
+    offset: int
+    byte_size: int
+
+
+@dataclass(frozen=True)
+class InputTensor:
+    """An input of a request.
+
+    shape: with the batch dimension where the model has one.
+    datatype: Triton's name, as "FP32".
+    data: the elements, of BYTES as an object array of bytes; or where in shared memory they are, of
+        BYTES each with its length before it, uint32, little-endian.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    datatype: str
+    data: NDArray[Any] | SharedSlice
+
+    @staticmethod
+    def of(name: str, array: NDArray[Any]) -> InputTensor:
+        """Returns the input that holds `array`; one of bytes has dtype object."""
+        return InputTensor(name, array.shape, triton_type(array.dtype), array)
+
+
+@dataclass(frozen=True)
+class OutputTensor:
+    """An output that is asked for.
+
+    shared: where the server is to put it, None for in the answer.
+    class_count: how many of its best elements Triton's classification extension is to give, as
+        texts; 0 for the tensor itself.
+    """
+
+    name: str
+    shared: SharedSlice | None = None
+    class_count: int = 0
+
+
+@dataclass(frozen=True)
+class SequenceStep:
+    """Where in a sequence, for stateful models, a request stands.
+
+    id: above 0, or a text.
+    """
+
+    id: int | str
+    start: bool = False
+    end: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request.
+
+    request_id: appears in the server's log; may be empty.
+    """
+
+    model: str
+    inputs: Sequence[InputTensor]
+    outputs: Sequence[OutputTensor]
+    request_id: str = ""
+    sequence: SequenceStep | None = None
+
+    @property
+    def shares_memory(self) -> bool:
+        """Whether any of its tensors lies in shared memory."""
+        return any(isinstance(tensor.data, SharedSlice) for tensor in self.inputs) or any(
+            output.shared is not None for output in self.outputs
+        )
+
+
+@dataclass(frozen=True)
+class SharedOutput:
+    """What the answer says of an output that lies in shared memory."""
+
+    shape: tuple[int, ...]
+    datatype: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response.
+
+    tensors: by name, those that were asked for; None where the answer lacks one.
+    shared: of those that lie in shared memory instead.
+    request_id: as sent.
+    final: whether no other response follows, for decoupled models.
+    """
+
+    tensors: Mapping[str, NDArray[Any] | None]
+    shared: Mapping[str, SharedOutput] = field(default_factory=dict)
+    request_id: str = ""
+    final: bool = True
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a model says of a tensor: -1 stands for a side of any length."""
+
+    datatype: str
+    shape: tuple[int, ...]
+
+
+def triton_type(dtype: np.dtype[Any]) -> str:
+    """Returns Triton's name of a NumPy type, "FP32" for float32 and "BYTES" for object.
+
+    Raises InvalidArgumentError for a type that Triton lacks, and for another byte order than this
+    machine's.
+    """
+    name = _TRITON_TYPES.get(dtype.name)
+    if name is None:
+        raise InvalidArgumentError(
+            f"Triton has no type for arrays of {dtype}; give bool, integers or floats of up to 64 "
+            "bits, or an object array of bytes"
+        )
+    if not dtype.isnative:
+        raise InvalidArgumentError(
+            f"an array of {dtype.name} has the byte order of another machine; give it as "
+            f"array.astype('{dtype.name}')"
+        )
+    return name
+
+
+def numpy_type(datatype: str) -> np.dtype[Any]:
+    """Returns the NumPy type that Triton's name stands for, object for "BYTES".
+
+    Raises UnsupportedError for "BF16", which NumPy lacks, and for what is no name of Triton's.
+    """
+    dtype = _NUMPY_TYPES.get(datatype)
+    if dtype is None:
+        raise UnsupportedError(f"NumPy has no type for tensors of {datatype}; take FP32 or FP16")
+    return dtype

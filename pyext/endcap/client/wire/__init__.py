@@ -1,0 +1,1 @@
+"""Triton's two protocols: the messages, and what carries them."""

@@ -1,0 +1,83 @@
+"""Regions of a GPU's memory: what goes in, what comes out, and for how long."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from pictures import FILES
+
+import endcap
+from endcap.client.calls import Answer, InputTensor, OutputTensor, SharedOutput, SharedSlice
+from endcap.client.shared_memory.cuda_region import CudaRegion
+from endcap.client.shared_memory.lease import Lease
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+pytest.importorskip("cuda.bindings.runtime")
+
+BYTES = 1 << 20
+
+
+@pytest.fixture
+def region(real_gpu: endcap.CudaState) -> Any:
+    made = CudaRegion(BYTES, 0)
+    yield made
+    made.remove()
+
+
+def read_back(lease: Lease, tensor: InputTensor) -> np.ndarray:
+    """The tensor as another user of the region finds it."""
+    assert isinstance(tensor.data, SharedSlice)
+    answer = Answer({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
+    return np.asarray(lease.read(OutputTensor("same", tensor.data), answer).to_numpy())
+
+
+def test_arrays_of_the_host_are_copied_to_the_gpu(region: CudaRegion) -> None:
+    lease = Lease(region)
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    lease.put("before", array[:1])
+    tensor = lease.put("a", array[:, ::-1])
+    assert (tensor.shape, tensor.datatype) == ((2, 3, 4), "FP32")
+    np.testing.assert_array_equal(read_back(lease, tensor), array[:, ::-1])
+
+
+def test_a_tensor_of_torch_is_copied_on_the_gpu(region: CudaRegion, torch: Any) -> None:
+    lease = Lease(region)
+    array = torch.arange(12, dtype=torch.float32, device="cuda").reshape(3, 4)
+    tensor = lease.put("a", array)
+    np.testing.assert_array_equal(read_back(lease, tensor), array.cpu().numpy())
+    with pytest.raises(InvalidArgumentError, match="contiguous"):
+        lease.put("b", array.T)
+
+
+def test_preprocessing_writes_into_the_region(region: CudaRegion) -> None:
+    lease = Lease(region)
+    image = FILES["4:2:0"]
+    view, tensor = lease.empty("images", (1, 3, 64, 64), np.float32)
+    endcap.preprocess(image, size=64, device="cuda", out=view)
+    with lease.sending():
+        pass
+    expected = endcap.preprocess(image, size=64, device="cuda").images.to_numpy()
+    np.testing.assert_array_equal(read_back(lease, tensor), expected)
+
+
+def test_a_view_outlives_lease_and_region(real_gpu: endcap.CudaState) -> None:
+    region = CudaRegion(BYTES, 0)
+    lease = Lease(region)
+    view, _ = lease.empty("a", (4,), np.float32)
+    lease_ended = lease.end()
+    assert lease_ended is not None
+    region.remove()
+    del region, lease
+    gc.collect()
+    assert view.to_numpy().shape == (4,)
+    del view
+    gc.collect()
+    assert lease_ended() is None
+
+
+def test_there_are_no_bytes_of_it_on_the_host(region: CudaRegion) -> None:
+    with pytest.raises(UnsupportedError, match="memoryview"):
+        Lease(region).view(0, 1)

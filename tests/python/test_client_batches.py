@@ -1,0 +1,239 @@
+"""Which images go into one request, which again by themselves, and the calls of a road."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from endcap.client.batches import Batch, BatchRun, make_batches, make_batches_async
+from endcap.client.calls import Answer, Call, TensorSpec
+from endcap.client.errors import RequestError
+from endcap.client.images import ImageReader
+from endcap.client.reading import Found
+from endcap.client.roads import MAX_IMAGE_BYTES, EnsembleRoad, split
+from endcap.client.served_model import ServedModel
+from endcap.client.task import Task
+from endcap.client.walk import walk, walk_async
+from endcap.errors import InvalidArgumentError
+
+MODEL = ServedModel(
+    "detect",
+    Task.detection,
+    TensorSpec("BYTES", (-1, 1)),
+    {
+        "detection_boxes": TensorSpec("FP32", (-1, 3, 4)),
+        "status": TensorSpec("INT32", (-1, 1)),
+        "detection_rle": TensorSpec("BYTES", (-1, 3)),
+        "detection_keypoints": TensorSpec("FP32", (-1, 3, -1, 3)),
+    },
+    batch_limit=4,
+)
+
+
+def run_of(images: Sequence[Any], start: int = 0) -> BatchRun:
+    return BatchRun(Batch(start, images), ImageReader(), Task.detection)
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def test_batches_are_cut_when_they_are_asked_for() -> None:
+    numbers = itertools.count()
+    endless = (bytes([number]) for number in numbers)
+    first, second = itertools.islice(make_batches(endless, 3), 2)
+    assert (first.start, list(first.images)) == (0, [b"\0", b"\1", b"\2"])
+    assert (second.start, second.names) == (3, ["image 3", "image 4", "image 5"])
+    assert next(numbers) == 6
+
+
+def test_the_last_batch_may_be_smaller() -> None:
+    assert [len(each.images) for each in make_batches([b"x"] * 5, 2)] == [2, 2, 1]
+    assert list(make_batches([], 2)) == []
+
+
+def test_asynchronous_images_are_cut_alike() -> None:
+    async def images() -> AsyncIterator[bytes]:
+        for number in range(5):
+            await asyncio.sleep(0)
+            yield bytes([number])
+
+    async def cut(source: Any) -> list[Batch]:
+        return [batch async for batch in make_batches_async(source, 2)]
+
+    expected = [
+        Batch(0, [b"\0", b"\1"]), Batch(2, [b"\2", b"\3"]), Batch(4, [b"\4"])
+    ]  # fmt: skip
+    assert asyncio.run(cut(images())) == expected
+    assert asyncio.run(cut(bytes([number]) for number in range(5))) == expected
+
+
+# --- one bad image --------------------------------------------------------------------------------
+
+
+def test_an_image_that_is_not_sent_has_its_own_result() -> None:
+    run = run_of([b"a", "/no/such.jpg", b"c"], start=10)
+    attempt = run.next()
+    assert attempt is not None
+    assert attempt.contents == [b"a", b"c"]
+    run.take(attempt, [Found(), RequestError("corrupt_image", "no JPEG")], 2.0, "x-1")
+    assert run.next() is None
+    first, unread, corrupt = run.results()
+    assert (first.image, first.status, first.request_id) == ("image 10", "ok", "x-1")
+    assert (unread.image, unread.status, unread.latency_ms) == ("/no/such.jpg", "unreadable", None)
+    assert (corrupt.status, corrupt.error, corrupt.latency_ms) == ("corrupt_image", "no JPEG", 2.0)
+
+
+def test_nothing_is_sent_of_images_that_cannot_be() -> None:
+    run = run_of(["/no/such.jpg"])
+    assert run.next() is None
+    assert [result.status for result in run.results()] == ["unreadable"]
+
+
+@pytest.mark.parametrize("status", ["corrupt_image", "invalid_argument", "internal"])
+def test_a_failed_batch_is_sent_image_by_image(status: str) -> None:
+    run = run_of([b"a", b"b", b"c"])
+    attempt = run.next()
+    assert attempt is not None
+    run.take(attempt, RequestError(status, "one of you"), 1.0, "x-1")
+    for number, content in enumerate((b"a", b"b", b"c")):
+        attempt = run.next()
+        assert attempt is not None
+        assert attempt.contents == [content]
+        answer = RequestError(status, "it is me") if content == b"b" else [Found()]
+        run.take(attempt, answer, 1.0, f"x-{2 + number}")
+    assert run.next() is None
+    assert [each.status for each in run.results()] == ["ok", status, "ok"]
+    assert [each.request_id for each in run.results()] == ["x-2", "x-3", "x-4"]
+
+
+@pytest.mark.parametrize("status", ["unavailable", "timeout", "cancelled"])
+def test_what_no_image_caused_is_not_sent_again(status: str) -> None:
+    run = run_of([b"a", b"b"])
+    attempt = run.next()
+    assert attempt is not None
+    run.take(attempt, RequestError(status, "gone"), 1.0, "x-1")
+    assert run.next() is None
+    assert [each.status for each in run.results()] == [status, status]
+
+
+# --- the ensemble's calls -------------------------------------------------------------------------
+
+
+def test_a_batch_is_one_input_of_bytes() -> None:
+    road = EnsembleRoad(MODEL, ["detection_boxes", "status"])
+    call = road.call([b"one", b"three"], "x-1")
+    (tensor,) = call.inputs
+    assert (tensor.name, tensor.datatype, tensor.shape) == ("encoded", "BYTES", (2, 1))
+    assert np.asarray(tensor.data).tolist() == [[b"one"], [b"three"]]
+    assert [each.name for each in call.outputs] == ["detection_boxes", "status"]
+    assert (call.model, call.request_id) == ("detect", "x-1")
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape"),
+    [
+        (TensorSpec("BYTES", (1,)), (1,)),
+        (TensorSpec("BYTES", (1, 1)), (1, 1)),
+        (TensorSpec("UINT8", (-1,)), (4,)),
+        (TensorSpec("UINT8", (-1, -1)), (1, 4)),
+    ],
+)
+def test_one_image_has_the_shape_that_the_model_takes(
+    spec: TensorSpec, shape: tuple[int, ...]
+) -> None:
+    model = replace(MODEL, input=spec)
+    road = EnsembleRoad(model, ["detection_boxes"])
+    call = road.call([b"four"], "x-1")
+    (tensor,) = call.inputs
+    assert (tensor.datatype, tensor.shape) == (spec.datatype, shape)
+    assert np.asarray(tensor.data).tolist() in ([b"four"], [[b"four"]], list(b"four"), [[*b"four"]])
+    boxes = np.zeros((1, 3, 4) if model.batched else (3, 4), np.float32)
+    (tensors,) = road.read(call, Answer({"detection_boxes": boxes}), 1)
+    assert tensors["detection_boxes"] is not None
+    assert tensors["detection_boxes"].shape == (1, 3, 4)
+
+
+def test_answers_are_split_by_image() -> None:
+    boxes = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    first, second = split({"detection_boxes": boxes, "status": None}, 2)
+    np.testing.assert_array_equal(first["detection_boxes"], boxes[:1])
+    np.testing.assert_array_equal(second["detection_boxes"], boxes[1:])
+    assert first["status"] is second["status"] is None
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 4), (), (1, 3, 4)])
+def test_an_answer_of_another_batch_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RequestError, match="to a batch of 2; its first side must be 2") as caught:
+        split({"detection_boxes": np.zeros(shape, np.float32)}, 2)
+    assert caught.value.status_name == "internal"
+
+
+def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
+    fixed = EnsembleRoad(MODEL, ["detection_boxes", "status"])
+    more = EnsembleRoad(
+        MODEL, ["detection_boxes", "status", "detection_rle", "detection_keypoints"]
+    )
+    for batch in (1, 4):
+        needed = batch * (MAX_IMAGE_BYTES + 3 * 4 * 4 + 4)
+        assert needed <= fixed.region_bytes(batch) <= needed + 512
+        assert more.region_bytes(batch) == fixed.region_bytes(batch)
+
+
+# --- walking a road -------------------------------------------------------------------------------
+
+
+class TwoCalls:
+    """Asks twice, the second time after a failure; says what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def steps(self) -> Iterator[Any]:
+        try:
+            yield Call("first", [], [])
+        except RequestError as error:
+            self.told.append(str(error))
+        answer = yield Call("second", [], [])
+        self.told.append(answer)
+        return [{"x": np.ones(1)}]
+
+
+def answer_of(call: Call) -> Answer:
+    if call.model == "first":
+        raise RequestError("internal", "not me")
+    return Answer({"y": np.zeros(2)})
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_a_walk_hands_on_answers_and_errors(blocking: bool) -> None:
+    async def infer(call: Call) -> Answer:
+        await asyncio.sleep(0)
+        return answer_of(call)
+
+    road, async_road = TwoCalls(), TwoCalls()
+    (tensors,) = walk(road.steps(), answer_of)  # type: ignore[arg-type]
+    walked = walk_async(async_road.steps(), infer, blocking=blocking)  # type: ignore[arg-type]
+    (async_tensors,) = asyncio.run(walked)
+    for each in (tensors, async_tensors):
+        array: NDArray[Any] | None = each["x"]
+        assert array is not None
+        assert array.tolist() == [1]
+    for told in (road.told, async_road.told):
+        assert told[0] == "not me"
+        assert isinstance(told[1], Answer)
+
+
+def test_what_a_step_raises_is_raised() -> None:
+    def steps() -> Iterator[Any]:
+        yield Call("first", [], [])
+        raise InvalidArgumentError("too large")
+
+    with pytest.raises(InvalidArgumentError, match="too large"):
+        walk(steps(), lambda call: Answer({}))  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""A forked child and the connections of its parent."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+from raw_answers import answering, whole
+
+PROGRAM = """
+import asyncio, os, sys
+from endcap.client.address import parse_address
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.connection import Connection
+from endcap.client.options import ConnectionOptions
+
+address = parse_address(sys.argv[2])
+
+def ask(connection):
+    try:
+        said = connection.metadata("m")
+        if isinstance(connection, AsyncConnection):
+            said = asyncio.run(said)
+        return list(said.outputs)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+connection = (AsyncConnection if sys.argv[1] == "async" else Connection)(
+    address, ConnectionOptions(retries=0)
+)
+ask(connection)
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print("parent" if child else "child", ask(connection), flush=True)
+os._exit(0)
+"""
+
+
+def run(*arguments: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_child_does_not_speak_over_its_parents_connection() -> None:
+    """Each would take the answers of the other."""
+    parents: list[socket.socket] = []
+
+    def answer(wire: socket.socket, number: int) -> None:
+        if number == 1:
+            parents.append(wire)
+        name = "to the parent" if wire is parents[0] else "to the child"
+        spec = {"name": name, "datatype": "FP32", "shape": [1]}
+        wire.sendall(whole(json.dumps({"inputs": [], "outputs": [spec]}).encode()))
+
+    with answering(answer) as server:
+        said = run("sync", f"http://{server.address}")
+        assert said == ["child ['to the child']", "parent ['to the parent']"]
+        assert server.connections == 2
+
+
+def test_connections_that_a_fork_breaks_say_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+    for kind, protocol in (("sync", "grpc"), ("async", "grpc"), ("async", "http")):
+        child, parent = run(kind, f"{protocol}://{nobody}")
+        assert child.startswith("child ClientError: this connection was made by process")
+        assert child.endswith(
+            "before a fork, which it does not survive; make a connection in each process"
+        )
+        assert parent.startswith("parent ")
+        assert "before a fork" not in parent

@@ -1,0 +1,202 @@
+"""Both kinds of HTTP connections against servers that break off, trickle, or talk nonsense."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from raw_answers import RawServer, always, answering, reset, whole
+
+from endcap.client.address import parse_address
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
+from endcap.client.connection import Connection
+from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions
+from endcap.client.wire import http_bodies
+
+INPUT = InputTensor.of("x", np.zeros(3, np.float32))
+PLAIN = Call("m", [INPUT], [OutputTensor("y")], "id")
+SHARED = Call("m", [INPUT], [OutputTensor("y", SharedSlice("region", 0, 4))], "id")
+EMPTY = whole(b'{"id":"id","outputs":[]}')
+KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+def infer(
+    server: RawServer, kind: str, call: Call = PLAIN, timeout_s: float | None = None, **options: Any
+) -> Any:
+    return ask(server, kind, lambda each: each.infer(call, timeout_s=timeout_s), **options)
+
+
+def ask(server: RawServer, kind: str, question: Callable[[Any], Any], **options: Any) -> Any:
+    address = parse_address(f"http://{server.address}")
+    given = ConnectionOptions(**{"timeout_s": 5, **options})
+    if kind == "sync":
+        with Connection(address, given) as connection:
+            return question(connection)
+
+    async def run() -> Any:
+        async with AsyncConnection(address, given) as connection:
+            return await question(connection)
+
+    return asyncio.run(run())
+
+
+def breaking_once(begun: bytes) -> Callable[[socket.socket, int], None]:
+    """Breaks the first request's connection after `begun`, answers others."""
+
+    def answer(wire: socket.socket, number: int) -> None:
+        if number > 1:
+            wire.sendall(EMPTY)
+            return
+        wire.sendall(begun)
+        time.sleep(0.05)  # a reset would overtake it
+        reset(wire)
+
+    return answer
+
+
+@KINDS
+def test_a_request_that_was_reset_is_sent_again(kind: str) -> None:
+    with answering(breaking_once(b"")) as server:
+        assert infer(server, kind).tensors == {"y": None}
+        assert server.requests == 2
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("call", "begun"),
+    [(SHARED, b""), (PLAIN, whole(b"{}")[:-1]), (PLAIN, whole(b"{}" * 50)[:-60])],
+    ids=["shared memory", "cut in the end", "cut in the middle"],
+)
+def test_a_request_that_may_have_run_is_not(kind: str, call: Call, begun: bytes) -> None:
+    with answering(breaking_once(begun)) as server:
+        with pytest.raises(RequestError) as caught:
+            infer(server, kind, call)
+        assert caught.value.status_name == "unavailable"
+        assert server.requests == 1
+
+
+@KINDS
+def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
+    def trickle(wire: socket.socket, _: int) -> None:
+        wire.sendall(b"HTTP/1.1 200 OK\r\n")
+        for _ in range(150):
+            wire.sendall(b"x: y\r\n")
+            time.sleep(0.02)
+
+    with answering(trickle) as server:
+        begin = time.monotonic()
+        with pytest.raises(RequestError, match=r"no answer within 0\.2 s"):
+            infer(server, kind, timeout_s=0.2)
+        assert time.monotonic() - begin < 1.5
+
+
+@KINDS
+def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
+    with answering(lambda wire, _: time.sleep(2)) as server:
+        begin = time.monotonic()
+        with pytest.raises(RequestError, match="no answer within 1e-09 s"):
+            infer(server, kind, timeout_s=1e-9)
+        assert time.monotonic() - begin < 1.5
+        assert server.requests == 0
+
+
+@KINDS
+def test_the_answer_of_another_request_is_an_error(kind: str) -> None:
+    other = whole(b'{"id":"another","outputs":[]}')
+    with answering(always(other)) as server:
+        with pytest.raises(RequestError, match="it answers the request 'another'") as caught:
+            infer(server, kind)
+        assert caught.value.request_id == "id"
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda connection: connection.infer(PLAIN),
+        lambda connection: connection.metadata("m"),
+        lambda connection: connection.config("m"),
+        lambda connection: connection.registered("system"),
+    ],
+)
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+def test_json_that_is_nested_without_end_is_an_error(
+    kind: str, question: Callable[[Any], Any], status: str
+) -> None:
+    nested = b'{"outputs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with answering(always(whole(nested, status=status))) as server:
+        with pytest.raises(RequestError) as caught:
+            ask(server, kind, question)
+        assert len(str(caught.value)) < 500
+
+
+@KINDS
+@pytest.mark.parametrize("announced", [True, False])
+def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_bodies, "MOST_BYTES", 1000)
+    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100\r\n" + b" " * 256
+    endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
+    large = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"
+    with answering(always(large if announced else endless)) as server:
+        with pytest.raises(RequestError, match="answer is larger than 1000 bytes, the limit"):
+            infer(server, kind)
+        assert server.requests == 1
+
+
+@KINDS
+def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_bodies, "MOST_BYTES", 100_000)
+    said = json.dumps({"id": "id", "outputs": []})
+    for spaces, fits in ((10_000, True), (200_000, False)):
+        body = gzip.compress(said.encode() + b" " * spaces)
+        with answering(always(whole(body, Content_Encoding="gzip"))) as server:
+            if fits:
+                assert infer(server, kind, compression="gzip").request_id == "id"
+                continue
+            with pytest.raises(RequestError, match="answer is larger than 100000 bytes"):
+                infer(server, kind, compression="gzip")
+
+
+@KINDS
+@pytest.mark.parametrize("asked", [None, "deflate"])
+def test_what_was_not_asked_for_is_not_inflated(kind: str, asked: str | None) -> None:
+    body = gzip.compress(b'{"id":"id","outputs":[]}')
+    words = "compressed as 'gzip', which was not asked for"
+    with (
+        answering(always(whole(body, Content_Encoding="gzip"))) as server,
+        pytest.raises(RequestError, match=words),
+    ):
+        infer(server, kind, compression=asked)
+
+
+@KINDS
+def test_only_the_first_requests_wait_for_a_server_that_is_gone(kind: str) -> None:
+    counts: list[int] = []
+    with answering(always(whole(b'{"error":"busy"}', status="503 Busy"))) as server:
+
+        async def infer_async(connection: Any) -> None:
+            for _ in range(3):
+                with pytest.raises(RequestError, match="busy"):
+                    await connection.infer(PLAIN)
+                counts.append(server.requests)
+
+        def infer_sync(connection: Any) -> None:
+            for _ in range(3):
+                with pytest.raises(RequestError, match="busy"):
+                    connection.infer(PLAIN)
+                counts.append(server.requests)
+
+        question = infer_async if kind == "async" else infer_sync
+        ask(server, kind, question, retries=1)
+    assert counts == [2, 3, 4]

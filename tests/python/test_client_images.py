@@ -1,0 +1,124 @@
+"""What may be given as an image, and the bytes or pixels that are sent for it."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from PIL import Image, JpegImagePlugin
+from tolerances import JPEG_95_PIXELS
+
+from endcap.client.errors import RequestError
+from endcap.client.images import ImageReader, name_of, refuse_single
+from endcap.errors import InvalidArgumentError
+
+FILE = b"\xff\xd8 some bytes \x00\xff"
+PHOTO = jpegs.photo(40, 56, seed=3)
+
+
+def test_encoded_files_are_sent_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.jpg"
+    path.write_bytes(FILE)
+    given: list[Any] = [FILE, bytearray(FILE), memoryview(FILE), np.frombuffer(FILE, np.uint8)]
+    strided = np.repeat(np.frombuffer(FILE, np.uint8), 2)[::2]
+    for image in (*given, strided, path, str(path)):
+        sent = ImageReader(keep_pixels=True).read(image)
+        assert (type(sent), sent) == (bytes, FILE)
+
+
+def test_pixels_become_jpeg_without_subsampling() -> None:
+    sent = ImageReader().read(PHOTO)
+    with Image.open(io.BytesIO(bytes(sent))) as picture:
+        assert picture.format == "JPEG"
+        assert JpegImagePlugin.get_sampling(picture) == 0  # 4:4:4
+        decoded = np.asarray(picture.convert("RGB")).astype(int)
+    assert np.abs(decoded - PHOTO).mean() < JPEG_95_PIXELS
+    assert len(ImageReader(jpeg_quality=30).read(PHOTO)) < len(sent) / 2
+
+
+def test_the_order_of_channels_is_the_callers() -> None:
+    bgr = np.ascontiguousarray(PHOTO[..., ::-1])
+    assert ImageReader(color="bgr").read(bgr) == ImageReader().read(PHOTO)
+    kept = ImageReader(keep_pixels=True, color="bgr").read(bgr)
+    np.testing.assert_array_equal(np.asarray(kept), PHOTO)
+
+
+def test_gray_pixels_stay_gray() -> None:
+    gray = PHOTO[..., 1]
+    for color in ("rgb", "bgr"):
+        reader = ImageReader(color=color)  # type: ignore[arg-type]
+        with Image.open(io.BytesIO(bytes(reader.read(gray)))) as picture:
+            assert (picture.mode, picture.size) == ("L", (56, 40))
+    assert ImageReader(keep_pixels=True).read(gray) is gray
+
+
+@pytest.mark.parametrize(
+    ("image", "part"),
+    [
+        (PHOTO.astype(np.float32), "float32 [40, 56, 3]"),
+        (PHOTO[..., :2], "uint8 [40, 56, 2]"),
+        (PHOTO[None], "uint8 [1, 40, 56, 3]"),
+        (np.zeros((0, 56, 3), np.uint8), "uint8 [0, 56, 3]"),
+        (np.zeros((), np.uint8), "uint8 []"),
+        (5, "of type int"),
+        (None, "of type NoneType"),
+    ],
+)
+def test_what_is_no_image_is_refused(image: Any, part: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        ImageReader().read(image)
+    assert caught.value.status_name == "invalid_argument"
+    assert part in str(caught.value)
+    assert "[H,W,3]" in str(caught.value)
+
+
+def test_pixels_that_no_jpeg_can_hold_are_refused() -> None:
+    with pytest.raises(RequestError, match="70000 x 1 pixels") as caught:
+        ImageReader().read(np.zeros((1, 70000), np.uint8))
+    assert caught.value.status_name == "invalid_argument"
+
+
+def test_files_that_cannot_be_read_say_why(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    cases = {
+        tmp_path / "none.jpg": "No such file or directory",
+        tmp_path: "Is a directory",
+        tmp_path / "pipe": "it is a pipe or a device, which may never end",
+        Path("/dev/zero"): "it is a pipe or a device, which may never end",
+        "a\0b": "embedded null byte",
+    }
+    for path, reason in cases.items():
+        with pytest.raises(RequestError) as caught:
+            ImageReader().read(path)
+        assert caught.value.status_name == "unreadable"
+        assert str(caught.value) == f"cannot be read: {reason}"
+
+
+def test_names_are_paths_or_positions(tmp_path: Path) -> None:
+    assert name_of(tmp_path / "a.jpg", 7) == str(tmp_path / "a.jpg")
+    assert name_of("a.jpg", 7) == "a.jpg"
+    assert name_of(FILE, 7) == "image 7"
+    assert name_of(PHOTO, 0) == "image 0"
+
+
+@pytest.mark.parametrize("image", [FILE, bytearray(FILE), "a.jpg", Path("a.jpg"), PHOTO])
+def test_one_image_where_several_are_asked_for_is_refused(image: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="detect_one"):
+        refuse_single(image)
+
+
+def test_several_images_are_not_refused() -> None:
+    for images in ([FILE], iter([FILE]), np.stack([PHOTO, PHOTO]), []):
+        refuse_single(images)
+
+
+def test_options_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="jpeg_quality 0 is not from 1 to 100"):
+        ImageReader(jpeg_quality=0)
+    with pytest.raises(InvalidArgumentError, match="color 'hsv' is unknown; use rgb or bgr"):
+        ImageReader(color="hsv")  # type: ignore[arg-type]

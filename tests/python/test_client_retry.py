@@ -1,0 +1,206 @@
+"""Retries: how often, how long between, and what is not asked again."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
+from endcap.client.errors import RequestError
+from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Patience
+from endcap.client.wire.exchange import HttpAnswer
+from endcap.client.wire.translate import (
+    broken,
+    cut_short,
+    from_grpc,
+    from_http,
+    from_os_error,
+    from_stream,
+)
+
+BUSY = RequestError("unavailable", "busy", transient=True)
+
+
+class Clock:
+    """Time as the test lets it pass."""
+
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def longest(low: float, high: float) -> float:
+    assert low == 0
+    return high
+
+
+def test_waits_double_up_to_a_limit() -> None:
+    attempts = Attempts(8, 1000, clock=Clock(), draw=longest)
+    waits = [attempts.wait_after(BUSY) for _ in range(8)]
+    assert waits == [min(FIRST_WAIT_S * 2**n, LONGEST_WAIT_S) for n in range(8)]
+    assert waits[-2:] == [LONGEST_WAIT_S] * 2
+    with pytest.raises(RequestError) as caught:
+        attempts.wait_after(BUSY)
+    assert caught.value is BUSY
+
+
+def test_waits_are_spread_over_all_of_their_length() -> None:
+    waits = [Attempts(1, 1000).wait_after(BUSY) for _ in range(2000)]
+    assert all(0 <= wait <= FIRST_WAIT_S for wait in waits)
+    assert min(waits) < 0.05 * FIRST_WAIT_S
+    assert max(waits) > 0.95 * FIRST_WAIT_S
+
+
+def test_nothing_is_waited_for_beyond_the_deadline() -> None:
+    clock = Clock()
+    attempts = Attempts(100, 1.0, clock=clock, draw=longest)
+    assert attempts.remaining_s() == 1.0
+    clock.now_s += attempts.wait_after(BUSY)
+    assert attempts.remaining_s() == 1.0 - FIRST_WAIT_S
+    clock.now_s += attempts.wait_after(BUSY)
+    with pytest.raises(RequestError, match="busy"):
+        attempts.wait_after(BUSY)  # it would end at 1.75 s
+    clock.now_s += 1
+    assert attempts.remaining_s() == 0
+
+
+def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
+    with pytest.raises(RequestError, match="busy"):
+        Attempts(0, 10).wait_after(BUSY)
+    for error in (
+        from_grpc("INVALID_ARGUMENT", "no such input"),
+        from_grpc("NOT_FOUND", "Request for unknown model: 'x' is not found"),
+        from_grpc("INTERNAL", "failed"),
+        from_http(HttpAnswer(400, {}, b'{"error":"no such input"}')),
+        from_http(HttpAnswer(404, {}, b"")),
+        from_http(HttpAnswer(429, {}, b"")),
+        from_http(HttpAnswer(500, {}, b"")),
+        from_stream("Exceeds maximum queue size", request_id="1"),
+        from_os_error(OSError(113, "No route to host")),
+    ):
+        with pytest.raises(RequestError) as caught:
+            Attempts(100, 10).wait_after(error)
+        assert caught.value is error
+
+
+REFUSED = {
+    "gRPC, busy": from_grpc("UNAVAILABLE", "in ensemble 'd', Exceeds maximum queue size"),
+    "gRPC, stopping": from_grpc("UNAVAILABLE", "Server is stopping, scheduler for model"),
+    "gRPC, no connection": from_grpc("UNAVAILABLE", "failed to connect to all addresses; last"),
+    "HTTP": from_http(HttpAnswer(503, {}, b'{"error":"Exceeds maximum queue size"}')),
+    "TCP": from_os_error(ConnectionRefusedError(111, "Connection refused")),
+}
+LOST = {
+    "gRPC": from_grpc("UNAVAILABLE", "Stream removed (Socket closed)"),
+    "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
+    "proxy": from_http(HttpAnswer(503, {}, b"upstream connect error or disconnect")),
+    "TCP": from_os_error(OSError(104, "Connection reset by peer")),
+    "HTTP": broken("Server disconnected"),
+}
+
+
+@pytest.mark.parametrize("error", [*REFUSED.values(), *LOST.values()])
+def test_what_passes_is_asked_again(error: RequestError) -> None:
+    assert error.status_name == "unavailable"
+    assert 0 <= Attempts(1, 10).wait_after(error) <= FIRST_WAIT_S
+
+
+@pytest.mark.parametrize("error", REFUSED.values(), ids=REFUSED)
+def test_what_was_refused_is_asked_again_with_shared_memory_too(error: RequestError) -> None:
+    assert 0 <= Attempts(1, 10, shares_memory=True).wait_after(error) <= FIRST_WAIT_S
+
+
+@pytest.mark.parametrize("error", LOST.values(), ids=LOST)
+def test_what_may_still_run_is_not_asked_again_with_shared_memory(error: RequestError) -> None:
+    """The first attempt would write into a region that others have by then."""
+    with pytest.raises(RequestError) as caught:
+        Attempts(100, 10, shares_memory=True).wait_after(error)
+    assert caught.value is error
+
+
+def test_what_was_answered_in_part_is_not_asked_again() -> None:
+    with pytest.raises(RequestError, match="has broken within the server's answer"):
+        Attempts(100, 10).wait_after(cut_short())
+
+
+def test_what_was_lost_is_made_anew_with_another_region() -> None:
+    attempts = Attempts(1, 10)
+    assert attempts.wait_after_lost([]) is None
+    assert attempts.wait_after_lost(from_grpc("INTERNAL", "failed")) is None
+    wait_s = attempts.wait_after_lost(LOST["TCP"])
+    assert wait_s is not None
+    assert 0 <= wait_s <= FIRST_WAIT_S
+    assert attempts.wait_after_lost(LOST["TCP"]) is None
+
+
+def test_patience_is_over_until_the_next_answer() -> None:
+    patience = Patience(3)
+    assert patience.retries() == 3
+    patience.end(BUSY)
+    assert patience.retries() == 0
+    patience.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that answers
+    assert patience.retries() == 3
+    patience.end(BUSY)
+    patience.end(None)
+    assert patience.retries() == 3
+
+
+def test_calls_know_whether_they_share_memory() -> None:
+    place = SharedSlice("region", 0, 4)
+    inside = InputTensor("x", (1,), "FP32", place)
+    outside = InputTensor.of("x", np.zeros(1, np.float32))
+    assert not Call("m", [outside], [OutputTensor("y")]).shares_memory
+    assert Call("m", [inside], [OutputTensor("y")]).shares_memory
+    assert Call("m", [outside], [OutputTensor("y", place)]).shares_memory
+
+
+def test_errors_say_what_the_server_says() -> None:
+    for region in ("shared memory region", "system shared memory region"):
+        assert from_grpc("NOT_FOUND", f"Unable to find {region}: 'a'").region_lost
+        said = json.dumps({"error": f"Unable to find {region}: 'a'"}).encode()
+        assert from_http(HttpAnswer(404, {}, said)).region_lost
+    assert not from_grpc("NOT_FOUND", "Request for unknown model: 'a' is not found").region_lost
+    plain = from_http(HttpAnswer(502, {}, b"<html>\n Bad   Gateway</html>"))
+    assert str(plain) == "HTTP status 502: <html> Bad Gateway</html>"
+    assert plain.status_name == "internal"
+    assert str(from_http(HttpAnswer(500, {}, b""))) == "HTTP status 500"
+    assert str(from_http(HttpAnswer(500, {}, b'["\xff"]'))) == 'HTTP status 500: ["\ufffd"]'
+    known = from_http(HttpAnswer(400, {}, b'{"error":"in ensemble \'d\', image_limit: too big"}'))
+    assert (known.status_name, str(known)) == ("image_limit", "too big")
+
+
+def test_an_error_can_be_copied_and_pickled() -> None:
+    error = from_grpc("UNAVAILABLE", "Unable to find shared memory region: 'a'", request_id="7")
+    for twin in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert twin is not error
+        assert str(twin) == str(error)
+        assert vars(twin) == vars(error)
+        assert twin.request_id == "7"
+        assert twin.region_lost
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "in ensemble 'detect', Server is stopping, scheduler for model has stopped accepting new "
+        "inference requests",
+        "Request for unknown model: 'detect' has no available versions",
+        "Request for unknown model: 'detect' version 1 is not at ready state",
+    ],
+)
+def test_a_server_that_stops_is_unavailable_for_now(message: str) -> None:
+    said = json.dumps({"error": message}).encode()
+    for error in (
+        from_grpc("INTERNAL", message),
+        from_grpc("NOT_FOUND", message),
+        from_http(HttpAnswer(400, {}, said)),
+        from_stream(message, request_id="1"),
+    ):
+        assert (error.status_name, error.transient) == ("unavailable", True)
+    for other in ("unknown model: 'detect' is not found", "internal: Server is stopping"):
+        assert not from_stream(other, request_id="1").transient

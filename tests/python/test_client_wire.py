@@ -1,0 +1,232 @@
+"""What a server says is data: looked at before use, and an error where it cannot be."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tritonclient.grpc import model_config_pb2, service_pb2
+
+from endcap.client.calls import (
+    Answer,
+    Call,
+    InputTensor,
+    OutputTensor,
+    SharedSlice,
+    TensorSpec,
+    numpy_type,
+)
+from endcap.client.errors import RequestError
+from endcap.client.wire.exchange import Exchange, HttpAnswer
+from endcap.client.wire.grpc_protocol import GrpcProtocol
+from endcap.client.wire.http_protocol import HttpProtocol
+from endcap.client.wire.model_config import config_from_json, plain_fields
+from endcap.errors import UnsupportedError
+
+CALL = Call(
+    "m",
+    [InputTensor("x", (1,), "FP32", SharedSlice("in", 64, 4))],
+    [OutputTensor("y", SharedSlice("out", 0, 8)), OutputTensor("z", class_count=3)],
+    "id",
+)
+
+
+def grpc_answer(**tensor: Any) -> Answer:
+    """What is made of a response with one output, z."""
+    raw = tensor.pop("raw")
+    response = service_pb2.ModelInferResponse(raw_output_contents=raw)
+    response.outputs.add(name="z", **tensor)
+    return GrpcProtocol().infer(CALL).read(response)
+
+
+def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Answer:
+    head = said if isinstance(said, bytes) else json.dumps(said).encode()
+    fields = {"inference-header-content-length": str(len(head)), **headers}
+    return HttpProtocol().infer(CALL).read(HttpAnswer(status, fields, head + raw))
+
+
+def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, Any]:
+    parameters = {} if size is None else {"parameters": {"binary_data_size": size}}
+    return {
+        "outputs": [{"name": name, "datatype": "FP32", "shape": [1], **parameters, **fields}],
+    }
+
+
+def test_a_call_says_where_its_tensors_are() -> None:
+    message = GrpcProtocol().infer(CALL).question.message
+    assert message.inputs[0].parameters["shared_memory_offset"].int64_param == 64
+    assert message.outputs[0].parameters["shared_memory_byte_size"].int64_param == 8
+    assert message.outputs[1].parameters["classification"].int64_param == 3
+    assert not message.raw_input_contents
+    body = json.loads(HttpProtocol().infer(CALL).question.body)
+    assert body["inputs"][0]["parameters"] == {
+        "shared_memory_region": "in",
+        "shared_memory_byte_size": 4,
+        "shared_memory_offset": 64,
+    }
+    assert body["outputs"][0]["parameters"]["shared_memory_region"] == "out"
+    assert body["outputs"][1]["parameters"]["classification"] == 3
+    assert body["id"] == "id"
+
+
+def test_names_in_paths_are_escaped() -> None:
+    protocol = HttpProtocol()
+    assert protocol.ready("a/b?c d").question.path == "/v2/models/a%2Fb%3Fc%20d/ready"
+    assert protocol.infer(Call("../x", [], [])).question.path == "/v2/models/..%2Fx/infer"
+
+
+def test_answers_that_fit_are_read() -> None:
+    raw = struct.pack("<f", 1.5)
+    for answer in (
+        grpc_answer(datatype="FP32", shape=[1], raw=[raw]),
+        http_answer(output(), raw),
+        http_answer(output(size=None, data=[1.5])),
+    ):
+        tensor = answer.tensors["z"]
+        assert tensor is not None
+        assert (tensor.tolist(), tensor.dtype) == ([1.5], np.float32)
+        assert answer.request_id == "id"
+
+
+def test_what_an_answer_lacks_is_none() -> None:
+    assert GrpcProtocol().infer(CALL).read(service_pb2.ModelInferResponse()).tensors == {"z": None}
+    assert http_answer({"outputs": []}).tensors == {"z": None}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        {"datatype": "FP32", "shape": [3], "raw": [b"1234"]},
+        {"datatype": "FP32", "shape": [1], "raw": [b"123"]},
+        {"datatype": "FP32", "shape": [-5], "raw": [b"1234"]},
+        {"datatype": "BYTES", "shape": [1], "raw": [b"\xff\xff\xff\xffxy"]},
+        {"datatype": "BYTES", "shape": [1], "raw": [b"12"]},
+        {"datatype": "FOO", "shape": [1], "raw": [b"12345678"]},
+    ],
+)
+def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None:
+    with pytest.raises(RequestError, match="the server's answer cannot be read") as caught:
+        grpc_answer(**tensor)
+    assert caught.value.status_name == "internal"
+    assert caught.value.request_id == "id"
+
+
+@pytest.mark.parametrize(
+    ("said", "raw"),
+    [
+        (b"{", b""),
+        (b"[1]", b""),
+        ({"outputs": 3}, b""),
+        ({"outputs": [3]}, b""),
+        ({"outputs": [{}]}, b""),
+        (output(shape=[3]), b"1234"),
+        (output(shape=["a"]), b"1234"),
+        (output(size=-4), b"1234"),
+        (output(size=3), b"123"),
+        (output(datatype="BYTES"), b"\xff\xff\xff\xffxy"),
+        (output("y", size=None, shape=[-1]), b""),
+        (output("y", size=None, shape="wide"), b""),
+        (output(datatype="FOO", size=8), b"12345678"),
+        (output("y", size=None, datatype="FP31"), b""),
+        (output(datatype=["FP32"]), b"1234"),
+    ],
+)
+def test_http_answers_that_do_not_fit_are_errors(said: object, raw: bytes) -> None:
+    with pytest.raises(RequestError, match="the server's answer cannot be read") as caught:
+        http_answer(said, raw)
+    assert caught.value.status_name == "internal"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_what_is_not_compressed_as_it_says_is_an_error(encoding: str) -> None:
+    with pytest.raises(RequestError, match="cannot be read"):
+        http_answer(output(), b"1234", **{"content-encoding": encoding})
+
+
+def test_numbers_that_numpy_lacks_come_as_tritonclient_has_them() -> None:
+    raw = np.float32([1.5]).tobytes()[2:]
+    for answer in (
+        grpc_answer(datatype="BF16", shape=[1], raw=[raw]),
+        http_answer(output(datatype="BF16", size=2), raw),
+    ):
+        tensor = answer.tensors["z"]
+        assert tensor is not None
+        assert tensor.tolist() == [1.5]
+    with pytest.raises(UnsupportedError, match="NumPy has no type for tensors of BF16"):
+        numpy_type("BF16")
+
+
+METADATA = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "outputs": []}
+
+
+def http_metadata(said: object) -> Any:
+    exchange: Exchange[Any] = HttpProtocol().metadata("m")
+    return exchange.read(HttpAnswer(200, {}, json.dumps(said).encode()))
+
+
+def test_metadata_is_read() -> None:
+    assert http_metadata(METADATA).inputs == {"x": TensorSpec("FP32", (-1, 3))}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": 3},
+        {"datatype": "FP31"},
+        {"datatype": ["FP32"]},
+        {"shape": [-2]},
+        {"shape": ["3"]},
+        {"shape": [True]},
+        {"shape": [1.0]},
+    ],
+)
+def test_metadata_that_cannot_be_is_an_error(change: dict[str, Any]) -> None:
+    said = {"inputs": [{**METADATA["inputs"][0], **change}]}  # type: ignore[dict-item]
+    with pytest.raises(RequestError) as caught:
+        http_metadata(said)
+    assert caught.value.status_name in ("internal", "unavailable")
+
+
+def test_two_tensors_of_one_name_cannot_be() -> None:
+    with pytest.raises(RequestError, match="model 'm' has a tensor 'x' of type"):
+        http_metadata({"inputs": METADATA["inputs"] * 2})
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda protocol: protocol.metadata("m"),
+        lambda protocol: protocol.config("m"),
+        lambda protocol: protocol.ready_models(),
+        lambda protocol: protocol.registered("system"),
+    ],
+)
+@pytest.mark.parametrize("said", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
+def test_what_is_no_json_of_triton_is_an_error(
+    question: Callable[[HttpProtocol], Exchange[Any]], said: bytes
+) -> None:
+    with pytest.raises(RequestError):
+        question(HttpProtocol()).read(HttpAnswer(200, {}, said))
+
+
+def test_a_configuration_is_plain_data() -> None:
+    config = model_config_pb2.ModelConfig(name="m", max_batch_size=4)
+    config.input.add(name="x", dims=[2**40, -1], data_type=model_config_pb2.TYPE_FP16)
+    config.parameters["labels"].string_value = "__import__('os')"
+    config.ensemble_scheduling.step.add(model_name="a", input_map={"x": "y"})
+    expected = {
+        "name": "m",
+        "max_batch_size": 4,
+        "input": [{"name": "x", "dims": [2**40, -1], "data_type": "TYPE_FP16"}],
+        "parameters": {"labels": {"string_value": "__import__('os')"}},
+        "ensemble_scheduling": {"step": [{"model_name": "a", "input_map": {"x": "y"}}]},
+    }
+    assert plain_fields(config) == expected
+    assert config_from_json("m", {**expected, "a_field_of_next_year": 1}) == expected
+    for said in ({"input": 3}, {"max_batch_size": "many"}, 3, None):
+        with pytest.raises(RequestError, match="configuration of model 'm' cannot be read"):
+            config_from_json("m", said)

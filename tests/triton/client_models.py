@@ -1,0 +1,100 @@
+"""Models of which a client's tests want something: to wait, to tell what came, to answer often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from model_folders import ON_CPU, tensor, write_model, write_postprocess
+
+BYTES = [tensor("said", "TYPE_STRING", [-1])]
+_TOLD = tensor("told", "TYPE_STRING", [1])
+_ANSWER = [tensor("answer", "TYPE_STRING", [-1])]
+
+# Answers with `said`, behind what the request's parameters and place in a sequence are. It is told
+# how long to wait, or until which file is there, and stops when the client has gone.
+_ECHO = """
+import json, os, time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+def answer(request):
+    said = pb_utils.get_input_tensor_by_name(request, "said").as_numpy()
+    told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
+    pb_utils.Logger.log_warn(f"echo: {request.request_id()} begins")
+    end = time.monotonic() + told.get("wait_s", 30 if "until" in told else 0)
+    while time.monotonic() < end and not os.path.exists(told.get("until", "")):
+        if request.is_cancelled():
+            pb_utils.Logger.log_warn(f"echo: {request.request_id()} is cancelled")
+            break
+        time.sleep(0.01)
+    seen = {
+        "parameters": json.loads(request.parameters()),
+        "sequence": request.correlation_id(),
+        "flags": request.flags(),
+    }
+    content = np.concatenate([np.array([json.dumps(seen).encode()], object), said])
+    return pb_utils.InferenceResponse([pb_utils.Tensor("answer", content)])
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [answer(request) for request in requests]
+"""
+
+# Answers as often as it is told; with "final" set, the last answer says so, else an empty one.
+_TALK = """
+import json
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        for request in requests:
+            told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
+            sender = request.get_response_sender()
+            final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+            for number in range(told["answers"]):
+                content = np.array([str(number).encode()], object)
+                response = pb_utils.InferenceResponse([pb_utils.Tensor("answer", content)])
+                last = told.get("final", False) and number == told["answers"] - 1
+                sender.send(response, flags=final if last else 0)
+            if "fail" in told:
+                error = pb_utils.TritonError(told["fail"])
+                sender.send(pb_utils.InferenceResponse(error=error), flags=final)
+            elif not told.get("final", False):
+                sender.send(flags=final)
+"""
+
+
+def write_all(repository: Path) -> None:
+    """`echo`, with two places in its queue, the decoupled `talk`, and the classifier `classes`."""
+    write_model(
+        repository,
+        "echo",
+        backend="python",
+        inputs=[*BYTES, _TOLD],
+        outputs=_ANSWER,
+        more=f"{ON_CPU}\ndynamic_batching {{ default_queue_policy {{ max_queue_size: 2 }} }}",
+        files={"1/model.py": _ECHO},
+    )
+    write_model(
+        repository,
+        "talk",
+        backend="python",
+        inputs=[_TOLD],
+        outputs=_ANSWER,
+        more=f"{ON_CPU}\nmodel_transaction_policy {{ decoupled: true }}",
+        files={"1/model.py": _TALK},
+    )
+    write_classes(repository)
+
+
+def write_classes(repository: Path) -> None:
+    """`classes`: logits FP32 [N,5]; it starts at once."""
+    write_postprocess(
+        repository,
+        "classes",
+        max_batch_size=8,
+        parameters={"head": "classification", "num_classes": 5, "top_k": 3},
+        inputs=[tensor("logits", "TYPE_FP32", [5])],
+        outputs=[tensor("class_scores", "TYPE_FP32", [3]), tensor("class_ids", "TYPE_INT32", [3])],
+    )

@@ -1,0 +1,70 @@
+"""What either kind of connection is asked, by either protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from running_server import RunningServer
+from tcp_proxy import TcpProxy
+
+from endcap.client.address import parse_address
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
+from endcap.client.connection import Connection
+from endcap.client.options import ConnectionOptions
+
+LOGITS = np.arange(10, dtype=np.float32).reshape(2, 5)
+CLASSES = Call(
+    "classes", [InputTensor.of("logits", LOGITS)], [OutputTensor("class_ids")], "request-7"
+)
+PROTOCOLS = pytest.mark.parametrize("protocol", ["grpc", "http"])
+KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+def open_connection(
+    server: RunningServer, protocol: str, proxy: TcpProxy | None = None, **options: Any
+) -> Connection:
+    place = proxy.address if proxy else getattr(server, protocol)
+    return Connection(parse_address(f"{protocol}://{place}"), ConnectionOptions(**options))
+
+
+def ask(
+    server: RunningServer,
+    protocol: str,
+    kind: str,
+    method: str,
+    *arguments: Any,
+    proxy: TcpProxy | None = None,
+    timeout_s: float | None = None,
+    **options: Any,
+) -> Any:
+    """What either kind of connection answers to a method."""
+    given = {} if timeout_s is None else {"timeout_s": timeout_s}
+    with open_connection(server, protocol, proxy, **options) as connection:
+        if kind == "sync":
+            return getattr(connection, method)(*arguments, **given)
+
+        async def run() -> Any:
+            async with AsyncConnection(connection.address, connection.options) as twin:
+                return await getattr(twin, method)(*arguments, **given)
+
+        return asyncio.run(run())
+
+
+def echo(*said: bytes, told: object = None, **more: Any) -> Call:
+    inputs = [
+        InputTensor.of("said", np.array([*said, b""], np.object_)[:-1]),
+        InputTensor.of("told", np.array([json.dumps(told or {}).encode()], np.object_)),
+    ]
+    return Call("echo", inputs, [OutputTensor("answer")], **more)
+
+
+def seen(answer: Answer) -> dict[str, Any]:
+    """What the model says of the request."""
+    tensor = answer.tensors["answer"]
+    assert tensor is not None
+    return dict(json.loads(tensor[0]))

@@ -1,0 +1,165 @@
+"""AsyncDetectionClient against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from detecting_models import BATCH_LIMIT, PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from running_server import RunningServer, wait_for
+
+from endcap.client import AsyncDetectionClient, ClientError, ImageResult
+from endcap.errors import InvalidArgumentError
+
+MEMORY = ["none", "system"]
+
+
+async def files(count: int) -> AsyncIterator[bytes]:
+    for size in range(1, count + 1):
+        await asyncio.sleep(0)
+        yield file_of(size)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("batch", [1, BATCH_LIMIT])
+def test_images_are_answered_in_order(
+    detecting_server: RunningServer, protocol: str, memory: Any, batch: int
+) -> None:
+    async def run() -> None:
+        url = url_of(detecting_server, protocol)
+        options: Any = {"shared_memory": memory, "region_bytes": 100_000}
+        answered: list[ImageResult] = []
+        async with AsyncDetectionClient(url, batch=batch, **options) as client:
+            assert (client.labels, client.task.value) == (["circle", "square"], "detection")
+            results = await client.detect(files(29), on_result=answered.append)
+            assert sizes(results) == list(range(1, 30))
+            assert sorted(map(id, answered)) == sorted(map(id, results))
+            assert sizes(await client.detect(map(file_of, range(1, 30)))) == list(range(1, 30))
+            assert sizes([await client.detect_one(file_of(77))]) == [77]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_one_bad_image_does_not_touch_its_neighbours(
+    detecting_server: RunningServer, memory: Any, tmp_path: Path
+) -> None:
+    images: list[Any] = [file_of(5), b"C", file_of(6), b"B", tmp_path / "none.jpg"]
+
+    async def run() -> list[ImageResult]:
+        options: Any = {"shared_memory": memory, "region_bytes": 2000}
+        async with AsyncDetectionClient(detecting_server.grpc, batch=8, **options) as client:
+            return await client.detect(images)
+
+    results = asyncio.run(run())
+    assert [each.status for each in results] == [
+        "ok", "corrupt_image", "ok", "image_limit", "unreadable"
+    ]  # fmt: skip
+    assert sizes([results[0], results[2]]) == [5, 6]
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+def test_tasks_share_a_client(detecting_server: RunningServer, memory: Any) -> None:
+    async def run() -> None:
+        options: Any = {"shared_memory": memory, "region_bytes": 50_000}
+        async with AsyncDetectionClient(detecting_server.grpc, batch=2, **options) as client:
+            asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
+            answers = [client.detect(map(file_of, own)) for own in asked]
+            assert [sizes(each) for each in await asyncio.gather(*answers)] == asked
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_task_that_is_cancelled_leaves_nothing_behind(
+    detecting_server: RunningServer, protocol: str, memory: Any
+) -> None:
+    async def run() -> set[str]:
+        options: Any = {"shared_memory": memory, "region_bytes": 1000, "concurrency": 2}
+        url = url_of(detecting_server, protocol)
+        async with AsyncDetectionClient(url, **options) as client:
+            regions = detecting_server.shared_regions()
+            assert len(regions) == (0 if memory == "none" else 2)
+            others = asyncio.all_tasks()
+            waiting = asyncio.create_task(client.detect([b"S"] * 20))
+            await asyncio.sleep(0.3)
+            begin = time.monotonic()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert time.monotonic() - begin < SLOW_S / 2
+            assert asyncio.all_tasks() == others
+            assert sizes([await client.detect_one(file_of(3))]) == [3]
+        return regions
+
+    regions = asyncio.run(run())
+    assert detecting_server.shared_regions() == set()
+    assert regions.isdisjoint(os.listdir("/dev/shm"))
+
+
+def test_an_error_of_the_source_ends_the_call(detecting_server: RunningServer) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield file_of(3)
+        raise LookupError("no more")
+
+    async def run() -> None:
+        async with AsyncDetectionClient(detecting_server.grpc) as client:
+            with pytest.raises(LookupError, match="no more"):
+                await client.detect(broken())
+            with pytest.raises(InvalidArgumentError, match="images is a single image"):
+                await client.detect(file_of(3))  # type: ignore[arg-type]
+            assert (await client.detect_one(file_of(3))).ok
+
+    asyncio.run(run())
+
+
+def test_a_client_is_used_inside_its_block(detecting_server: RunningServer) -> None:
+    async def run() -> None:
+        client = AsyncDetectionClient(detecting_server.grpc)
+        with pytest.raises(ClientError, match="use it inside `async with`"):
+            await client.detect([file_of(3)])
+        async with client:
+            with pytest.raises(ClientError, match="connected already"):
+                await client.__aenter__()
+        with pytest.raises(ClientError, match="no Triton server answers"):
+            async with AsyncDetectionClient("127.0.0.1:1", timeout_s=5):
+                pass
+
+    asyncio.run(run())
+
+
+def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
+    async def run() -> None:
+        async with AsyncDetectionClient(detecting_server.grpc) as client:
+            child = os.fork()
+            if child == 0:
+                told = 1
+                try:
+                    client.detect([file_of(1)]).send(None)
+                except ClientError as error:
+                    told = 0 if "make a client in each process" in str(error) else 2
+                os._exit(told)
+            wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
+            assert (await client.detect_one(file_of(2))).ok
+
+    asyncio.run(run())
+
+
+def test_a_client_that_is_closed_meanwhile_cancels_the_rest(
+    detecting_server: RunningServer,
+) -> None:
+    async def run() -> list[str]:
+        client = AsyncDetectionClient(detecting_server.grpc, concurrency=1)
+        async with client:
+            detecting = asyncio.ensure_future(client.detect([file_of(3), b"S", *[file_of(3)] * 3]))
+            await asyncio.sleep(SLOW_S / 2)
+        return [each.status for each in await detecting]
+
+    assert asyncio.run(run()) == ["ok"] + ["cancelled"] * 4

@@ -1,0 +1,224 @@
+"""Connections to a real server: what is asked, and what comes back."""
+
+from __future__ import annotations
+
+import gzip
+import uuid
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from connection_asks import CLASSES, KINDS, LOGITS, PROTOCOLS, ask, echo, open_connection, seen
+from running_server import RunningServer, wait_for
+from tcp_proxy import proxy_to
+
+from endcap.client.address import parse_address
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.calls import (
+    Call,
+    InputTensor,
+    OutputTensor,
+    SequenceStep,
+    SharedOutput,
+    SharedSlice,
+    TensorSpec,
+)
+from endcap.client.connection import Connection
+from endcap.client.errors import RequestError
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+@pytest.fixture(scope="session")
+def server(client_server: RunningServer) -> RunningServer:
+    return client_server
+
+
+@KINDS
+@PROTOCOLS
+def test_a_server_is_asked_for_what_it_has(server: RunningServer, protocol: str, kind: str) -> None:
+    assert ask(server, protocol, kind, "is_live") is True
+    assert ask(server, protocol, kind, "is_ready", "classes") is True
+    assert ask(server, protocol, kind, "is_ready", "no such model") is False
+    assert ask(server, protocol, kind, "ready_models") == ["classes", "echo", "talk"]
+    assert ask(server, protocol, kind, "inputs", "echo") == {
+        "said": TensorSpec("BYTES", (-1,)),
+        "told": TensorSpec("BYTES", (1,)),
+    }
+    assert ask(server, protocol, kind, "outputs", "echo") == {"answer": TensorSpec("BYTES", (-1,))}
+
+
+@KINDS
+def test_a_configuration_is_the_same_by_either_protocol(server: RunningServer, kind: str) -> None:
+    config = ask(server, "grpc", kind, "config", "classes")
+    assert config == ask(server, "http", kind, "config", "classes")
+    assert config["max_batch_size"] == 8
+    assert config["parameters"]["top_k"] == {"string_value": "3"}
+    assert ask(server, "http", kind, "config", "echo")["input"] == [
+        {"name": "said", "data_type": "TYPE_STRING", "dims": [-1]},
+        {"name": "told", "data_type": "TYPE_STRING", "dims": [1]},
+    ]
+    talk = ask(server, "http", kind, "config", "talk")
+    assert talk["model_transaction_policy"] == {"decoupled": True}
+
+
+@KINDS
+@PROTOCOLS
+def test_a_server_counts_its_requests(server: RunningServer, protocol: str, kind: str) -> None:
+    def counted() -> int:
+        statistics = ask(server, protocol, kind, "statistics")
+        assert [model["name"] for model in statistics] == ["classes", "echo", "talk"]
+        return int(statistics[0]["inference_stats"]["success"]["count"])
+
+    ask(server, protocol, kind, "infer", CLASSES)
+    before = counted()
+    ask(server, protocol, kind, "infer", CLASSES)
+    wait_for(lambda: counted() > before)  # after its answer is on its way
+
+
+@KINDS
+@PROTOCOLS
+@pytest.mark.parametrize("compression", [None, "gzip", "deflate"])
+def test_tensors_go_and_come(
+    server: RunningServer, protocol: str, kind: str, compression: str | None
+) -> None:
+    said = [b"", b"one", bytes(range(256)) * 40]
+    answer = ask(
+        server, protocol, kind, "infer", echo(*said, request_id="a"), compression=compression
+    )
+    assert answer.request_id == "a"
+    assert answer.final
+    assert answer.tensors["answer"][1:].tolist() == said
+    rows = ask(server, protocol, kind, "infer", CLASSES, compression=compression)
+    assert rows.tensors["class_ids"].tolist() == [[4, 3, 2]] * 2
+    assert rows.tensors["class_ids"].dtype == np.int32
+
+
+@KINDS
+@PROTOCOLS
+def test_no_output_named_is_all_of_them_and_classes_come_as_texts(
+    server: RunningServer, protocol: str, kind: str
+) -> None:
+    call = Call("classes", CLASSES.inputs, [])
+    assert {"class_ids", "class_scores"} <= set(ask(server, protocol, kind, "infer", call).tensors)
+    call = Call("classes", CLASSES.inputs, [OutputTensor("class_scores", class_count=2)])
+    texts = ask(server, protocol, kind, "infer", call).tensors["class_scores"]
+    assert texts.shape == (2, 2)
+    assert texts[1, 0].endswith(b":0")  # best first: the scores are sorted
+
+
+@KINDS
+@PROTOCOLS
+def test_headers_and_places_in_sequences_arrive(
+    server: RunningServer, protocol: str, kind: str
+) -> None:
+    headers = {"X-Tenant": "orchard; row 3", "Authorization": "Bearer t"}
+    for step, flags in (
+        (SequenceStep(2**63 - 1, start=True), 1),
+        (SequenceStep("camera 4", end=True), 2),
+    ):
+        call = echo(b"x", sequence=step)
+        said = seen(ask(server, protocol, kind, "infer", call, headers=headers))
+        assert said["parameters"]["x-tenant" if protocol == "grpc" else "X-Tenant"] == (
+            "orchard; row 3"
+        )
+        assert said["sequence"] == step.id
+        assert said["flags"] == flags
+
+
+@KINDS
+@PROTOCOLS
+def test_errors_of_the_server_have_its_words(
+    server: RunningServer, protocol: str, kind: str
+) -> None:
+    for call, status, words in (
+        (Call("absent", [], [], "id 1"), "unavailable", "unknown model: 'absent'"),
+        (
+            Call("classes", [InputTensor.of("nose", LOGITS)], [], "id 1"),
+            "invalid_argument",
+            "unexpected inference input 'nose'",
+        ),
+    ):
+        with pytest.raises(RequestError, match=words) as caught:
+            ask(server, protocol, kind, "infer", call)
+        assert caught.value.status_name == status
+        assert caught.value.request_id == "id 1"
+        assert not caught.value.region_lost
+        assert not caught.value.transient
+
+
+def test_data_that_are_not_what_their_input_says_are_never_sent(server: RunningServer) -> None:
+    with proxy_to(server.grpc) as proxy, open_connection(server, "grpc", proxy) as connection:
+        for tensor, words in (
+            (InputTensor("logits", (5,), "FP32", LOGITS), r"FP32 \[5\], but its data are FP32 \[2"),
+            (InputTensor("logits", (2, 5), "FP16", LOGITS), "says that it is FP16"),
+            (InputTensor.of("said", np.array([1.5], np.object_)), "an element of type float"),
+        ):
+            with pytest.raises(InvalidArgumentError, match=words):
+                connection.infer(Call("classes", [tensor], []))
+        for step in (SequenceStep(0), SequenceStep(2**63), SequenceStep("")):
+            with pytest.raises(InvalidArgumentError, match="cannot be; give a number above 0"):
+                connection.infer(echo(b"", sequence=step))
+    assert proxy.connections == 0
+
+
+@KINDS
+@PROTOCOLS
+def test_tensors_lie_in_shared_memory(server: RunningServer, protocol: str, kind: str) -> None:
+    name = f"endcap-test-{uuid.uuid4().hex}"
+    path = Path("/dev/shm", name)
+    path.write_bytes(LOGITS.tobytes() + bytes(100))
+    slices = SharedSlice(name, 0, 40), SharedSlice(name, 64, 24)
+    call = Call(
+        "classes",
+        [InputTensor("logits", (2, 5), "FP32", slices[0])],
+        [OutputTensor("class_ids", shared=slices[1]), OutputTensor("class_scores")],
+    )
+    try:
+        with pytest.raises(RequestError, match=f"region: '{name}'") as caught:
+            ask(server, protocol, kind, "infer", call)
+        assert caught.value.region_lost
+        ask(server, protocol, kind, "register_shared", "system", name, 140)
+        assert ask(server, protocol, kind, "registered", "system") == {name: name}
+        answer = ask(server, protocol, kind, "infer", call)
+        assert answer.shared == {"class_ids": SharedOutput((2, 3), "INT32")}
+        assert set(answer.tensors) == {"class_scores"}
+        ids = np.frombuffer(path.read_bytes(), np.int32, count=6, offset=64)
+        assert ids.tolist() == [4, 3, 2] * 2
+        with pytest.raises(RequestError, match=f"'{name}' already in manager"):
+            ask(server, protocol, kind, "register_shared", "system", name, 140)
+    finally:
+        ask(server, protocol, kind, "unregister_shared", "system", name)
+        path.unlink()
+    assert ask(server, protocol, kind, "registered", "system") == {}
+    assert ask(server, protocol, kind, "registered", "cuda") == {}
+
+
+@KINDS
+@PROTOCOLS
+def test_compression_saves_bytes(server: RunningServer, protocol: str, kind: str) -> None:
+    call = echo(bytes(200_000))
+    for compression in (None, "gzip", "deflate"):
+        with proxy_to(getattr(server, protocol)) as proxy:
+            ask(server, protocol, kind, "infer", call, proxy=proxy, compression=compression)
+            assert len(proxy.sent) > 200_000 if compression is None else len(proxy.sent) < 5_000
+            # Over gRPC the server decides of its own part.
+            plain = compression is None or protocol == "grpc"
+            assert len(proxy.received) > 200_000 if plain else len(proxy.received) < 5_000
+
+
+def test_http_bodies_are_compressed_as_their_header_says(server: RunningServer) -> None:
+    call = echo(b"x" * 1000)
+    for compression, expand in (("gzip", gzip.decompress), ("deflate", zlib.decompress)):
+        with proxy_to(server.http) as proxy:
+            ask(server, "http", "sync", "infer", call, proxy=proxy, compression=compression)
+        head, _, body = bytes(proxy.sent).partition(b"\r\n\r\n")
+        assert f"Content-Encoding: {compression}".encode() in head
+        assert b"x" * 1000 in expand(body)
+
+
+def test_streams_need_grpc(server: RunningServer) -> None:
+    address = parse_address(f"http://{server.http}")
+    for connection in (Connection(address), AsyncConnection(address)):
+        with pytest.raises(UnsupportedError, match="HTTP, which has no streams; give the server's"):
+            connection.stream()

@@ -1,0 +1,219 @@
+"""How requests and connections end: deadlines, closing, cancellation; and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from connection_asks import CLASSES, KINDS, PROTOCOLS, ask, echo, open_connection
+from running_server import RunningServer, wait_for
+from tcp_proxy import proxy_to
+
+from endcap.client.address import parse_address
+from endcap.client.aio_connection import AsyncConnection
+from endcap.client.calls import Call, InputTensor, OutputTensor
+from endcap.client.connection import Connection
+from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions
+
+
+@pytest.fixture(scope="session")
+def server(client_server: RunningServer) -> RunningServer:
+    return client_server
+
+
+@pytest.fixture
+def idle_afterwards(server: RunningServer) -> Iterator[None]:
+    """For tests that leave a request over HTTP, which the server goes on with."""
+    yield
+    ask(server, "grpc", "sync", "infer", echo(), retries=100)
+
+
+@pytest.mark.usefixtures("idle_afterwards")
+@KINDS
+@PROTOCOLS
+def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> None:
+    call = echo(told={"wait_s": 0.8}, request_id="d")
+    begin = time.monotonic()
+    with pytest.raises(RequestError, match=r"no answer within 0\.2 s") as caught:
+        ask(server, protocol, kind, "infer", call, timeout_s=0.2)
+    assert time.monotonic() - begin < 0.7
+    assert caught.value.status_name == "timeout"
+    assert caught.value.request_id == "d"
+    if protocol == "grpc":
+        wait_for(lambda: server.log_lines("echo: d is cancelled"))
+
+
+@KINDS
+def test_an_answer_that_trickles_in_is_not_waited_for(kind: str) -> None:
+    """No Triton server does that, but what stands before one may."""
+
+    def trickle(listener: socket.socket, ended: threading.Event) -> None:
+        wire, _ = listener.accept()
+        with wire:
+            wire.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+            while not ended.wait(0.02):
+                wire.sendall(b" ")
+
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener, ended))
+        thread.start()
+        address = parse_address(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        options = ConnectionOptions(timeout_s=0.3)
+
+        async def run() -> None:
+            async with AsyncConnection(address, options) as connection:
+                await connection.infer(CLASSES)
+
+        def run_blocking() -> None:
+            with Connection(address, options) as connection:
+                connection.infer(CLASSES)
+
+        try:
+            with pytest.raises(RequestError, match=r"no answer within 0\.3 s"):
+                run_blocking() if kind == "sync" else asyncio.run(run())
+        finally:
+            ended.set()
+            thread.join()
+
+
+@PROTOCOLS
+def test_threads_share_a_connection(server: RunningServer, protocol: str) -> None:
+    def best_classes(number: int) -> set[int]:
+        logits = np.roll(np.float32([[9, 0, 0, 0, 0]]), number)
+        call = Call("classes", [InputTensor.of("logits", logits)], [OutputTensor("class_ids")])
+        answers = [connection.infer(call).tensors["class_ids"] for _ in range(20)]
+        return {int(ids[0, 0]) for ids in answers if ids is not None}
+
+    with (
+        proxy_to(getattr(server, protocol)) as proxy,
+        open_connection(server, protocol, proxy) as connection,
+        ThreadPoolExecutor(5) as workers,
+    ):
+        assert list(workers.map(best_classes, range(5))) == [{0}, {1}, {2}, {3}, {4}]
+        assert 1 <= proxy.connections <= (1 if protocol == "grpc" else 5)
+
+
+@pytest.mark.usefixtures("idle_afterwards")
+@PROTOCOLS
+def test_closing_ends_what_is_in_flight(server: RunningServer, protocol: str) -> None:
+    with open_connection(server, protocol) as connection:
+        threading.Timer(0.2, connection.close).start()
+        begin = time.monotonic()
+        with pytest.raises(RequestError, match="the connection was closed") as caught:
+            connection.infer(echo(told={"wait_s": 0.8}))
+        assert time.monotonic() - begin < 0.7
+        assert caught.value.status_name == "cancelled"
+        with pytest.raises(RequestError, match="the connection was closed; open another one"):
+            connection.is_live()
+
+
+@pytest.mark.usefixtures("idle_afterwards")
+@PROTOCOLS
+def test_closing_ends_tasks_in_flight(server: RunningServer, protocol: str) -> None:
+    async def run() -> None:
+        connection = AsyncConnection(parse_address(f"{protocol}://{getattr(server, protocol)}"))
+        waiting = asyncio.ensure_future(connection.infer(echo(told={"wait_s": 0.8})))
+        await asyncio.sleep(0.2)
+        begin = time.monotonic()
+        await connection.close()
+        with pytest.raises(RequestError, match="the connection was closed") as caught:
+            await waiting
+        assert time.monotonic() - begin < 0.6
+        assert caught.value.status_name == "cancelled"
+        with pytest.raises(RequestError, match="the connection was closed; open another one"):
+            await connection.is_live()
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("idle_afterwards")
+@PROTOCOLS
+def test_a_task_that_is_cancelled_before_the_connection_is_closed_stays_cancelled(
+    server: RunningServer, protocol: str
+) -> None:
+    async def run() -> None:
+        connection = AsyncConnection(parse_address(f"{protocol}://{getattr(server, protocol)}"))
+        waiting = asyncio.ensure_future(connection.infer(echo(told={"wait_s": 0.8})))
+        await asyncio.sleep(0.2)
+        waiting.cancel()
+        await connection.close()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(run())
+
+
+@pytest.mark.usefixtures("idle_afterwards")
+@PROTOCOLS
+def test_a_cancelled_task_cancels_its_request_alone(server: RunningServer, protocol: str) -> None:
+    async def run() -> None:
+        address = parse_address(f"{protocol}://{getattr(server, protocol)}")
+        async with AsyncConnection(address) as connection:
+            call = echo(told={"wait_s": 0.8}, request_id="gone")
+            task = asyncio.ensure_future(connection.infer(call))
+            other = asyncio.ensure_future(connection.infer(CLASSES))
+            await asyncio.sleep(0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await other).request_id == "request-7"
+            assert await connection.is_live()
+
+    asyncio.run(run())
+    if protocol == "grpc":  # over HTTP this server does not look whether its client has gone
+        wait_for(lambda: server.log_lines("echo: gone is cancelled"))
+
+
+def test_a_stream_that_breaks_leaves_no_task(server: RunningServer) -> None:
+    async def test() -> None:
+        async with AsyncConnection(parse_address(proxy.address)) as connection:
+            assert await connection.is_live()
+            before = len(asyncio.all_tasks())
+            async with connection.stream() as stream:
+                await stream.send(CLASSES)
+                await stream.receive()
+                await asyncio.to_thread(proxy.cut)
+                with pytest.raises(RequestError):
+                    await stream.receive(5)
+            await asyncio.sleep(0.05)
+            assert len(asyncio.all_tasks()) == before
+
+    with proxy_to(server.grpc) as proxy:
+        asyncio.run(test())
+
+
+@KINDS
+@PROTOCOLS
+def test_nothing_is_left_of_two_hundred_connections(
+    server: RunningServer, protocol: str, kind: str
+) -> None:
+    def open_files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    async def run(times: int) -> int:
+        for _ in range(times):
+            async with AsyncConnection(address) as connection:
+                assert await connection.is_live()
+        return open_files()
+
+    def run_blocking(times: int) -> int:
+        for _ in range(times):
+            with Connection(address) as connection:
+                assert connection.is_live()
+        return open_files()
+
+    address = parse_address(f"{protocol}://{getattr(server, protocol)}")
+    count = run_blocking if kind == "sync" else lambda times: asyncio.run(run(times))
+    before = count(5)
+    assert wait_for(lambda: count(200) <= before + 1)
+    if kind == "sync":
+        assert threading.active_count() < 20

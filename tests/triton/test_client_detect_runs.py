@@ -1,0 +1,140 @@
+"""DetectionClient against a real server: what is in flight, and how runs end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from detecting_models import PROTOCOLS, SLOW_S, file_of, sizes, url_of
+from running_server import RunningServer, wait_for
+
+from endcap.client import ClientError, ConnectionOptions, DetectionClient, ImageResult
+
+
+def test_a_generator_is_taken_no_further_than_needed(detecting_server: RunningServer) -> None:
+    taken: list[int] = []
+    ahead: list[int] = []
+
+    def images() -> Iterator[bytes]:
+        for size in range(1, 101):
+            taken.append(size)
+            yield file_of(size)
+
+    def look(_: ImageResult) -> None:
+        ahead.append(len(taken) - len(ahead))
+
+    with DetectionClient(detecting_server.grpc, concurrency=3, batch=2) as client:
+        results = client.detect(images(), on_result=look)
+    assert sizes(results) == taken == list(range(1, 101))
+    # In flight, and those of answered requests that are being reported.
+    assert max(ahead) <= 2 * 3 * 2
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_threads_share_a_client(detecting_server: RunningServer, protocol: str) -> None:
+    """Each with images of its own lengths; what they get are theirs."""
+    url = url_of(detecting_server, protocol)
+    options: Any = {"shared_memory": "system", "region_bytes": 100_000}
+    with DetectionClient(url, batch=2, **options) as client, ThreadPoolExecutor(8) as threads:
+        asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
+        answers = threads.map(lambda own: sizes(client.detect(map(file_of, own))), asked)
+        assert list(answers) == asked
+
+
+def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:
+    with DetectionClient(detecting_server.grpc) as client:
+        assert client.detect_one(file_of(1)).ok
+        child = os.fork()
+        if child == 0:
+            told = 1
+            try:
+                client.detect([file_of(1)])
+            except ClientError as error:
+                told = 0 if "make a client in each process" in str(error) else 2
+            client.close()
+            os._exit(told)
+        wait_for(lambda: os.waitpid(child, os.WNOHANG) == (child, 0))
+        assert client.detect_one(file_of(2)).ok
+
+
+def test_an_exception_gives_up_what_is_in_flight(detecting_server: RunningServer) -> None:
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGUSR1, interrupt)
+    timer = threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGUSR1))
+    begin = time.monotonic()
+    with (  # noqa: PT012
+        pytest.raises(KeyboardInterrupt),
+        DetectionClient(detecting_server.grpc, shared_memory="system", region_bytes=999) as client,
+    ):
+        regions = detecting_server.shared_regions()
+        assert len(regions) == 4
+        timer.start()
+        client.detect([b"S"] * 30)
+    signal.signal(signal.SIGUSR1, previous)
+    assert time.monotonic() - begin < 5 * SLOW_S, "it waited for what nobody asks for any more"
+    assert detecting_server.shared_regions() == set()
+    assert regions.isdisjoint(os.listdir("/dev/shm"))
+
+
+def test_images_of_answered_requests_are_not_kept(detecting_server: RunningServer) -> None:
+    class File(bytes):
+        """Bytes that can be counted."""
+
+    def living() -> int:
+        gc.collect()
+        return sum(type(each) is File for each in gc.get_objects())
+
+    with DetectionClient(detecting_server.grpc, concurrency=2) as client:
+        most = 0
+        results = []
+
+        def look(result: ImageResult) -> None:
+            nonlocal most
+            most = max(most, living())
+            results.append(result)
+
+        client.detect((File(b"\xff" * 50) for _ in range(8)), on_result=look)
+    assert len(results) == 8
+    assert 0 < most <= 2 * 2
+    assert living() == 0
+
+
+def test_results_come_while_the_source_waits(detecting_server: RunningServer) -> None:
+    came = threading.Event()
+
+    def images() -> Iterator[bytes]:
+        yield file_of(3)
+        assert came.wait(10), "the first result waits for the second image"
+        yield file_of(4)
+
+    with DetectionClient(detecting_server.grpc) as client:
+        assert sizes(client.detect(images(), on_result=lambda _: came.set())) == [3, 4]
+
+
+def test_what_was_answered_is_kept_when_the_client_is_closed(
+    detecting_server: RunningServer,
+) -> None:
+    client = DetectionClient(detecting_server.grpc, concurrency=1)
+    closing = threading.Timer(SLOW_S / 4, client.close)
+    closing.start()
+    results = client.detect([b"S", *[file_of(3)] * 4])
+    closing.join()
+    assert [each.status for each in results] == ["ok"] + ["cancelled"] * 4
+    assert "the client was closed" in (results[-1].error or "")
+
+
+def test_waiting_for_a_region_counts_as_the_images_time(detecting_server: RunningServer) -> None:
+    memory: Any = {"shared_memory": "system", "regions": 1, "region_bytes": 1000}
+    options = ConnectionOptions(timeout_s=1.5 * SLOW_S)
+    with DetectionClient(detecting_server.grpc, options=options, **memory) as client:
+        results = client.detect([b"S", b"S"])
+    assert sorted(each.status for each in results) == ["ok", "timeout"]

@@ -1,0 +1,173 @@
+"""NVIDIA's examples of system shared memory, with the plain tritonclient, against our models."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.utils.shared_memory as shared_memory
+from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python, protocols_of
+from running_server import RunningServer
+from tritonclient.utils import InferenceServerException, serialize_byte_tensor
+
+import endcap
+
+NAMES = ["num_detections", "detection_boxes", "detection_scores", "detection_classes"]
+ROOMS = {
+    "num_detections": ("int32", [1]),
+    "detection_boxes": ("float32", [300, 4]),
+    "detection_scores": ("float32", [300]),
+    "detection_classes": ("int32", [300]),
+}
+
+
+@pytest.fixture(params=["grpc", "http"])
+def protocol(request: pytest.FixtureRequest, cascade_server: RunningServer) -> Protocol:
+    return protocols_of(cascade_server)[request.param]
+
+
+class Region:
+    """A region of a name of its own, registered with the server."""
+
+    def __init__(self, client: Any, byte_size: int) -> None:
+        self.name = f"plain-{uuid.uuid4().hex}"
+        self.handle = shared_memory.create_shared_memory_region(
+            self.name, f"/{self.name}", byte_size
+        )
+        client.register_system_shared_memory(self.name, f"/{self.name}", byte_size)
+
+
+@contextlib.contextmanager
+def region(client: Any, byte_size: int) -> Iterator[Region]:
+    made = Region(client, byte_size)
+    try:
+        yield made
+    finally:
+        client.unregister_system_shared_memory(made.name)
+        shared_memory.destroy_shared_memory_region(made.handle)
+
+
+def serialized(files: list[bytes]) -> np.ndarray:
+    """Each file behind its length, as BYTES lie in shared memory."""
+    tensor = serialize_byte_tensor(np.array([[file] for file in files], np.object_))
+    assert tensor is not None
+    return tensor
+
+
+def size_of(name: str, count: int) -> int:
+    dtype, row = ROOMS[name]
+    return count * int(np.prod(row)) * np.dtype(dtype).itemsize
+
+
+def test_files_and_detections_in_shared_memory(protocol: Protocol) -> None:
+    count, files = len(PICTURES), serialized(PICTURES)
+    input_bytes = len(files.item())
+    output_bytes = sum(size_of(name, count) for name in NAMES)
+    with (
+        protocol.connect() as client,
+        region(client, input_bytes) as given,
+        region(client, output_bytes) as taken,
+    ):
+        shared_memory.set_shared_memory_region(given.handle, [files])
+        tensor = protocol.module.InferInput("encoded", [count, 1], "BYTES")
+        tensor.set_shared_memory(given.name, input_bytes)
+        outputs, offset, offsets = [], 0, {}
+        for name in NAMES:
+            output = protocol.module.InferRequestedOutput(name)
+            output.set_shared_memory(taken.name, size_of(name, count), offset=offset)
+            outputs.append(output)
+            offsets[name] = offset
+            offset += size_of(name, count)
+        result = client.infer("detect", [tensor], outputs=outputs)
+        for name in NAMES:
+            assert result.get_output(name) is not None
+        answer = {
+            name: shared_memory.get_contents_as_numpy(
+                taken.handle, ROOMS[name][0], [count, *ROOMS[name][1]], offset=offsets[name]
+            ).copy()
+            for name in NAMES
+        }
+    assert_detections(answer, detect_in_python(PICTURES))
+
+
+def test_step_by_step_with_the_tensors_left_in_shared_memory(protocol: Protocol) -> None:
+    """preprocess -> detector -> postprocess, asked one after the other; no tensor is sent."""
+    images_bytes, head_bytes = 3 * 640 * 640 * 4, 10 * 8400 * 4
+    module = protocol.module
+    with protocol.connect() as client, region(client, images_bytes + head_bytes) as between:
+
+        def output(name: str, byte_size: int, offset: int) -> Any:
+            made = module.InferRequestedOutput(name)
+            made.set_shared_memory(between.name, byte_size, offset=offset)
+            return made
+
+        def shared_input(name: str, shape: list[int], byte_size: int, offset: int) -> Any:
+            made = module.InferInput(name, shape, "FP32")
+            made.set_shared_memory(between.name, byte_size, offset=offset)
+            return made
+
+        prepared = client.infer(
+            "preprocess",
+            [protocol.encoded(PICTURES[0])],
+            outputs=[output("images", images_bytes, 0), module.InferRequestedOutput("geometry")],
+        )
+        client.infer(
+            "detector",
+            [shared_input("images", [1, 3, 640, 640], images_bytes, 0)],
+            outputs=[output("head", head_bytes, images_bytes)],
+        )
+        geometry = module.InferInput("geometry", [1, 8], "FP32")
+        geometry.set_data_from_numpy(prepared.as_numpy("geometry"))
+        head = shared_input("head", [1, 10, 8400], head_bytes, images_bytes)
+        result = client.infer("postprocess", [head, geometry])
+        images = shared_memory.get_contents_as_numpy(between.handle, np.float32, [1, 3, 640, 640])
+        np.testing.assert_array_equal(images, endcap.preprocess(PICTURES[0]).images)
+        del images
+    assert_detections(
+        {name: result.as_numpy(name) for name in NAMES}, detect_in_python(PICTURES[:1])
+    )
+
+
+def test_the_servers_list_of_regions(protocol: Protocol) -> None:
+    with protocol.connect() as client:
+        with region(client, 4096) as made:
+            status = client.get_system_shared_memory_status(made.name)
+            rows = status if isinstance(status, list) else status.regions.values()
+            (row,) = rows
+            given = row if isinstance(row, dict) else {"name": row.name, "key": row.key}
+            assert given["name"] == made.name
+            assert given["key"] == f"/{made.name}"
+        with pytest.raises(InferenceServerException, match=made.name):
+            client.get_system_shared_memory_status(made.name)
+
+
+def test_a_region_that_is_too_small_for_an_output_is_one_error(protocol: Protocol) -> None:
+    with protocol.connect() as client, region(client, 16) as made:
+        output = protocol.module.InferRequestedOutput("detection_boxes")
+        output.set_shared_memory(made.name, 16)
+        with pytest.raises(InferenceServerException, match="detection_boxes"):
+            client.infer("detect", [protocol.encoded(PICTURES[0])], outputs=[output])
+        result = client.infer("detect", [protocol.encoded(PICTURES[0])])
+        assert result.as_numpy("num_detections")[0, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("cut", "said"),
+    [
+        (0, "Invalid offset"),
+        (3, "incomplete string length indicator for inference input 'encoded'"),
+        (100, "input 'encoded' has an element of"),
+    ],
+)
+def test_a_file_that_is_cut_off_is_one_error(protocol: Protocol, cut: int, said: str) -> None:
+    files = serialized(PICTURES[:1]).item()
+    with protocol.connect() as client, region(client, len(files)) as made:
+        shared_memory.set_shared_memory_region(made.handle, [np.frombuffer(files, np.uint8)])
+        tensor = protocol.module.InferInput("encoded", [1, 1], "BYTES")
+        tensor.set_shared_memory(made.name, cut)
+        with pytest.raises(InferenceServerException, match=said):
+            client.infer("detect", [tensor])
