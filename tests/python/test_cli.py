@@ -156,7 +156,7 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, pictures: Path) -> 
     assert_one_sentence(endcap("infer", tmp_path / "no.jpg"), "no.jpg is not there")
     assert_one_sentence(endcap("infer", f"{tmp_path}/*.jpg"), "fits no file")
     assert_one_sentence(endcap("infer", empty), "holds no JPEG file")
-    assert_one_sentence(endcap("infer", photo, "--url", "https://x"), "use grpc:// or http://")
+    assert_one_sentence(endcap("infer", photo, "--url", "ftp://x"), "the scheme ftp; use grpc://")
     assert_one_sentence(endcap("infer", photo, "--labels", tmp_path / "no.txt"), "no.txt")
     assert_one_sentence(endcap("serve", tmp_path / "no"), "is not a folder")
     assert_one_sentence(endcap("serve", empty), "holds no model")

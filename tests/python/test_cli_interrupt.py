@@ -63,9 +63,12 @@ def interrupt_when_drawn(
     return process.returncode, out, err
 
 
-def test_what_was_answered_is_reported_and_drawn(url: str, pictures: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("road", [(), ("--async",), ("--stream",), ("--async", "--stream")])
+def test_what_was_answered_is_reported_and_drawn(
+    url: str, pictures: Path, tmp_path: Path, road: tuple[str, ...]
+) -> None:
     drawn = tmp_path / "drawn"
-    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json")
+    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json", *road)
     assert code == 130
     rows = json.loads(out)
     assert [Path(row["image"]).name for row in rows] == ["a.jpg", "b.jpg"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, env, evaluate, infer, init, serve, stub, validate
+from endcap.cli import demo, doctor, env, evaluate, infer, init, load, serve, stub, top, validate
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app.command("init", epilog=init.EXAMPLES)(init.init)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("infer", epilog=infer.EXAMPLES)(infer.infer)
+app.command("load", epilog=load.EXAMPLES)(load.load)
+app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

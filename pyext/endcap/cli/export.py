@@ -11,12 +11,13 @@ from typing import Any
 
 import endcap
 from endcap._upright import upright_size
-from endcap.client import ClassScore, Detection, ImageResult
+from endcap.client import Detection, ImageResult
+from endcap.client.found import ROW_COLUMNS
 from endcap.draw import mask_fits
 
 Size = tuple[int, int]  # width, height of an upright picture, in pixels
 
-CSV_COLUMNS = ("image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2")
+CSV_COLUMNS = ("image", "status", *ROW_COLUMNS)
 # pycocotools takes an annotation of id 0 for none, and the ids of COCO's own classes start at 1.
 _FIRST_COCO_ID = 1
 
@@ -33,24 +34,12 @@ def as_csv(results: Sequence[ImageResult]) -> str:
     row all the same, its cells empty from class_id on.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     turned = any(each.angle is not None for result in results for each in result.detections)
     columns = (*CSV_COLUMNS, "angle") if turned else CSV_COLUMNS
-    writer.writerow(columns)
-    empty: tuple[object, ...] = ("",) * (len(columns) - 2)
-    for result in results:
-        rows: list[tuple[object, ...]] = [
-            (each.class_id, each.label, each.score, *_box_cells(each)) for each in result.found
-        ]
-        for row in rows or [empty]:
-            writer.writerow((result.image, result.status, *row))
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row for result in results for row in result.to_rows())
     return text.getvalue().removesuffix("\n")
-
-
-def _box_cells(answer: Detection | ClassScore) -> tuple[object, ...]:
-    if not isinstance(answer, Detection):
-        return ("",) * 4
-    return answer.box if answer.angle is None else (*answer.box, answer.angle)
 
 
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -16,23 +14,56 @@ from endcap.cli.compare import (
     describe_reference_failures,
     write_comparison,
 )
+from endcap.cli.connection_options import connection_options
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
-    StopRequested,
     one_sentence,
     say,
     stopped_by_signals,
 )
 from endcap.cli.images import expand_images
-from endcap.cli.kept_files import refuse_to_overwrite
-from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
+from endcap.cli.infer_checks import check_stream, check_task, keep_inputs
+from endcap.cli.infer_options import (
+    AsCoco,
+    AsCsv,
+    AsJson,
+    Classify,
+    Compare,
+    Draw,
+    Images,
+    Labels,
+    Network,
+    Output,
+    Recursive,
+    Stream,
+)
+from endcap.cli.infer_run import detect, open_client
+from endcap.cli.options import (
+    Batch,
+    Compression,
+    Concurrency,
+    Headers,
+    Model,
+    Place,
+    Postprocess,
+    Preprocess,
+    Protocol,
+    RegionBytes,
+    Retries,
+    SharedMemory,
+    Shm,
+    Timeout,
+    TlsCa,
+    Url,
+    UseAsyncio,
+    Verbose,
+)
 from endcap.cli.pictures import PictureFolder
-from endcap.cli.progress import progress_bar
+from endcap.cli.region_size import check_region_bytes
 from endcap.cli.report import count, describe_failures
 from endcap.cli.report_form import Form, chosen_form, report_stream, write_report
-from endcap.client import DetectionClient, ImageResult, Task
-from endcap.errors import InvalidArgumentError
+from endcap.client import ClientArguments, ImageResult
 
 EXAMPLES = """
 **Examples**
@@ -45,7 +76,13 @@ EXAMPLES = """
 
 - `endcap infer archive/ --recursive --csv --output detections.csv`
 
-- `endcap infer photo.jpg --model classify`
+- `endcap infer photo.jpg --model my_classifier --classify 5`
+
+- `endcap infer archive/ --async --concurrency 16 --batch 4`
+
+- `endcap infer photos/ --shm system --preprocess client`
+
+- `endcap infer photo.jpg --model cascade_bls_decoupled --stream`
 
 - `endcap infer photos/ --compare model_repository`
 
@@ -54,86 +91,35 @@ it was interrupted; what was answered until then is reported. 141 when the reade
 went before the end.
 """
 
-_OUTPUT = "Output"
-_COMPARISON = "Comparison"
-
 
 def infer(
-    images: Annotated[
-        list[str], typer.Argument(help="Files, folders and glob patterns.", metavar="IMAGE...")
-    ],
-    recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Look into the folders of a folder, too.")
-    ] = False,
-    url: Annotated[
-        str,
-        typer.Option(
-            help="HOST:PORT; the port may be left out, grpc:// or http:// put before.",
-            rich_help_panel=SERVER_PANEL,
-        ),
-    ] = "127.0.0.1",
+    images: Images,
+    recursive: Recursive = False,
+    url: Url = "127.0.0.1",
     protocol: Protocol = None,
     model: Model = "detect",
     timeout: Timeout = 30.0,
     concurrency: Concurrency = 4,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print JSON, not a table.", rich_help_panel=_OUTPUT)
-    ] = False,
-    csv_output: Annotated[
-        bool,
-        typer.Option("--csv", help="Print CSV, a row for each detection.", rich_help_panel=_OUTPUT),
-    ] = False,
-    coco_output: Annotated[
-        bool,
-        typer.Option(
-            "--coco", help="Print a data set in COCO's JSON format.", rich_help_panel=_OUTPUT
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="File for the report, instead of printing it.",
-            show_default=False,
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    draw: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for pictures with what was found drawn on them.",
-            show_default=False,
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Class names, one per line. Else the server's.",
-            show_default=False,
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    compare: Annotated[
-        Path | None,
-        typer.Option(
-            help="Model repository that is served: runs its network on the same images without a "
-            "server, between OpenCV and NumPy, and compares.",
-            metavar="REPOSITORY",
-            show_default=False,
-            rich_help_panel=_COMPARISON,
-        ),
-    ] = None,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            help="ONNX file for --compare. Else the repository's model.onnx.",
-            metavar="FILE.onnx",
-            show_default=False,
-            rich_help_panel=_COMPARISON,
-        ),
-    ] = None,
+    batch: Batch = 1,
+    use_asyncio: UseAsyncio = False,
+    stream: Stream = False,
+    shm: Shm = SharedMemory.none,
+    region_bytes: RegionBytes = None,
+    preprocess: Preprocess = Place.server,
+    postprocess: Postprocess = Place.server,
+    classify: Classify = None,
+    header: Headers = None,
+    tls_ca: TlsCa = None,
+    compression: Compression = None,
+    retries: Retries = 12,
+    json_output: AsJson = False,
+    csv_output: AsCsv = False,
+    coco_output: AsCoco = False,
+    output: Output = None,
+    draw: Draw = None,
+    labels: Labels = None,
+    compare: Compare = None,
+    network: Network = None,
     verbose: Verbose = False,
 ) -> None:
     """Detect objects in images, or classify them, with a running server.
@@ -168,65 +154,43 @@ def infer(
         stopped_by_signals(exit_code=INTERRUPTED),
         contextlib.ExitStack() as until_reported,  # a client that waits holds no report up
     ):
+        check_stream(batch, stream=stream)
+        check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         paths = expand_images(images, recursive=recursive)
-        _keep_inputs([*paths, *filter(None, (labels, network))], output)
+        keep_inputs([*paths, *filter(None, (labels, network))], output)
         names = read_labels(labels) if labels else None
         reference = ReferenceBeside(compare, model, network) if compare else None
-        with report_stream(output) as stream:
+        arguments = ClientArguments(
+            url,
+            protocol=protocol.value if protocol else None,
+            model=model,
+            concurrency=concurrency,
+            batch=batch,
+            labels=names,
+            shared_memory=shm.value,
+            region_bytes=region_bytes,
+            preprocess=preprocess.value,
+            postprocess=postprocess.value,
+            classify=classify,
+            options=connection_options(
+                timeout=timeout,
+                retries=retries,
+                headers=header or (),
+                tls_ca=tls_ca,
+                compression=compression,
+            ),
+        )
+        with report_stream(output) as report:
             pictures = PictureFolder(draw, paths) if draw else None
-            client = until_reported.enter_context(
-                DetectionClient(
-                    url,
-                    protocol=protocol.value if protocol else None,
-                    model=model,
-                    timeout_s=timeout,
-                    concurrency=concurrency,
-                    labels=names,
-                )
-            )
-            if form is Form.coco and client.task is not Task.detection:
-                raise InvalidArgumentError(
-                    f"--coco holds detections, and model '{model}' answers with classes; "
-                    "give --json or --csv"
-                )
+            client = open_client(arguments, use_asyncio=use_asyncio)
+            until_reported.enter_context(client)
+            check_task(client, form, model, reference)
+            results = detect(client, paths, pictures, reference, stream=stream)
             if reference is not None:
-                reference.check_task(client.task)
-            results = _detect(client, paths, pictures, reference)
-            if reference is not None:
-                write_comparison(results, reference.comparisons, stream, json=form is Form.json)
+                write_comparison(results, reference.comparisons, report, json=form is Form.json)
             else:
-                write_report(results, form, client.labels, stream)
+                write_report(results, form, client.labels, report)
         _end(results, len(paths), pictures, reference)
-
-
-def _keep_inputs(inputs: Sequence[Path], output: Path | None) -> None:
-    if output is not None:
-        refuse_to_overwrite(inputs, [output], advice="give --output another file")
-
-
-def _detect(
-    client: DetectionClient,
-    paths: Sequence[Path],
-    pictures: PictureFolder | None,
-    reference: ReferenceBeside | None,
-) -> list[ImageResult]:
-    """Returns what was answered, in the order of `paths`: all, unless a signal came in between."""
-    answered: list[ImageResult] = []
-    with progress_bar("images", len(paths)) as advance:
-
-        def take(result: ImageResult) -> None:
-            if reference is not None:
-                reference.add(result, client.labels)
-            answered.append(result)
-            if pictures is not None:
-                pictures.add(result, client.labels)
-            advance()
-
-        try:
-            return client.detect(paths, on_result=take)
-        except StopRequested:
-            positions = {str(path): position for position, path in enumerate(paths)}
-            return sorted(answered, key=lambda result: positions[result.image])
 
 
 def _end(

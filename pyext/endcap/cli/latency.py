@@ -110,7 +110,9 @@ class _ServerPart:
 
     def __enter__(self) -> _ServerPart:
         try:
-            self._clock = ServerClock(self._client.address, self._client.model)
+            self._clock = ServerClock(
+                self._client.address, self._client.model, options=self._client.options
+            )
             self._resources.callback(self._clock.close)
         except ClientError as error:
             self.problem = str(error)

@@ -83,6 +83,14 @@ def serve(
             "clients.",
         ),
     ] = False,
+    client_shared_memory: Annotated[
+        bool,
+        typer.Option(
+            "--client-shared-memory",
+            help="Let clients register shared memory, which Triton 2.69 and later refuse by "
+            "default; earlier ones always allow it.",
+        ),
+    ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show all of the server's log, and tracebacks.")
     ] = False,
@@ -101,6 +109,7 @@ def serve(
         log_file=log_file,
         echo_problems=True,
         revive=revive,
+        client_shared_memory=client_shared_memory,
         verbose=verbose,
         ready_timeout_s=ready_timeout,
     )

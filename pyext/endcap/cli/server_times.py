@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from endcap.client import ClientError
+from endcap.client import ClientError, Connection, ConnectionOptions, RequestError
 from endcap.client.address import Address
 
 _NS_PER_MS = 1e6
@@ -51,40 +50,65 @@ class ServerTimes:
 class ServerClock:
     """Reads a server's statistics of one model and of its steps, where it is an ensemble.
 
+    model: its name.
+    options: of the connection, whose deadline and retries are its own.
+    settled: whether to wait, at both ends, for the statistics to come to rest; not under load.
     Raises ClientError when the server does not give them.
     """
 
-    def __init__(self, address: Address, model: str) -> None:
-        self._grpc = address.protocol == "grpc"
-        self._model = model
-        module = importlib.import_module(f"tritonclient.{address.protocol}")
-        self._client: Any = module.InferenceServerClient(address.authority)
+    def __init__(
+        self,
+        address: Address,
+        model: str,
+        *,
+        options: ConnectionOptions | None = None,
+        settled: bool = True,
+    ) -> None:
+        self.model = model
+        self._settled = settled
+        options = replace(options or ConnectionOptions(), timeout_s=_TIMEOUT_S, retries=0)
+        self._connection = Connection(address, options)
         try:
             with _translated():
                 self._steps = self._read_steps()
-            self._before = self._read_settled()
+            self.restart()
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Closes the connection."""
-        self._client.close()
+        self._connection.close()
+
+    def restart(self) -> None:
+        """Begins anew: `times` is of the requests from now on."""
+        self._before = self._look()
 
     def times(self) -> ServerTimes | None:
-        """Returns the mean times of the requests since this was made; None where none came."""
-        now = self._read_settled()
-        names = (self._model, *self._steps)
-        if any(_count(now.get(name, {})) <= _count(self._before.get(name, {})) for name in names):
+        """Returns the mean times of the requests since the start; None where none came."""
+        names = (self.model, *self._steps)
+        found = {each.model: each for each in self.asked()}
+        if any(name not in found for name in names):
             return None
-        whole, *steps = (_model_time(name, self._before.get(name, {}), now[name]) for name in names)
+        whole, *steps = (found[name] for name in names)
         return ServerTimes(whole, steps)
 
+    def asked(self) -> list[ModelTime]:
+        """Returns the mean times of the model and its steps, of those that requests came to."""
+        now = self._look()
+        return [
+            _model_time(name, self._before.get(name, {}), now[name])
+            for name in (self.model, *self._steps)
+            if _count(now.get(name, {})) > _count(self._before.get(name, {}))
+        ]
+
     def _read_steps(self) -> list[str]:
-        answer = self._client.get_model_config(self._model, **self._as_json())
-        config = answer["config"] if self._grpc else answer
+        config = self._connection.config(self.model)
         steps = config.get("ensemble_scheduling", {}).get("step", [])
         return list(dict.fromkeys(str(step["model_name"]) for step in steps))
+
+    def _look(self) -> dict[str, Mapping[str, Any]]:
+        return self._read_settled() if self._settled else self._read()
 
     def _read_settled(self) -> dict[str, Mapping[str, Any]]:
         """Reads until nothing changes: a model counts a request after its answer is on its way."""
@@ -101,18 +125,15 @@ class ServerClock:
     def _read(self) -> dict[str, Mapping[str, Any]]:
         """Returns the statistics of every model by its name, its versions' numbers added up."""
         with _translated():
-            answer = self._client.get_inference_statistics(**self._as_json())
-        models: dict[str, dict[str, dict[str, int]]] = {self._model: {}}
-        for version in answer.get("model_stats", []):
+            statistics = self._connection.statistics()
+        models: dict[str, dict[str, dict[str, int]]] = {self.model: {}}
+        for version in statistics:
             sums = models.setdefault(version["name"], {})
-            for kind, numbers in version["inference_stats"].items():
+            for kind, numbers in version.get("inference_stats", {}).items():
                 add = {name: int(numbers.get(name, 0)) for name in _NO_REQUEST}
                 so_far = sums.get(kind, _NO_REQUEST)
                 sums[kind] = {name: so_far[name] + add[name] for name in _NO_REQUEST}
         return dict(models)
-
-    def _as_json(self) -> dict[str, Any]:
-        return {"as_json": True, "client_timeout": _TIMEOUT_S} if self._grpc else {}
 
 
 def _count(numbers: Mapping[str, Any]) -> int:
@@ -140,10 +161,7 @@ def _model_time(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) ->
 
 @contextlib.contextmanager
 def _translated() -> Iterator[None]:
-    utils = importlib.import_module("tritonclient.utils")
     try:
         yield
-    except utils.InferenceServerException as error:
-        raise ClientError(f"the server gives no statistics ({error.message()})") from error
-    except OSError as error:
+    except RequestError as error:
         raise ClientError(f"the server gives no statistics ({error})") from error

@@ -1,0 +1,9 @@
+"""What can go wrong when a server is asked for its metrics."""
+
+from __future__ import annotations
+
+from endcap.errors import EndcapError
+
+
+class MetricsError(EndcapError, ConnectionError):
+    """No metrics can be had at an address now; one sentence, with what to do."""

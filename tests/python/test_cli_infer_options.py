@@ -1,0 +1,125 @@
+"""endcap infer: options of the connection, and the responses of decoupled models put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from cli_runs import assert_one_sentence, endcap
+
+from endcap.cli.connection_options import connection_options
+from endcap.cli.infer_run import whole_results
+from endcap.cli.options import CompressionName
+from endcap.cli.region_size import byte_count
+from endcap.client import ClassScore, Detection, ImageResult, Task
+
+
+def test_options_of_the_connection() -> None:
+    options = connection_options(
+        timeout=2.5,
+        retries=0,
+        headers=["Authorization: Bearer a:b", "x-trace:7", "empty:"],
+        tls_ca=Path(__file__),
+        compression=CompressionName.gzip,
+    )
+    assert options.headers == {"Authorization": "Bearer a:b", "x-trace": "7", "empty": ""}
+    assert (options.timeout_s, options.retries, options.compression) == (2.5, 0, "gzip")
+    assert options.tls is not None
+    assert options.tls.ca == Path(__file__)
+    assert connection_options(timeout=1.0, retries=3).tls is None
+
+
+@pytest.mark.parametrize("text", ["no colon", ": value"])
+def test_a_header_that_is_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="NAME:VALUE"):
+        connection_options(timeout=1.0, retries=0, headers=[text])
+
+
+@pytest.mark.parametrize("again", ["X-A:1", "x-a: 2"])
+def test_a_header_given_twice_is_refused(again: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"(?i)x-a is given twice"):
+        connection_options(timeout=1.0, retries=0, headers=["X-A:1", "x-b:1", again])
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("16777216", 1 << 24), ("16M", 1 << 24), ("16 mib", 1 << 24), ("3KiB", 3072), ("1G", 1 << 30)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert byte_count(text) == size
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "16MB", "1.5M", "iB", "", "M"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="16MiB"):
+        byte_count(text)
+
+
+@pytest.mark.parametrize("command", [("infer", __file__), ("load",)])
+def test_regions_have_a_size_where_there_are_any(command: tuple[str, ...]) -> None:
+    url = ("--url", "127.0.0.1:1")
+    alone = endcap(*command, *url, "--region-bytes", "16M")
+    assert_one_sentence(alone, "--region-bytes", "give --shm")
+    shared = endcap(*command, *url, "--region-bytes", "16M", "--shm", "system")
+    assert_one_sentence(shared, "no Triton server answers")
+    assert "16MiB" in endcap(*command, "--region-bytes", "16MB", columns=200).stderr
+
+
+def test_a_stream_has_no_batches(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
+    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", "--stream", "--batch", 4)
+    assert_one_sentence(result, "--stream", "--batch 4")
+
+
+def part(image: str, index: int, *, final: bool, status: str = "ok") -> ImageResult:
+    found = [Detection((0.0, 0.0, 1.0, 1.0), 0.5, 0, None, index)] if status == "ok" else []
+    return ImageResult(image, status, found, latency_ms=float(index), final=final)
+
+
+def test_the_responses_to_an_image_become_one_result() -> None:
+    parts = [
+        part("a", 1, final=False), part("a", 2, final=True), part("b", 3, final=True),
+        part("a", 4, final=False), part("a", 5, final=True),  # the same file, given twice
+    ]  # fmt: skip
+    whole = list(whole_results(parts))
+    assert [(each.image, [d.index for d in each.detections]) for each in whole] == [
+        ("a", [1, 2]), ("b", [3]), ("a", [4, 5])
+    ]  # fmt: skip
+    assert whole[0].latency_ms == 2.0  # until the last of them
+    assert all(each.final for each in whole)
+
+
+def test_an_empty_last_response_ends_an_image() -> None:
+    last = ImageResult("a", "ok", final=True)
+    (whole,) = whole_results([part("a", 1, final=False), last])
+    assert [each.index for each in whole.detections] == [1]
+
+
+def test_an_image_of_which_a_response_failed_has_failed() -> None:
+    (whole,) = whole_results(
+        [part("a", 1, final=False), part("a", 2, final=True, status="internal")]
+    )
+    assert (whole.status, whole.detections) == ("internal", [])
+
+
+def test_classes_are_put_together_too() -> None:
+    def classes(class_id: int, *, final: bool) -> ImageResult:
+        scores = [ClassScore(class_id, 0.5, None)]
+        return ImageResult("a", "ok", classes=scores, task=Task.classification, final=final)
+
+    (whole,) = whole_results([classes(1, final=False), classes(2, final=True)])
+    assert [each.class_id for each in whole.classes] == [1, 2]
+
+
+@pytest.mark.parametrize("option", [(), ("--async",), ("--stream",), ("--async", "--stream")])
+def test_without_a_server_it_is_one_sentence(tmp_path: Path, option: tuple[str, ...]) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
+    result = endcap("infer", tmp_path / "a.jpg", "--url", "127.0.0.1:1", *option)
+    assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:1")
+
+
+def test_tls_without_its_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"\xff\xd8")
+    result = endcap("infer", tmp_path / "a.jpg", "--tls-ca", tmp_path / "none.pem")
+    assert_one_sentence(result, "none.pem", "PEM")

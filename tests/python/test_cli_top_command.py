@@ -1,0 +1,160 @@
+"""endcap top as it is run: where metrics are, servers that go and come back, terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import http.server
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_runs import assert_one_sentence, endcap
+from metrics_text import EARLIER, LATER
+
+from endcap.cli.top_watch import Watch
+from endcap.errors import InvalidArgumentError
+from endcap.monitor import MetricsError, scrape
+
+
+class _Answering(http.server.BaseHTTPRequestHandler):
+    answers: list[tuple[int, str]]
+
+    def do_GET(self) -> None:
+        code, text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+
+@contextlib.contextmanager
+def answering(*answers: tuple[int, str]) -> Iterator[str]:
+    """Answers in turn, the last one for ever; gives host and port."""
+    handler = type("Handler", (_Answering,), {"answers": list(answers)})
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_is_no_metrics_is_a_sentence() -> None:
+    with answering((404, ""), (200, "<html>nothing</html>")) as address:
+        with pytest.raises(MetricsError, match="404"):
+            scrape(f"http://{address}/metrics")
+        with pytest.raises(MetricsError, match="not in Prometheus' text format"):
+            scrape(f"http://{address}/metrics")
+    with pytest.raises(MetricsError, match="Connection refused"):
+        scrape(f"http://{address}/metrics")
+    gc.collect()  # a connection that was left open is a warning, and so an error, here
+
+
+def test_a_server_that_goes_and_comes_back_is_shown() -> None:
+    with answering((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
+        watch = Watch("127.0.0.1", address, ())
+        looks = [watch.look() for _ in range(4)]
+    assert [each.interval is not None for each in looks] == [False, False, False, True]
+    assert looks[1].problem is not None
+    assert "503" in looks[1].problem
+    assert looks[2].problem is None
+
+
+def test_the_metrics_place_follows_the_url() -> None:
+    assert Watch("gpu-box:9001", None, ()).url == "http://gpu-box:8002/metrics"
+    assert Watch("http://[::1]:8000", None, ()).url == "http://[::1]:8002/metrics"
+    assert Watch("a", "b:9", ()).url == "http://b:9/metrics"
+    assert Watch("a", "https://b/triton/metrics", ()).url == "https://b/triton/metrics"
+    with pytest.raises(InvalidArgumentError, match="metrics url"):
+        Watch("a", "b:port", ())
+
+
+def test_without_its_parser_it_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client.parser", None)
+    assert_one_sentence(endcap("top"), "needs prometheus-client", "endcap[client]")
+
+
+def test_once_prints_one_interval() -> None:
+    with answering((200, EARLIER), (200, LATER)) as address:
+        result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, columns=100)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith(f"http://{address}/metrics ")
+    assert "corrupt_image" in result.stdout
+
+
+def test_once_as_json() -> None:
+    with answering((200, EARLIER), (200, LATER)) as address:
+        result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, "--json")
+    (line,) = result.stdout.splitlines()
+    figures = json.loads(line)
+    assert figures["url"] == f"http://{address}/metrics"
+    assert figures["models"][0]["batch_size"] == 8
+    assert figures["stages"][1]["failures"].keys() == {"corrupt_image"}
+    assert figures["machine"]["gpus"][0]["power_w"] == 300
+
+
+def test_a_model_that_is_not_there_is_a_sentence_with_those_that_are() -> None:
+    with answering((200, EARLIER)) as address:
+        result = endcap("top", "--metrics-url", address, "--once", "--model", "n", "--model", "net")
+        assert_one_sentence(result, f"http://{address}/metrics has no model 'n'", "net, post, pre")
+        watch = Watch("127.0.0.1", address, ["net", "later"])
+        looks = [watch.look() for _ in range(2)]
+    assert looks[1].interval is not None  # it goes on: the model may come
+    assert all("no model 'later'" in (each.unknown or "") for each in looks)
+    with answering((200, EARLIER)) as address:
+        assert Watch("127.0.0.1", address, ["net"]).look().unknown is None
+
+
+def test_once_without_a_server_is_a_sentence() -> None:
+    with answering((200, "")) as address:
+        pass  # nothing listens there any more
+    result = endcap("top", "--metrics-url", address, "--once")
+    assert_one_sentence(result, f"no metrics at http://{address}/metrics", "port 8002")
+
+
+def read_until(terminal: int, *texts: str, timeout_s: float = 20.0) -> str:
+    shown, deadline = "", time.monotonic() + timeout_s
+    while not all(text in shown for text in texts):
+        assert time.monotonic() < deadline, shown
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 65536).decode(errors="replace")
+    return shown
+
+
+@pytest.mark.parametrize("key", ["q", "\x03"])
+def test_a_key_ends_the_live_table_and_leaves_the_terminal_as_it_was(key: str) -> None:
+    # A session's first terminal that is opened becomes the one whose Ctrl-C it gets.
+    program = "import os; os.close(os.open(os.ttyname(0), os.O_RDWR)); "
+    program += "from endcap.cli.app import main; main()"
+    with answering((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
+        command = [sys.executable, "-c", program, "top", "--metrics-url", address]
+        ours, its = pty.openpty()
+        running = subprocess.Popen(
+            [*command, "--interval", "0.3"],
+            stdin=its, stdout=its, stderr=its, start_new_session=True, cwd=Path(__file__).parent,
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "90", "LINES": "30"},
+        )  # fmt: skip
+        os.close(its)
+        try:
+            shown = read_until(ours, "q ends", "503", "corrupt_image")
+            assert shown.count("\x1b[?1049h") == 1  # a screen of its own
+            os.write(ours, key.encode())
+            read_until(ours, "\x1b[?1049l")
+            assert running.wait(10) == 0
+        finally:
+            running.kill()
+            running.wait()
+            os.close(ours)

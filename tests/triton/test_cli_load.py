@@ -1,0 +1,125 @@
+"""endcap load and the roads of endcap infer, on the shipped ensemble."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_runs import endcap
+
+from endcap.cli.demo import SAMPLES
+from endcap.cli.top_watch import Watch
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+
+REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
+SAMPLE_FOLDER = REPOSITORY / SAMPLES
+ROADS = {
+    "http": ["--protocol", "http"],
+    "batches": ["--batch", "3"],
+    "asyncio": ["--async"],
+    "asyncio over http": ["--async", "--protocol", "http"],
+    "shared memory": ["--shm", "system"],
+    "asyncio and shared memory": ["--async", "--shm", "system"],
+    "steps of its own": ["--preprocess", "client", "--postprocess", "client", "--shm", "system"],
+}
+STREAMS = {"a stream": ["--stream"], "a stream and asyncio": ["--stream", "--async"]}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TritonServer]:
+    settings = ServerSettings(models=("detect",), ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with TritonServer(REPOSITORY, settings) as running:
+        yield running
+
+
+def run(server: TritonServer, command: str, *arguments: str, exit_code: int = 0) -> Any:
+    url = server.http_url if "http" in arguments else server.grpc_url
+    done = endcap(command, "--url", url, "--json", *arguments)
+    assert done.exit_code == exit_code, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def plain(server: TritonServer) -> Any:
+    return run(server, "infer", str(SAMPLE_FOLDER))
+
+
+@pytest.mark.parametrize("road", [*ROADS, *STREAMS])
+def test_infer_answers_the_same_on_every_road(server: TritonServer, plain: Any, road: str) -> None:
+    options = {**ROADS, **STREAMS}[road]
+    assert run(server, "infer", str(SAMPLE_FOLDER), *options) == plain
+    assert sum(len(row["detections"]) for row in plain) > len(plain)
+
+
+@pytest.mark.parametrize("road", ["batches", "asyncio", "steps of its own", "a stream"])
+def test_a_bad_image_is_told_on_every_road(
+    server: TritonServer, plain: Any, road: str, tmp_path: Path
+) -> None:
+    good = sorted(SAMPLE_FOLDER.glob("*.jpg"))[:2]
+    (tmp_path / "bad.jpg").write_bytes(good[0].read_bytes()[:2000])
+    images = [str(good[0]), str(tmp_path / "bad.jpg"), str(good[1])]
+    rows = run(server, "infer", *images, *{**ROADS, **STREAMS}[road], exit_code=1)
+    assert [row["status"] for row in rows] == ["ok", "corrupt_image", "ok"]
+    known = {row["image"]: row for row in plain}
+    assert [rows[0], rows[2]] == [known[str(image)] for image in good]
+
+
+def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServer) -> None:
+    assert server.metrics_url is not None
+    watch = Watch(server.grpc_url, server.metrics_url, ["detect"])
+    watch.look()
+    told = run(
+        server, "load", "--concurrency", "1,3", "--duration", "1.5", "--warmup", "0.3",
+    )  # fmt: skip
+    seen = watch.look().interval
+    assert seen is not None
+    (model,) = seen.models
+    assert model.requests_per_s is not None
+    sent = sum(level["requests"] for level in told["levels"])
+    assert sent <= model.requests_per_s * seen.seconds < 2 * sent + 20  # and those of the warm-up
+    for level in told["levels"]:
+        latency = level["latency_ms"]
+        assert latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
+        # Little's law: what is in flight is throughput by latency. Requests at the edges of the
+        # window, `concurrency` at each, are in one factor only.
+        in_flight = level["images_per_s"] * latency["mean"] / 1e3
+        edges = 2 * level["concurrency"] / level["requests"]
+        assert 0.75 - edges < in_flight / level["concurrency"] < 1 + edges
+        assert 0 < level["client_cpu"] < 2
+        times = level["server_ms"]
+        assert [step["model"] for step in times["steps"]] == [
+            "preprocess",
+            "detector",
+            "postprocess",
+        ]
+        assert times["whole"]["total"] < latency["mean"] * 1.2 + 5
+        assert abs(times["whole"]["requests"] - level["requests"]) <= 2 * level["concurrency"] + 2
+
+
+@pytest.mark.parametrize(
+    "road", ["asyncio over http", "asyncio and shared memory", "steps of its own"]
+)
+def test_load_takes_every_road(server: TritonServer, road: str) -> None:
+    told = run(
+        server, "load", "--concurrency", "2", "--duration", "0.5", "--warmup", "0.2", *ROADS[road]
+    )  # fmt: skip
+    (level,) = told["levels"]
+    assert level["failures"] == {}
+    assert level["images_per_s"] > 0
+    models = [step["model"] for step in level["server_ms"]["steps"]]
+    assert models == (
+        ["detector"] if "steps" in road else ["preprocess", "detector", "postprocess"]
+    )
+
+
+def test_load_tells_what_failed(server: TritonServer, tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_bytes(b"no image")
+    (level,) = run(
+        server, "load", str(tmp_path / "bad.jpg"), "--concurrency", "1", "--duration", "0.3",
+        "--warmup", "0", exit_code=1,
+    )["levels"]  # fmt: skip
+    assert set(level["failures"]) == {"corrupt_image"}
+    assert (level["requests"], level["latency_ms"]) == (0, {})

@@ -1,0 +1,105 @@
+"""endcap top on a server that works."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import jpegs
+import pytest
+from calls import infer, strings
+from cli_runs import endcap
+from running_server import RunningServer, wait_for
+from tritonclient.utils import InferenceServerException
+
+from endcap.cli.top_watch import Watch
+from endcap.monitor import Interval
+
+GOOD = jpegs.photo_jpeg(300, 400)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def metrics(server: RunningServer) -> str:
+    return f"127.0.0.1:{server.ports.metrics}"
+
+
+def finished(watch: Watch) -> Interval:
+    interval = watch.look().interval
+    assert interval is not None
+    return interval
+
+
+def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
+    watch = Watch(server.grpc, metrics(server), ["pre_blank"])
+    watch.look()
+    infer(client, "pre_blank", {"encoded": strings([GOOD, GOOD[:500], GOOD])})
+    infer(client, "pre_blank", {"encoded": strings([GOOD])})
+    interval = finished(watch)
+    (model,), (stage,) = interval.models, interval.stages
+    rates = (model.requests_per_s, model.images_per_s, stage.images_per_s, stage.failures_per_s)
+    assert [rate and round(rate * interval.seconds) for rate in rates] == [2, 4, 3, 1]
+    assert model.batch_size == 2  # of two executions
+    assert list(stage.failures) == ["corrupt_image"]
+    assert stage.decode_ms is not None
+    assert 0.1 < stage.decode_ms < 1000
+    assert model.compute_infer_ms is not None
+    assert model.total_ms is not None
+    assert 0.1 < model.compute_infer_ms < model.total_ms
+    assert not interval.restarted
+
+
+def test_requests_that_fail_have_their_reason(client, server: RunningServer):
+    watch = Watch(server.grpc, metrics(server), ["pre_queue"])
+    watch.look()
+    with pytest.raises(InferenceServerException):
+        infer(client, "pre_queue", {"encoded": strings([b"none"])})
+    (model,) = finished(watch).models
+    assert list(model.failures) == ["BACKEND"]
+    assert model.requests_per_s == 0
+    assert model.queue_ms is None
+
+
+def test_once_by_the_command(server: RunningServer):
+    done = endcap("top", "--metrics-url", metrics(server), "--once", "--interval", "0.2", "--json")
+    figures = json.loads(done.stdout)
+    assert {"pre", "post", "classes"} <= {model["model"] for model in figures["models"]}
+    assert all(model["requests_per_s"] == 0 for model in figures["models"])
+    assert {"endcap_preprocess", "endcap_postprocess"} == {s["backend"] for s in figures["stages"]}
+    assert done.stderr == ""
+
+
+def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: RunningServer):
+    infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
+    watch = Watch(server.grpc, metrics(server), ["pre_reloaded"])
+    watch.look()
+    client.unload_model("pre_reloaded")
+    wait_for(lambda: server.index()["pre_reloaded"].get("reason") == "unloaded")
+    client.load_model("pre_reloaded")
+    interval = finished(watch)
+    assert interval.restarted
+    assert [model.requests_per_s for model in interval.models] == [None]
+    infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
+    interval = finished(watch)
+    assert not interval.restarted
+    assert interval.totals.requests_per_s * interval.seconds == pytest.approx(1)
+
+
+def test_another_port_of_the_server_is_one_sentence(server: RunningServer):
+    for port in (server.ports.http, server.ports.grpc):
+        problem = Watch(server.grpc, f"127.0.0.1:{port}", ()).look().problem
+        assert problem is not None
+        assert "port 8002" in problem
+
+
+def test_a_live_server_without_metrics_there_is_told(server: RunningServer, free_port: int):
+    for address in (server.grpc, f"http://{server.http}"):
+        problem = Watch(address, f"127.0.0.1:{free_port}", ()).look().problem
+        assert problem is not None
+        assert "Connection refused" in problem
+        assert "is live: it may run without metrics (Triton's --allow-metrics=false)" in problem
