@@ -1,0 +1,46 @@
+"""Detections in JPEG files: the shortest program with endcap's client.
+
+    pip install 'endcap[client]'
+    python examples/python/detect.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
+
+Prints a line for each detection: file, class, score, box x1 y1 x2 y2 in pixels. A file that fails
+has a line with the reason on standard error, and does not concern the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from endcap import EndcapError
+from endcap.client import DetectionClient, ImageResult
+
+
+def show(result: ImageResult) -> None:
+    """Prints what became of an image."""
+    if not result.ok:
+        print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
+    for found in result.detections:
+        box = " ".join(f"{side:.1f}" for side in found.box)
+        print(f"{result.image}  {found.label}  {found.score:.3f}  {box}")
+
+
+def main() -> int:
+    """Asks for all files, four of them at once; returns 1 where one failed."""
+    parser = argparse.ArgumentParser(description="Detections in JPEG files.")
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")
+    parser.add_argument("--model", default="detect")
+    options = parser.parse_args()
+    try:
+        with DetectionClient(options.url, model=options.model, concurrency=4) as client:
+            results = client.detect(options.files)
+    except EndcapError as error:
+        sys.exit(f"detect.py: {error}")
+    for result in results:
+        show(result)
+    return 0 if all(result.ok for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""Detections from an event loop, as a web service would ask for them: one task an image.
+
+    pip install 'endcap[client]'
+    python examples/python/detect_asyncio.py photo.jpg another.jpg --url http://127.0.0.1:8000
+
+All tasks share one client, which bounds what is in flight. Prints a line for each image as soon as
+it is answered: file, milliseconds, and how many of each class were detected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from endcap import EndcapError
+from endcap.client import AsyncDetectionClient
+
+
+async def handle(client: AsyncDetectionClient, file: str) -> bool:
+    """What a service does for one of its requests; returns whether it went well."""
+    result = await client.detect_one(file)
+    if not result.ok:
+        print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
+        return False
+    counts = Counter(found.label for found in result.detections)
+    said = ", ".join(f"{count} {label}" for label, count in sorted(counts.items()))
+    print(f"{result.image}  {result.latency_ms:.1f} ms  {said or 'nothing'}")
+    return True
+
+
+async def detect(url: str, model: str, files: Sequence[str]) -> bool:
+    """Starts a task for each file; returns whether all went well."""
+    async with AsyncDetectionClient(url, model=model, concurrency=8) as client:
+        return all(await asyncio.gather(*(handle(client, file) for file in files)))
+
+
+def main() -> int:
+    """Returns 1 where a file failed."""
+    parser = argparse.ArgumentParser(description="Detections in JPEG files, by asyncio.")
+    parser.add_argument("files", nargs="+")
+    parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")
+    parser.add_argument("--model", default="detect")
+    options = parser.parse_args()
+    try:
+        return 0 if asyncio.run(detect(options.url, options.model, options.files)) else 1
+    except EndcapError as error:
+        sys.exit(f"detect_asyncio.py: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

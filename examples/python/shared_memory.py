@@ -1,0 +1,80 @@
+"""A tensor made where the server reads it, and a head read where the server wrote it.
+
+    pip install 'endcap[client]'
+    python examples/python/shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
+
+With a server on the same machine only names and shapes cross the connection. This is the way for
+networks of your own: it calls `detector`, with endcap's two ends around it. A client does the same:
+
+    DetectionClient(url, preprocess="client", postprocess="client", shared_memory="system")
+
+Prints a line for each detection: file, class id, score, box x1 y1 x2 y2 in pixels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import endcap
+from endcap.client import Call, Connection, SharedMemoryPool, parse_address
+
+TENSOR, HEAD = (1, 3, 640, 640), (1, 10, 8400)
+ROOM = 4 * (int(np.prod(TENSOR)) + int(np.prod(HEAD))) + 128  # bytes; each begins aligned
+
+PREPROCESS = endcap.Preprocessor("ultralytics", size=640)
+POSTPROCESS = endcap.Postprocessor("yolov8", num_classes=6, score_threshold=0.4)
+
+
+def detect(pool: SharedMemoryPool, image: bytes) -> Any:
+    """Returns the detections of one image. Raises RequestError and endcap's errors of images."""
+    with pool.acquire() as lease:
+        tensor, images = lease.empty("images", TENSOR, np.float32)
+        made = PREPROCESS(image, out=tensor)
+        head = lease.output("head", HEAD, np.float32)
+        answer = pool.infer(lease, Call("detector", [images], [head]))
+        found: Any = POSTPROCESS(lease.read(head, answer), made.geometry)
+        return found[0]
+
+
+def show(file: Path, found: Any) -> None:
+    """Prints the detections of one image."""
+    for box, score, class_id in zip(found.boxes, found.scores, found.class_ids, strict=True):
+        print(f"{file}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
+
+
+def answer(pool: SharedMemoryPool, file: Path) -> bool:
+    """Prints what is in a file, or why that is not known; returns whether it went well."""
+    try:
+        show(file, detect(pool, file.read_bytes()))
+    except (endcap.EndcapError, OSError) as error:
+        print(f"{file}: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def main() -> int:
+    """Returns 1 where a file failed, or there is no server."""
+    parser = argparse.ArgumentParser(description="Detections by tensors in shared memory.")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")
+    options = parser.parse_args()
+    failed = False
+    try:
+        with (
+            Connection(parse_address(options.url)) as connection,
+            SharedMemoryPool(connection, regions=2, region_bytes=ROOM) as pool,
+        ):
+            for file in options.files:
+                failed |= not answer(pool, file)
+    except endcap.EndcapError as error:
+        sys.exit(f"shared_memory.py: {error}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
