@@ -11,14 +11,16 @@ SCENES := build/scenes
 BENCH := build/bench-venv
 BENCH_BIN := $(BENCH)/bin
 JOBS ?= $(shell nproc)
-# Python test files at once; each may run a server.
-TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+# Python test files at once; each may run a server. One more than cores: a quarter of their time they wait.
+TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 # ON makes compiler warnings errors, as continuous integration does.
 WERROR ?= OFF
 # Debug information as far as backtraces and profiles need it: all of it takes a fifth longer.
 DEV_FLAGS ?= -O2 -g1 -DNDEBUG
-# GPU code for development is compiled once for Hopper, and by the driver for other GPUs.
-CUDA_ARCHITECTURES ?= 75-virtual;90-real
+# ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
+UNITY ?= ON
+# GPU code for development is compiled by the driver, for the GPU that it finds.
+CUDA_ARCHITECTURES ?= 75-virtual
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
 CUDA ?= ON
 # The Python of the machine that `make gpu-check` runs on.
@@ -30,7 +32,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines lint format docs wheel sdist gpu-kit gpu-check clean
+        bench-server bench-pipelines bench-clients lint format docs wheel sdist gpu-kit gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -42,6 +44,7 @@ help:
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
+	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -98,6 +101,10 @@ bench-server: $(BENCH)/.endcap build
 bench-pipelines: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks pipelines --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/pipelines_page.py
+
+bench-clients: $(BENCH)/.endcap build
+	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
+	$(BENCH_BIN)/python scripts/clients_page.py
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
@@ -181,9 +188,12 @@ $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.p
 	  --config-settings=build-dir=build/bench-core
 	touch $@
 
+# Each file as it is compiled alone.
 $(BUILD)/.tidied: $(VENV)/.built $(VENV)/.lint .clang-tidy
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/tidy -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	  -DENDCAP_BUILD_PYTHON=OFF >/dev/null
 	$(BIN)/python $(BIN)/run-clang-tidy.py -quiet -j $(JOBS) -clang-tidy-binary $(BIN)/clang-tidy \
-	  -p $(BUILD) '^$(CURDIR)/(csrc|backends)/.*\.cc$$'
+	  -p build/tidy '^$(CURDIR)/(csrc|backends)/.*\.cc$$'
 	touch $@
 
 $(WHEEL)/.nvcc: $(WHEEL)/.tools

@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks run | server | pipelines | show."""
+"""The command line: python -m benchmarks run | server | pipelines | clients | show."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TimeElapsedColumn
 
 from benchmarks import chart, cpu, paths, report, server_process
+from benchmarks.clients import document as ways
 from benchmarks.pipelines import document as roads
 from benchmarks.sources import SourceMissingError
 
@@ -29,6 +30,8 @@ Examples:
   python -m benchmarks server                   the Triton server only
 
   python -m benchmarks pipelines                the roads of docs/pipelines.md
+
+  python -m benchmarks clients                  the ways of docs/clients.md
 
   python -m benchmarks show benchmarks/results/cpu.json
 """
@@ -85,6 +88,21 @@ def pipelines(
             done=lambda what: bar.update(task, advance=1, description=what),
         )
     _finish(document, _folder(output, quick), "pipelines", quick)
+
+
+@app.command()
+def clients(
+    quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
+) -> None:
+    """Measure the ways from a client to a server; write clients.json and clients.png."""
+    with _progress("writing the models") as (bar, task):
+        document = ways.make(
+            server_python.absolute(),
+            quick=quick,
+            start=lambda total: bar.update(task, total=total),
+            done=lambda what: bar.update(task, advance=1, description=what),
+        )
+    _finish(document, _folder(output, quick), "clients", quick)
 
 
 @app.command()

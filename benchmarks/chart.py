@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.clients.ways import CONTESTS
+
 Json = dict[str, Any]
 _TITLE_AT = -0.12  # left of the bars, above their labels
 _OUR_NAMES = (
     *("endcap", "preprocess", "detect"),
     *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
+    *("JPEG", "system shm", "CUDA shm", "tensor, system shm", "tensor, CUDA shm"),
 )
 _OURS, _PEER, _FLOOR = "#0b7a75", "#b8bfc6", "#e3c16f"
 
@@ -88,6 +91,8 @@ def panels_of(document: Json) -> list[Bars]:
         found.append(Bars(contest["name"], "inferences/s", _loads(contest)))
     for contest in document.get("pipelines", {}).get("contests", []):
         found += _roads(contest)
+    if "clients" in document:
+        found += _ways(document["clients"])
     return found
 
 
@@ -142,6 +147,21 @@ def _roads(contest: Json) -> list[Bars]:
         (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()
     ]
     return [Bars(title, "inferences/s", rates), Bars(title, "CPU ms", costs)]
+
+
+def _ways(part: Json) -> list[Bars]:
+    """Bytes to the server, and throughput at the most requests at once, of each contest."""
+    panels = []
+    for contest, title in CONTESTS.items():
+        ways = [way for way in part["ways"] if way["contest"] == contest and way["points"]]
+        if not ways:
+            continue
+        at_once = max(point["concurrency"] for way in ways for point in way["points"])
+        rates = [(way["name"], way["points"][-1]["inferences_per_second"]) for way in ways]
+        sent = [(way["name"], way["wire"]["up"] / 1e3) for way in ways]
+        panels.append(Bars(f"{title}, at {at_once:.0f}", "inferences/s", rates))
+        panels.append(Bars(f"{title}, sent", "KB", sent))
+    return panels
 
 
 def _draw_panel(panel: Bars, axis: Any) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 
 from rich import box
 from rich.console import Console, Group
+from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.clients import tables as ways
 from benchmarks.pipelines import tables as roads
 
 Json = dict[str, Any]
@@ -43,6 +45,8 @@ def tables(document: Json) -> Iterator[Table | Group]:
     for contest in document.get("server", {}).get("contests", []):
         yield _server(contest)
     for table in roads.every(document.get("pipelines", {}).get("contests", [])):
+        yield _text(table)
+    for table in ways.every(document.get("clients", {})):
         yield _text(table)
 
 
@@ -155,7 +159,7 @@ def _text(text: roads.TextTable) -> Table:
     for index, name in enumerate(text.header):
         table.add_column(name, justify="left" if index < text.words else "right")
     for row in text.rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     return table
 
 

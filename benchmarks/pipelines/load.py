@@ -12,22 +12,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from benchmarks.closed_loop import MOST_WINDOWS, LoadError, Point, Span, clocks, figures, has_begun
 from benchmarks.pipelines import answers, processes
 from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.calls import CALLS, Call
 from benchmarks.pipelines.services import Running
-
-Span = tuple[float, float]  # when a request was sent and when its answer was read, seconds
-Clocks = tuple[float, float, float]  # wall, CPU of the service, CPU of this process; seconds
-
-_MOST_WINDOWS = 10
 
 
 @dataclass(frozen=True)
@@ -46,18 +39,6 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Point:
-    """One concurrency. Times are milliseconds, CPU times those of one inference."""
-
-    concurrency: int
-    inferences_per_second: float
-    p50_ms: float
-    p99_ms: float
-    service_cpu_ms: float
-    client_cpu_ms: float
-
-
-@dataclass(frozen=True)
 class Found:
     """The road's answer, how it was verified, and its points; or the problem that ended it."""
 
@@ -66,10 +47,6 @@ class Found:
     points: list[Point]
     footprint: processes.Footprint | None
     problem: str = ""
-
-
-class LoadError(Exception):
-    """An answer under load was another one, or the window was too short; the message says which."""
 
 
 async def run(job: Job) -> Found:
@@ -106,48 +83,23 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
     workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
     try:
         await _pass(job.warm_up_s, workers)
-        before = _clocks(job.service.pid)
-        for _ in range(_MOST_WINDOWS):  # more than one where a single request takes longer
+        before = clocks(job.service.pid)
+        for _ in range(MOST_WINDOWS):
             await _pass(job.seconds, workers)
-            if any(begin >= before[0] for begin, _ in requests):
+            if has_begun(requests, before[0]):
                 break
-        after = _clocks(job.service.pid)
+        after = clocks(job.service.pid)
     finally:
         stop.set()
         answered = await asyncio.gather(*workers, return_exceptions=True)
     for failure in filter(None, answered):
         raise failure
-    return _figures(concurrency, requests, before, after)
-
-
-def _figures(concurrency: int, requests: Sequence[Span], before: Clocks, after: Clocks) -> Point:
-    wall, service, client = (now - then for now, then in zip(after, before, strict=True))
-    took = [end - begin for begin, end in requests if before[0] <= begin < after[0]]
-    if not took:
-        raise LoadError(f"no request began within {wall:.1f} s at concurrency {concurrency}")
-    p50, p99 = 1e3 * np.percentile(took, (50, 99))
-    count = answered_within(requests, before[0], after[0])
-    cpu = [1e3 * seconds / count for seconds in (service, client)]
-    return Point(concurrency, count / wall, float(p50), float(p99), *cpu)
-
-
-def answered_within(requests: Sequence[Span], start: float, stop: float) -> float:
-    """How many requests a window of time has answered, each by the share of it that lies inside.
-
-    Whole ones would not do: a batcher answers many at the same moment, and a window that holds one
-    such moment more or less would seem to be faster or slower.
-    """
-    shares = ((min(end, stop) - max(begin, start)) / (end - begin) for begin, end in requests)
-    return sum(share for share in shares if share > 0)
+    return figures(concurrency, requests, before, after)
 
 
 async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
     """Waits, but not on when a worker has failed."""
     await asyncio.wait(workers, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-
-
-def _clocks(pid: int) -> Clocks:
-    return time.perf_counter(), processes.cpu_seconds(pid), time.process_time()
 
 
 def read_job(text: str) -> Job:

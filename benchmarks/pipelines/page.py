@@ -20,12 +20,19 @@ def fill(page: str, document: Json | None) -> str:
 
     Raises ValueError where the page lacks a mark.
     """
+    return between_marks(page, _figures(document) if document else "Not measured yet.")
+
+
+def between_marks(page: str, text: str) -> str:
+    """The page with a text in the place of what stands between its marks.
+
+    Raises ValueError where the page lacks one.
+    """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"the page lacks '{BEGIN}' or '{END}' behind it; put both in.")
-    figures = _figures(document) if document else "Not measured yet."
-    return f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
 
 
 def committed() -> Json | None:

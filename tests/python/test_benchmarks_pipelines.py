@@ -10,10 +10,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from benchmarks import chart
+from benchmarks import chart, closed_loop
 from benchmarks.pipelines import (
     answers,
-    load,
     page,
     processes,
     recorded_head,
@@ -103,7 +102,7 @@ def test_figures_are_medians_over_the_visits() -> None:
     log = run._Log(ROADS[0], verified="equal")
     use = asdict(processes.Footprint(10, 1, 0, 0, 0))
     for rate in (10.0, 30.0, 20.0):
-        point = load.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
+        point = closed_loop.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
         log.visits.append({"points": [asdict(point)], "footprint": use})
     summary = run._summary(log)
     (point,) = summary["points"]
@@ -116,7 +115,7 @@ def test_figures_are_medians_over_the_visits() -> None:
 
 def document() -> dict[str, Any]:
     """As a run writes it: one road measured, one not."""
-    point = load.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
+    point = closed_loop.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
     use = processes.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
     measured = {
         "name": "ensemble",

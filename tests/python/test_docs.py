@@ -27,7 +27,7 @@ MADE_PAGES = {
     "cli.md": "cli_page.py",
 }
 # Its Python needs a server: tests/triton/test_guide.py runs it.
-SERVER_PAGES = ("triton.md",)
+SERVER_PAGES = ("triton.md", "clients.md")
 PYTHON_PAGES = [
     page
     for page in PAGES
