@@ -1,0 +1,208 @@
+/* endcap's core behind C functions: libendcap_c.so, for code that another compiler or C++ runtime made
+ * than this library's, as DALI operators are.
+ *
+ * Every function that can fail returns an endcap_status, one of the values of the `status` tensors
+ * (endcap/error.h); endcap_last_error() then has the sentence. Handles may be used by several threads
+ * at once. No function keeps a pointer that it was given beyond its return, but for memory of a GPU,
+ * which the work on the stream reads and writes later. Structs begin with what they had in the first
+ * version; `endcap_c_abi()` tells the version of the library that was loaded. */
+#ifndef ENDCAP_C_API_H_
+#define ENDCAP_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(ENDCAP_C_BUILDING)
+#define ENDCAP_C __attribute__((visibility("default")))
+#else
+#define ENDCAP_C
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ENDCAP_C_ABI 1
+
+typedef int32_t endcap_status; /* 0: success; else a code of endcap/error.h */
+
+/* ENDCAP_C_ABI of the library; callers refuse another than their own. */
+ENDCAP_C int32_t endcap_c_abi(void);
+
+/* "0.1.0": endcap's version. Static. */
+ENDCAP_C const char* endcap_version(void);
+
+/* The sentence of the calling thread's last call that failed; valid until its next call. */
+ENDCAP_C const char* endcap_last_error(void);
+
+/* "corrupt_image", of a status; "unknown" for a number that is none. Static. */
+ENDCAP_C const char* endcap_status_name(endcap_status status);
+
+/* A parameter as text, in the form of endcap/params.h. */
+typedef struct endcap_parameter {
+  const char* name;
+  const char* value;
+} endcap_parameter;
+
+/* One row of a parameter table. The texts are static but `value`, the default as text. */
+typedef struct endcap_parameter_info {
+  const char* name;
+  const char* meaning;
+  const char* allowed;
+  const char* value;
+} endcap_parameter_info;
+
+/* The tables, with defaults; `head` is not among the defaults that matter for other families. The
+ * rows live as long as the library. */
+ENDCAP_C endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows, size_t* count);
+ENDCAP_C endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows, size_t* count);
+
+typedef enum endcap_dtype { /* as endcap::DType */
+  ENDCAP_UINT8 = 0,
+  ENDCAP_INT8 = 1,
+  ENDCAP_INT32 = 2,
+  ENDCAP_FLOAT16 = 3,
+  ENDCAP_FLOAT32 = 4
+} endcap_dtype;
+
+typedef enum endcap_pixel_format { /* as endcap::PixelFormat */
+  ENDCAP_ENCODED = 0,
+  ENDCAP_RGB = 1,
+  ENDCAP_BGR = 2,
+  ENDCAP_GRAY = 3
+} endcap_pixel_format;
+
+#define ENDCAP_MAX_RANK 4
+
+/* Name, dtype and shape of one item's tensor, without a batch dimension. `name` lives as long as the
+ * handle that told it. */
+typedef struct endcap_tensor_spec {
+  const char* name;
+  int32_t dtype; /* endcap_dtype */
+  int32_t rank;
+  int64_t shape[ENDCAP_MAX_RANK]; /* -1: known only at run time */
+} endcap_tensor_spec;
+
+/* A dense row-major array of the caller's; data == NULL: absent. */
+typedef struct endcap_tensor {
+  void* data;
+  int32_t dtype;
+  int32_t rank;
+  int64_t shape[ENDCAP_MAX_RANK];
+  int32_t on_gpu; /* 1: memory of the handle's device */
+} endcap_tensor;
+
+#define ENDCAP_CPU (-1) /* the `device` of handles that work on CPU memory */
+
+/* --- preprocess --------------------------------------------------------------------------------- */
+
+typedef struct endcap_preprocessor endcap_preprocessor;
+
+/* parameters: of the table; also `preset`. device: ENDCAP_CPU, or the number of a GPU. threads: images
+ * worked on at once in one run, 0 for all CPUs; handles that many threads call at once take 1. */
+ENDCAP_C endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t count,
+                                               int32_t device, int32_t threads,
+                                               endcap_preprocessor** made);
+ENDCAP_C void endcap_preprocessor_free(endcap_preprocessor* preprocessor); /* NULL is allowed */
+
+/* The image's tensor for a size; height and width 0: those of the parameters. */
+ENDCAP_C endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* preprocessor,
+                                                  int32_t height, int32_t width,
+                                                  endcap_tensor_spec* spec);
+
+/* 1 where the parameters say `on_error: blank`. */
+ENDCAP_C int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor);
+
+typedef struct endcap_image {
+  int32_t format; /* endcap_pixel_format */
+  int32_t on_gpu; /* 1: pixels in memory of the handle's device */
+  const uint8_t* data;
+  size_t size_bytes;        /* encoded only */
+  int32_t width;            /* pixels; decoded only */
+  int32_t height;           /* pixels; decoded only */
+  int64_t row_stride_bytes; /* decoded only */
+} endcap_image;
+
+/* Where one image's results go, as endcap::PreprocessOutput: all are written, also when it fails. */
+typedef struct endcap_preprocess_output {
+  void* tensor;         /* memory of the handle's device; as endcap_preprocessor_tensor says */
+  size_t tensor_bytes;  /* checked */
+  int32_t height;       /* the tensor's size for this image; 0, 0: that of the parameters */
+  int32_t width;
+  float* geometry;      /* [8], CPU memory; may be NULL */
+  int32_t* status;      /* [1], CPU memory; may be NULL */
+  int32_t source_index; /* copied into the geometry */
+} endcap_preprocess_output;
+
+/* images[i] -> outputs[i]. stream: a cudaStream_t; of handles for CPU memory NULL. A bad image is a
+ * status of its own and no failure of the call; its sentence is endcap_item_error(i) until the calling
+ * thread's next call. With a GPU the tensors are written in the order of the stream, geometry and
+ * status before the return. Images of other sizes than the parameters' are worked on size by size. */
+ENDCAP_C endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor,
+                                               const endcap_image* images,
+                                               const endcap_preprocess_output* outputs, size_t count,
+                                               void* stream);
+
+/* Regions of one image, CPU only: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the upright
+ * image; outputs: one for each. *image_status: the image's own. */
+ENDCAP_C endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preprocessor,
+                                                    const endcap_image* image, const float* rois,
+                                                    const endcap_preprocess_output* outputs,
+                                                    size_t roi_count, int32_t* image_status);
+
+/* The sentence of item i (of run_rois: region i) of the calling thread's last run; "" where it is ok. */
+ENDCAP_C const char* endcap_item_error(size_t i);
+
+/* --- postprocess -------------------------------------------------------------------------------- */
+
+typedef struct endcap_postprocessor endcap_postprocessor;
+
+/* parameters: `head` and those of the table. Others as of endcap_preprocessor_new. */
+ENDCAP_C endcap_status endcap_postprocessor_new(const endcap_parameter* parameters, size_t count,
+                                                int32_t device, int32_t threads,
+                                                endcap_postprocessor** made);
+ENDCAP_C void endcap_postprocessor_free(endcap_postprocessor* postprocessor); /* NULL is allowed */
+
+/* The head's tensors and the outputs, in their order. The rows live as long as the handle. */
+ENDCAP_C endcap_status endcap_postprocessor_inputs(const endcap_postprocessor* postprocessor,
+                                                   const endcap_tensor_spec** rows, size_t* count);
+ENDCAP_C endcap_status endcap_postprocessor_outputs(const endcap_postprocessor* postprocessor,
+                                                    const endcap_tensor_spec** rows, size_t* count);
+
+typedef struct endcap_postprocess_item {
+  const endcap_tensor* head;    /* as endcap_postprocessor_inputs, in that order */
+  const float* geometry;        /* [8]; NULL: boxes stay in pixels of the model's input */
+  int32_t geometry_on_gpu;      /* 1: memory of the handle's device */
+  int32_t status;               /* of the stages before; not 0: no detections */
+  const endcap_tensor* outputs; /* as endcap_postprocessor_outputs; data == NULL: not wanted */
+  int32_t num_detections;       /* written where the call waits */
+  int32_t item_status;          /* written where the call waits */
+  int32_t truncated;            /* written where the call waits: max_candidates cut the candidates */
+} endcap_postprocess_item;
+
+/* A bad head is its item's status and no failure of the call; endcap_item_error(i) as above.
+ * wait: 0 returns as soon as the work is on the stream (GPU only; CPU handles always wait). */
+ENDCAP_C endcap_status endcap_postprocessor_run(endcap_postprocessor* postprocessor,
+                                                endcap_postprocess_item* items, size_t count,
+                                                void* stream, int32_t wait);
+
+/* --- nms ---------------------------------------------------------------------------------------- */
+
+/* Exact greedy suppression of one image, as endcap::Nms: boxes float32 [count][4], scores float32
+ * [count], class_ids int32 [count] or NULL. kept: int64 [count]; *kept_count: how many it wrote.
+ * max_detections: -1 for no limit. */
+ENDCAP_C endcap_status endcap_nms(const float* boxes, const float* scores, const int32_t* class_ids,
+                                  size_t count, double iou_threshold, int64_t max_detections,
+                                  int64_t* kept, int64_t* kept_count);
+
+/* The same on a GPU, all pointers memory of the device; does not wait. A NaN score makes *kept_count -1. */
+ENDCAP_C endcap_status endcap_nms_cuda(const float* boxes, const float* scores,
+                                       const int32_t* class_ids, size_t count, double iou_threshold,
+                                       int64_t max_detections, int32_t device, void* stream,
+                                       int64_t* kept, int64_t* kept_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ENDCAP_C_API_H_ */
