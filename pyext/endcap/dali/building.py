@@ -27,7 +27,7 @@ from endcap.dali.package_files import (
 )
 from endcap.environment.stages import Stages, silent
 
-_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-ffp-contract=off")
+_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
 _LOG_NAME = "compiler.log"
 
 
@@ -150,15 +150,17 @@ def _defined(dali: DaliInstallation, goal: BuiltFor) -> list[str]:
 def _linked(dali: DaliInstallation) -> list[str]:
     core = find_core()
     return [
+        # All of ours must be found; what DALI's libraries need of others is theirs.
+        "-Wl,-z,defs",
+        "-Wl,--allow-shlib-undefined",
+        "-Wl,--as-needed",
         f"-L{core.parent}",
         f"-L{dali.library_folder}",
         "-lendcap_c",
         "-ldali",
         "-ldali_core",
-        "-Wl,--no-undefined",
         # Beside itself first: a copy with its neighbours does not depend on this installation.
         f"-Wl,-rpath,$ORIGIN:{core.parent}",
-        f"-Wl,-rpath-link,{dali.library_folder}",
     ]
 
 
