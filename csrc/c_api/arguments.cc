@@ -44,6 +44,13 @@ ParameterList ReadParameters(const endcap_parameter* parameters, size_t count) {
   return list;
 }
 
+void CheckDevice(int32_t device) {
+  if (device < ENDCAP_CPU) {
+    FailArgument("device is ", device, ": give ", ENDCAP_CPU,
+                 " for the CPU, or the number of a GPU");
+  }
+}
+
 void CheckStream(int32_t device, const void* stream) {
   if (device == ENDCAP_CPU && stream != nullptr) {
     FailArgument("a stream came to a handle that works on CPU memory: give NULL");

@@ -22,6 +22,9 @@ void RequireArray(const void* array, const char* name, size_t count);
 // Throws kInvalidArgument for NULL; everything else is for the stage's own parser to say.
 ParameterList ReadParameters(const endcap_parameter* parameters, size_t count);
 
+// Throws kInvalidArgument for a number that is neither ENDCAP_CPU nor one of a GPU.
+void CheckDevice(int32_t device);
+
 // Throws kInvalidArgument for a stream that a handle on CPU memory has no use for.
 void CheckStream(int32_t device, const void* stream);
 

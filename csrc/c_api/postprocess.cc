@@ -107,6 +107,7 @@ endcap_status endcap_postprocessor_new(const endcap_parameter* parameters, size_
   return c_api::Guarded([&] {
     c_api::Require(made, "made");
     *made = nullptr;
+    c_api::CheckDevice(device);
     const auto params = endcap::ParsePostprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_postprocessor(params, device, threads);
   });

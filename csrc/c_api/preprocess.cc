@@ -62,6 +62,7 @@ endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t
   return c_api::Guarded([&] {
     c_api::Require(made, "made");
     *made = nullptr;
+    c_api::CheckDevice(device);
     const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
     *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads)};
   });

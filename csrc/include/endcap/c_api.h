@@ -53,8 +53,9 @@ typedef struct endcap_parameter_info {
   const char* value;
 } endcap_parameter_info;
 
-/* The tables, with defaults; `head` is not among the defaults that matter for other families. The
- * rows live as long as the library. */
+/* The tables with their defaults; where a default depends on the head's family, it is that of the
+ * default family, and the meaning names the others. `preset` has no row. The rows live as long as
+ * the library. */
 ENDCAP_C endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows,
                                                     size_t* count);
 ENDCAP_C endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows,
