@@ -10,6 +10,7 @@
 
 struct endcap_preprocessor {
   endcap::c_api::SizedEngines engines;
+  std::string tensor_name;
 };
 
 namespace endcap::c_api {
@@ -64,7 +65,8 @@ endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t
     *made = nullptr;
     c_api::CheckDevice(device);
     const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
-    *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads)};
+    *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads),
+                                    std::string(PreprocessOutputs(params)[0].name)};
   });
 }
 
@@ -77,8 +79,7 @@ endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* preprocessor
     c_api::Require(spec, "spec");
     const c_api::SizedEngines& engines = preprocessor->engines;
     const auto params = engines.ParamsOf(c_api::ReadSize(engines.params(), height, width));
-    const endcap::TensorSpec images = endcap::PreprocessOutputs(params)[0];
-    *spec = c_api::WriteSpec(images, images.name.data());  // a view of a literal
+    *spec = c_api::WriteSpec(PreprocessOutputs(params)[0], preprocessor->tensor_name.c_str());
   });
 }
 
