@@ -37,8 +37,9 @@ def run(graph: Any, iterations: int = 3, **inputs: list[Any]) -> list[list[Any]]
         on_gpu = pipeline.run()
         seen.append([[np.array(out.as_cpu().at(i)) for i in range(count)] for out in on_gpu])
     for later in seen[1:]:
-        for one, other in zip(sum(later, []), sum(seen[0], []), strict=True):
-            np.testing.assert_array_equal(one, other)
+        for output, first in zip(later, seen[0], strict=True):
+            for one, other in zip(output, first, strict=True):
+                np.testing.assert_array_equal(one, other)
     return seen[0]
 
 
