@@ -1,4 +1,4 @@
-"""Prints what CMake must know of the DALI of this Python, as a list; cmake/EndcapDali.cmake asks."""
+"""Prints as a list what cmake/EndcapDali.cmake must know of the DALI of this Python."""
 
 import nvidia.dali as dali
 from nvidia.dali import backend, sysconfig

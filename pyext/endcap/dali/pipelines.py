@@ -8,6 +8,7 @@ DALI's own arguments, of which ``batch_size``, ``num_threads`` and ``device_id``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from endcap import _core
@@ -20,7 +21,7 @@ from endcap.errors import InvalidArgumentError
 
 @operator_pipeline
 def detection_preprocess(
-    files: Sequence[str] | None = None, *, device: str = "cpu", **parameters: Any
+    files: Sequence[str | Path] | None = None, *, device: str = "cpu", **parameters: Any
 ) -> Any:
     """Define a pipeline of which every step is endcap's: ``fn.endcap.preprocess``.
 
@@ -49,7 +50,7 @@ def detection_preprocess(
 
 @operator_pipeline
 def detection_preprocess_dali_decode(
-    files: Sequence[str] | None = None, *, device: str = "cpu", **parameters: Any
+    files: Sequence[str | Path] | None = None, *, device: str = "cpu", **parameters: Any
 ) -> Any:
     """Define a pipeline in which DALI decodes, and ``fn.endcap.resize_normalize`` does the rest.
 
@@ -77,7 +78,7 @@ def detection_preprocess_dali_decode(
 
 @operator_pipeline
 def detection_preprocess_dali_only(
-    files: Sequence[str] | None = None,
+    files: Sequence[str | Path] | None = None,
     *,
     size: int | Sequence[int] = (640, 640),
     device: str = "cpu",
@@ -146,9 +147,9 @@ def detection_postprocess(
     """Define a pipeline from a detector's raw output to detections: ``fn.endcap.postprocess``.
 
     Its inputs are external sources: one for each tensor of the head's family under the name that
-    endcap gives it, ``head`` where there is one (yolov8: float32 [4 + classes, anchors]);
-    ``geometry``, float32 [8]; ``status``, int32 [1]: a sample whose status is not 0 has no
-    detections.
+    endcap gives it, ``head`` where there is one (yolov8: float32 or float16
+    [4 + classes, anchors]); ``geometry``, float32 [8]; ``status``, int32 [1]: a sample whose
+    status is not 0 has no detections.
 
     Args:
         head: the family.
@@ -181,7 +182,7 @@ def detection_postprocess(
     return tuple(fn.endcap.postprocess(*sources, head=head, device=place, **parameters))
 
 
-def _encoded(files: Sequence[str] | None) -> Any:
+def _encoded(files: Sequence[str | Path] | None) -> Any:
     from nvidia.dali import fn, types
 
     if files is None:
