@@ -11,9 +11,6 @@ from endcap.dali.installation import find_dali
 
 _Graph = TypeVar("_Graph", bound=Callable[..., Any])
 
-# What `pipeline_def` takes beside the arguments of Pipeline.
-_OF_DECORATOR = ("enable_conditionals", "debug")
-
 
 def operator_pipeline(graph: _Graph) -> _Graph:
     """Makes a function that defines a graph one that returns a pipeline, as `pipeline_def` does.
@@ -27,7 +24,7 @@ def operator_pipeline(graph: _Graph) -> _Graph:
         find_dali()
         from nvidia.dali import Pipeline, pipeline_def
 
-        known = {*inspect.signature(Pipeline.__init__).parameters, *_OF_DECORATOR}
+        known = inspect.signature(Pipeline.__init__).parameters
         of_pipeline = {name: arguments.pop(name) for name in [*arguments] if name in known}
 
         def define() -> Any:
