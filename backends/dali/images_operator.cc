@@ -76,10 +76,11 @@ void CopySourceInfo(const Workspace& ws, const ::dali::TensorList<Backend>& inpu
 }  // namespace
 
 ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
-    : OperatorBase(spec), arguments_(spec), on_gpu_(on_gpu) {
+    : StatelessOperator(spec), arguments_(spec), on_gpu_(on_gpu) {
   // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
   const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
   preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
+  default_tensor_ = TensorFor(preprocessor_.get(), {});
   strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
   layout_ = IsChannelsLast(preprocessor_.get()) ? "HWC" : "CHW";
   if (!arguments_.has_rois()) return;
@@ -96,9 +97,11 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   TensorListShape<> images(count, kImageDims + (rows ? 1 : 0));
   TensorListShape<> geometry(count, rows ? 2 : 1);
   TensorListShape<> status(count, 1);
-  const ::dali::DALIDataType type = TypeOf(TensorFor(preprocessor_.get(), {}).dtype);
+  const ::dali::DALIDataType type = TypeOf(default_tensor_.dtype);
   for (int i = 0; i < count; ++i) {
-    const TensorShape<> image = ShapeOf(TensorFor(preprocessor_.get(), sizes_[i]));
+    const bool own_size = sizes_[i].height != 0;
+    const TensorShape<> image =
+        ShapeOf(own_size ? TensorFor(preprocessor_.get(), sizes_[i]) : default_tensor_);
     tensor_bytes_[i] = BytesOf(type, image);
     const TensorShape<> values = {kGeometryValues};
     images.set_tensor_shape(i, rows ? WithRows(rois_[i].count, image) : image);

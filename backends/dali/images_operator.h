@@ -5,15 +5,15 @@
 #include <vector>
 
 #include "core.h"
-#include "dali/pipeline/operator/operator.h"
 #include "image_arguments.h"
+#include "stateless.h"
 
 namespace endcap::operators {
 
 // A batch of images -> images, geometry, status: what preprocess and resize_normalize share. On the
 // CPU every sample is a task of DALI's thread pool; for a GPU the batch is one call, on the
 // workspace's stream.
-class ImagesOperator : public ::dali::OperatorBase {
+class ImagesOperator : public StatelessOperator {
  public:
   // on_gpu: whether the outputs are memory of the pipeline's GPU. Throws as the core does for
   // parameters that cannot be used.
@@ -32,6 +32,7 @@ class ImagesOperator : public ::dali::OperatorBase {
   SampleResult RunSample(const endcap_image& image, ::dali::Workspace& ws, int sample);
 
   PreprocessorHandle preprocessor_;
+  endcap_tensor_spec default_tensor_ = {};  // of the parameters' size
   ImageArguments arguments_;
   bool on_gpu_;
   bool strict_;  // a bad image ends the pipeline

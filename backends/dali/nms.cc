@@ -8,7 +8,7 @@
 
 #include "core.h"
 #include "dali/core/format.h"
-#include "dali/pipeline/operator/operator.h"
+#include "stateless.h"
 
 namespace endcap::operators {
 namespace {
@@ -64,10 +64,10 @@ Candidates ReadSample(const Workspace& ws, int sample) {
   return candidates;
 }
 
-class NmsOperator : public ::dali::OperatorBase {
+class NmsOperator : public StatelessOperator {
  public:
   explicit NmsOperator(const ::dali::OpSpec& spec)
-      : OperatorBase(spec),
+      : StatelessOperator(spec),
         iou_threshold_(AsWritten(spec.GetArgument<float>("iou_threshold"))),
         max_detections_(spec.GetArgument<int64_t>("max_detections")) {}
 

@@ -88,7 +88,7 @@ int CountOutputs(const OpSpec& spec) {
 }
 
 PostprocessOperator::PostprocessOperator(const OpSpec& spec, bool on_gpu)
-    : OperatorBase(spec),
+    : StatelessOperator(spec),
       on_gpu_(on_gpu),
       with_status_(spec.GetArgument<bool>("output_status")),
       handle_(NewHandle(spec, on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU)),

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core.h"
-#include "dali/pipeline/operator/operator.h"
+#include "stateless.h"
 
 namespace endcap::operators {
 
@@ -13,7 +13,7 @@ int CountOutputs(const ::dali::OpSpec& spec);
 
 // Raw heads, and perhaps geometry and status -> detections. On the CPU every sample is a task of
 // DALI's thread pool; for a GPU the batch is one call, on the workspace's stream.
-class PostprocessOperator : public ::dali::OperatorBase {
+class PostprocessOperator : public StatelessOperator {
  public:
   // on_gpu: whether the outputs are memory of the pipeline's GPU. Throws as CountOutputs, and for a
   // number of inputs that does not fit the head.
