@@ -1,6 +1,8 @@
 #include "images_operator.h"
 
-#include <utility>
+#include <memory>
+#include <stdexcept>
+#include <string>
 
 #include "dali/core/mm/memory.h"
 #include "parameters.h"
@@ -19,8 +21,7 @@ constexpr int64_t kGeometryValues = 8;
 constexpr int kImageDims = 3;
 enum Output { kImages, kGeometry, kStatus };
 
-// A batch should outlive its bad files: a status is what tells of them unless the user says
-// `error`.
+// A bad file should not end DALI's whole pipeline, unless the user says so.
 Parameters ParametersOf(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
