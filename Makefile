@@ -68,12 +68,13 @@ test-cpp: build
 
 # A file's tests stay together: they share servers. The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile tests/python tests/wheel
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 \
+	  tests/python tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  $(BIN)/python -m pytest tests/gpu
 
 test-triton: build $(VENV)/.test
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile tests/triton
+	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/triton
 
 # Scenes that no training has seen, drawn once; see training/README.md.
 evaluate: build $(SCENES)/annotations.json
@@ -165,7 +166,8 @@ $(VENV)/.built: $(VENV)/.deps $(SOURCES)
 	touch $@
 
 $(VENV)/.test: $(VENV)/.deps
-	$(BIN)/pip install --quiet --group test
+	$(BIN)/pip install --quiet --group test --group test-dali-python
+	$(BIN)/pip install --quiet --no-deps --group test-dali
 	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
 	touch $@
 

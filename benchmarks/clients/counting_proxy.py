@@ -37,8 +37,9 @@ class CountingProxy:
         self._lock = threading.Lock()
         self._counted = [0, 0]
         self._sockets: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
+        self._passing: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept)
+        self._accepting.start()
 
     def __enter__(self) -> CountingProxy:
         return self
@@ -53,10 +54,11 @@ class CountingProxy:
 
     def close(self) -> None:
         """Cuts all connections and waits for the threads."""
-        for each in (self._listener, *self._sockets):
-            with suppress(OSError):  # it is closed already
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
+        _cut(self._listener)
+        self._accepting.join()  # what it was opening is among the sockets now
+        for each in self._sockets:
+            _cut(each)
+        for thread in self._passing:
             thread.join()
         for each in (self._listener, *self._sockets):
             each.close()
@@ -73,12 +75,17 @@ class CountingProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            self._sockets.append(client)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:  # the client learns that nobody is there
+                _cut(client)
+                continue
+            self._sockets.append(server)
             self.connections += 1
-            self._sockets += [client, server]
             for index, pair in enumerate(((client, server), (server, client))):
                 thread = threading.Thread(target=self._pass_on, args=(*pair, index))
-                self._threads.append(thread)
+                self._passing.append(thread)
                 thread.start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket, index: int) -> None:
@@ -88,3 +95,8 @@ class CountingProxy:
                     self._counted[index] += len(piece)
                 sink.sendall(piece)
             sink.shutdown(socket.SHUT_WR)
+
+
+def _cut(wire: socket.socket) -> None:
+    with suppress(OSError):  # it is closed already
+        wire.shutdown(socket.SHUT_RDWR)

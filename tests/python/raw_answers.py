@@ -19,19 +19,21 @@ class RawServer:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
+        self._serving: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept)
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.requests = 0
         self.connections = 0
-        self._threads[0].start()
+        self._accepting.start()
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
+        self._accepting.join()  # nothing is opened from here on
         self._listener.close()
         for wire in self._open:
             with contextlib.suppress(OSError):
                 wire.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
+        for thread in self._serving:
             thread.join()
 
     def _accept(self) -> None:
@@ -40,8 +42,8 @@ class RawServer:
                 wire, _ = self._listener.accept()
                 self.connections += 1
                 self._open.append(wire)
-                self._threads.append(threading.Thread(target=self._serve, args=(wire,)))
-                self._threads[-1].start()
+                self._serving.append(threading.Thread(target=self._serve, args=(wire,)))
+                self._serving[-1].start()
 
     def _serve(self, wire: socket.socket) -> None:
         with wire, contextlib.suppress(OSError):  # it is cut

@@ -78,6 +78,42 @@ def test_a_closed_proxy_cuts_what_is_open(doubling_server: str) -> None:
         ask_through(proxy, b"abc")
 
 
+def test_a_proxy_that_is_closed_while_it_opens_a_connection_ends(
+    doubling_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, opens, goes_on = socket.create_connection, threading.Event(), threading.Event()
+
+    def slowly(address: tuple[str, int]) -> socket.socket:
+        opens.set()
+        assert goes_on.wait(10)
+        return connect(address)
+
+    proxy = CountingProxy(doubling_server)
+    host, _, port = proxy.address.rpartition(":")
+    monkeypatch.setattr(socket, "create_connection", slowly)
+    with connect((host, int(port)), timeout=10) as client:
+        assert opens.wait(10)
+        closing = threading.Thread(target=proxy.close, daemon=True)
+        closing.start()
+        time.sleep(0.1)  # close() has cut what it knew of
+        goes_on.set()
+        closing.join(10)
+        assert not closing.is_alive()
+        with contextlib.suppress(ConnectionResetError):
+            assert client.recv(10) == b""
+
+
+def test_a_client_learns_that_the_server_behind_the_proxy_is_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = f"127.0.0.1:{taken.getsockname()[1]}"
+    with CountingProxy(nobody) as proxy:
+        host, _, port = proxy.address.rpartition(":")
+        for _ in range(2):
+            with socket.create_connection((host, int(port)), timeout=10) as client:
+                assert client.recv(10) == b""
+        assert proxy.connections == 0
+
+
 class Asked:
     """Answers after a while; counts how many ask at once."""
 

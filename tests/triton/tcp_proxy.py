@@ -27,6 +27,7 @@ class TcpProxy:
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._stalled = False
+        self._closed = False
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.connections = 0
         self.sent = bytearray()
@@ -53,6 +54,8 @@ class TcpProxy:
         with contextlib.suppress(OSError):  # it may never have listened
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        with self._lock:
+            self._closed = True
         self.cut()
         for thread in self._threads:
             thread.join()
@@ -71,17 +74,30 @@ class TcpProxy:
 
     def _connect(self, client: socket.socket) -> None:
         with contextlib.ExitStack() as ends:
-            ends.enter_context(client)
+            self._hold(ends.enter_context(client))
             try:
                 if self._tls is not None:
-                    client = ends.enter_context(self._tls.wrap_socket(client, server_side=True))
+                    client = ends.enter_context(
+                        self._tls.wrap_socket(
+                            client, server_side=True, do_handshake_on_connect=False
+                        )
+                    )
+                    self._hold(client)
+                    client.do_handshake()
                 server = ends.enter_context(socket.create_connection(self._target))
             except OSError:  # of TLS, too: the client does not trust the server, say
                 return
-            with self._lock:
-                self._open += [client, server]
+            self._hold(server)
             with contextlib.suppress(OSError):  # it is cut
                 self._pass(client, server)
+
+    def _hold(self, end: socket.socket) -> None:
+        """What is opened once the proxy is closed is cut at once."""
+        with self._lock:
+            self._open.append(end)
+            closed = self._closed
+        if closed:
+            self.cut()
 
     def _pass(self, client: socket.socket, server: socket.socket) -> None:
         """One thread for both directions: two must not use a TLS connection at once."""
