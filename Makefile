@@ -188,8 +188,10 @@ $(BENCH)/.peers: $(BENCH)/.deps $(BENCH)/.dali
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
 	touch $@
 
+# DALI, and the headers that its operators are built with.
 $(BENCH)/.dali: $(BENCH)/.deps
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group test-dali
 	touch $@
 
 # What users get: a release build, installed, not in editable form.
