@@ -67,8 +67,9 @@ class _Pipeline:
 
     def __init__(self, way: Way, batch_size: int, threads: int) -> None:
         dali: Any = import_module("endcap.dali")
-        dali.build()  # what was built before is taken from the cache
-        dali.load()
+        if way.operators:
+            dali.build()  # what was built before is taken from the cache
+            dali.load()
         assert way.function is not None
         self._pipeline: Any = getattr(dali, way.function)(
             size=(SIZE, SIZE),

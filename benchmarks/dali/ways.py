@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Device = Literal["cpu", "gpu"]
@@ -18,6 +18,7 @@ class Way:
     """One way from encoded bytes to tensors.
 
     function: the pipeline of endcap.dali; None for endcap.preprocess without DALI.
+    operators: whether it needs endcap's operators in DALI.
     steps: how far its images may be from endcap.preprocess on the CPU; 0 asks for equal bits.
     """
 
@@ -25,7 +26,17 @@ class Way:
     how: str
     function: str | None
     device: Device = "cpu"
+    operators: bool = True
     steps: int = 0
+
+    @property
+    def geometry_values(self) -> int:
+        """How many of the eight must be endcap's.
+
+        Not the source index, which is that of a sample alone; nor the orientation of a file that
+        DALI has decoded, and turned without telling.
+        """
+        return 7 if self.function in (None, "detection_preprocess") else 6
 
     @property
     def key(self) -> str:
@@ -33,7 +44,7 @@ class Way:
         return self.name if self.device == "cpu" else f"{self.name}, GPU"
 
 
-ENDCAP = Way("endcap.preprocess", "no DALI: Preprocessor", None)
+ENDCAP = Way("endcap.preprocess", "no DALI: Preprocessor", None, operators=False)
 ALL_OURS = Way("(a) all endcap", "fn.endcap.preprocess", "detection_preprocess")
 CPU_WAYS = (
     ENDCAP,
@@ -47,10 +58,11 @@ CPU_WAYS = (
         "(c) all DALI",
         "fn.decoders.image, fn.resize, fn.crop_mirror_normalize",
         "detection_preprocess_dali_only",
+        operators=False,
         steps=RESIZE_OF_DALI_STEPS,
     ),
 )
 GPU_WAYS = tuple(
-    Way(way.name, way.how, way.function, "gpu", 0 if way in (ENDCAP, ALL_OURS) else NVJPEG_STEPS)
+    replace(way, device="gpu", steps=0 if way in (ENDCAP, ALL_OURS) else NVJPEG_STEPS)
     for way in CPU_WAYS
 )
