@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli import demo, doctor, env, evaluate, infer, init, load, serve, stub, top, validate
+from endcap.cli import (
+    dali,
+    demo,
+    doctor,
+    env,
+    evaluate,
+    infer,
+    init,
+    load,
+    serve,
+    stub,
+    top,
+    validate,
+)
 from endcap.cli.streams import standard_streams
 
 app = typer.Typer(
@@ -30,6 +43,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.add_typer(env.app)
 app.add_typer(stub.app)
+app.add_typer(dali.app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from endcap.doctor import (
     cuda_library,
+    dali,
     gpu,
     machine,
     memory,
@@ -72,7 +73,7 @@ CHECKS = (
     Check(gpu.GPUS, gpu.check_gpus),
     Check(cuda_library.CUDA_LIBRARY, cuda_library.check_cuda_library),
     Check(gpu.NVJPEG, gpu.check_nvjpeg),
-    Check(gpu.DALI, gpu.check_dali),
+    Check(dali.DALI, dali.check_dali),
     Check(packages.CLIENT, packages.check_client),
     Check(packages.EVALUATE, packages.check_evaluate),
     Check(packages.INIT, packages.check_init),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -79,20 +78,6 @@ NVJPEG = Topic(
     },
 )
 
-DALI = Topic(
-    name="dali",
-    group=Group.GPU,
-    title="DALI",
-    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`.",
-    problems={
-        "absent": Problem(
-            when="It is not installed.",
-            severity=Severity.NOTE,
-            remedy="only for DALI pipelines: `pip install 'endcap[dali]'`",
-        ),
-    },
-)
-
 
 def check_driver(subject: Subject) -> Finding:
     """The driver's version, and that its library is there."""
@@ -143,17 +128,6 @@ def check_nvjpeg(subject: Subject) -> Finding:
         for library in sorted(Path("/").glob(f"{place.strip('/')}/libnvjpeg.so.*")):
             return NVJPEG.fine(str(library))
     return NVJPEG.problem("absent", "none", "libnvjpeg.so is neither in a wheel nor in the system")
-
-
-def check_dali(subject: Subject) -> Finding:
-    """DALI and its version, without importing it."""
-    if not importlib.util.find_spec("nvidia") or not importlib.util.find_spec("nvidia.dali"):
-        return DALI.problem("absent", "none", "nvidia.dali is not installed")
-    names = ((wheel.name.replace("_", "-"), wheel) for wheel in importlib.metadata.distributions())
-    versions = {
-        f"{name} {wheel.version}" for name, wheel in names if name.startswith("nvidia-dali-cuda")
-    }
-    return DALI.fine(", ".join(sorted(versions)) or "of unknown version")
 
 
 def release_of_driver(text: str) -> str | None:

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "endcap/c_api.h"
+
+// The core behind its C functions, with the lifetimes and errors of C++. No DALI header comes in
+// here, and no exception type of the core: those belong to another C++ runtime, perhaps.
+namespace endcap::operators {
+
+// Parameters as text, in the form of endcap/params.h.
+using Parameters = std::vector<std::pair<std::string, std::string>>;
+
+// Throws what DALI shows as ValueError for kInvalidArgument and as RuntimeError else, with the
+// sentence of the calling thread's last call. Does nothing for success.
+void Check(endcap_status status);
+
+// Throws `corrupt_image: image index 1 of 5: <sentence>`.
+[[noreturn]] void FailItem(endcap_status status, size_t index, size_t count,
+                           const std::string& sentence);
+
+std::span<const endcap_parameter_info> PreprocessTable();
+std::span<const endcap_parameter_info> PostprocessTable();
+
+struct FreeHandle {
+  void operator()(endcap_preprocessor* handle) const { endcap_preprocessor_free(handle); }
+  void operator()(endcap_postprocessor* handle) const { endcap_postprocessor_free(handle); }
+};
+using PreprocessorHandle = std::unique_ptr<endcap_preprocessor, FreeHandle>;
+using PostprocessorHandle = std::unique_ptr<endcap_postprocessor, FreeHandle>;
+
+// device: ENDCAP_CPU or the number of a GPU. Throw as Check, and for a libendcap_c.so of another
+// version than the header that this was compiled with.
+PreprocessorHandle NewPreprocessor(const Parameters& parameters, int32_t device, int32_t threads);
+PostprocessorHandle NewPostprocessor(const Parameters& parameters, int32_t device, int32_t threads);
+
+std::span<const endcap_tensor_spec> InputsOf(const endcap_postprocessor* handle);
+std::span<const endcap_tensor_spec> OutputsOf(const endcap_postprocessor* handle);
+
+// What one sample came to on a thread of DALI's pool, kept until all are done.
+struct SampleResult {
+  endcap_status call = 0;    // not 0: the call failed, whatever on_error says
+  endcap_status status = 0;  // of the item
+  std::string sentence;
+};
+
+// Throws for the first sample whose call failed; with `strict` also for the first bad item.
+void CheckResults(std::span<const SampleResult> results, bool strict);
+
+}  // namespace endcap::operators

@@ -1,0 +1,197 @@
+#include "images_operator.h"
+
+#include <utility>
+
+#include "dali/core/mm/memory.h"
+#include "parameters.h"
+#include "tensors.h"
+
+namespace endcap::operators {
+namespace {
+
+using ::dali::CPUBackend;
+using ::dali::GPUBackend;
+using ::dali::TensorListShape;
+using ::dali::TensorShape;
+using ::dali::Workspace;
+
+constexpr int64_t kGeometryValues = 8;
+constexpr int kImageDims = 3;
+enum Output { kImages, kGeometry, kStatus };
+
+// A batch should outlive its bad files: a status is what tells of them unless the user says `error`.
+Parameters ParametersOf(const ::dali::OpSpec& spec) {
+  Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
+  if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
+  return given;
+}
+
+endcap_tensor_spec TensorFor(const endcap_preprocessor* preprocessor, ImageSize size) {
+  endcap_tensor_spec spec = {};
+  Check(endcap_preprocessor_tensor(preprocessor, size.height, size.width, &spec));
+  return spec;
+}
+
+// A size that no number of channels has tells which dim is which.
+bool IsChannelsLast(const endcap_preprocessor* preprocessor) {
+  constexpr ImageSize kProbe = {5, 7};
+  return TensorFor(preprocessor, kProbe).shape[0] == kProbe.height;
+}
+
+TensorShape<> WithRows(int64_t rows, const TensorShape<>& shape) {
+  return ::dali::shape_cat(rows, shape);
+}
+
+// Memory that the GPU copies from, given back in the order of the stream.
+template <typename T>
+std::shared_ptr<T> Pinned(size_t count, cudaStream_t stream) {
+  namespace mm = ::dali::mm;
+  return mm::alloc_raw_async_shared<T, mm::memory_kind::pinned>(count, mm::host_sync, stream);
+}
+
+template <typename T>
+void CopyToGpu(const std::shared_ptr<T>& data, Workspace& ws, Output output) {
+  auto& target = ws.Output<GPUBackend>(output);
+  const TensorListShape<> shape = target.shape();
+  ::dali::TensorList<CPUBackend> source;
+  source.ShareData(data, sizeof(T) * shape.num_elements(), true, shape, target.type(),
+                   target.device_id(), ws.stream());
+  target.Copy(source, ws.stream());
+}
+
+template <typename Backend>
+void CopySourceInfo(const Workspace& ws, const ::dali::TensorList<Backend>& input) {
+  for (int i = 0; i < input.num_samples(); ++i) {
+    const std::string& info = input.GetMeta(i).GetSourceInfo();
+    if (info.empty()) continue;
+    if (ws.OutputIsType<GPUBackend>(kImages)) {
+      ws.Output<GPUBackend>(kImages).SetSourceInfo(i, info);
+    } else {
+      ws.Output<CPUBackend>(kImages).SetSourceInfo(i, info);
+    }
+  }
+}
+
+}  // namespace
+
+ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
+    : OperatorBase(spec), arguments_(spec), on_gpu_(on_gpu) {
+  // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
+  const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
+  preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
+  strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
+  layout_ = IsChannelsLast(preprocessor_.get()) ? "HWC" : "CHW";
+  if (!arguments_.has_rois()) return;
+  if (on_gpu) throw std::invalid_argument("rois go with the cpu operator only");
+  layout_ = "N" + layout_;
+}
+
+bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const Workspace& ws) {
+  const int count = ws.GetInputBatchSize(0);
+  sizes_ = arguments_.Sizes(ws, count);
+  rois_ = arguments_.Rois(ws, count);
+  tensor_bytes_.resize(count);
+  const bool rows = arguments_.has_rois();
+  TensorListShape<> images(count, kImageDims + (rows ? 1 : 0));
+  TensorListShape<> geometry(count, rows ? 2 : 1);
+  TensorListShape<> status(count, 1);
+  const ::dali::DALIDataType type = TypeOf(TensorFor(preprocessor_.get(), {}).dtype);
+  for (int i = 0; i < count; ++i) {
+    const TensorShape<> image = ShapeOf(TensorFor(preprocessor_.get(), sizes_[i]));
+    tensor_bytes_[i] = BytesOf(type, image);
+    const TensorShape<> values = {kGeometryValues};
+    images.set_tensor_shape(i, rows ? WithRows(rois_[i].count, image) : image);
+    geometry.set_tensor_shape(i, rows ? WithRows(rois_[i].count, values) : values);
+    status.set_tensor_shape(i, {rows ? rois_[i].count : 1});
+  }
+  outputs = {{images, type}, {geometry, DALI_FLOAT}, {status, DALI_INT32}};
+  return true;
+}
+
+void ImagesOperator::RunImpl(Workspace& ws) {
+  const std::vector<endcap_image> images = ReadImages(ws);
+  if (on_gpu_) {
+    ws.Output<GPUBackend>(kImages).SetLayout(layout_);
+    RunBatch(ws, images);
+  } else {
+    ws.Output<CPUBackend>(kImages).SetLayout(layout_);
+    RunSamples(ws, images);
+  }
+  if (ws.InputIsType<GPUBackend>(0)) {
+    CopySourceInfo(ws, ws.Input<GPUBackend>(0));
+  } else {
+    CopySourceInfo(ws, ws.Input<CPUBackend>(0));
+  }
+}
+
+void ImagesOperator::RunSamples(Workspace& ws, const std::vector<endcap_image>& images) {
+  std::vector<SampleResult> results(images.size());
+  auto& pool = ws.GetThreadPool();
+  for (size_t i = 0; i < images.size(); ++i) {
+    const endcap_image& image = images[i];
+    // The largest first, so that none is left over at the end.
+    const size_t work = image.size_bytes + static_cast<size_t>(image.width) * image.height;
+    pool.AddWork([&, i](int) { results[i] = RunSample(images[i], ws, static_cast<int>(i)); },
+                 static_cast<int64_t>(work));
+  }
+  pool.RunAll();
+  CheckResults(results, strict_);
+}
+
+SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws, int sample) {
+  const bool rows = arguments_.has_rois();
+  const size_t count = rows ? static_cast<size_t>(rois_[sample].count) : 1;
+  auto* tensor = static_cast<uint8_t*>(ws.Output<CPUBackend>(kImages).raw_mutable_tensor(sample));
+  auto* geometry = ws.Output<CPUBackend>(kGeometry).mutable_tensor<float>(sample);
+  auto* status = ws.Output<CPUBackend>(kStatus).mutable_tensor<int32_t>(sample);
+  std::vector<endcap_preprocess_output> outputs;
+  outputs.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t bytes = tensor_bytes_[sample];
+    outputs.push_back({tensor + i * bytes, bytes, sizes_[sample].height, sizes_[sample].width,
+                       geometry + i * kGeometryValues, status + i, static_cast<int32_t>(i)});
+  }
+  SampleResult result;
+  if (rows) {
+    result.call = endcap_preprocessor_run_rois(preprocessor_.get(), &image, rois_[sample].data,
+                                               outputs.data(), count, &result.status);
+  } else {
+    result.call =
+        endcap_preprocessor_run(preprocessor_.get(), &image, outputs.data(), 1, nullptr);
+  }
+  if (result.call != 0) {
+    result.sentence = endcap_last_error();
+    return result;
+  }
+  for (size_t i = 0; i < count && result.sentence.empty(); ++i) {
+    if (status[i] == 0) continue;
+    result.status = status[i];
+    result.sentence = endcap_item_error(i);
+  }
+  return result;
+}
+
+void ImagesOperator::RunBatch(Workspace& ws, const std::vector<endcap_image>& images) {
+  const size_t count = images.size();
+  if (count == 0) return;
+  const auto geometry = Pinned<float>(count * kGeometryValues, ws.stream());
+  const auto status = Pinned<int32_t>(count, ws.stream());
+  std::vector<endcap_preprocess_output> outputs;
+  outputs.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    outputs.push_back({ws.Output<GPUBackend>(kImages).raw_mutable_tensor(static_cast<int>(i)),
+                       tensor_bytes_[i], sizes_[i].height, sizes_[i].width,
+                       geometry.get() + i * kGeometryValues, status.get() + i, 0});
+  }
+  Check(endcap_preprocessor_run(preprocessor_.get(), images.data(), outputs.data(), count,
+                                ws.stream()));
+  std::vector<SampleResult> results(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (status.get()[i] != 0) results[i] = {0, status.get()[i], endcap_item_error(i)};
+  }
+  CheckResults(results, strict_);
+  CopyToGpu(geometry, ws, kGeometry);
+  CopyToGpu(status, ws, kStatus);
+}
+
+}  // namespace endcap::operators

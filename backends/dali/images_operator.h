@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core.h"
+#include "dali/pipeline/operator/operator.h"
+#include "image_arguments.h"
+
+namespace endcap::operators {
+
+// A batch of images -> images, geometry, status: what preprocess and resize_normalize share. On the
+// CPU every sample is a task of DALI's thread pool; for a GPU the batch is one call, on the
+// workspace's stream.
+class ImagesOperator : public ::dali::OperatorBase {
+ public:
+  // on_gpu: whether the outputs are memory of the pipeline's GPU. Throws as the core does for
+  // parameters that cannot be used.
+  ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu);
+
+  bool SetupImpl(std::vector<::dali::OutputDesc>& outputs, const ::dali::Workspace& ws) override;
+  void RunImpl(::dali::Workspace& ws) override;
+
+ protected:
+  // The batch's images, where they lie. Throws for a type or dims that do not fit.
+  virtual std::vector<endcap_image> ReadImages(const ::dali::Workspace& ws) const = 0;
+
+ private:
+  void RunSamples(::dali::Workspace& ws, const std::vector<endcap_image>& images);
+  void RunBatch(::dali::Workspace& ws, const std::vector<endcap_image>& images);
+  SampleResult RunSample(const endcap_image& image, ::dali::Workspace& ws, int sample);
+
+  PreprocessorHandle preprocessor_;
+  ImageArguments arguments_;
+  bool on_gpu_;
+  bool strict_;  // a bad image ends the pipeline
+  ::dali::TensorLayout layout_;
+  // Of the batch that is under way: SetupImpl reads them for RunImpl.
+  std::vector<ImageSize> sizes_;
+  std::vector<ImageRois> rois_;
+  std::vector<size_t> tensor_bytes_;
+};
+
+}  // namespace endcap::operators

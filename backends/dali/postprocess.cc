@@ -1,0 +1,97 @@
+// fn.endcap.postprocess: raw heads -> detections in pixels of the source image.
+#include "parameters.h"
+#include "postprocess_operator.h"
+
+namespace endcap::operators {
+namespace {
+
+constexpr int kMaxInputs = 6;  // efficient_nms's four, geometry and status
+constexpr const char* kHeadType = "TensorList of float or float16";
+constexpr const char* kNextInput = "The head's next tensor; after its last geometry, then status.";
+
+class PostprocessCpu : public PostprocessOperator {
+ public:
+  explicit PostprocessCpu(const ::dali::OpSpec& spec) : PostprocessOperator(spec, false) {}
+};
+
+class PostprocessGpu : public PostprocessOperator {
+ public:
+  explicit PostprocessGpu(const ::dali::OpSpec& spec) : PostprocessOperator(spec, true) {}
+};
+
+std::string Doc(std::string_view name) { return DocOf(PostprocessTable(), name); }
+
+}  // namespace
+}  // namespace endcap::operators
+
+DALI_REGISTER_OPERATOR(endcap__Postprocess, endcap::operators::PostprocessCpu, ::dali::CPU);
+DALI_REGISTER_OPERATOR(endcap__Postprocess, endcap::operators::PostprocessGpu, ::dali::GPU);
+
+using endcap::operators::Doc;
+using endcap::operators::kHeadType;
+using endcap::operators::kMaxInputs;
+using endcap::operators::kNextInput;
+
+DALI_SCHEMA(endcap__Postprocess)
+    .DocStr(R"(Raw heads of a detector or classifier to what clients read.
+
+The numbers are those of ``endcap.Postprocessor`` with the same parameters, bit for bit. Inputs are
+the head's tensors in their order (``head``; ``logits`` and ``boxes``; ...), float or float16, then
+optionally the ``geometry`` and the ``status`` of ``fn.endcap.preprocess``: with them boxes are in
+pixels of the file, and a blank image has no detections.
+
+Returns, with K = ``max_detections`` rows, of which unused ones are 0 and their index is -1:
+
+* ``num_detections``: int32 [1]
+* ``detection_boxes``: float32 [K, 4] = x1, y1, x2, y2
+* ``detection_scores``: float32 [K]
+* ``detection_classes``: int32 [K]
+* ``detection_indices``: int32 [K], which anchor was kept
+* what only some heads have: ``detection_keypoints`` float32 [K, P, 3] (yolov8_pose),
+  ``detection_angles`` float32 [K] (yolov8_obb), ``mask_size`` int32 [2] and ``detection_masks``
+  uint8 [K, height, width / 8] of packed bits (yolov8_seg)
+* with ``output_status``, ``status``: int32 [1]
+
+``head="classification"`` returns ``class_scores`` float32 [top_k], ``class_ids`` int32 [top_k] and
+``class_probabilities`` float32 [num_classes] instead.
+
+On the GPU a ``status`` in GPU memory is waited for, and without ``output_status`` the result.)")
+    .NumInput(1, kMaxInputs)
+    .InputDevice(0, kMaxInputs, ::dali::InputDevice::MatchBackendOrCPU)
+    .InputDox(0, "head", kHeadType, "The head's first tensor.")
+    .InputDox(1, "input_1", kHeadType, kNextInput)
+    .InputDox(2, "input_2", kHeadType, kNextInput)
+    .InputDox(3, "input_3", kHeadType, kNextInput)
+    .InputDox(4, "input_4", kHeadType, kNextInput)
+    .InputDox(5, "input_5", kHeadType, kNextInput)
+    .OutputFn(endcap::operators::CountOutputs)
+    .AddArg("head", Doc("head"), DALI_STRING)
+    .AddOptionalArg("output_status",
+                    "gives one more output, status int32 [1]: of the image, or 4 for a head that "
+                    "cannot be read, which ends the pipeline otherwise",
+                    false)
+    .AddOptionalArg<int64_t>("num_classes", Doc("num_classes"), nullptr)
+    .AddOptionalArg<float>("score_threshold", Doc("score_threshold"), nullptr)
+    .AddOptionalArg<float>("iou_threshold", Doc("iou_threshold"), nullptr)
+    .AddOptionalArg<int64_t>("max_candidates", Doc("max_candidates"), nullptr)
+    .AddOptionalArg<int64_t>("max_detections", Doc("max_detections"), nullptr)
+    .AddOptionalArg<bool>("multi_label", Doc("multi_label"), nullptr)
+    .AddOptionalArg<bool>("class_agnostic", Doc("class_agnostic"), nullptr)
+    .AddOptionalArg<std::string>("box_format", Doc("box_format"), nullptr)
+    .AddOptionalArg<std::string>("box_unit", Doc("box_unit"), nullptr)
+    .AddOptionalArg<std::vector<int>>("input_size", Doc("input_size"), nullptr)
+    .AddOptionalArg<std::string>("activation", Doc("activation"), nullptr)
+    .AddOptionalArg<int64_t>("top_k", Doc("top_k"), nullptr)
+    .AddOptionalArg<bool>("joined", Doc("joined"), nullptr)
+    .AddOptionalArg<std::string>("background", Doc("background"), nullptr)
+    .AddOptionalArg<std::string>("anchors", Doc("anchors"), nullptr)
+    .AddOptionalArg<std::string>("anchor_grid", Doc("anchor_grid"), nullptr)
+    .AddOptionalArg<float>("anchor_offset", Doc("anchor_offset"), nullptr)
+    .AddOptionalArg<std::vector<float>>("variances", Doc("variances"), nullptr)
+    .AddOptionalArg<std::string>("rotated_nms", Doc("rotated_nms"), nullptr)
+    .AddOptionalArg<int64_t>("mask_coefficients", Doc("mask_coefficients"), nullptr)
+    .AddOptionalArg<std::vector<int>>("prototype_size", Doc("prototype_size"), nullptr)
+    .AddOptionalArg<std::string>("mask_resolution", Doc("mask_resolution"), nullptr)
+    .AddOptionalArg<int64_t>("num_keypoints", Doc("num_keypoints"), nullptr)
+    .AddOptionalArg<int64_t>("keypoint_values", Doc("keypoint_values"), nullptr)
+    .MakeStateless();

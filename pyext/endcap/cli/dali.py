@@ -1,0 +1,99 @@
+"""endcap dali: the operators for NVIDIA DALI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from endcap.cli.failure import INTERRUPTED, one_sentence, printable, stopped_by_signals
+from endcap.cli.options import Verbose
+from endcap.cli.progress import stage_bar
+from endcap.dali.building import build as build_operators
+from endcap.dali.report import look
+
+BUILD_EXAMPLES = """
+**Examples**
+
+- `endcap dali build`
+
+- `endcap dali build --output model_repository/preprocess_dali`
+
+- `endcap dali build --force --compiler clang++`
+
+**Exit code**: 0 when the library is there, 2 when not: one sentence says why.
+"""
+INFO_EXAMPLES = """
+**Examples**
+
+- `endcap dali info`
+
+**Exit code**: 0 when the operators can be used, 1 when not.
+"""
+
+_NAME_COLUMNS = 15
+
+app = typer.Typer(
+    name="dali",
+    help="endcap's stages as operators of NVIDIA DALI: `fn.endcap.preprocess` and others.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command("build", epilog=BUILD_EXAMPLES)
+def build(
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Folder that gets a copy, with the libraries that it needs, as Triton's DALI "
+            "backend takes it.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compile also what was compiled before.")
+    ] = False,
+    compiler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CXX",
+            help="C++20 compiler. Else the one that CXX names, g++ or clang++.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Compile the operators for the DALI that is installed.
+
+    A DALI operator goes with one release of DALI. What is compiled is kept in ~/.cache/endcap/dali
+    (or below XDG_CACHE_HOME) for each release, and `endcap.dali.load()` finds it there.
+    """
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        with stage_bar() as stages:
+            built = build_operators(output, force=force, compiler=compiler, stages=stages)
+        how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
+        console = Console(highlight=False, soft_wrap=True)
+        console.print(Text(printable(f"{built.path}: {how}")))
+
+
+@app.command("info", epilog=INFO_EXAMPLES)
+def info(verbose: Verbose = False) -> None:
+    """Show which DALI is here, whether its operators work, and what builds them."""
+    with one_sentence(verbose=verbose):
+        parts = look()
+    console = Console(highlight=False, soft_wrap=True)
+    for part in parts:
+        style, mark = ("bold red", "error") if part.problem else ("green", "ok")
+        line = Text.assemble((f"{mark:>5}  ", style), f"{part.name:<{_NAME_COLUMNS}}")
+        console.print(line + Text(printable(part.found)))
+        if part.problem:
+            console.print(Text(" " * 7 + printable(part.problem), style="bold"))
+    works = all(part.problem is None for part in parts if part.name == "operators")
+    raise typer.Exit(0 if works else 1)

@@ -1,0 +1,22 @@
+"""DALI: endcap's stages as its operators, ``fn.endcap.*``, and pipelines made of them."""
+
+from endcap.dali.building import BuiltLibrary, build
+from endcap.dali.errors import DaliError
+from endcap.dali.loading import load
+from endcap.dali.pipelines import (
+    detection_postprocess,
+    detection_preprocess,
+    detection_preprocess_dali_decode,
+    detection_preprocess_dali_only,
+)
+
+__all__ = [
+    "BuiltLibrary",
+    "DaliError",
+    "build",
+    "detection_postprocess",
+    "detection_preprocess",
+    "detection_preprocess_dali_decode",
+    "detection_preprocess_dali_only",
+    "load",
+]

@@ -1,0 +1,182 @@
+"""Builds the library of DALI operators for the DALI that is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap.dali import built_for
+from endcap.dali.built_for import BuiltFor
+from endcap.dali.cache import cached_library, only_builder
+from endcap.dali.compiler import find_compiler
+from endcap.dali.compiling import run_all
+from endcap.dali.cuda_headers import find_cuda_headers
+from endcap.dali.installation import DaliInstallation, find_dali
+from endcap.dali.package_files import (
+    LIBRARY_NAME,
+    NEIGHBOUR_NAMES,
+    find_core,
+    find_include_folder,
+    find_sources,
+)
+from endcap.environment.stages import Stages, silent
+
+_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+_LOG_NAME = "compiler.log"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltLibrary:
+    """The library of operators that a build has given.
+
+    path: the library; in `output`, where that was given.
+    seconds: what compiling it took, 0 where it was there before.
+    cached: whether it was there before.
+    """
+
+    path: Path
+    seconds: float
+    cached: bool
+
+
+def build(
+    output: Path | str | None = None,
+    *,
+    force: bool = False,
+    compiler: str | None = None,
+    stages: Stages = silent,
+) -> BuiltLibrary:
+    """Compile the DALI operators for the DALI that is installed, where that was not done before.
+
+    The library is kept in ``$XDG_CACHE_HOME/endcap/dali`` or ``~/.cache/endcap/dali``, where
+    ``load`` finds it. Two processes may build at once.
+
+    Args:
+        output: a folder that gets a copy, with the libraries that it needs beside it; the copy
+            works wherever they lie together, with this release of DALI.
+        force: compile it in any case.
+        compiler: a C++20 compiler, perhaps with options behind it. None takes ``CXX``, else g++ or
+            clang++.
+        stages: is told how far the work is.
+
+    Raises:
+        DaliError: DALI, a compiler or headers are missing or too old, or compiling failed.
+        OSError: the cache or ``output`` cannot be written.
+    """
+    built = build_from(find_sources(), force=force, compiler=compiler, stages=stages)
+    if output is None:
+        return built
+    copied = copy_with_neighbours(built.path, Path(output))
+    return BuiltLibrary(path=copied, seconds=built.seconds, cached=built.cached)
+
+
+def build_from(
+    sources: Path, *, force: bool = False, compiler: str | None = None, stages: Stages = silent
+) -> BuiltLibrary:
+    """Does what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
+    dali = find_dali()
+    goal = built_for.wanted(dali)
+    library = cached_library(goal, sources)
+    began = time.monotonic()
+    if library.is_file() and not force:
+        return BuiltLibrary(path=library, seconds=0.0, cached=True)
+    command = find_compiler(compiler)
+    includes = [f"-I{find_include_folder()}", *_system(dali.include_folder, *find_cuda_headers())]
+    with only_builder(library):
+        if library.is_file() and not force:  # another process has built it meanwhile
+            return BuiltLibrary(path=library, seconds=0.0, cached=True)
+        with tempfile.TemporaryDirectory(prefix="endcap_dali_") as scratch:
+            made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
+                            library.parent / _LOG_NAME, stages)  # fmt: skip
+            _replace(made, library)
+    return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
+
+
+def copy_with_neighbours(library: Path, folder: Path) -> Path:
+    """Copies the operators' library and those that it needs into a folder; returns the copy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    core = find_core()
+    for name in NEIGHBOUR_NAMES:
+        if (core.parent / name).is_file():
+            _replace(core.parent / name, folder / name)
+    _replace(library, folder / LIBRARY_NAME)
+    return folder / LIBRARY_NAME
+
+
+def _compile(
+    command: Sequence[str],
+    sources: Path,
+    flags: Sequence[str],
+    dali: DaliInstallation,
+    scratch: str,
+    log: Path,
+    stages: Stages,
+) -> Path:
+    """Compiles and links in the folder `scratch`; what fails leaves its output at `log`."""
+    files = sorted(sources.glob("*.cc"))
+    logs = [Path(scratch) / f"{file.stem}.log" for file in files]
+    objects = [str(Path(scratch) / f"{file.stem}.o") for file in files]
+    compilations = [
+        ([*command, *_FLAGS, *flags, "-c", str(file), "-o", made], output)
+        for file, made, output in zip(files, objects, logs, strict=True)
+    ]
+    # The largest first, so that none of them is left alone at the end.
+    compilations.sort(key=lambda each: -Path(each[0][-3]).stat().st_size)
+    library = Path(scratch) / LIBRARY_NAME
+    link = [*command, "-shared", *objects, *_linked(dali), "-o", str(library)]
+    done = stages("compiling", len(files))
+    run_all(compilations, jobs=min(len(files), _cpus()), kept_log=log, done=done)
+    done = stages("linking", 1)
+    run_all([(link, Path(scratch) / "link.log")], jobs=1, kept_log=log, done=done)
+    return library
+
+
+def _system(*folders: Path) -> list[str]:
+    """Include folders of others, whose warnings are not ours; the system's own is there anyway."""
+    found = [str(folder) for folder in folders if folder != Path("/usr/include")]
+    return [word for folder in found for word in ("-isystem", folder)]
+
+
+def _defined(dali: DaliInstallation, goal: BuiltFor) -> list[str]:
+    return [f"-D_GLIBCXX_USE_CXX11_ABI={dali.cxx11_abi}", *goal.definitions()]
+
+
+def _linked(dali: DaliInstallation) -> list[str]:
+    core = find_core()
+    return [
+        # All of ours must be found; what DALI's libraries need of others is theirs.
+        "-Wl,-z,defs",
+        "-Wl,--allow-shlib-undefined",
+        "-Wl,--as-needed",
+        f"-L{core.parent}",
+        f"-L{dali.library_folder}",
+        "-lendcap_c",
+        "-ldali",
+        "-ldali_core",
+        # Beside itself first: a copy with its neighbours does not depend on this installation.
+        f"-Wl,-rpath,$ORIGIN:{core.parent}",
+    ]
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Copies a file into the place of another in one step: a process may be opening that one."""
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
+            shutil.copyfileobj(original, copy)
+        os.chmod(name, 0o755)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise

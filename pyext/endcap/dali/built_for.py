@@ -1,0 +1,76 @@
+"""What a library of operators was built for: DALI's C++ interface belongs to one build of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from endcap._version import __version__
+from endcap.dali.errors import DaliError
+from endcap.dali.installation import DaliInstallation
+from endcap.dali.package_files import c_abi_of_header
+
+# As backends/dali/built_for.cc writes it.
+_WRITTEN = re.compile(rb"endcap_dali built for ([^\0;]*);([^\0;]*);([^\0;]*);([^\0;]*)\0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuiltFor:
+    """The builds that a library goes with."""
+
+    dali: str
+    dali_identity: str
+    endcap: str
+    c_abi: str
+
+    def definitions(self) -> list[str]:
+        """Returns the compiler's options that make built_for.cc write this."""
+        return [
+            f'-DENDCAP_DALI_RELEASE="{self.dali}"',
+            f'-DENDCAP_DALI_IDENTITY="{self.dali_identity}"',
+            f'-DENDCAP_DALI_VERSION="{self.endcap}"',
+        ]
+
+
+def wanted(dali: DaliInstallation) -> BuiltFor:
+    """Returns what a library must be built for here."""
+    return BuiltFor(
+        dali=dali.version,
+        dali_identity=dali.identity,
+        endcap=__version__,
+        c_abi=str(c_abi_of_header()),
+    )
+
+
+def read(library: Path) -> BuiltFor:
+    """Returns what a library was built for; raises DaliError where it is none of endcap's."""
+    try:
+        found = _WRITTEN.search(library.read_bytes())
+    except OSError as error:
+        raise DaliError(
+            f"{library} cannot be read ({error.strerror}); name a library that "
+            "`endcap dali build` has made"
+        ) from error
+    if not found:
+        raise DaliError(
+            f"{library} does not hold endcap's DALI operators; name a library that "
+            "`endcap dali build` has made"
+        )
+    dali, identity, endcap, c_abi = (part.decode() for part in found.groups())
+    return BuiltFor(dali=dali, dali_identity=identity, endcap=endcap, c_abi=c_abi)
+
+
+def check(library: Path, here: BuiltFor) -> None:
+    """Raises DaliError where a library was built for another DALI or another endcap than `here`."""
+    there = read(library)
+    if there == here:
+        return
+    of_it, of_this = f"DALI {there.dali}", f"DALI {here.dali}"
+    if there.dali == here.dali and there.dali_identity != here.dali_identity:
+        of_it, of_this = (f"{of_it} ({there.dali_identity})", f"{of_this} ({here.dali_identity})")
+    raise DaliError(
+        f"{library} was built for {of_it} and endcap {there.endcap} (C interface {there.c_abi}), "
+        f"and here are {of_this} and endcap {here.endcap} (C interface {here.c_abi}); build it "
+        "with `endcap dali build`"
+    )

@@ -1,0 +1,88 @@
+"""Compiles a folder of sources to a library, some files at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from endcap.dali.compiler import first_error
+from endcap.dali.errors import DaliError
+
+_POLL_S = 0.05
+
+
+class _Command:
+    """One running compiler; what it writes goes into a file."""
+
+    def __init__(self, words: Sequence[str], log: Path) -> None:
+        self.words = words
+        self.log = log
+        with log.open("wb") as stream:
+            self.process = _start(words, stream)
+
+    def succeeded(self, kept_log: Path) -> bool:
+        """Whether it has ended well, False while it runs; raises DaliError where it failed."""
+        code = self.process.poll()
+        if code:
+            shutil.copyfile(self.log, kept_log)
+            reason = first_error(self.log.read_text(errors="replace"))
+            raise DaliError(
+                f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "
+                "--compiler names another compiler"
+            )
+        return code is not None
+
+    def stop(self) -> None:
+        """Ends it, where it still runs."""
+        self.process.kill()
+        self.process.wait()
+
+
+def run_all(
+    commands: Sequence[tuple[Sequence[str], Path]],
+    *,
+    jobs: int,
+    kept_log: Path,
+    done: Callable[[], None],
+) -> None:
+    """Runs commands, `jobs` at once; each goes with the file that its output is written to.
+
+    done: is called after each. The first one that fails leaves its output at `kept_log`, ends the
+    others and raises DaliError; any other exception ends them, too.
+    """
+    waiting = list(reversed(commands))
+    running: list[_Command] = []
+    with _all_ended(running):
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(_Command(*waiting.pop()))
+            for command in [each for each in running if each.succeeded(kept_log)]:
+                running.remove(command)
+                done()
+            time.sleep(_POLL_S if running else 0)
+
+
+@contextlib.contextmanager
+def _all_ended(running: list[_Command]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for command in running:
+            command.stop()
+
+
+def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+    except OSError as error:
+        raise DaliError(
+            f"the compiler {words[0]} cannot be run ({error.strerror}); name another one with "
+            "--compiler"
+        ) from error

@@ -1,0 +1,70 @@
+"""A letterbox of DALI's own operators: endcap's placement, written in DALI's arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+
+class Letterbox:
+    """Where images go, computed for each sample from the header of its file."""
+
+    def __init__(self, encoded: Any, size: int | Sequence[int], *, upscale: bool) -> None:
+        """encoded: uint8 [bytes]; size: height and width, or one number for both."""
+        from nvidia.dali import fn, math, types
+
+        height, width = (size, size) if isinstance(size, int) else size
+        self._size = [int(height), int(width)]
+        # In doubles, as endcap computes it: sizes are rounded at their exact halves.
+        shape = fn.cast(fn.peek_image_shape(encoded), dtype=types.FLOAT64)
+        self._image_h, self._image_w = shape[0], shape[1]
+        ratio = math.min(height / self._image_h, width / self._image_w)
+        if not upscale:
+            ratio = math.min(ratio, 1.0)
+        self._resized_h = math.clamp(_round_half_even(self._image_h * ratio), 1.0, float(height))
+        self._resized_w = math.clamp(_round_half_even(self._image_w * ratio), 1.0, float(width))
+        # An odd pixel of padding goes to the right and to the bottom.
+        self._pad_x = math.floor((width - self._resized_w) / 2)
+        self._pad_y = math.floor((height - self._resized_h) / 2)
+
+    def apply(self, images: Any, pad_value: int) -> Any:
+        """Returns uint8 [height, width, 3] of images that are uint8 HWC."""
+        from nvidia.dali import fn, types
+
+        resized = fn.resize(
+            images,
+            resize_x=fn.cast(self._resized_w, dtype=types.FLOAT),
+            resize_y=fn.cast(self._resized_h, dtype=types.FLOAT),
+            # Whole pixels are whole pixels: else a fraction of one more is resized.
+            subpixel_scale=False,
+            interp_type=types.INTERP_LINEAR,
+            antialias=False,
+        )
+        start = fn.cast(fn.stack(-self._pad_y, -self._pad_x), dtype=types.INT32)
+        return fn.slice(
+            resized,
+            start=start,
+            shape=self._size,
+            axis_names="HW",
+            out_of_bounds_policy="pad",
+            fill_values=[float(pad_value)],
+        )
+
+    def geometry(self) -> Any:
+        """Returns float32 [8], as endcap's; orientation is 1."""
+        from nvidia.dali import fn, types
+
+        scales = [self._resized_w / self._image_w, self._resized_h / self._image_h]
+        pads = [self._pad_x, self._pad_y]
+        nothing = self._image_w * 0.0
+        known = [*scales, *pads, self._image_w, self._image_h, nothing + 1.0, nothing]
+        return fn.cast(fn.stack(*known), dtype=types.FLOAT)
+
+
+def _round_half_even(number: Any) -> Any:
+    """Returns numbers of at least 0 rounded, exact halves to the even neighbour."""
+    from nvidia.dali import math
+
+    up = math.floor(number + 0.5)
+    odd = up - 2 * math.floor(up / 2)
+    return up - odd * (up - number == 0.5)

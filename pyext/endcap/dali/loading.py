@@ -1,0 +1,122 @@
+"""Loads the library of operators into this process's DALI."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+
+from endcap.dali import built_for
+from endcap.dali.built_for import BuiltFor
+from endcap.dali.cache import cached_library
+from endcap.dali.errors import DaliError
+from endcap.dali.installation import find_dali
+from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME, find_core, find_packaged
+
+LIBRARY_VARIABLE = "ENDCAP_DALI_LIBRARY"
+
+_lock = threading.Lock()
+_loaded: Path | None = None
+
+
+def load(path: Path | str | None = None) -> Path:
+    """Load the operators: afterwards ``nvidia.dali.fn.endcap`` has them.
+
+    What is loaded stays loaded; another call returns at once. Threads may call it together.
+
+    Args:
+        path: the library. None takes what ``ENDCAP_DALI_LIBRARY`` names, else the one that came
+            with the package, else the one that ``build`` has made.
+
+    Returns:
+        The library that is loaded.
+
+    Raises:
+        DaliError: DALI is missing or too old; the library is not built, was built for another
+            DALI or endcap, or cannot be opened; or another one is loaded already.
+    """
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load_once(path)
+        elif path is not None and not _same(_loaded, Path(path)):
+            raise DaliError(
+                f"{_loaded} is loaded already, and a process has one library of these operators; "
+                f"start another process for {path}"
+            )
+        return _loaded
+
+
+def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
+    """Returns the library that `load` takes; raises DaliError as `load` does."""
+    named = path or os.environ.get(LIBRARY_VARIABLE)
+    if named:
+        built_for.check(Path(named), here)
+        return Path(named).absolute()
+    packaged = find_packaged()
+    if packaged is not None and built_for.read(packaged) == here:
+        return packaged
+    cached = cached_library(here)
+    if cached.is_file():
+        return cached
+    raise DaliError(
+        f"the DALI operators are not built for DALI {here.dali} and endcap {here.endcap}; build "
+        "them with `endcap dali build`"
+    )
+
+
+def _load_once(path: Path | str | None) -> Path:
+    dali = find_dali()
+    from nvidia.dali import fn, plugin_manager
+
+    if hasattr(fn, "endcap"):  # somebody has given the file to DALI
+        return _mapped()
+    here = built_for.wanted(dali)
+    library = find_library(here, path)
+    _check_core(library, here)
+    try:
+        plugin_manager.load_library(str(library))
+    except RuntimeError as error:
+        raise DaliError(
+            f"{library} cannot be loaded ({_first_line(error)}); build it anew with "
+            "`endcap dali build --force`"
+        ) from error
+    return library
+
+
+def _check_core(library: Path, here: BuiltFor) -> None:
+    """Raises DaliError where the core that the loader finds for `library` is not this endcap's."""
+    beside = library.parent / CORE_NAME
+    core = beside if beside.is_file() else find_core()
+    try:
+        there = ctypes.CDLL(str(core)).endcap_c_abi()
+    except (OSError, AttributeError) as error:
+        raise DaliError(
+            f"{core} cannot be loaded ({error}); copy it again with `endcap dali build --output`, "
+            "or install endcap again"
+        ) from error
+    if str(there) != here.c_abi:
+        raise DaliError(
+            f"{core} has version {there} of the C interface, and the operators need {here.c_abi}; "
+            "copy both again with `endcap dali build --output`, or install endcap again"
+        )
+
+
+def _mapped() -> Path:
+    """Returns the file of the operators that are in this process already."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        if line.endswith(f"/{LIBRARY_NAME}"):
+            return Path(line[line.index("/") :])
+    raise DaliError(
+        f"DALI has operators of endcap that are not from a {LIBRARY_NAME}; let endcap.dali.load() "
+        "be what loads them"
+    )
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].strip()

@@ -1,0 +1,215 @@
+"""Pipelines from files to a detector's tensor, and from its raw output to detections.
+
+Each is called as a function decorated with DALI's ``pipeline_def``: with what it defines, and with
+DALI's own arguments, of which ``batch_size``, ``num_threads`` and ``device_id`` must be given;
+``device_id=None`` is for machines without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from endcap import _core
+from endcap._text import to_parameters
+from endcap.dali.letterbox import Letterbox
+from endcap.dali.loading import load
+from endcap.dali.pipeline_arguments import operator_pipeline
+from endcap.errors import InvalidArgumentError
+
+
+@operator_pipeline
+def detection_preprocess(
+    files: Sequence[str] | None = None, *, device: str = "cpu", **parameters: Any
+) -> Any:
+    """Define a pipeline of which every step is endcap's: ``fn.endcap.preprocess``.
+
+    A bad image is zeros and its status, unless ``on_error="error"``.
+
+    Args:
+        files: paths of the images, read by DALI's reader, over and over again. None makes an
+            external source ``encoded``: uint8 [bytes] for each sample.
+        device: ``cpu``, or ``gpu``, where outputs lie on the GPU.
+        parameters: of ``fn.endcap.preprocess``, such as ``size``, ``preset`` or ``dtype``.
+
+    Returns:
+        A pipeline with three outputs: images, by default float32 [3, 640, 640]; geometry, float32
+        [8]; status, int32 [1], of ``endcap.Status``.
+
+    Raises:
+        DaliError: as of ``load``.
+        InvalidArgumentError: ``device`` is another one.
+    """
+    from nvidia.dali import fn
+
+    load()
+    place = _step_device(device, on_gpu="mixed")
+    return tuple(fn.endcap.preprocess(_encoded(files), device=place, **parameters))
+
+
+@operator_pipeline
+def detection_preprocess_dali_decode(
+    files: Sequence[str] | None = None, *, device: str = "cpu", **parameters: Any
+) -> Any:
+    """Define a pipeline in which DALI decodes, and ``fn.endcap.resize_normalize`` does the rest.
+
+    An image that DALI cannot decode ends the pipeline. With ``gpu`` it is nvJPEG that decodes,
+    whose pixels are not quite libjpeg-turbo's.
+
+    Args:
+        files: as of ``detection_preprocess``.
+        device: ``cpu``, or ``gpu``, where outputs lie on the GPU.
+        parameters: of ``fn.endcap.resize_normalize``, such as ``size``, ``preset`` or ``dtype``.
+
+    Returns:
+        A pipeline with the outputs of ``detection_preprocess``.
+
+    Raises:
+        DaliError: as of ``load``.
+        InvalidArgumentError: ``device`` is another one.
+    """
+    from nvidia.dali import fn
+
+    load()
+    images = _decoded(_encoded(files), device)
+    return tuple(fn.endcap.resize_normalize(images, device=device, **parameters))
+
+
+@operator_pipeline
+def detection_preprocess_dali_only(
+    files: Sequence[str] | None = None,
+    *,
+    size: int | Sequence[int] = (640, 640),
+    device: str = "cpu",
+    pad_value: int = 114,
+    upscale: bool = True,
+    layout: str = "nchw",
+    dtype: Any = None,
+    scale: float = 1 / 255,
+    mean: float | Sequence[float] = 0.0,
+    std: float | Sequence[float] = 1.0,
+) -> Any:
+    """Define a pipeline of DALI's own operators alone, for comparison: a letterbox made of them.
+
+    It places images as endcap does; pixels differ, since DALI does not round what it has resized
+    to one axis. An image that DALI cannot decode ends the pipeline, so ``status`` is always 0, and
+    ``orientation`` in the geometry is 1: DALI turns images upright without telling.
+
+    Args:
+        files: as of ``detection_preprocess``.
+        size: height and width of the images in pixels, or one number for both.
+        device: ``cpu``, or ``gpu``, where outputs lie on the GPU.
+        pad_value: of the padding, 0 to 255, before it is normalised.
+        upscale: whether images may be enlarged.
+        layout: ``nchw`` or ``nhwc``.
+        dtype: of the images, by default ``types.FLOAT``.
+        scale, mean, std: y = (x * scale - mean) / std; one number or one for each channel.
+
+    The library of endcap's operators is not needed.
+
+    Returns:
+        A pipeline with the outputs of ``detection_preprocess``.
+
+    Raises:
+        DaliError: DALI is missing or too old.
+        InvalidArgumentError: an argument has a value that is not named here.
+    """
+    from nvidia.dali import fn, types
+
+    if layout not in ("nchw", "nhwc"):
+        raise InvalidArgumentError(f"layout is {layout!r}: give nchw or nhwc")
+    encoded = _encoded(files)
+    letterbox = Letterbox(encoded, size, upscale=upscale)
+    padded = letterbox.apply(_decoded(encoded, device), pad_value)
+    images = fn.crop_mirror_normalize(
+        padded,
+        dtype=types.FLOAT if dtype is None else dtype,
+        output_layout="CHW" if layout == "nchw" else "HWC",
+        mean=[value / scale for value in _per_channel(mean)],
+        std=[value / scale for value in _per_channel(std)],
+    )
+    status = fn.constant(idata=[0], shape=[1], dtype=types.INT32)
+    others = [letterbox.geometry(), status]
+    return (images, *(other.gpu() if device == "gpu" else other for other in others))
+
+
+@operator_pipeline
+def detection_postprocess(
+    head: str = "yolov8",
+    *,
+    device: str = "cpu",
+    geometry: bool = True,
+    status: bool = True,
+    **parameters: Any,
+) -> Any:
+    """Define a pipeline from a detector's raw output to detections: ``fn.endcap.postprocess``.
+
+    Its inputs are external sources: one for each tensor of the head's family under the name that
+    endcap gives it, ``head`` where there is one (yolov8: float32 [4 + classes, anchors]);
+    ``geometry``, float32 [8]; ``status``, int32 [1]: a sample whose status is not 0 has no
+    detections.
+
+    Args:
+        head: the family.
+        device: ``cpu`` or ``gpu``, for inputs and outputs.
+        geometry: whether there is that input; without it boxes stay in pixels of the model's input.
+        status: whether there is that input, which goes with ``geometry`` only.
+        parameters: of ``fn.endcap.postprocess``, such as ``num_classes`` or ``score_threshold``.
+
+    Returns:
+        A pipeline with the outputs of ``fn.endcap.postprocess``: num_detections, int32 [1];
+        detection_boxes, float32 [K, 4]; detection_scores, float32 [K]; detection_classes and
+        detection_indices, int32 [K]; and what else the family has.
+
+    Raises:
+        DaliError: as of ``load``.
+        InvalidArgumentError: a parameter that the family does not have, or ``status`` without
+            ``geometry``.
+    """
+    from nvidia.dali import fn
+
+    if status and not geometry:
+        raise InvalidArgumentError("status is True without geometry: give both, or status=False")
+    load()
+    place = _step_device(device, on_gpu="gpu")
+    core = _core.Postprocessor(to_parameters({"head": head, **_of_core(parameters)}), 1)
+    wanted = {name: len(shape) for name, _, shape in core.inputs}
+    wanted |= {"geometry": 1} if geometry else {}
+    wanted |= {"status": 1} if status else {}
+    sources = [fn.external_source(name=name, device=place, ndim=n) for name, n in wanted.items()]
+    return tuple(fn.endcap.postprocess(*sources, head=head, device=place, **parameters))
+
+
+def _encoded(files: Sequence[str] | None) -> Any:
+    from nvidia.dali import fn, types
+
+    if files is None:
+        return fn.external_source(name="encoded", dtype=types.UINT8, ndim=1)
+    encoded, _ = fn.readers.file(files=[str(file) for file in files], name="files")
+    return encoded
+
+
+def _decoded(encoded: Any, device: str) -> Any:
+    from nvidia.dali import fn, types
+
+    place = _step_device(device, on_gpu="mixed")
+    # Chroma is upsampled as libjpeg-turbo does by default.
+    return fn.decoders.image(
+        encoded, device=place, output_type=types.RGB, jpeg_fancy_upsampling=True
+    )
+
+
+def _step_device(device: str, *, on_gpu: str) -> str:
+    if device not in ("cpu", "gpu"):
+        raise InvalidArgumentError(f"device is {device!r}: give cpu or gpu")
+    return on_gpu if device == "gpu" else device
+
+
+def _per_channel(values: float | Sequence[float]) -> list[float]:
+    return [values] * 3 if isinstance(values, (int, float)) else list(values)
+
+
+def _of_core(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters without those that only DALI's operator has."""
+    of_operator = ("output_status", "name", "seed", "preserve", "bytes_per_sample_hint")
+    return {name: value for name, value in parameters.items() if name not in of_operator}
