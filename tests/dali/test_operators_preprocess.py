@@ -1,0 +1,144 @@
+"""fn.endcap.preprocess in real pipelines: bit for bit what endcap.preprocess gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import pytest
+from dali_runs import as_bytes, build, feed, run_files, samples_of
+from nvidia.dali import fn, types
+
+import endcap
+
+SIDES = [(96, 128), (301, 200), (64, 64), (333, 517), (480, 90)]
+FILES = [jpegs.photo_jpeg(*side, seed=i) for i, side in enumerate(SIDES)]
+FILES += [
+    jpegs.encode(jpegs.photo(120, 80, seed=7), orientation=6),
+    jpegs.encode(jpegs.photo(75, 130, channels=1, seed=8)),
+    jpegs.encode(jpegs.photo(140, 90, seed=9), progressive=True, subsampling="4:2:2"),
+]
+DTYPES = {
+    "float32": types.FLOAT,
+    "float16": types.FLOAT16,
+    "uint8": types.UINT8,
+    "int8": types.INT8,
+}
+
+
+def expect_equal(files: list[bytes], fields: dict[str, Any], **options: Any) -> None:
+    """DALI's samples against endcap.preprocess with the same parameters."""
+    parameters = {k: DTYPES[v] if k == "dtype" else v for k, v in fields.items()}
+    images, geometry, status = run_files(files, options=options, **parameters)
+    wanted = endcap.preprocess(files, **fields)
+    assert len(images) == len(files)
+    for i in range(len(files)):
+        np.testing.assert_array_equal(images[i], wanted.images[i])
+        assert images[i].dtype == wanted.images.dtype
+        np.testing.assert_array_equal(geometry[i][:7], wanted.geometry[i][:7])
+        assert geometry[i][7] == 0  # every sample is a request of its own
+        assert status[i] == [0]
+
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "one number for both sides": {"size": 96},
+    "height and width": {"size": (96, 64)},
+    "stretch, nearest": {"size": 50, "fit": "stretch", "interpolation": "nearest"},
+    "center crop, antialiased": {
+        "size": 48,
+        "fit": "center_crop",
+        "resize_shorter": 56,
+        "antialias": True,
+    },
+    "bicubic, float throughout": {"size": 72, "interpolation": "bicubic", "quantize": "none"},
+    "area": {"size": (40, 72), "interpolation": "area"},
+    "top left, padding, no upscale": {
+        "size": 400,
+        "pad_value": 7,
+        "pad_align": "top_left",
+        "upscale": False,
+    },
+    "mean and std": {
+        "size": 64,
+        "mean": [0.485, 0.456, 0.406],
+        "std": [0.229, 0.224, 0.225],
+    },
+    "one mean for all": {"size": 64, "mean": 103.53, "scale": 1.0},
+    "scale of few digits": {"size": 64, "scale": 0.017},
+    "gray": {"size": 64, "color": "gray"},
+    "bgr, as stored": {"size": 64, "color": "bgr", "exif": "ignore"},
+    "fast": {"size": 64, "decode": "fast", "jpeg_decoder": "cpu"},
+    "limits that hold": {
+        "size": 64,
+        "max_pixels": 1_000_000,
+        "max_side": 1000,
+        "max_bytes": 4294967296,
+        "max_scans": 20,
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe(recipe: str) -> None:
+    expect_equal(FILES, RECIPES[recipe])
+
+
+PRESETS = ["ultralytics", "torchvision", "inception", "vgg", "rtdetr", "ssd"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset(preset: str) -> None:
+    expect_equal(FILES, {"preset": preset})
+
+
+def test_arguments_override_a_preset() -> None:
+    expect_equal(FILES, {"preset": "torchvision", "size": 64, "color": "bgr", "antialias": False})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_every_dtype_and_layout(dtype: str, layout: str) -> None:
+    expect_equal(FILES, {"size": (48, 64), "dtype": dtype, "layout": layout})
+
+
+@pytest.mark.parametrize(("layout", "name"), [("nchw", "CHW"), ("nhwc", "HWC")])
+def test_images_carry_their_layout(layout: str, name: str) -> None:
+    for size in (64, 3, 1):  # also where the side is a number of channels
+        pipeline = build(
+            lambda encoded, size=size: fn.endcap.preprocess(encoded, size=size, layout=layout),
+            ["encoded"],
+            1,
+        )
+        images, geometry, status = feed(pipeline, {"encoded": [as_bytes(FILES[0])]})
+        assert images.layout() == name
+        assert images.shape()[0] == ((3, size, size) if name == "CHW" else (size, size, 3))
+        assert geometry.layout() == status.layout() == ""
+
+
+def test_what_dali_knows_of_a_source_stays_with_the_sample(tmp_path: Any) -> None:
+    path = tmp_path / "photo.jpg"
+    path.write_bytes(FILES[0])
+
+    def graph() -> Any:
+        encoded, _ = fn.readers.file(files=[str(path)])
+        images, _, _ = fn.endcap.preprocess(encoded, size=32)
+        return fn.get_property(images, key="source_info")
+
+    [[told]] = [samples_of(output) for output in feed(build(graph, [], 1), {})]
+    assert bytes(told) == str(path).encode()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_number_of_threads_changes_nothing(threads: int) -> None:
+    expect_equal(FILES, {"size": 64}, threads=threads)
+
+
+def test_batches_smaller_than_the_largest() -> None:
+    pipeline = build(lambda encoded: fn.endcap.preprocess(encoded, size=64), ["encoded"], 8)
+    for count in (1, 8, 3, 8):
+        files = FILES[:count]
+        images, _, _ = feed(pipeline, {"encoded": [as_bytes(f) for f in files]})
+        wanted = endcap.preprocess(files, size=64).images
+        np.testing.assert_array_equal(np.stack(samples_of(images)), wanted)
