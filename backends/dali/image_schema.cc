@@ -36,6 +36,12 @@ DALI_SCHEMA(endcap__ImageParameters)
     .AddOptionalArg<float>("scale", Doc("scale"), nullptr)
     .AddOptionalArg<std::vector<float>>("mean", Doc("mean"), nullptr)
     .AddOptionalArg<std::vector<float>>("std", Doc("std"), nullptr)
+    .AddOptionalArg<std::vector<float>>(
+        "rois",
+        "regions of the image, in pixels after EXIF orientation: float32 [N, 4] = x1, y1, x2, y2 "
+        "for each sample, or one flat list for all; cpu only",
+        nullptr, true)
+    .AddOptionalArg<int64_t>("max_rois", Doc("max_rois"), nullptr)
     .AddOptionalArg<std::string>(
         "on_error",
         "blank: a bad image is a sample of zeros, and its status says why; error: it ends the "

@@ -149,7 +149,7 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
   for (size_t i = 0; i < count; ++i) {
     const size_t bytes = tensor_bytes_[sample];
     outputs.push_back({tensor + i * bytes, bytes, sizes_[sample].height, sizes_[sample].width,
-                       geometry + i * kGeometryValues, status + i, static_cast<int32_t>(i)});
+                       geometry + i * kGeometryValues, status + i, 0});
   }
   SampleResult result;
   if (rows) {
@@ -163,10 +163,11 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
     result.sentence = endcap_last_error();
     return result;
   }
-  for (size_t i = 0; i < count && result.sentence.empty(); ++i) {
-    if (status[i] == 0) continue;
-    result.status = status[i];
-    result.sentence = endcap_item_error(i);
+  if (rows) {  // after those of the regions there is the image's sentence
+    result.sentence = endcap_item_error(count);
+  } else {
+    result.status = status[0];
+    result.sentence = endcap_item_error(0);
   }
   return result;
 }

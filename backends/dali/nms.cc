@@ -86,13 +86,15 @@ class NmsCpu : public NmsOperator {
 
   void RunImpl(Workspace& ws) override {
     const int count = ws.GetInputBatchSize(kBoxes);
+    // All are read before the first task is added: tasks must not outlive what they work on.
+    std::vector<Candidates> candidates;
+    for (int i = 0; i < count; ++i) candidates.push_back(ReadSample<CPUBackend>(ws, i));
     std::vector<std::vector<int64_t>> kept(count);
     std::vector<SampleResult> results(count);
     auto& pool = ws.GetThreadPool();
     for (int i = 0; i < count; ++i) {
-      const Candidates candidates = ReadSample<CPUBackend>(ws, i);
-      pool.AddWork([&, i, candidates](int) { results[i] = Run(candidates, kept[i]); },
-                   static_cast<int64_t>(candidates.count));
+      pool.AddWork([&, i](int) { results[i] = Run(candidates[i], kept[i]); },
+                   static_cast<int64_t>(candidates[i].count));
     }
     pool.RunAll();
     CheckResults(results, true);

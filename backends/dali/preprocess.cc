@@ -77,11 +77,6 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .InputDox(0, "encoded", "1D TensorList of uint8", "The bytes of one file a sample.")
     .InputDevice(0, ::dali::InputDevice::CPU)
     .AddParent("endcap__ImageParameters")
-    .AddOptionalArg<std::vector<float>>(
-        "rois",
-        "regions of the image, in pixels after EXIF orientation: float32 [N, 4] = x1, y1, x2, y2 "
-        "for each sample, or one flat list for all; cpu only",
-        nullptr, true)
     .AddOptionalArg<std::string>("exif", Doc("exif"), nullptr)
     .AddOptionalArg<std::string>("decode", Doc("decode"), nullptr)
     .AddOptionalArg<std::string>("jpeg_decoder", Doc("jpeg_decoder"), nullptr)
@@ -89,5 +84,4 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .AddOptionalArg<int64_t>("max_side", Doc("max_side"), nullptr)
     .AddOptionalArg<int64_t>("max_bytes", Doc("max_bytes"), nullptr)
     .AddOptionalArg<int64_t>("max_scans", Doc("max_scans"), nullptr)
-    .AddOptionalArg<int64_t>("max_rois", Doc("max_rois"), nullptr)
     .MakeStateless();

@@ -1,0 +1,245 @@
+"""endcap.dali.build: what is compiled, kept and copied, and what is said where that cannot be."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from dali_builds import answer_of, start_build, start_python, write_compiler, write_sources
+
+import endcap
+from endcap.dali import DaliError, build, built_for, cuda_headers, installation
+from endcap.dali.building import build_from
+from endcap.dali.cache import cache_folder, cached_library
+from endcap.dali.compiler import find_compiler
+from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME
+
+COMPILER = find_compiler()[0]
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Path:
+    return write_sources(tmp_path / "sources")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "endcap" / "dali"
+
+
+def libraries(folder: Path) -> list[str]:
+    """Every file that is, or may become, a library."""
+    return [path.name for path in folder.rglob("*") if LIBRARY_NAME in path.name]
+
+
+def test_a_library_is_compiled_once(sources: Path, cache: Path) -> None:
+    first = build_from(sources)
+    assert (first.cached, first.path.name) == (False, LIBRARY_NAME)
+    assert first.path.is_relative_to(cache)
+    assert first.seconds > 0
+    again = build_from(sources)
+    assert (again.path, again.cached, again.seconds) == (first.path, True, 0)
+
+
+def test_force_compiles_anew(sources: Path) -> None:
+    first = build_from(sources).path
+    before = first.stat().st_ino
+    forced = build_from(sources, force=True)
+    assert (forced.path, forced.cached) == (first, False)
+    assert first.stat().st_ino != before
+
+
+def test_a_library_tells_what_it_was_built_for(sources: Path) -> None:
+    import nvidia.dali
+
+    there = built_for.read(build_from(sources).path)
+    assert (there.dali, there.endcap) == (nvidia.dali.__version__, endcap.__version__)
+    assert there == built_for.wanted(installation.find_dali())
+
+
+def test_what_is_kept_belongs_to_the_sources_and_to_dali(sources: Path) -> None:
+    here = built_for.wanted(installation.find_dali())
+    library = cached_library(here, sources)
+    (sources / "other.h").write_text("// one more")
+    more = cached_library(here, sources)
+    (sources / "other.h").write_text("// one other")
+    other = cached_library(here, sources)
+    (sources / "notes.txt").write_text("no source")
+    assert cached_library(here, sources) == other
+    fields = {"dali": here.dali, "dali_identity": "x", "endcap": here.endcap, "c_abi": here.c_abi}
+    another_dali = cached_library(built_for.BuiltFor(**fields), sources)
+    another_endcap = cached_library(built_for.BuiltFor(**{**fields, "endcap": "9"}), sources)
+    assert len({library, more, other, another_dali, another_endcap}) == 5
+
+
+def test_without_xdg_cache_home_it_is_kept_in_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "endcap" / "dali"
+
+
+def test_code_that_does_not_compile_leaves_what_the_compiler_said(
+    tmp_path: Path, cache: Path
+) -> None:
+    sources = write_sources(tmp_path / "sources", "int one() { return nowhere; }\n")
+    with pytest.raises(DaliError, match=r"other\.cc:1:.*error: .*nowhere") as caught:
+        build_from(sources)
+    (log,) = cache.rglob("compiler.log")
+    assert f"{log} has all of it" in str(caught.value)
+    assert "nowhere" in log.read_text()
+    assert libraries(cache) == []
+
+
+def test_code_that_does_not_link_is_refused(tmp_path: Path, cache: Path) -> None:
+    sources = write_sources(tmp_path / "sources", "void absent(); void one() { absent(); }\n")
+    with pytest.raises(DaliError, match="undefined reference to `absent"):
+        build_from(sources)
+    assert libraries(cache) == []
+
+
+def test_two_processes_build_one_library(sources: Path) -> None:
+    answers = [answer_of(process) for process in [start_build(sources), start_build(sources)]]
+    paths, cached = zip(*(answer.split() for answer in answers), strict=True)
+    assert paths[0] == paths[1]
+    assert sorted(cached) == ["False", "True"]
+
+
+def test_a_killed_build_leaves_nothing(tmp_path: Path, sources: Path, cache: Path) -> None:
+    started = tmp_path / "started"
+    waits = write_compiler(
+        tmp_path / "waits",
+        f'case "$*" in *-fsyntax-only*) exec {COMPILER} "$@";; esac\ntouch {started}\nsleep 5',
+    )
+    process = start_build(sources, waits)
+    while not started.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    assert started.exists()
+    assert libraries(cache) == []
+    assert not build_from(sources).cached
+
+
+def test_a_copy_needs_nothing_of_where_it_was_built(tmp_path: Path, dali_operators: Path) -> None:
+    kept = cached_library(built_for.wanted(installation.find_dali()))
+    kept.parent.mkdir(parents=True)
+    shutil.copy(dali_operators, kept)
+    built = build(tmp_path / "plugins")
+    assert (built.path, built.cached) == (tmp_path / "plugins" / LIBRARY_NAME, True)
+    moved = built.path.parent.rename(tmp_path / "moved")
+    code = """
+import sys
+import endcap.dali
+endcap.dali.load(sys.argv[1])
+lines = open("/proc/self/maps").read().splitlines()
+print(*{line.split()[-1] for line in lines if "libendcap_" in line})
+"""
+    mapped = answer_of(start_python(code, moved / LIBRARY_NAME)).split()
+    assert {str(moved / LIBRARY_NAME), str(moved / CORE_NAME)} <= set(mapped)
+    assert not (moved / "libendcap_jpeg.so").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["absent-compiler", "absent-compiler -m64"])
+def test_a_compiler_that_is_not_there(sources: Path, name: str) -> None:
+    with pytest.raises(DaliError, match=f"--compiler is {name}, which is not there; install one"):
+        build_from(sources, compiler=name)
+
+
+def test_cxx_names_the_compiler(
+    tmp_path: Path, sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tmp_path / "ran"
+    own = write_compiler(tmp_path / "own", f'touch {ran}\nexec {COMPILER} "$@"')
+    monkeypatch.setenv("CXX", f"{own} -DANY")
+    build_from(sources)
+    assert ran.exists()
+
+
+def test_no_compiler_at_all(sources: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(DaliError, match=r"no C\+\+ compiler is found .* `apt install g\+\+`"):
+        build_from(sources)
+
+
+def test_a_compiler_of_old(tmp_path: Path, sources: Path) -> None:
+    old = write_compiler(tmp_path / "old", f'exec {COMPILER} "$@" -std=c++14')
+    with pytest.raises(DaliError, match=r"cannot compile C\+\+20 .*; take g\+\+ 11"):
+        build_from(sources, compiler=old)
+
+
+def write_headers(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_cuda_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    include = tmp_path / "include"
+    write_headers(include, "cuda_runtime.h", "crt/host_config.h")
+    assert include not in cuda_headers.find_cuda_headers()  # one of them is not there
+    write_headers(include, "cccl/nv/target")
+    assert cuda_headers.find_cuda_headers() == [include, include / "cccl"]
+
+
+def test_no_cuda_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cuda_headers, "_SYSTEM", (tmp_path,))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DaliError, match=re.escape(f"(searched {tmp_path})")) as caught:
+        cuda_headers.find_cuda_headers()
+    assert "`pip install 'endcap[dali]'`" in str(caught.value)
+
+
+def test_the_cuda_headers_of_python_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nvidia
+
+    headers = ("cuda_runtime.h", "crt/host_config.h", "nv/target")
+    write_headers(tmp_path / "nvidia/cu13/include", *headers)
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cuda_headers, "_SYSTEM", ())
+    places = [str(tmp_path / "nvidia")]
+    monkeypatch.setattr(nvidia.__spec__, "submodule_search_locations", places)
+    assert cuda_headers.find_cuda_headers() == [tmp_path / "nvidia/cu13/include"]
+
+
+@pytest.mark.parametrize("version", ["1.40.0", "1.52.9", "0.31"])
+def test_an_old_dali_is_refused(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr("nvidia.dali.__version__", version)
+    sentence = f"DALI {version} is older than {installation.OLDEST}.*; update it with `pip install"
+    with pytest.raises(DaliError, match=sentence):
+        build_from(sources)
+
+
+@pytest.mark.parametrize("version", ["1.53.0", "2.0.0.dev20260101", "2.4.0", "3.1"])
+def test_releases_since_the_oldest_are_taken(version: str) -> None:
+    installation.check_release(version)
+
+
+def test_without_dali_a_sentence_says_how_to_get_it() -> None:
+    code = """
+import sys
+sys.modules["nvidia.dali"] = None
+import endcap.dali
+try:
+    endcap.dali.build()
+except endcap.dali.DaliError as error:
+    print(error)
+"""
+    said = answer_of(start_python(code))
+    assert said == "DALI is not installed; install it with `pip install 'endcap[dali]'`"

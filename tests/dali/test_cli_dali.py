@@ -1,0 +1,125 @@
+"""endcap dali build and info, as a user calls them; and what the doctor says of DALI."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_runs import assert_one_sentence, endcap
+from dali_builds import write_compiler
+from doctor_world import doctor
+
+from endcap.dali import built_for, installation
+from endcap.dali.cache import cached_library
+from endcap.dali.compiler import find_compiler
+from endcap.dali.package_files import LIBRARY_NAME
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def own_cache(empty_cache: Path, dali_operators: Path) -> Path:
+    """A cache that holds the session's library."""
+    place = cached_library(built_for.wanted(installation.find_dali()))
+    place.parent.mkdir(parents=True)
+    return Path(shutil.copy(dali_operators, place))
+
+
+def test_what_was_built_before_is_said_so(own_cache: Path) -> None:
+    result = endcap("dali", "build")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{own_cache}: built before\n"
+
+
+def test_the_output_is_a_folder_of_libraries(tmp_path: Path, own_cache: Path) -> None:
+    result = endcap("dali", "build", "--output", tmp_path / "a" / "b")
+    assert result.stdout == f"{tmp_path / 'a' / 'b' / LIBRARY_NAME}: built before\n"
+    assert (tmp_path / "a" / "b" / LIBRARY_NAME).read_bytes() == own_cache.read_bytes()
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path, own_cache: Path) -> None:
+    (tmp_path / "file").touch()
+    assert_one_sentence(endcap("dali", "build", "-o", tmp_path / "file"), str(tmp_path / "file"))
+
+
+def test_a_compiler_that_is_not_there(empty_cache: Path) -> None:
+    result = endcap("dali", "build", "--compiler", "absent")
+    assert_one_sentence(result, "--compiler is absent, which is not there")
+
+
+def test_an_interrupt_ends_the_compilers(tmp_path: Path, empty_cache: Path) -> None:
+    started, survived = tmp_path / "started", tmp_path / "survived"
+    waits = write_compiler(
+        tmp_path / "waits",
+        f'case "$*" in *-fsyntax-only*) exec {find_compiler()[0]} "$@";; esac\n'
+        f"echo $$ >>{started}\nsleep 3\ntouch {survived}",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "endcap", "dali", "build", "--compiler", waits],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    while not started.exists() and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    time.sleep(4)
+    assert not survived.exists()
+    assert [path.name for path in empty_cache.rglob("*") if path.is_file()] == [".lock"]
+
+
+def lines_of(text: str) -> dict[str, str]:
+    """What `endcap dali info` says is well, or not, by name."""
+    rows = re.findall(r"^ *(ok|error)  (DALI|operators|sources|core|compiler|CUDA headers) ", text,
+                      re.MULTILINE)  # fmt: skip
+    return {name: mark for mark, name in rows}
+
+
+def test_info_shows_what_is_here(dali_operators: Path) -> None:
+    import nvidia.dali
+
+    result = endcap("dali", "info")
+    assert result.exit_code == 0
+    assert len(lines_of(result.stdout)) == 6
+    assert f"{nvidia.dali.__version__} in {Path(nvidia.dali.__file__).parent}" in result.stdout
+    assert str(dali_operators) in result.stdout
+
+
+def test_info_says_what_to_do(empty_cache: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "endcap", "dali", "info"], capture_output=True, text=True
+    )
+    assert done.returncode == 1, done.stderr
+    assert lines_of(done.stdout)["operators"] == "error"
+    assert "build them with `endcap dali build`" in done.stdout
+
+
+def test_the_doctor_has_tried_the_operators(own_cache: Path) -> None:
+    finding = doctor().findings["dali"]
+    assert finding["severity"] == "ok"
+    assert finding["found"].endswith(f", operators in {own_cache}")
+
+
+def test_the_doctor_says_how_to_build_them(empty_cache: Path) -> None:
+    doctor().expect("dali", "note", "are not built for DALI", "`endcap dali build`")
+
+
+def test_the_doctor_refuses_an_old_dali(tmp_path: Path, empty_cache: Path) -> None:
+    """A package that says it is DALI 1.40 goes before the real one."""
+    folder = tmp_path / "path" / "nvidia" / "dali"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "__init__.py").write_text("__version__ = '1.40.0'\n")
+    answer = doctor(environment={"PYTHONPATH": str(tmp_path / "path")})
+    answer.expect("dali", "warning", "DALI 1.40.0 is older than", "`pip install --upgrade")

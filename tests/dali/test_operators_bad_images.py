@@ -1,0 +1,76 @@
+"""Bad files between good ones: their status, or the end of the pipeline with a sentence."""
+
+from __future__ import annotations
+
+import bad_jpegs
+import jpegs
+import numpy as np
+import pytest
+from dali_runs import as_bytes, build, feed, run_files, samples_of
+from nvidia.dali import fn
+
+import endcap
+
+BAD = bad_jpegs.bad_files()
+GOOD = [jpegs.photo_jpeg(90 + 20 * i, 160 - 15 * i, seed=i) for i in range(3)]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_bad_file_touches_no_other(bad: bad_jpegs.BadFile, place: int) -> None:
+    files = [*GOOD[:place], bad.data, *GOOD[place:]]
+    images, geometry, status = run_files(files, size=64)
+    alone = endcap.preprocess(bad.data, size=64, on_error="blank")
+    assert status[place] == [int(bad.status)]
+    assert not images[place].any()
+    np.testing.assert_array_equal(geometry[place], alone.geometry[0])
+    wanted = endcap.preprocess(GOOD, size=64)
+    for i, image in enumerate(images[:place] + images[place + 1 :]):
+        np.testing.assert_array_equal(image, wanted.images[i])
+    assert [int(s[0]) for s in status[:place] + status[place + 1 :]] == [0, 0, 0]
+
+
+def test_all_failure_classes_in_one_batch() -> None:
+    images, geometry, status = run_files([bad.data for bad in BAD], size=32)
+    assert [int(s[0]) for s in status] == [int(bad.status) for bad in BAD]
+    assert not any(image.any() for image in images)
+    assert all(np.isfinite(row).all() for row in geometry)
+    assert {int(s[0]) for s in status} == {1, 2, 3}
+
+
+@pytest.mark.parametrize("limit", [{"max_pixels": 1000}, {"max_side": 100}, {"max_bytes": 500}])
+def test_a_file_over_a_limit(limit: dict[str, int]) -> None:
+    small = jpegs.photo_jpeg(16, 16, quality=20)
+    large = jpegs.photo_jpeg(120, 120)
+    if "max_bytes" in limit:
+        limit = {"max_bytes": len(small)}
+    _, _, status = run_files([small, large, small], size=32, **limit)
+    assert [int(s[0]) for s in status] == [0, int(endcap.Status.IMAGE_LIMIT), 0]
+
+
+@pytest.mark.parametrize("bad", [BAD[0], BAD[9], BAD[11], BAD[17]], ids=str)
+def test_on_error_error_ends_with_the_sample_and_its_sentence(bad: bad_jpegs.BadFile) -> None:
+    with pytest.raises(RuntimeError) as raised:
+        run_files([GOOD[0], bad.data, GOOD[1]], size=64, on_error="error")
+    with pytest.raises(bad.error) as core:
+        endcap.preprocess(bad.data, size=64)
+    sentence = str(core.value).split(": ", 1)[-1]
+    assert f"{bad.status.name.lower()}: image index 1 of 3: " in str(raised.value)
+    assert sentence in str(raised.value)
+
+
+def test_on_error_error_names_the_first_of_several() -> None:
+    with pytest.raises(RuntimeError, match="corrupt_image: image index 1 of 4: ") as raised:
+        run_files([GOOD[0], b"", GOOD[1], b"no"], size=64, on_error="error", options={"threads": 4})
+    assert "image index 3" not in str(raised.value)
+
+
+def test_a_pipeline_goes_on_after_bad_batches() -> None:
+    pipeline = build(lambda encoded: fn.endcap.preprocess(encoded, size=64), ["encoded"], 3)
+    wanted = endcap.preprocess(GOOD, size=64).images
+    for files in ([b"", b"x", b""], GOOD, [bytes(1000)] * 3, GOOD):
+        images, _, status = feed(pipeline, {"encoded": [as_bytes(f) for f in files]})
+        if files is GOOD:
+            np.testing.assert_array_equal(np.stack(samples_of(images)), wanted)
+        else:
+            assert all(int(s[0]) == 1 for s in samples_of(status))

@@ -1,0 +1,80 @@
+"""The paths of the core under DALI: each forced in a process of its own, all with one answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import forced_paths
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+PROGRAM = """
+import hashlib
+import sys
+
+sys.path[:0] = {folders!r}
+
+import endcap.dali
+import jpegs
+import numpy as np
+import sample_heads
+from dali_runs import as_bytes, run
+from nvidia.dali import fn
+
+endcap.dali.load()
+
+
+def graph(encoded, head):
+    images, geometry, status = fn.endcap.preprocess(encoded, size=160)
+    rows = fn.endcap.postprocess(head, geometry, status, head="yolov8", num_classes=7)
+    kept = fn.endcap.nms(fn.transpose(head, perm=[1, 0])[:, :4], head[4], iou_threshold=0.5)
+    return images, geometry, status, *rows, kept
+
+
+files = [jpegs.photo_jpeg(90 + 70 * i, 460 - 55 * i, seed=i) for i in range(6)]
+heads = [sample_heads.yolov8_head(i, anchors=900, num_classes=7) for i in range(6)]
+digest = hashlib.sha256()
+for output in run(graph, {{"encoded": [as_bytes(f) for f in files], "head": heads}}):
+    for sample in output:
+        digest.update(np.ascontiguousarray(sample).tobytes())
+print(digest.hexdigest())
+"""
+
+
+def run_forced(path: str) -> subprocess.CompletedProcess[str]:
+    folders = [str(HERE), str(HERE.parent / "python")]
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(folders=folders)],
+        env=os.environ | {"ENDCAP_FORCE_IMPLEMENTATION": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def digest_of(path: str) -> str:
+    done = run_forced(path)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def scalar() -> str:
+    return digest_of("scalar")
+
+
+@pytest.mark.parametrize("path", forced_paths.common_paths("decode", "preprocess", "nms"))
+def test_every_path_gives_the_numbers_of_the_scalar_one(path: str, scalar: str) -> None:
+    assert len(scalar) == 64
+    assert digest_of(path) == scalar
+
+
+def test_a_path_that_there_is_none_of_is_refused_by_the_operators() -> None:
+    done = run_forced("abacus")
+    assert done.returncode != 0
+    assert "abacus" in done.stderr

@@ -1,0 +1,175 @@
+"""fn.endcap.postprocess: bit for bit what endcap.Postprocessor gives, for every family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jpegs
+import numpy as np
+import numpy.typing as npt
+import pytest
+import sample_heads
+from dali_runs import as_bytes, run
+from nvidia.dali import fn
+
+import endcap
+
+COUNT = 4
+DETECTIONS = ("num_detections", "boxes", "scores", "class_ids", "indices")
+Tensors = dict[str, npt.NDArray[Any]]
+
+
+def heads(family: str) -> tuple[list[Tensors], dict[str, Any]]:
+    """A batch of the family's tensors, and the parameters they ask for."""
+
+    def each(make: Any) -> list[Tensors]:
+        made = [make(seed) for seed in range(COUNT)]
+        return [m if isinstance(m, dict) else {"head": m} for m in made]
+
+    classes: dict[str, Any] = {"num_classes": 7}
+    size = {"anchors": 300, "num_classes": 7}
+    match family:
+        case "yolov5":
+            return each(lambda s: sample_heads.yolov5_head(s, **size)), classes
+        case "yolov8":
+            return each(lambda s: sample_heads.yolov8_head(s, **size)), classes
+        case "yolov8_pose":
+            fields = {**classes, "num_keypoints": 5}
+            return each(lambda s: sample_heads.pose_head(s, **size, keypoints=5)), fields
+        case "yolov8_obb":
+            return each(lambda s: sample_heads.obb_head(s, **size)), classes
+        case "yolov8_seg":
+            fields = {"mask_coefficients": 8, "prototype_size": (40, 48), "input_size": (160, 192)}
+            fields |= {**classes, "mask_resolution": "input", "max_detections": 20}
+            return each(lambda s: sample_heads.seg_outputs(s, **size, size=(40, 48))), fields
+        case "end2end":
+            return each(lambda s: sample_heads.end2end_head(s, rows=50, num_classes=7)), classes
+        case "rtdetr":
+            return each(lambda s: sample_heads.rtdetr_outputs(s, queries=60, num_classes=7)), classes
+        case "ssd":
+            fields = {**classes, "variances": [0.1, 0.1, 0.2, 0.2]}
+            return each(lambda s: sample_heads.ssd_outputs(s, anchors=80, columns=8)), fields
+        case "efficient_nms":
+            return each(lambda s: sample_heads.efficient_nms_outputs(3 + s)), classes
+    random = np.random.default_rng(5)
+    return each(lambda _: {"logits": random.normal(0, 3, 7).astype(np.float32)}), {
+        **classes,
+        "top_k": 3,
+    }
+
+
+FAMILIES = [
+    "yolov5",
+    "yolov8",
+    "yolov8_pose",
+    "yolov8_obb",
+    "yolov8_seg",
+    "end2end",
+    "rtdetr",
+    "ssd",
+    "efficient_nms",
+    "classification",
+]
+GEOMETRY = [
+    np.array([0.5 + i / 10, 0.5, 3, 20 + i, 900, 700, 1, 0], np.float32) for i in range(COUNT)
+]
+
+
+def postprocess(batch: list[Tensors], head: str, others: Any = (), **fields: Any) -> list[Any]:
+    """The operator's outputs; `others`: geometry and status of each sample."""
+    inputs = {name: [tensors[name] for tensors in batch] for name in batch[0]}
+    inputs |= dict(zip(("geometry", "status"), others, strict=False))
+    # The family is an argument of the same name as its first tensor.
+    return run(
+        lambda **nodes: fn.endcap.postprocess(*nodes.values(), head=head, **fields), inputs
+    )
+
+
+def wanted_rows(
+    batch: list[Tensors], head: str, geometry: Any, status: Any, fields: dict[str, Any]
+) -> list[Any]:
+    stacked = {name: np.stack([tensors[name] for tensors in batch]) for name in batch[0]}
+    result = endcap.Postprocessor(head, packed_masks=head == "yolov8_seg", **fields)(
+        stacked, geometry, status
+    )
+    if head == "classification":
+        return [result.scores, result.class_ids, result.probabilities]
+    rows = [getattr(result, name) for name in DETECTIONS]
+    rows[0] = rows[0][:, None]
+    own = {
+        "yolov8_pose": [result.keypoints],
+        "yolov8_obb": [result.angles],
+        "yolov8_seg": [result.mask_size, result.packed_masks],
+    }
+    return rows + own.get(head, [])
+
+
+def expect_equal(outputs: list[Any], wanted: list[Any]) -> None:
+    assert len(outputs) == len(wanted)
+    for output, rows in zip(outputs, wanted, strict=True):
+        np.testing.assert_array_equal(np.stack(output), rows)
+        assert output[0].dtype == rows.dtype
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("given", ["head", "geometry", "geometry and status"])
+def test_every_family(family: str, given: str) -> None:
+    batch, fields = heads(family)
+    geometry = None if given == "head" else np.stack(GEOMETRY)
+    status = np.array([0, 1, 0, 2], np.int32) if "status" in given else None
+    others: list[Any] = [] if geometry is None else [GEOMETRY]
+    if status is not None:
+        others.append([np.array([s], np.int32) for s in status])
+    outputs = postprocess(batch, family, others, **fields)
+    expect_equal(outputs, wanted_rows(batch, family, geometry, status, fields))
+    if family != "classification":
+        assert sum(int(n[0]) for n in outputs[0]) > 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"score_threshold": 0.05, "iou_threshold": 0.45, "max_detections": 17},
+        {"multi_label": True, "class_agnostic": True, "max_candidates": 40},
+        {"box_unit": "normalized", "box_format": "xyxy", "input_size": [320, 640]},
+        {"activation": "sigmoid", "score_threshold": 0.6},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("threads", [1, 4])
+def test_parameters(fields: dict[str, Any], threads: int) -> None:
+    batch, classes = heads("yolov8")
+    fields = {**classes, **fields}
+    outputs = run(
+        lambda head: fn.endcap.postprocess(head, head="yolov8", **fields),
+        {"head": [tensors["head"] for tensors in batch]},
+        threads=threads,
+    )
+    expect_equal(outputs, wanted_rows(batch, "yolov8", None, None, fields))
+
+
+def test_half_precision_and_heads_of_any_length() -> None:
+    batch = [
+        {"head": sample_heads.yolov8_head(s, anchors=50 * (s + 1), num_classes=7)} for s in range(3)
+    ]
+    halves = [{"head": t["head"].astype(np.float16)} for t in batch]
+    outputs = postprocess(halves, "yolov8", num_classes=7)
+    for i, tensors in enumerate(halves):
+        wanted = wanted_rows([tensors], "yolov8", None, None, {"num_classes": 7})
+        expect_equal([[output[i]] for output in outputs], wanted)
+
+
+def test_from_file_to_boxes() -> None:
+    files = [jpegs.photo_jpeg(100, 160), b"", jpegs.photo_jpeg(200, 120, seed=1)]
+    head = [sample_heads.yolov8_head(s, anchors=300, num_classes=7) for s in range(3)]
+
+    def graph(encoded: Any, head: Any) -> Any:
+        _, geometry, status = fn.endcap.preprocess(encoded, size=640)
+        return fn.endcap.postprocess(head, geometry, status, head="yolov8", num_classes=7)
+
+    outputs = run(graph, {"encoded": [as_bytes(f) for f in files], "head": head})
+    steps = endcap.preprocess(files, size=640, on_error="blank")
+    batch = [{"head": h} for h in head]
+    wanted = wanted_rows(batch, "yolov8", steps.geometry, steps.status, {"num_classes": 7})
+    expect_equal(outputs, wanted)
+    assert [int(n[0]) > 0 for n in outputs[0]] == [True, False, True]

@@ -1,0 +1,223 @@
+"""The pipelines of endcap.dali: endcap's own answers, and a letterbox where endcap puts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jpegs
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import endcap
+from endcap.dali import (
+    DaliError,
+    detection_postprocess,
+    detection_preprocess,
+    detection_preprocess_dali_decode,
+    detection_preprocess_dali_only,
+)
+from endcap.errors import InvalidArgumentError, Status
+
+Arrays = list[npt.NDArray[Any]]
+
+ON_CPU = {"num_threads": 2, "device_id": None}
+FED = {**ON_CPU, "prefetch_queue_depth": 1, "exec_async": False, "exec_pipelined": False}
+# Where sides are rounded at exact halves, padding is odd, an image is enlarged, or nothing is left.
+SIDES = [(720, 1280), (640, 640), (641, 1280), (1280, 641), (100, 37), (333, 500), (1, 1000)]
+ALL_PREPROCESS = [
+    detection_preprocess,
+    detection_preprocess_dali_decode,
+    detection_preprocess_dali_only,
+]
+
+
+@pytest.fixture(scope="module")
+def photos() -> list[bytes]:
+    return [jpegs.photo_jpeg(*side, seed=i) for i, side in enumerate(SIDES)]
+
+
+def samples(outputs: Any) -> list[Arrays]:
+    return [[np.array(output.at(i)) for i in range(len(output))] for output in outputs]
+
+
+def run_fed(pipeline: Any, **inputs: Any) -> list[Arrays]:
+    pipeline.build()
+    for name, arrays in inputs.items():
+        pipeline.feed_input(name, arrays)
+    return samples(pipeline.run())
+
+
+def run_photos(define: Callable[..., Any], photos: list[bytes], **arguments: Any) -> list[Arrays]:
+    pipeline = define(batch_size=len(photos), **FED, **arguments)
+    return run_fed(pipeline, encoded=[np.frombuffer(photo, np.uint8) for photo in photos])
+
+
+@pytest.mark.parametrize("define", ALL_PREPROCESS[:2])
+def test_endcap_s_steps_give_endcap_s_tensors(
+    define: Callable[..., Any], photos: list[bytes]
+) -> None:
+    images, geometry, status = run_photos(define, photos, size=(96, 160), mean=[0.1, 0.2, 0.3])
+    wanted = endcap.preprocess(photos, size=(96, 160), mean=[0.1, 0.2, 0.3])
+    np.testing.assert_array_equal(images, wanted.images)
+    np.testing.assert_array_equal(np.array(geometry)[:, :7], wanted.geometry[:, :7])
+    np.testing.assert_array_equal(np.ravel(status), wanted.status)
+
+
+@pytest.mark.parametrize("upscale", [True, False])
+@pytest.mark.parametrize("size", [640, (384, 640), (33, 20)])
+def test_dali_s_letterbox_lies_where_endcap_s_does(
+    photos: list[bytes], size: Any, upscale: bool
+) -> None:
+    images, geometry, status = run_photos(
+        detection_preprocess_dali_only, photos, size=size, upscale=upscale, scale=1.0, pad_value=7
+    )
+    wanted = endcap.preprocess(photos, size=size, upscale=upscale, scale=1.0, pad_value=7)
+    np.testing.assert_array_equal(np.array(geometry)[:, :7], wanted.geometry[:, :7])
+    assert np.array(images).shape == wanted.images.shape
+    for image, row in zip(images, wanted.geometry, strict=True):
+        width, height = np.rint(row[[4, 5]] * row[[0, 1]]).astype(int)
+        left, top = row[2:4].astype(int)
+        padded = np.ones(image.shape[1:], bool)
+        padded[top : top + height, left : left + width] = False
+        assert (image[:, padded] == 7).all()
+        assert padded.all() or (image[:, ~padded] != 7).any()
+    assert np.array_equal(status, np.zeros((len(photos), 1)))
+
+
+def test_dali_s_letterbox_turns_images_upright() -> None:
+    turned = jpegs.encode(jpegs.photo(40, 60), orientation=6)
+    _, geometry, _ = run_photos(detection_preprocess_dali_only, [turned], size=64)
+    wanted = endcap.preprocess(turned, size=64).geometry[0]
+    np.testing.assert_array_equal(geometry[0][:6], wanted[:6])
+    assert (geometry[0][6], wanted[6]) == (1, 6)  # which DALI does not tell
+
+
+def test_layout_dtype_and_normalisation_of_dali_s_letterbox(photos: list[bytes]) -> None:
+    from nvidia.dali import types
+
+    # Powers of two, with which float16 is exact.
+    mean, std = [16, 32, 64], [0.5, 1, 2]
+    options = {"size": 32, "scale": 0.25}
+    plain, *_ = run_photos(detection_preprocess_dali_only, photos, size=32, scale=1.0)
+    normal, *_ = run_photos(
+        detection_preprocess_dali_only,
+        photos,
+        layout="nhwc",
+        dtype=types.FLOAT16,
+        mean=mean,
+        std=std,
+        **options,
+    )
+    assert normal[0].dtype == np.float16
+    np.testing.assert_array_equal(normal, (np.moveaxis(plain, 1, -1) * 0.25 - mean) / std)
+
+
+@pytest.mark.parametrize("define", ALL_PREPROCESS)
+def test_files_are_read(define: Callable[..., Any], tmp_path: Path, photos: list[bytes]) -> None:
+    paths = [tmp_path / f"{i}.jpg" for i in range(3)]
+    for path, photo in zip(paths, photos, strict=False):
+        path.write_bytes(photo)
+    pipeline = define(paths, size=64, batch_size=3, **ON_CPU)
+    pipeline.build()
+    images, *_ = samples(pipeline.run())
+    fed, *_ = run_photos(define, photos[:3], size=64)
+    np.testing.assert_array_equal(images, fed)
+    assert pipeline.epoch_size("files") == 3
+
+
+def test_a_bad_image_does_not_end_the_pipeline(photos: list[bytes]) -> None:
+    images, _, status = run_photos(detection_preprocess, [photos[0], b"no image"], size=64)
+    assert np.ravel(status).tolist() == [Status.OK, Status.CORRUPT_IMAGE]
+    assert not images[1].any()
+    assert images[0].any()
+
+
+def test_a_bad_image_may_end_the_pipeline(photos: list[bytes]) -> None:
+    with pytest.raises(RuntimeError, match="1"):
+        run_photos(detection_preprocess, [photos[0], b"no image"], size=64, on_error="error")
+
+
+@pytest.mark.parametrize("define", [*ALL_PREPROCESS, detection_postprocess])
+def test_another_device_is_refused(define: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidArgumentError, match="device is 'mixed': give cpu or gpu"):
+        define(device="mixed", batch_size=1, **ON_CPU)
+
+
+def test_another_layout_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="layout is 'chw': give nchw or nhwc"):
+        detection_preprocess_dali_only(layout="chw", batch_size=1, **ON_CPU)
+
+
+def test_another_parameter_is_refused() -> None:
+    with pytest.raises((KeyError, RuntimeError), match="no_such"):
+        detection_preprocess(no_such=1, batch_size=1, **ON_CPU).build()
+
+
+def test_pipelines_are_serialised(photos: list[bytes]) -> None:
+    from nvidia.dali import Pipeline
+    from nvidia.dali.plugin.triton import autoserialize
+
+    assert autoserialize(detection_preprocess)
+    text = detection_preprocess(size=48, batch_size=2, **FED).serialize()
+    read = Pipeline.deserialize(text, batch_size=2, num_threads=2, device_id=None)
+    encoded = [np.frombuffer(photo, np.uint8) for photo in photos[:2]]
+    images, *_ = run_fed(read, encoded=encoded)
+    np.testing.assert_array_equal(images, endcap.preprocess(photos[:2], size=48).images)
+
+
+def yolov8_head(random: np.random.Generator) -> npt.NDArray[np.float32]:
+    boxes = random.uniform(20, 600, (4, 60))
+    return np.vstack([boxes, random.uniform(0, 1, (3, 60)) ** 4]).astype(np.float32)
+
+
+def expect_detections(found: list[Arrays], i: int, wanted: endcap.Detections) -> None:
+    expected = [wanted.num_detections, wanted.boxes, wanted.scores, wanted.class_ids,
+                wanted.indices]  # fmt: skip
+    for output, array in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.ravel(output[i]), np.ravel(array))
+
+
+def test_postprocessing_is_endcap_s() -> None:
+    random = np.random.default_rng(1)
+    heads = [yolov8_head(random) for _ in range(3)]
+    geometry = [np.float32([0.5, 0.5, 0, 10 * i, 1280, 1200, 1, 0]) for i in range(3)]
+    pipeline = detection_postprocess(num_classes=3, max_detections=20, batch_size=3, **FED)
+    status = [np.int32([0]), np.int32([Status.CORRUPT_IMAGE]), np.int32([0])]
+    found = run_fed(pipeline, head=heads, geometry=geometry, status=status)
+    own = endcap.Postprocessor("yolov8", num_classes=3, max_detections=20)
+    for i in (0, 2):
+        wanted = own(heads[i][None], geometry[i][None])
+        assert wanted.num_detections[0] > 3
+        expect_detections(found, i, wanted)
+    assert found[0][1] == [0]
+
+
+def test_postprocessing_without_geometry_of_a_head_of_two_tensors() -> None:
+    random = np.random.default_rng(2)
+    heads = {
+        "logits": random.normal(-2, 2, (50, 4)).astype(np.float32),
+        "boxes": random.uniform(0.1, 0.9, (50, 4)).astype(np.float32),
+    }
+    fields: dict[str, Any] = {"head": "rtdetr", "num_classes": 4, "max_detections": 10}
+    pipeline = detection_postprocess(
+        **fields, geometry=False, status=False, output_status=True, batch_size=1, **FED
+    )
+    *found, status = run_fed(pipeline, **{name: [array] for name, array in heads.items()})
+    wanted = endcap.Postprocessor(**fields)({n: a[None] for n, a in heads.items()})
+    assert wanted.num_detections[0] > 3
+    expect_detections(found, 0, wanted)
+    assert status == [[0]]
+
+
+def test_status_without_geometry_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="status is True without geometry"):
+        detection_postprocess(geometry=False, batch_size=1, **ON_CPU)
+
+
+def test_without_dali_pipelines_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nvidia.dali.__version__", "1.40.0")
+    with pytest.raises(DaliError, match=r"DALI 1\.40\.0 is older"):
+        detection_preprocess_dali_only(batch_size=1, **ON_CPU)
