@@ -34,7 +34,9 @@ def ramp(height: int, width: int) -> Pixels:
     """Colours that grow slowly along either axis."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     across, down = 255 * x / width, 255 * y / height
-    return np.rint(np.stack([across, down, 255 - (across + down) / 2], axis=2)).astype(np.uint8)
+    colours = [across, down, 255 - (across + down) / 2]
+    picture: Pixels = np.rint(np.stack(colours, axis=2)).astype(np.uint8)
+    return picture
 
 
 def pictures() -> dict[str, Pixels]:
