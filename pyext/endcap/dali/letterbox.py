@@ -27,11 +27,11 @@ class Letterbox:
         self._pad_x = math.floor((width - self._resized_w) / 2)
         self._pad_y = math.floor((height - self._resized_h) / 2)
 
-    def apply(self, images: Any, pad_value: int) -> Any:
-        """Returns uint8 [height, width, 3] of images that are uint8 HWC."""
+    def resize(self, images: Any) -> Any:
+        """Returns images that are uint8 HWC in the size that they have in the letterbox."""
         from nvidia.dali import fn, types
 
-        resized = fn.resize(
+        return fn.resize(
             images,
             resize_x=fn.cast(self._resized_w, dtype=types.FLOAT),
             resize_y=fn.cast(self._resized_h, dtype=types.FLOAT),
@@ -40,14 +40,31 @@ class Letterbox:
             interp_type=types.INTERP_LINEAR,
             antialias=False,
         )
-        start = fn.cast(fn.stack(-self._pad_y, -self._pad_x), dtype=types.INT32)
-        return fn.slice(
+
+    def pad_and_normalize(
+        self,
+        resized: Any,
+        pad_value: float,
+        scale: float,
+        mean: list[float],
+        std: list[float],
+        **of_dali: Any,
+    ) -> Any:
+        """Returns what `resize` gave in the middle of the letterbox, (x * scale - mean) / std.
+
+        In one operator: with the padding in one of its own, images would be written once more.
+        """
+        from nvidia.dali import fn
+
+        return fn.crop_mirror_normalize(
             resized,
-            start=start,
-            shape=self._size,
-            axis_names="HW",
+            crop=self._size,
+            rounding="truncate",  # as the geometry: an odd pixel of padding goes behind
             out_of_bounds_policy="pad",
-            fill_values=[float(pad_value)],
+            fill_values=[(pad_value * scale - m) / s for m, s in zip(mean, std, strict=True)],
+            mean=[value / scale for value in mean],
+            std=[value / scale for value in std],
+            **of_dali,
         )
 
     def geometry(self) -> Any:

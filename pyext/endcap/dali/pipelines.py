@@ -120,13 +120,14 @@ def detection_preprocess_dali_only(
         raise InvalidArgumentError(f"layout is {layout!r}: give nchw or nhwc")
     encoded = _encoded(files)
     letterbox = Letterbox(encoded, size, upscale=upscale)
-    padded = letterbox.apply(_decoded(encoded, device), pad_value)
-    images = fn.crop_mirror_normalize(
-        padded,
+    images = letterbox.pad_and_normalize(
+        letterbox.resize(_decoded(encoded, device)),
+        pad_value,
+        scale,
+        _per_channel(mean),
+        _per_channel(std),
         dtype=types.FLOAT if dtype is None else dtype,
         output_layout="CHW" if layout == "nchw" else "HWC",
-        mean=[value / scale for value in _per_channel(mean)],
-        std=[value / scale for value in _per_channel(std)],
     )
     status = fn.constant(idata=[0], shape=[1], dtype=types.INT32)
     others = [letterbox.geometry(), status]
