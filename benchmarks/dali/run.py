@@ -50,7 +50,7 @@ def run(plan: Plan, pictures: Sequence[Photograph], done: Callable[[str], None])
     throughput = []
     for threads in THREADS:
         throughput.append(_throughput(CPU_WAYS, chosen, threads, plan.per_batch))
-        done(f"{threads} threads")
+        done(f"threads: {threads}")
     gpu = _throughput(GPU_WAYS, chosen, cpu_count(), plan.per_batch)
     done("GPU")
     return {
