@@ -8,7 +8,7 @@ function(endcap_target_defaults target)
   endif()
   if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # It means headers, and takes the sources that are compiled together for headers.
-    list(APPEND options -Wno-subobject-linkage)
+    list(APPEND options $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${options}>")
   set_target_properties(${target} PROPERTIES

@@ -42,6 +42,8 @@ NOTICES = (
 )
 PYTHON_STUB = "endcap/backends/python_stub/triton_python_backend_stub"
 CUDA_LIBRARY = "endcap/libendcap_cuda.so"
+C_LIBRARY = "endcap/libendcap_c.so"
+C_HEADER = "endcap/include/endcap/c_api.h"
 SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
 
 
@@ -74,6 +76,8 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
         *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
         PYTHON_STUB,
         extension,
+        C_LIBRARY,
+        C_HEADER,
         *([CUDA_LIBRARY] if cuda else []),
     }
 
@@ -119,6 +123,10 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
         foreign = [name for name in facts.exported if not name.startswith("TRITONBACKEND_")]
         if foreign or not facts.exported:
             yield f"exports {foreign or 'nothing'}, and not just TRITONBACKEND_*"
+    if path.name == Path(C_LIBRARY).name:
+        foreign = [name for name in facts.exported if not name.startswith("endcap_")]
+        if foreign or not facts.exported:
+            yield f"exports {foreign or 'nothing'}, and not just endcap_*"
     if path.name == Path(CUDA_LIBRARY).name and facts.exported != ["EndcapCudaApi"]:
         yield f"exports {facts.exported or 'nothing'}, and not just EndcapCudaApi"
 

@@ -115,11 +115,23 @@ def test_the_doctor_says_how_to_build_them(empty_cache: Path) -> None:
     doctor().expect("dali", "note", "are not built for DALI", "`endcap dali build`")
 
 
-def test_the_doctor_refuses_an_old_dali(tmp_path: Path, empty_cache: Path) -> None:
-    """A package that says it is DALI 1.40 goes before the real one."""
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("__version__ = '1.40.0'\n", "DALI 1.40.0 is older than"),
+        ("", "DALI is there, but cannot be imported ("),
+        ("import nowhere\n", "DALI is there, but cannot be imported (No module named 'nowhere')"),
+        ("import os\nos._exit(3)\n", "importing it fails: exit code 3"),
+    ],
+    ids=["old", "half removed", "incomplete", "crashing"],
+)
+def test_the_doctor_refuses_a_dali(
+    tmp_path: Path, empty_cache: Path, content: str, problem: str
+) -> None:
+    """Another package that calls itself DALI goes before the real one."""
     folder = tmp_path / "path" / "nvidia" / "dali"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
-    (folder / "__init__.py").write_text("__version__ = '1.40.0'\n")
+    (folder / "__init__.py").write_text(content)
     answer = doctor(environment={"PYTHONPATH": str(tmp_path / "path")})
-    answer.expect("dali", "warning", "DALI 1.40.0 is older than", "`pip install --upgrade")
+    answer.expect("dali", "warning", problem, "`pip install --upgrade 'endcap[dali]'`")

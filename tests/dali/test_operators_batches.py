@@ -58,9 +58,7 @@ def test_samples_behind_a_condition(chosen: list[int]) -> None:
             continue
         wanted = endcap.preprocess(FILES[i], size=32)
         np.testing.assert_array_equal(images[i], wanted.images[0])
-        np.testing.assert_array_equal(
-            resized[i], endcap.preprocess(PHOTOS[i], size=32).images[0]
-        )
+        np.testing.assert_array_equal(resized[i], endcap.preprocess(PHOTOS[i], size=32).images[0])
         found = endcap.Postprocessor(num_classes=7)(HEADS[i], wanted.geometry[0])
         assert list(count[i]) == list(found.num_detections)
         boxes = np.ascontiguousarray(HEADS[i][:4].T)

@@ -19,9 +19,7 @@ NAN[0, 5] = NAN[6, 5] = np.nan
 
 def postprocess(inputs: dict[str, list[Any]], head: str = "yolov8", **fields: Any) -> list[Any]:
     fields = {"num_classes": 7, **fields}
-    return run(
-        lambda **nodes: fn.endcap.postprocess(*nodes.values(), head=head, **fields), inputs
-    )
+    return run(lambda **nodes: fn.endcap.postprocess(*nodes.values(), head=head, **fields), inputs)
 
 
 @pytest.mark.parametrize("bad", [HEADS[0][:9], HEADS[0][0], NAN], ids=["rows", "rank", "nan"])

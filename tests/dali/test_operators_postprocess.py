@@ -45,7 +45,9 @@ def heads(family: str) -> tuple[list[Tensors], dict[str, Any]]:
         case "end2end":
             return each(lambda s: sample_heads.end2end_head(s, rows=50, num_classes=7)), classes
         case "rtdetr":
-            return each(lambda s: sample_heads.rtdetr_outputs(s, queries=60, num_classes=7)), classes
+            return each(
+                lambda s: sample_heads.rtdetr_outputs(s, queries=60, num_classes=7)
+            ), classes
         case "ssd":
             fields = {**classes, "variances": [0.1, 0.1, 0.2, 0.2]}
             return each(lambda s: sample_heads.ssd_outputs(s, anchors=80, columns=8)), fields
@@ -80,9 +82,7 @@ def postprocess(batch: list[Tensors], head: str, others: Any = (), **fields: Any
     inputs = {name: [tensors[name] for tensors in batch] for name in batch[0]}
     inputs |= dict(zip(("geometry", "status"), others, strict=False))
     # The family is an argument of the same name as its first tensor.
-    return run(
-        lambda **nodes: fn.endcap.postprocess(*nodes.values(), head=head, **fields), inputs
-    )
+    return run(lambda **nodes: fn.endcap.postprocess(*nodes.values(), head=head, **fields), inputs)
 
 
 def wanted_rows(

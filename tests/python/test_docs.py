@@ -26,12 +26,12 @@ MADE_PAGES = {
     "heads.md": "heads_page.py",
     "cli.md": "cli_page.py",
 }
-# Its Python needs a server: tests/triton/test_guide.py runs it.
-SERVER_PAGES = ("triton.md", "clients.md")
+# Their Python needs a server, tests/triton/test_guide.py runs it; or DALI, tests/dali does.
+PAGES_RUN_ELSEWHERE = ("triton.md", "clients.md", "dali.md")
 PYTHON_PAGES = [
     page
     for page in PAGES
-    if page.name not in SERVER_PAGES and any(b.language == "python" for b in blocks(page))
+    if page.name not in PAGES_RUN_ELSEWHERE and any(b.language == "python" for b in blocks(page))
 ]
 # A shell line that runs endcap, perhaps behind variables and from a folder.
 ENDCAP_LINE = re.compile(r"^\s*(?:\w+=\S+\s+)*(?:\S*/)?endcap\s+(?P<arguments>\S.*)$", re.MULTILINE)

@@ -40,6 +40,7 @@ def test_nvjpeg_and_dali_are_found_in_their_wheels(tmp_path: Path) -> None:
     after: Answer = world.doctor()
     assert after.findings["nvjpeg"]["found"] == str(world.site / "nvidia/cu13/lib/libnvjpeg.so.13")
     assert after.findings["dali"]["found"] == "nvidia-dali-cuda130 2.4.0"
+    after.expect("dali", "warning", "cannot be imported (", "`pip install --upgrade")  # it is empty
 
 
 GPU_CODE = endcap.CudaState(

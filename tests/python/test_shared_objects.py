@@ -19,6 +19,7 @@ LIBRARIES = [
     path for folder in FOLDERS for path in (*folder.glob("backends/*/*.so"), *folder.glob("*.so"))
 ]
 BACKENDS = [path for path in LIBRARIES if path.name.startswith("libtriton_")]
+C_LIBRARIES = [path for path in LIBRARIES if path.name == "libendcap_c.so"]
 EDITABLE = len(FOLDERS) > 1
 SYSTEM_GLIBC = tuple(int(part) for part in platform.libc_ver()[1].split("."))
 MODULES = [path for path in LIBRARIES if path.name.startswith("_core")]
@@ -44,6 +45,7 @@ def test_all_of_them_are_looked_at() -> None:
         "libtriton_endcap_preprocess.so",
         "libtriton_endcap_postprocess.so",
         "libtriton_endcap_bls.so",
+        "libendcap_c.so",
         "libendcap_jpeg.so",
     } <= names
     assert len(MODULES) == 1
@@ -55,6 +57,15 @@ def test_backends_export_their_entry_points_only(path: Path) -> None:
     names = [line.split()[-1] for line in lines]
     assert "TRITONBACKEND_ModelInstanceExecute" in names
     assert [name for name in names if not name.startswith("TRITONBACKEND_")] == []
+
+
+def test_the_c_library_comes_with_its_header_and_exports_what_that_declares() -> None:
+    (library,) = C_LIBRARIES
+    header = (library.parent / "include/endcap/c_api.h").read_text()
+    declared = re.findall(r"ENDCAP_C [^;(]*?(endcap_\w+)\(", header)
+    lines = output_of("nm", "--dynamic", "--defined-only", library).splitlines()
+    assert declared
+    assert sorted(line.split()[-1] for line in lines) == sorted(declared)
 
 
 @pytest.mark.parametrize("path", LIBRARIES, ids=name_of)
@@ -69,7 +80,7 @@ def test_needed_are_the_system_s_libraries_and_neighbours_of_our_own(path: Path)
             assert re.match(r"(libc|libm|libdl|libpthread|librt|ld-linux.*)\.so\.\d$", name), name
 
 
-@pytest.mark.parametrize("path", [*BACKENDS, *MODULES], ids=name_of)
+@pytest.mark.parametrize("path", [*BACKENDS, *MODULES, *C_LIBRARIES], ids=name_of)
 def test_libraries_are_looked_for_beside_the_file(path: Path) -> None:
     assert dynamic_entries(path, "RUNPATH") == ["$ORIGIN"]
     assert dynamic_entries(path, "RPATH") == []

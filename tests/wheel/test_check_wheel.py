@@ -81,6 +81,17 @@ def test_gpu_code_shows_its_table_and_nothing_else(tmp_path: Path, exported: lis
     assert "EndcapCudaApi" in problem
 
 
+@pytest.mark.parametrize("exported", [[], ["endcap_nms", "jpeg_finish"]])
+def test_the_c_library_shows_its_functions_and_nothing_else(
+    tmp_path: Path, exported: list[str]
+) -> None:
+    library = tmp_path / "libendcap_c.so"
+    facts = dataclasses.replace(SOUND, needed=["libc.so.6"], exported=["endcap_nms"])
+    assert list(check_wheel.check_library(library, facts)) == []
+    (problem,) = check_wheel.check_library(library, dataclasses.replace(facts, exported=exported))
+    assert "not just endcap_*" in problem
+
+
 def test_a_wheel_without_gpu_code_must_be_meant() -> None:
     without = check_wheel.expected_files(WHEEL, cuda=False)
     assert list(check_wheel.check_files(WHEEL, without, cuda=False)) == []

@@ -1,11 +1,11 @@
-/* endcap's core behind C functions: libendcap_c.so, for code that another compiler or C++ runtime made
- * than this library's, as DALI operators are.
+/* endcap's core behind C functions: libendcap_c.so, for code that another compiler or C++ runtime
+ * made than this library's, as DALI operators are.
  *
  * Every function that can fail returns an endcap_status, one of the values of the `status` tensors
- * (endcap/error.h); endcap_last_error() then has the sentence. Handles may be used by several threads
- * at once. No function keeps a pointer that it was given beyond its return, but for memory of a GPU,
- * which the work on the stream reads and writes later. Structs begin with what they had in the first
- * version; `endcap_c_abi()` tells the version of the library that was loaded. */
+ * (endcap/error.h); endcap_last_error() then has the sentence. Handles may be used by several
+ * threads at once. No function keeps a pointer that it was given beyond its return, but for memory
+ * of a GPU, which the work on the stream reads and writes later. Structs begin with what they had
+ * in the first version; `endcap_c_abi()` tells the version of the library that was loaded. */
 #ifndef ENDCAP_C_API_H_
 #define ENDCAP_C_API_H_
 
@@ -32,7 +32,8 @@ ENDCAP_C int32_t endcap_c_abi(void);
 /* "0.1.0": endcap's version. Static. */
 ENDCAP_C const char* endcap_version(void);
 
-/* The sentence of the calling thread's last call that failed; valid until its next call. */
+/* The sentence of the calling thread's last call that failed, "" before one did; valid until its
+ * next call that fails. */
 ENDCAP_C const char* endcap_last_error(void);
 
 /* "corrupt_image", of a status; "unknown" for a number that is none. Static. */
@@ -52,12 +53,16 @@ typedef struct endcap_parameter_info {
   const char* value;
 } endcap_parameter_info;
 
-/* The tables, with defaults; `head` is not among the defaults that matter for other families. The
- * rows live as long as the library. */
-ENDCAP_C endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows, size_t* count);
-ENDCAP_C endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows, size_t* count);
+/* The tables with their defaults; where a default depends on the head's family, it is that of the
+ * default family, and the meaning names the others. `preset` has no row. The rows live as long as
+ * the library. */
+ENDCAP_C endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows,
+                                                    size_t* count);
+ENDCAP_C endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows,
+                                                     size_t* count);
 
-typedef enum endcap_dtype { /* as endcap::DType */
+/* As endcap::DType. */
+typedef enum endcap_dtype {
   ENDCAP_UINT8 = 0,
   ENDCAP_INT8 = 1,
   ENDCAP_INT32 = 2,
@@ -65,7 +70,8 @@ typedef enum endcap_dtype { /* as endcap::DType */
   ENDCAP_FLOAT32 = 4
 } endcap_dtype;
 
-typedef enum endcap_pixel_format { /* as endcap::PixelFormat */
+/* As endcap::PixelFormat. */
+typedef enum endcap_pixel_format {
   ENDCAP_ENCODED = 0,
   ENDCAP_RGB = 1,
   ENDCAP_BGR = 2,
@@ -74,8 +80,8 @@ typedef enum endcap_pixel_format { /* as endcap::PixelFormat */
 
 #define ENDCAP_MAX_RANK 4
 
-/* Name, dtype and shape of one item's tensor, without a batch dimension. `name` lives as long as the
- * handle that told it. */
+/* Name, dtype and shape of one item's tensor, without a batch dimension. `name` lives as long as
+ * the handle that told it. */
 typedef struct endcap_tensor_spec {
   const char* name;
   int32_t dtype; /* endcap_dtype */
@@ -94,12 +100,13 @@ typedef struct endcap_tensor {
 
 #define ENDCAP_CPU (-1) /* the `device` of handles that work on CPU memory */
 
-/* --- preprocess --------------------------------------------------------------------------------- */
+/* --- preprocess --- */
 
 typedef struct endcap_preprocessor endcap_preprocessor;
 
-/* parameters: of the table; also `preset`. device: ENDCAP_CPU, or the number of a GPU. threads: images
- * worked on at once in one run, 0 for all CPUs; handles that many threads call at once take 1. */
+/* parameters: of the table; also `preset`. device: ENDCAP_CPU, or the number of a GPU. threads:
+ * images worked on at once in one run, 0 for all CPUs; handles that many threads call at once
+ * take 1. */
 ENDCAP_C endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t count,
                                                int32_t device, int32_t threads,
                                                endcap_preprocessor** made);
@@ -123,11 +130,12 @@ typedef struct endcap_image {
   int64_t row_stride_bytes; /* decoded only */
 } endcap_image;
 
-/* Where one image's results go, as endcap::PreprocessOutput: all are written, also when it fails. */
+/* Where one image's results go, as endcap::PreprocessOutput: all are written, also when it
+ * fails. */
 typedef struct endcap_preprocess_output {
-  void* tensor;         /* memory of the handle's device; as endcap_preprocessor_tensor says */
-  size_t tensor_bytes;  /* checked */
-  int32_t height;       /* the tensor's size for this image; 0, 0: that of the parameters */
+  void* tensor;        /* memory of the handle's device; as endcap_preprocessor_tensor says */
+  size_t tensor_bytes; /* checked */
+  int32_t height;      /* the tensor's size for this image; 0, 0: that of the parameters */
   int32_t width;
   float* geometry;      /* [8], CPU memory; may be NULL */
   int32_t* status;      /* [1], CPU memory; may be NULL */
@@ -135,25 +143,30 @@ typedef struct endcap_preprocess_output {
 } endcap_preprocess_output;
 
 /* images[i] -> outputs[i]. stream: a cudaStream_t; of handles for CPU memory NULL. A bad image is a
- * status of its own and no failure of the call; its sentence is endcap_item_error(i) until the calling
- * thread's next call. With a GPU the tensors are written in the order of the stream, geometry and
- * status before the return. Images of other sizes than the parameters' are worked on size by size. */
+ * status of its own and no failure of the call; its sentence is endcap_item_error(i) until the
+ * calling thread's next run. With a GPU the tensors are written in the order of the stream,
+ * geometry and status before the return. Tensors of other sizes than the parameters' are worked on
+ * size by size; the handle keeps what the last 8 such sizes need. Arguments that cannot be used (a
+ * NULL, a wrong number of bytes, a size out of range) fail the call before any work. */
 ENDCAP_C endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor,
                                                const endcap_image* images,
-                                               const endcap_preprocess_output* outputs, size_t count,
-                                               void* stream);
+                                               const endcap_preprocess_output* outputs,
+                                               size_t count, void* stream);
 
-/* Regions of one image, CPU only: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the upright
- * image; outputs: one for each. *image_status: the image's own. */
+/* Regions of one image, CPU only: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the
+ * upright image; outputs: one for each, all of one size. *image_status: the image's own, which is
+ * then that of all regions; else that of the first bad region. Without regions only the header is
+ * read. */
 ENDCAP_C endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preprocessor,
                                                     const endcap_image* image, const float* rois,
                                                     const endcap_preprocess_output* outputs,
                                                     size_t roi_count, int32_t* image_status);
 
-/* The sentence of item i (of run_rois: region i) of the calling thread's last run; "" where it is ok. */
+/* The sentence of item i of the calling thread's last run, "" where it is ok. Of run_rois: region
+ * i, and with i = roi_count that of *image_status. Valid until the thread's next run. */
 ENDCAP_C const char* endcap_item_error(size_t i);
 
-/* --- postprocess -------------------------------------------------------------------------------- */
+/* --- postprocess --- */
 
 typedef struct endcap_postprocessor endcap_postprocessor;
 
@@ -175,9 +188,10 @@ typedef struct endcap_postprocess_item {
   int32_t geometry_on_gpu;      /* 1: memory of the handle's device */
   int32_t status;               /* of the stages before; not 0: no detections */
   const endcap_tensor* outputs; /* as endcap_postprocessor_outputs; data == NULL: not wanted */
-  int32_t num_detections;       /* written where the call waits */
-  int32_t item_status;          /* written where the call waits */
-  int32_t truncated;            /* written where the call waits: max_candidates cut the candidates */
+  /* Written where the call waits: */
+  int32_t num_detections;
+  int32_t item_status;
+  int32_t truncated; /* 1: max_candidates cut the candidates */
 } endcap_postprocess_item;
 
 /* A bad head is its item's status and no failure of the call; endcap_item_error(i) as above.
@@ -186,7 +200,7 @@ ENDCAP_C endcap_status endcap_postprocessor_run(endcap_postprocessor* postproces
                                                 endcap_postprocess_item* items, size_t count,
                                                 void* stream, int32_t wait);
 
-/* --- nms ---------------------------------------------------------------------------------------- */
+/* --- nms --- */
 
 /* Exact greedy suppression of one image, as endcap::Nms: boxes float32 [count][4], scores float32
  * [count], class_ids int32 [count] or NULL. kept: int64 [count]; *kept_count: how many it wrote.
@@ -195,7 +209,8 @@ ENDCAP_C endcap_status endcap_nms(const float* boxes, const float* scores, const
                                   size_t count, double iou_threshold, int64_t max_detections,
                                   int64_t* kept, int64_t* kept_count);
 
-/* The same on a GPU, all pointers memory of the device; does not wait. A NaN score makes *kept_count -1. */
+/* The same on a GPU, all pointers memory of the device; does not wait. A NaN score makes
+ * *kept_count -1. */
 ENDCAP_C endcap_status endcap_nms_cuda(const float* boxes, const float* scores,
                                        const int32_t* class_ids, size_t count, double iou_threshold,
                                        int64_t max_detections, int32_t device, void* stream,

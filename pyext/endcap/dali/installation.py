@@ -37,17 +37,20 @@ def find_dali() -> DaliInstallation:
     Raises DaliError where there is none, where it cannot be imported, and where it is too old.
     """
     dali = _import("nvidia.dali")
-    version = str(dali.__version__)
-    check_release(version)
-    backend, sysconfig = _import("nvidia.dali.backend"), _import("nvidia.dali.sysconfig")
-    return DaliInstallation(
-        version=version,
-        identity=f"{dali.__git_sha__}-cuda{dali.__cuda_version__}",
-        cxx11_abi=int(backend.GetCxx11AbiFlag()),
-        folder=Path(str(dali.__file__)).parent,
-        include_folder=Path(sysconfig.get_include_dir()),
-        library_folder=Path(sysconfig.get_lib_dir()),
-    )
+    try:
+        version = str(dali.__version__)
+        check_release(version)
+        backend, sysconfig = _import("nvidia.dali.backend"), _import("nvidia.dali.sysconfig")
+        return DaliInstallation(
+            version=version,
+            identity=f"{dali.__git_sha__}-cuda{dali.__cuda_version__}",
+            cxx11_abi=int(backend.GetCxx11AbiFlag()),
+            folder=Path(str(dali.__file__)).parent,
+            include_folder=Path(sysconfig.get_include_dir()),
+            library_folder=Path(sysconfig.get_lib_dir()),
+        )
+    except AttributeError as error:  # what a removal or an update has left half
+        raise _broken(error) from error
 
 
 def check_release(version: str) -> None:

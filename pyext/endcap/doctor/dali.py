@@ -17,8 +17,8 @@ DALI = Topic(
     name="dali",
     group=Group.GPU,
     title="DALI",
-    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`: it can be "
-    "imported, and endcap's operators for it are built and can be loaded.",
+    meaning="NVIDIA's library of data pipelines, for models of the variant `detect_dali`: it can "
+    "be imported, and endcap's operators for it are built and can be loaded.",
     problems={
         "absent": Problem(
             when="It is not installed.",

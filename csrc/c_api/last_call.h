@@ -1,0 +1,48 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "endcap/c_api.h"
+#include "endcap/error.h"
+
+namespace endcap::c_api {
+
+// What the calling thread's last calls came to, for endcap_last_error and endcap_item_error.
+
+// Keeps the sentence; returns the code.
+endcap_status KeepError(ItemStatus error) noexcept;
+
+// The sentences of a run's items, in place of those of the run before.
+void KeepItemErrors(std::vector<std::string> sentences) noexcept;
+
+// The sentences of what a core's run returned.
+template <typename Item>
+std::vector<std::string> SentencesOf(std::vector<Item>& items) {
+  std::vector<std::string> sentences;
+  sentences.reserve(items.size());
+  for (Item& item : items) sentences.push_back(std::move(item.status.message));
+  return sentences;
+}
+
+// The body of every function that can fail: no exception leaves it.
+template <typename Body>
+endcap_status Guarded(const Body& body) noexcept {
+  try {
+    body();
+    return 0;
+  } catch (...) {
+    return KeepError(StatusOfCurrentException());
+  }
+}
+
+// The same for runs, which begin without items' sentences.
+template <typename Body>
+endcap_status GuardedRun(const Body& body) noexcept {
+  KeepItemErrors({});
+  return Guarded(body);
+}
+
+}  // namespace endcap::c_api

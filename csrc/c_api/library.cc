@@ -1,0 +1,72 @@
+#include <string>
+#include <vector>
+
+#include "c_api/arguments.h"
+#include "c_api/last_call.h"
+#include "endcap/postprocess.h"
+#include "endcap/preprocess.h"
+
+namespace endcap::c_api {
+namespace {
+
+// A parameter table whose texts end in NUL.
+class InfoRows {
+ public:
+  explicit InfoRows(const std::vector<ParameterInfo>& table) {
+    texts_.reserve(table.size());
+    for (const ParameterInfo& row : table) {
+      texts_.push_back(
+          {std::string(row.name), std::string(row.meaning), std::string(row.allowed), row.value});
+    }
+    for (const Texts& row : texts_) {
+      rows_.push_back(
+          {row.name.c_str(), row.meaning.c_str(), row.allowed.c_str(), row.value.c_str()});
+    }
+  }
+
+  void Tell(const endcap_parameter_info** rows, size_t* count) const {
+    Require(rows, "rows");
+    Require(count, "count");
+    *rows = rows_.data();
+    *count = rows_.size();
+  }
+
+ private:
+  struct Texts {
+    std::string name;
+    std::string meaning;
+    std::string allowed;
+    std::string value;
+  };
+  std::vector<Texts> texts_;
+  std::vector<endcap_parameter_info> rows_;
+};
+
+}  // namespace
+}  // namespace endcap::c_api
+
+using endcap::c_api::Guarded;
+using endcap::c_api::InfoRows;
+
+int32_t endcap_c_abi(void) { return ENDCAP_C_ABI; }
+
+const char* endcap_version(void) { return ENDCAP_VERSION; }
+
+const char* endcap_status_name(endcap_status status) {
+  // A view of a literal.
+  return endcap::ErrorCodeName(static_cast<endcap::ErrorCode>(status)).data();
+}
+
+endcap_status endcap_preprocess_parameters(const endcap_parameter_info** rows, size_t* count) {
+  return Guarded([&] {
+    static const InfoRows table(DescribePreprocessParams(endcap::PreprocessParams{}));
+    table.Tell(rows, count);
+  });
+}
+
+endcap_status endcap_postprocess_parameters(const endcap_parameter_info** rows, size_t* count) {
+  return Guarded([&] {
+    static const InfoRows table(DescribePostprocessParams(endcap::PostprocessParams{}));
+    table.Tell(rows, count);
+  });
+}

@@ -1,0 +1,137 @@
+#include "endcap/postprocess.h"
+
+#include <memory>
+
+#include "c_api/arguments.h"
+#include "c_api/last_call.h"
+#include "common/fail.h"
+
+struct endcap_postprocessor {
+  endcap_postprocessor(const endcap::PostprocessParams& params, int32_t of_device, int threads)
+      : device(of_device), inputs(HeadInputs(params.head)), outputs(PostprocessOutputs(params)) {
+    if (device == ENDCAP_CPU) {
+      cpu = std::make_unique<endcap::Postprocessor>(params, threads);
+    } else {
+      cuda = std::make_unique<endcap::CudaPostprocessor>(params, device);
+    }
+  }
+
+  int32_t device;
+  endcap::c_api::SpecRows inputs;
+  endcap::c_api::SpecRows outputs;
+  std::unique_ptr<endcap::Postprocessor> cpu;
+  std::unique_ptr<endcap::CudaPostprocessor> cuda;
+};
+
+namespace endcap::c_api {
+namespace {
+
+std::string NameOf(const endcap_tensor_spec& spec, size_t i) {
+  return std::string(spec.name) + " of item " + std::to_string(i);
+}
+
+PostprocessInput ReadInput(const endcap_postprocessor& handle, const endcap_postprocess_item& item,
+                           size_t i) {
+  PostprocessInput input;
+  input.geometry = item.geometry;
+  input.status = item.status;
+  if (item.geometry != nullptr && item.geometry_on_gpu != 0) {
+    if (handle.device == ENDCAP_CPU) {
+      FailArgument("the geometry of item ", i, " is in GPU memory: give it in CPU memory");
+    }
+    input.geometry_device = Device::kCuda;
+  }
+  if (item.status != 0) return input;  // its head is not looked at
+  if (item.head == nullptr) FailArgument("item ", i, " has no head");
+  const auto& specs = handle.inputs.rows();
+  for (size_t k = 0; k < specs.size(); ++k) {
+    const TensorView view = ReadTensor(item.head[k], handle.device, NameOf(specs[k], i));
+    input.head.push_back(
+        {view.data, view.dtype, view.shape, view.rank, view.device, view.device_id});
+  }
+  return input;
+}
+
+PostprocessOutput ReadOutput(const endcap_postprocessor& handle,
+                             const endcap_postprocess_item& item, size_t i) {
+  if (item.outputs == nullptr) FailArgument("item ", i, " has no outputs");
+  PostprocessOutput output;
+  const auto& specs = handle.outputs.rows();
+  for (size_t k = 0; k < specs.size(); ++k) {
+    const bool wanted = item.outputs[k].data != nullptr;
+    output.tensors.push_back(
+        wanted ? ReadTensor(item.outputs[k], handle.device, NameOf(specs[k], i)) : TensorView{});
+  }
+  return output;
+}
+
+void RunItems(endcap_postprocessor& handle, std::span<endcap_postprocess_item> items, void* stream,
+              bool wait) {
+  std::vector<PostprocessInput> inputs;
+  std::vector<PostprocessOutput> outputs;
+  for (size_t i = 0; i < items.size(); ++i) {
+    inputs.push_back(ReadInput(handle, items[i], i));
+    outputs.push_back(ReadOutput(handle, items[i], i));
+  }
+  if (handle.cuda && !wait) return handle.cuda->Enqueue(inputs, outputs, stream);
+  std::vector<PostprocessItem> results =
+      handle.cpu ? handle.cpu->Run(inputs, outputs) : handle.cuda->Run(inputs, outputs, stream);
+  for (size_t i = 0; i < items.size(); ++i) {
+    items[i].num_detections = results[i].num_detections;
+    items[i].item_status = static_cast<int32_t>(results[i].status.code);
+    items[i].truncated = results[i].truncated ? 1 : 0;
+  }
+  KeepItemErrors(SentencesOf(results));
+}
+
+endcap_status Tell(const endcap_postprocessor* handle, SpecRows endcap_postprocessor::* member,
+                   const endcap_tensor_spec** rows, size_t* count) noexcept {
+  return Guarded([&] {
+    Require(handle, "postprocessor");
+    Require(rows, "rows");
+    Require(count, "count");
+    const auto& specs = (handle->*member).rows();
+    *rows = specs.data();
+    *count = specs.size();
+  });
+}
+
+}  // namespace
+}  // namespace endcap::c_api
+
+namespace c_api = endcap::c_api;
+
+endcap_status endcap_postprocessor_new(const endcap_parameter* parameters, size_t count,
+                                       int32_t device, int32_t threads,
+                                       endcap_postprocessor** made) {
+  return c_api::Guarded([&] {
+    c_api::Require(made, "made");
+    *made = nullptr;
+    c_api::CheckDevice(device);
+    const auto params = endcap::ParsePostprocessParams(c_api::ReadParameters(parameters, count));
+    *made = new endcap_postprocessor(params, device, threads);
+  });
+}
+
+void endcap_postprocessor_free(endcap_postprocessor* postprocessor) { delete postprocessor; }
+
+endcap_status endcap_postprocessor_inputs(const endcap_postprocessor* postprocessor,
+                                          const endcap_tensor_spec** rows, size_t* count) {
+  return c_api::Tell(postprocessor, &endcap_postprocessor::inputs, rows, count);
+}
+
+endcap_status endcap_postprocessor_outputs(const endcap_postprocessor* postprocessor,
+                                           const endcap_tensor_spec** rows, size_t* count) {
+  return c_api::Tell(postprocessor, &endcap_postprocessor::outputs, rows, count);
+}
+
+endcap_status endcap_postprocessor_run(endcap_postprocessor* postprocessor,
+                                       endcap_postprocess_item* items, size_t count, void* stream,
+                                       int32_t wait) {
+  return c_api::GuardedRun([&] {
+    c_api::Require(postprocessor, "postprocessor");
+    c_api::RequireArray(items, "items", count);
+    c_api::CheckStream(postprocessor->device, stream);
+    c_api::RunItems(*postprocessor, {items, count}, stream, wait != 0);
+  });
+}

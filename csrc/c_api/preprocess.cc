@@ -1,0 +1,117 @@
+#include "endcap/preprocess.h"
+
+#include <memory>
+
+#include "c_api/arguments.h"
+#include "c_api/last_call.h"
+#include "c_api/preprocess_batch.h"
+#include "c_api/sized_engines.h"
+#include "common/fail.h"
+
+struct endcap_preprocessor {
+  endcap::c_api::SizedEngines engines;
+  std::string tensor_name;
+};
+
+namespace endcap::c_api {
+namespace {
+
+std::vector<Roi> ReadRois(const float* rois, size_t count) {
+  std::vector<Roi> regions;
+  regions.reserve(count);
+  for (size_t i = 0; i < count; ++i, rois += 4) {
+    regions.push_back({rois[0], rois[1], rois[2], rois[3]});
+  }
+  return regions;
+}
+
+// The sentences of the regions, and the image's after them.
+std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& image,
+                                 const float* rois,
+                                 std::span<const endcap_preprocess_output> outputs,
+                                 int32_t& image_status) {
+  CheckRoiCount(engines.params(), static_cast<int64_t>(outputs.size()));
+  TensorSize size = ReadSize(engines.params(), 0, 0);
+  std::vector<PreprocessOutput> places;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorSize wanted = ReadSize(engines.params(), outputs[i].height, outputs[i].width);
+    if (i == 0) size = wanted;
+    if (wanted != size) {
+      FailArgument("output ", i, " is of size ", wanted.height, ",", wanted.width,
+                   ", and output 0 ", "of ", size.height, ",", size.width,
+                   ": give the regions of one image one size");
+    }
+    places.push_back(ReadOutput(engines, outputs[i], i));
+  }
+  const std::vector<Roi> regions = ReadRois(rois, outputs.size());
+  RoiItem item = engines.Of(size)->RunRois({ReadImage(engines, image, 0), regions, places});
+  std::vector<std::string> sentences;
+  sentences.reserve(item.rois.size() + 1);
+  for (ItemStatus& status : item.rois) sentences.push_back(std::move(status.message));
+  sentences.push_back(std::move(item.status.message));
+  image_status = static_cast<int32_t>(item.status.code);
+  return sentences;
+}
+
+}  // namespace
+}  // namespace endcap::c_api
+
+namespace c_api = endcap::c_api;
+
+endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t count,
+                                      int32_t device, int32_t threads, endcap_preprocessor** made) {
+  return c_api::Guarded([&] {
+    c_api::Require(made, "made");
+    *made = nullptr;
+    c_api::CheckDevice(device);
+    const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
+    *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads),
+                                    std::string(PreprocessOutputs(params)[0].name)};
+  });
+}
+
+void endcap_preprocessor_free(endcap_preprocessor* preprocessor) { delete preprocessor; }
+
+endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* preprocessor, int32_t height,
+                                         int32_t width, endcap_tensor_spec* spec) {
+  return c_api::Guarded([&] {
+    c_api::Require(preprocessor, "preprocessor");
+    c_api::Require(spec, "spec");
+    const c_api::SizedEngines& engines = preprocessor->engines;
+    const auto params = engines.ParamsOf(c_api::ReadSize(engines.params(), height, width));
+    *spec = c_api::WriteSpec(PreprocessOutputs(params)[0], preprocessor->tensor_name.c_str());
+  });
+}
+
+int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor) {
+  if (preprocessor == nullptr) return 0;
+  return preprocessor->engines.params().on_error == endcap::OnError::kBlank ? 1 : 0;
+}
+
+endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor, const endcap_image* images,
+                                      const endcap_preprocess_output* outputs, size_t count,
+                                      void* stream) {
+  return c_api::GuardedRun([&] {
+    c_api::Require(preprocessor, "preprocessor");
+    c_api::RequireArray(images, "images", count);
+    c_api::RequireArray(outputs, "outputs", count);
+    c_api::CheckStream(preprocessor->engines.device(), stream);
+    c_api::KeepItemErrors(
+        c_api::RunBatch(preprocessor->engines, {images, count}, {outputs, count}, stream));
+  });
+}
+
+endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preprocessor,
+                                           const endcap_image* image, const float* rois,
+                                           const endcap_preprocess_output* outputs,
+                                           size_t roi_count, int32_t* image_status) {
+  return c_api::GuardedRun([&] {
+    c_api::Require(preprocessor, "preprocessor");
+    c_api::Require(image, "image");
+    c_api::Require(image_status, "image_status");
+    c_api::RequireArray(rois, "rois", roi_count);
+    c_api::RequireArray(outputs, "outputs", roi_count);
+    c_api::KeepItemErrors(
+        c_api::RunRois(preprocessor->engines, *image, rois, {outputs, roi_count}, *image_status));
+  });
+}
