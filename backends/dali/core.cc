@@ -5,10 +5,8 @@
 namespace endcap::operators {
 namespace {
 
-constexpr endcap_status kInvalidArgument = 4;  // of endcap/error.h
-
 [[noreturn]] void Throw(endcap_status status, const std::string& sentence) {
-  if (status == kInvalidArgument) throw std::invalid_argument(sentence);
+  if (status == kInvalidArgumentStatus) throw std::invalid_argument(sentence);
   throw std::runtime_error(sentence);
 }
 

@@ -13,6 +13,8 @@
 // here, and no exception type of the core: those belong to another C++ runtime, perhaps.
 namespace endcap::operators {
 
+constexpr endcap_status kInvalidArgumentStatus = 4;  // of endcap/error.h
+
 // Parameters as text, in the form of endcap/params.h.
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 

@@ -12,8 +12,8 @@ using Samples = ::dali::TensorList<CPUBackend>;
 constexpr int64_t kRoiValues = 4;  // x1, y1, x2, y2
 
 [[noreturn]] void Refuse(const std::string& name, int sample, const std::string& wanted) {
-  throw std::invalid_argument(name + " of sample " + std::to_string(sample) + " does not fit: give " +
-                              wanted);
+  throw std::invalid_argument(name + " of sample " + std::to_string(sample) +
+                              " does not fit: give " + wanted);
 }
 
 ImageSize SizeOf(const Samples& samples, int sample) {
@@ -50,8 +50,7 @@ ImageArguments::ImageArguments(const ::dali::OpSpec& spec)
   }
 }
 
-std::vector<ImageSize> ImageArguments::Sizes(const ::dali::ArgumentWorkspace& ws,
-                                             int count) const {
+std::vector<ImageSize> ImageArguments::Sizes(const ::dali::ArgumentWorkspace& ws, int count) const {
   std::vector<ImageSize> sizes(count);
   if (!has_size_input_) return sizes;
   const Samples& samples = ws.ArgumentInput("size");

@@ -19,7 +19,8 @@ constexpr int64_t kGeometryValues = 8;
 constexpr int kImageDims = 3;
 enum Output { kImages, kGeometry, kStatus };
 
-// A batch should outlive its bad files: a status is what tells of them unless the user says `error`.
+// A batch should outlive its bad files: a status is what tells of them unless the user says
+// `error`.
 Parameters ParametersOf(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
@@ -156,8 +157,7 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
     result.call = endcap_preprocessor_run_rois(preprocessor_.get(), &image, rois_[sample].data,
                                                outputs.data(), count, &result.status);
   } else {
-    result.call =
-        endcap_preprocessor_run(preprocessor_.get(), &image, outputs.data(), 1, nullptr);
+    result.call = endcap_preprocessor_run(preprocessor_.get(), &image, outputs.data(), 1, nullptr);
   }
   if (result.call != 0) {
     result.sentence = endcap_last_error();

@@ -19,7 +19,6 @@ using ::dali::TensorList;
 using ::dali::TensorListShape;
 using ::dali::Workspace;
 
-constexpr endcap_status kInvalidArgument = 4;  // of endcap/error.h
 constexpr int kBoxes = 0, kScores = 1, kClassIds = 2;
 
 // The double that the user wrote: DALI keeps the nearest float32.
@@ -151,7 +150,8 @@ class NmsGpu : public NmsOperator {
     output.set_type(DALI_INT64);
     for (int i = 0; i < count; ++i) {
       const int64_t kept_count = counts.tensor<int64_t>(i)[0];
-      if (kept_count < 0) FailItem(kInvalidArgument, i, count, "a score is NaN: give numbers");
+      if (kept_count < 0)
+        FailItem(kInvalidArgumentStatus, i, count, "a score is NaN: give numbers");
       const std::shared_ptr<void> memory(kept, kept->raw_mutable_tensor(i));
       output.SetSample(i, memory, kept_count * sizeof(int64_t), false, {kept_count}, DALI_INT64,
                        kept->device_id(), ws.stream());
@@ -163,10 +163,9 @@ class NmsGpu : public NmsOperator {
 };
 
 }  // namespace
-}  // namespace endcap::operators
 
-DALI_REGISTER_OPERATOR(endcap__Nms, endcap::operators::NmsCpu, ::dali::CPU);
-DALI_REGISTER_OPERATOR(endcap__Nms, endcap::operators::NmsGpu, ::dali::GPU);
+DALI_REGISTER_OPERATOR(endcap__Nms, NmsCpu, ::dali::CPU);
+DALI_REGISTER_OPERATOR(endcap__Nms, NmsGpu, ::dali::GPU);
 
 DALI_SCHEMA(endcap__Nms)
     .DocStr(R"(Exact greedy non-maximum suppression of each sample's boxes, as ``endcap.nms``.
@@ -184,3 +183,5 @@ learn K.)")
     .AddOptionalArg("iou_threshold", "a number from 0 to 1", 0.7F)
     .AddOptionalArg<int64_t>("max_detections", "at most that many are kept; -1 for all", -1)
     .MakeStateless();
+
+}  // namespace endcap::operators

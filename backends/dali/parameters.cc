@@ -59,8 +59,6 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
   }
 }
 
-}  // namespace
-
 std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name) {
   for (const endcap_parameter_info& row : table) {
     if (name != row.name) continue;
@@ -71,6 +69,12 @@ std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view
   }
   return "";
 }
+
+}  // namespace
+
+std::string PreprocessDoc(std::string_view name) { return DocOf(PreprocessTable(), name); }
+
+std::string PostprocessDoc(std::string_view name) { return DocOf(PostprocessTable(), name); }
 
 Parameters GivenParameters(const ::dali::OpSpec& spec, std::span<const endcap_parameter_info> table,
                            std::initializer_list<std::string_view> others) {

@@ -10,8 +10,9 @@
 
 namespace endcap::operators {
 
-// What help() shows of a parameter: the core's own words. "" for a name that the table lacks.
-std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name);
+// What help() shows of a parameter: the core's own words. "" for a name that its table lacks.
+std::string PreprocessDoc(std::string_view name);
+std::string PostprocessDoc(std::string_view name);
 
 // The parameters that `spec` was given, of the table's names and `others`, as text. Those that come
 // as argument inputs are left out. What was not given is left to the core, whose defaults count.

@@ -19,18 +19,10 @@ class PostprocessGpu : public PostprocessOperator {
   explicit PostprocessGpu(const ::dali::OpSpec& spec) : PostprocessOperator(spec, true) {}
 };
 
-std::string Doc(std::string_view name) { return DocOf(PostprocessTable(), name); }
-
 }  // namespace
-}  // namespace endcap::operators
 
-DALI_REGISTER_OPERATOR(endcap__Postprocess, endcap::operators::PostprocessCpu, ::dali::CPU);
-DALI_REGISTER_OPERATOR(endcap__Postprocess, endcap::operators::PostprocessGpu, ::dali::GPU);
-
-using endcap::operators::Doc;
-using endcap::operators::kHeadType;
-using endcap::operators::kMaxInputs;
-using endcap::operators::kNextInput;
+DALI_REGISTER_OPERATOR(endcap__Postprocess, PostprocessCpu, ::dali::CPU);
+DALI_REGISTER_OPERATOR(endcap__Postprocess, PostprocessGpu, ::dali::GPU);
 
 DALI_SCHEMA(endcap__Postprocess)
     .DocStr(R"(Raw heads of a detector or classifier to what clients read.
@@ -64,34 +56,36 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
     .InputDox(3, "input_3", kHeadType, kNextInput)
     .InputDox(4, "input_4", kHeadType, kNextInput)
     .InputDox(5, "input_5", kHeadType, kNextInput)
-    .OutputFn(endcap::operators::CountOutputs)
-    .AddArg("head", Doc("head"), DALI_STRING)
+    .OutputFn(CountOutputs)
+    .AddArg("head", PostprocessDoc("head"), DALI_STRING)
     .AddOptionalArg("output_status",
                     "gives one more output, status int32 [1]: of the image, or 4 for a head that "
                     "cannot be read, which ends the pipeline otherwise",
                     false)
-    .AddOptionalArg<int64_t>("num_classes", Doc("num_classes"), nullptr)
-    .AddOptionalArg<float>("score_threshold", Doc("score_threshold"), nullptr)
-    .AddOptionalArg<float>("iou_threshold", Doc("iou_threshold"), nullptr)
-    .AddOptionalArg<int64_t>("max_candidates", Doc("max_candidates"), nullptr)
-    .AddOptionalArg<int64_t>("max_detections", Doc("max_detections"), nullptr)
-    .AddOptionalArg<bool>("multi_label", Doc("multi_label"), nullptr)
-    .AddOptionalArg<bool>("class_agnostic", Doc("class_agnostic"), nullptr)
-    .AddOptionalArg<std::string>("box_format", Doc("box_format"), nullptr)
-    .AddOptionalArg<std::string>("box_unit", Doc("box_unit"), nullptr)
-    .AddOptionalArg<std::vector<int>>("input_size", Doc("input_size"), nullptr)
-    .AddOptionalArg<std::string>("activation", Doc("activation"), nullptr)
-    .AddOptionalArg<int64_t>("top_k", Doc("top_k"), nullptr)
-    .AddOptionalArg<bool>("joined", Doc("joined"), nullptr)
-    .AddOptionalArg<std::string>("background", Doc("background"), nullptr)
-    .AddOptionalArg<std::string>("anchors", Doc("anchors"), nullptr)
-    .AddOptionalArg<std::string>("anchor_grid", Doc("anchor_grid"), nullptr)
-    .AddOptionalArg<float>("anchor_offset", Doc("anchor_offset"), nullptr)
-    .AddOptionalArg<std::vector<float>>("variances", Doc("variances"), nullptr)
-    .AddOptionalArg<std::string>("rotated_nms", Doc("rotated_nms"), nullptr)
-    .AddOptionalArg<int64_t>("mask_coefficients", Doc("mask_coefficients"), nullptr)
-    .AddOptionalArg<std::vector<int>>("prototype_size", Doc("prototype_size"), nullptr)
-    .AddOptionalArg<std::string>("mask_resolution", Doc("mask_resolution"), nullptr)
-    .AddOptionalArg<int64_t>("num_keypoints", Doc("num_keypoints"), nullptr)
-    .AddOptionalArg<int64_t>("keypoint_values", Doc("keypoint_values"), nullptr)
+    .AddOptionalArg<int64_t>("num_classes", PostprocessDoc("num_classes"), nullptr)
+    .AddOptionalArg<float>("score_threshold", PostprocessDoc("score_threshold"), nullptr)
+    .AddOptionalArg<float>("iou_threshold", PostprocessDoc("iou_threshold"), nullptr)
+    .AddOptionalArg<int64_t>("max_candidates", PostprocessDoc("max_candidates"), nullptr)
+    .AddOptionalArg<int64_t>("max_detections", PostprocessDoc("max_detections"), nullptr)
+    .AddOptionalArg<bool>("multi_label", PostprocessDoc("multi_label"), nullptr)
+    .AddOptionalArg<bool>("class_agnostic", PostprocessDoc("class_agnostic"), nullptr)
+    .AddOptionalArg<std::string>("box_format", PostprocessDoc("box_format"), nullptr)
+    .AddOptionalArg<std::string>("box_unit", PostprocessDoc("box_unit"), nullptr)
+    .AddOptionalArg<std::vector<int>>("input_size", PostprocessDoc("input_size"), nullptr)
+    .AddOptionalArg<std::string>("activation", PostprocessDoc("activation"), nullptr)
+    .AddOptionalArg<int64_t>("top_k", PostprocessDoc("top_k"), nullptr)
+    .AddOptionalArg<bool>("joined", PostprocessDoc("joined"), nullptr)
+    .AddOptionalArg<std::string>("background", PostprocessDoc("background"), nullptr)
+    .AddOptionalArg<std::string>("anchors", PostprocessDoc("anchors"), nullptr)
+    .AddOptionalArg<std::string>("anchor_grid", PostprocessDoc("anchor_grid"), nullptr)
+    .AddOptionalArg<float>("anchor_offset", PostprocessDoc("anchor_offset"), nullptr)
+    .AddOptionalArg<std::vector<float>>("variances", PostprocessDoc("variances"), nullptr)
+    .AddOptionalArg<std::string>("rotated_nms", PostprocessDoc("rotated_nms"), nullptr)
+    .AddOptionalArg<int64_t>("mask_coefficients", PostprocessDoc("mask_coefficients"), nullptr)
+    .AddOptionalArg<std::vector<int>>("prototype_size", PostprocessDoc("prototype_size"), nullptr)
+    .AddOptionalArg<std::string>("mask_resolution", PostprocessDoc("mask_resolution"), nullptr)
+    .AddOptionalArg<int64_t>("num_keypoints", PostprocessDoc("num_keypoints"), nullptr)
+    .AddOptionalArg<int64_t>("keypoint_values", PostprocessDoc("keypoint_values"), nullptr)
     .MakeStateless();
+
+}  // namespace endcap::operators

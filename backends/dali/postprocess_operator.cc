@@ -19,7 +19,7 @@ using ::dali::TensorListShape;
 using ::dali::TensorShape;
 using ::dali::Workspace;
 
-constexpr int64_t kGeometryValues = 8;
+constexpr int64_t kGeometryLength = 8;
 constexpr std::string_view kStatusName = "status";
 
 PostprocessorHandle NewHandle(const OpSpec& spec, int32_t device) {
@@ -102,8 +102,8 @@ PostprocessOperator::PostprocessOperator(const OpSpec& spec, bool on_gpu)
   std::string names;
   for (const endcap_tensor_spec& input : inputs_) names.append(input.name).append(", ");
   throw std::invalid_argument(::dali::make_string(
-      given, " inputs do not fit head=\"", spec.GetArgument<std::string>("head"), "\": give ", names,
-      "and perhaps geometry and status"));
+      given, " inputs do not fit head=\"", spec.GetArgument<std::string>("head"), "\": give ",
+      names, "and perhaps geometry and status"));
 }
 
 bool PostprocessOperator::SetupImpl(std::vector<::dali::OutputDesc>& descriptions,
@@ -148,8 +148,8 @@ void PostprocessOperator::RunSamples(Workspace& ws, Batch& batch,
 void PostprocessOperator::RunBatch(Workspace& ws, Batch& batch,
                                    std::vector<SampleResult>& results) {
   const int32_t wait = with_status_ ? 0 : 1;
-  Check(endcap_postprocessor_run(handle_.get(), batch.items.data(), batch.items.size(),
-                                 ws.stream(), wait));
+  Check(endcap_postprocessor_run(handle_.get(), batch.items.data(), batch.items.size(), ws.stream(),
+                                 wait));
   for (size_t i = 0; wait != 0 && i < results.size(); ++i) {
     results[i] = {0, batch.items[i].item_status, endcap_item_error(i)};
   }
@@ -195,7 +195,7 @@ void PostprocessOperator::SetGeometry(const Workspace& ws, int sample,
                                       endcap_postprocess_item& item) const {
   if (ws.NumInput() <= geometry_input_) return;
   const endcap_tensor view = ViewInput("geometry", ws, geometry_input_, sample);
-  if (view.dtype != ENDCAP_FLOAT32 || view.rank != 1 || view.shape[0] != kGeometryValues) {
+  if (view.dtype != ENDCAP_FLOAT32 || view.rank != 1 || view.shape[0] != kGeometryLength) {
     throw std::invalid_argument(
         "geometry is not float [8] for each sample: give what fn.endcap.preprocess gives");
   }

@@ -46,18 +46,14 @@ class PreprocessMixed : public PreprocessOperator {
   explicit PreprocessMixed(const ::dali::OpSpec& spec) : PreprocessOperator(spec, true) {}
 };
 
-std::string Doc(std::string_view name) { return DocOf(PreprocessTable(), name); }
-
 }  // namespace
-}  // namespace endcap::operators
 
-DALI_REGISTER_OPERATOR(endcap__Preprocess, endcap::operators::PreprocessCpu, ::dali::CPU);
-DALI_REGISTER_OPERATOR(endcap__Preprocess, endcap::operators::PreprocessMixed, ::dali::Mixed);
-
-using endcap::operators::Doc;
+DALI_REGISTER_OPERATOR(endcap__Preprocess, PreprocessCpu, ::dali::CPU);
+DALI_REGISTER_OPERATOR(endcap__Preprocess, PreprocessMixed, ::dali::Mixed);
 
 DALI_SCHEMA(endcap__Preprocess)
-    .DocStr(R"(Files in memory to the tensors that a model takes, as ``endcap.preprocess`` makes them.
+    .DocStr(
+        R"(Files in memory to the tensors that a model takes, as ``endcap.preprocess`` makes them.
 
 Decodes, fits to a size, resizes and normalises in one go; the numbers are those of
 ``endcap.preprocess`` with the same parameters, bit for bit.
@@ -77,11 +73,13 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .InputDox(0, "encoded", "1D TensorList of uint8", "The bytes of one file a sample.")
     .InputDevice(0, ::dali::InputDevice::CPU)
     .AddParent("endcap__ImageParameters")
-    .AddOptionalArg<std::string>("exif", Doc("exif"), nullptr)
-    .AddOptionalArg<std::string>("decode", Doc("decode"), nullptr)
-    .AddOptionalArg<std::string>("jpeg_decoder", Doc("jpeg_decoder"), nullptr)
-    .AddOptionalArg<int64_t>("max_pixels", Doc("max_pixels"), nullptr)
-    .AddOptionalArg<int64_t>("max_side", Doc("max_side"), nullptr)
-    .AddOptionalArg<int64_t>("max_bytes", Doc("max_bytes"), nullptr)
-    .AddOptionalArg<int64_t>("max_scans", Doc("max_scans"), nullptr)
+    .AddOptionalArg<std::string>("exif", PreprocessDoc("exif"), nullptr)
+    .AddOptionalArg<std::string>("decode", PreprocessDoc("decode"), nullptr)
+    .AddOptionalArg<std::string>("jpeg_decoder", PreprocessDoc("jpeg_decoder"), nullptr)
+    .AddOptionalArg<int64_t>("max_pixels", PreprocessDoc("max_pixels"), nullptr)
+    .AddOptionalArg<int64_t>("max_side", PreprocessDoc("max_side"), nullptr)
+    .AddOptionalArg<int64_t>("max_bytes", PreprocessDoc("max_bytes"), nullptr)
+    .AddOptionalArg<int64_t>("max_scans", PreprocessDoc("max_scans"), nullptr)
     .MakeStateless();
+
+}  // namespace endcap::operators

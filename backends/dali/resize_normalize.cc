@@ -44,9 +44,9 @@ class ResizeNormalize : public ImagesOperator {
   std::vector<endcap_image> Read(const ::dali::TensorList<Backend>& pixels, bool on_gpu) const {
     const int count = pixels.num_samples();
     if (count > 0 && (pixels.type() != DALI_UINT8 || pixels.sample_dim() != 3)) {
-      throw std::invalid_argument(::dali::make_string(
-          "images are ", ::dali::TypeTable::GetTypeInfo(pixels.type()).name(), " of ",
-          pixels.sample_dim(), " dims: give uint8 of layout HWC"));
+      throw std::invalid_argument(
+          ::dali::make_string("images are ", ::dali::TypeTable::GetTypeInfo(pixels.type()).name(),
+                              " of ", pixels.sample_dim(), " dims: give uint8 of layout HWC"));
     }
     std::vector<endcap_image> images(count);
     for (int i = 0; i < count; ++i) {
@@ -85,13 +85,13 @@ class ResizeNormalizeGpu : public ResizeNormalize {
 };
 
 }  // namespace
-}  // namespace endcap::operators
 
-DALI_REGISTER_OPERATOR(endcap__ResizeNormalize, endcap::operators::ResizeNormalizeCpu, ::dali::CPU);
-DALI_REGISTER_OPERATOR(endcap__ResizeNormalize, endcap::operators::ResizeNormalizeGpu, ::dali::GPU);
+DALI_REGISTER_OPERATOR(endcap__ResizeNormalize, ResizeNormalizeCpu, ::dali::CPU);
+DALI_REGISTER_OPERATOR(endcap__ResizeNormalize, ResizeNormalizeGpu, ::dali::GPU);
 
 DALI_SCHEMA(endcap__ResizeNormalize)
-    .DocStr(R"(Decoded images to the tensors that a model takes, so that DALI's decoders can go before.
+    .DocStr(
+        R"(Decoded images to the tensors that a model takes, so that DALI's decoders can go before.
 
 Fits to a size, resizes and normalises, as ``fn.endcap.preprocess`` does after decoding. EXIF
 orientation is the decoder's business: the geometry's is 1.
@@ -105,3 +105,5 @@ Returns three outputs, as ``fn.endcap.preprocess``: ``images``, ``geometry`` and
     .AddOptionalArg("image_type", "what 3 channels hold: types.RGB or BGR; GRAY admits only gray",
                     ::dali::DALI_RGB)
     .MakeStateless();
+
+}  // namespace endcap::operators

@@ -52,8 +52,7 @@ int32_t CoreType(const char* name, ::dali::DALIDataType type) {
 }
 
 size_t BytesOf(::dali::DALIDataType type, const ::dali::TensorShape<>& shape) {
-  return static_cast<size_t>(::dali::volume(shape)) *
-         ::dali::TypeTable::GetTypeInfo(type).size();
+  return static_cast<size_t>(::dali::volume(shape)) * ::dali::TypeTable::GetTypeInfo(type).size();
 }
 
 endcap_tensor ViewOf(const char* name, const void* data, ::dali::DALIDataType type,
