@@ -225,9 +225,10 @@ def test_the_pages_take_the_figures_between_their_marks(
 @pytest.mark.parametrize(
     ("path", "results", "fill"),
     [
+        (page.PAGE, page.DOCUMENT, page.fill),
         (page.PARITY_PAGE, page.PARITY_DOCUMENT, page.fill_parity),
     ],
-    ids=["parity"],
+    ids=["times", "parity"],
 )
 def test_the_pages_have_the_committed_figures(path: Any, results: Any, fill: Any) -> None:
     written = path.read_text(encoding="utf-8")
