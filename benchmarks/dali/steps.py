@@ -25,6 +25,12 @@ def decode_gpu(encoded: bytes, **options: Any) -> Pixels:
     return _run(_decoder("mixed", tuple(options.items())), np.frombuffer(encoded, np.uint8))
 
 
+def decoder_turns() -> bool:
+    """Whether this DALI's fn.decoders.image knows EXIF orientation: 2.0 did not, 2.4 does."""
+    backend: Any = import_module("nvidia.dali.backend")
+    return bool(backend.GetSchema("decoders__Image").HasArgument("adjust_orientation"))
+
+
 def resize(pixels: Pixels, interpolation: str = "LINEAR", **options: Any) -> Pixels:
     """fn.resize to the size of the letterbox, as endcap rounds it: uint8 [h, w, 3]."""
     height, width = letterboxed(pixels.shape[0], pixels.shape[1])
