@@ -71,6 +71,8 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
     return {
         *_files_below(ROOT / "pyext" / "endcap", "endcap"),
         *_files_below(ROOT / "model_repository", "endcap/model_repository"),
+        *_files_below(ROOT / "backends" / "dali", "endcap/dali/sources", "*.cc"),
+        *_files_below(ROOT / "backends" / "dali", "endcap/dali/sources", "*.h"),
         *(f"{distribution}-{version}.dist-info/{name}" for name in METADATA),
         *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
         *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
@@ -82,8 +84,8 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
     }
 
 
-def _files_below(folder: Path, place: str) -> Iterator[str]:
-    for path in folder.rglob("*"):
+def _files_below(folder: Path, place: str, pattern: str = "*") -> Iterator[str]:
+    for path in folder.rglob(pattern):
         if path.is_file() and "__pycache__" not in path.parts:
             yield f"{place}/{path.relative_to(folder).as_posix()}"
 

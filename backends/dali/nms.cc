@@ -124,41 +124,47 @@ class NmsGpu : public NmsOperator {
   explicit NmsGpu(const ::dali::OpSpec& spec)
       : NmsOperator(spec), device_(spec.GetArgument<int>("device_id")) {}
 
-  // The samples are the beginnings of larger ones, where they lie.
-  bool HasContiguousOutputs() const override { return false; }
-
   void RunImpl(Workspace& ws) override {
     const int count = ws.GetInputBatchSize(kBoxes);
-    const auto kept = std::make_shared<TensorList<GPUBackend>>();
-    kept->set_order(ws.stream());
-    kept->Resize(ws.GetInputShape(kScores), DALI_INT64);
+    TensorList<GPUBackend> kept;  // as many as there are boxes
+    kept.set_order(ws.stream());
+    kept.Resize(ws.GetInputShape(kScores), DALI_INT64);
     TensorList<GPUBackend> counts_on_gpu;
     counts_on_gpu.set_order(ws.stream());
     counts_on_gpu.Resize(::dali::uniform_list_shape(count, {1}), DALI_INT64);
     for (int i = 0; i < count; ++i) {
       const Candidates c = ReadSample<GPUBackend>(ws, i);
       Check(endcap_nms_cuda(c.boxes, c.scores, c.class_ids, c.count, iou_threshold_,
-                            max_detections_, device_, ws.stream(), kept->mutable_tensor<int64_t>(i),
+                            max_detections_, device_, ws.stream(), kept.mutable_tensor<int64_t>(i),
                             counts_on_gpu.mutable_tensor<int64_t>(i)));
     }
     TensorList<CPUBackend> counts;
     counts.Copy(counts_on_gpu, ws.stream());
     ::dali::AccessOrder::host().wait(ws.stream());
-    auto& output = ws.Output<GPUBackend>(0);
-    output.SetSize(count);
-    output.set_sample_dim(1);
-    output.set_type(DALI_INT64);
-    for (int i = 0; i < count; ++i) {
-      const int64_t kept_count = counts.tensor<int64_t>(i)[0];
-      if (kept_count < 0)
-        FailItem(kInvalidArgumentStatus, i, count, "a score is NaN: give numbers");
-      const std::shared_ptr<void> memory(kept, kept->raw_mutable_tensor(i));
-      output.SetSample(i, memory, kept_count * sizeof(int64_t), false, {kept_count}, DALI_INT64,
-                       kept->device_id(), ws.stream());
-    }
+    ws.Output<GPUBackend>(0).Copy(Beginnings(kept, counts), ws.stream());
   }
 
  private:
+  // The first counts[i] of each sample, in the same memory.
+  static TensorList<GPUBackend> Beginnings(TensorList<GPUBackend>& samples,
+                                           const TensorList<CPUBackend>& counts) {
+    TensorList<GPUBackend> cut(samples.num_samples());
+    cut.set_pinned(samples.is_pinned());
+    cut.set_device_id(samples.device_id());
+    cut.set_order(samples.order());
+    cut.set_type(DALI_INT64);
+    for (int i = 0; i < samples.num_samples(); ++i) {
+      const int64_t count = counts.tensor<int64_t>(i)[0];
+      if (count < 0) {
+        FailItem(kInvalidArgumentStatus, i, samples.num_samples(), "a score is NaN: give numbers");
+      }
+      const std::shared_ptr<void> memory(std::shared_ptr<void>(), samples.raw_mutable_tensor(i));
+      cut.SetSample(i, memory, count * sizeof(int64_t), samples.is_pinned(), {count}, DALI_INT64,
+                    samples.device_id(), samples.order());
+    }
+    return cut;
+  }
+
   int device_;
 };
 

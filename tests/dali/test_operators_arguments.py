@@ -59,7 +59,7 @@ def test_a_size_that_cannot_be_used(size: npt.NDArray[Any]) -> None:
 
 
 def test_a_size_that_is_too_large() -> None:
-    with pytest.raises(ValueError, match="size .*16384"):
+    with pytest.raises(ValueError, match=r"size .*16384"):
         run_sized([np.array([20000, 5], np.int32)])
 
 
@@ -131,13 +131,13 @@ def test_bad_regions_and_files_have_a_status() -> None:
 
 def test_a_bad_region_ends_the_pipeline_where_errors_do() -> None:
     rois = [ROIS[0], np.array([[np.nan, 0, 1, 1]], np.float32), *ROIS[2:]]
-    with pytest.raises(ValueError, match="invalid_argument: image index 1 of 4: .+"):
+    with pytest.raises(ValueError, match=r"invalid_argument: image index 1 of 4: .+"):
         run_rois(FILES, rois, size=16, on_error="error")
 
 
 def test_a_bad_file_ends_the_pipeline_also_without_regions() -> None:
     files = [*FILES[:2], b"", FILES[3]]
-    with pytest.raises(RuntimeError, match="corrupt_image: image index 2 of 4: .+"):
+    with pytest.raises(RuntimeError, match=r"corrupt_image: image index 2 of 4: .+"):
         run_rois(files, ROIS, size=16, on_error="error")
 
 
@@ -182,7 +182,7 @@ def test_a_parameter_that_cannot_be_used(parameters: dict[str, Any], sentence: s
 
 
 def test_what_only_a_gpu_can_do_is_refused() -> None:
-    with pytest.raises(RuntimeError, match="jpeg_decoder.*hybrid"):
+    with pytest.raises(RuntimeError, match=r"jpeg_decoder.*hybrid"):
         run_files(FILES[:1], jpeg_decoder="hybrid")
 
 
@@ -198,7 +198,7 @@ def test_what_only_a_gpu_can_do_is_refused() -> None:
     ids=lambda sample: f"{sample.dtype} {sample.shape}",
 )
 def test_an_input_that_is_no_file(sample: npt.NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="encoded is .*: give the bytes of a file"):
+    with pytest.raises(ValueError, match=r"encoded is .*: give the bytes of a file"):
         run(lambda encoded: fn.endcap.preprocess(encoded), {"encoded": [sample]})
 
 

@@ -77,5 +77,5 @@ def test_every_path_gives_the_numbers_of_the_scalar_one(path: str, scalar: str) 
 def test_a_path_that_there_is_none_of_is_refused_by_the_operators() -> None:
     done = run_forced("abacus")
     assert done.returncode != 0
-    assert "fn.endcap.preprocess" in done.stderr
+    assert "nvidia.dali.fn.endcap." in done.stderr
     assert "ENDCAP_FORCE_IMPLEMENTATION is 'abacus'" in done.stderr

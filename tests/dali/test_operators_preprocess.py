@@ -85,10 +85,7 @@ def test_every_recipe(recipe: str) -> None:
     expect_equal(FILES, RECIPES[recipe])
 
 
-PRESETS = ["ultralytics", "torchvision", "inception", "vgg", "rtdetr", "ssd"]
-
-
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", endcap.presets())
 def test_every_preset(preset: str) -> None:
     expect_equal(FILES, {"preset": preset})
 
