@@ -32,7 +32,8 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients lint format docs wheel sdist gpu-kit gpu-check clean
+        bench-server bench-pipelines bench-clients bench-dali lint format docs wheel sdist gpu-kit \
+        gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -45,6 +46,7 @@ help:
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
+	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -106,6 +108,10 @@ bench-pipelines: $(BENCH)/.endcap build
 bench-clients: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/clients_page.py
+
+bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
+	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)
+	$(BENCH_BIN)/python scripts/dali_page.py
 
 lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
@@ -178,9 +184,14 @@ $(BENCH)/.deps: pyproject.toml scripts/system_packages.sh
 	touch $@
 
 # What pip would warn of is meant: parts of torch's and ultralytics' requirements are left out.
-$(BENCH)/.peers: $(BENCH)/.deps
-	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
+$(BENCH)/.peers: $(BENCH)/.deps $(BENCH)/.dali
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --no-cache-dir --group peers
+	touch $@
+
+# DALI, and the headers that its operators are built with.
+$(BENCH)/.dali: $(BENCH)/.deps
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --group peers-dali
+	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-deps --group test-dali
 	touch $@
 
 # What users get: a release build, installed, not in editable form.

@@ -1,4 +1,4 @@
-"""The command line: python -m benchmarks run | server | pipelines | clients | show."""
+"""The command line: python -m benchmarks run | server | pipelines | clients | dali | show."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from rich.progress import Progress, TaskID, TimeElapsedColumn
 
 from benchmarks import chart, cpu, paths, report, server_process
 from benchmarks.clients import document as ways
+from benchmarks.dali import document as dali_ways
+from benchmarks.dali import run as dali_run
 from benchmarks.pipelines import document as roads
 from benchmarks.sources import SourceMissingError
 
@@ -32,6 +34,8 @@ Examples:
   python -m benchmarks pipelines                the roads of docs/pipelines.md
 
   python -m benchmarks clients                  the ways of docs/clients.md
+
+  python -m benchmarks dali                     the pipelines of docs/dali.md
 
   python -m benchmarks show benchmarks/results/cpu.json
 """
@@ -106,6 +110,27 @@ def clients(
 
 
 @app.command()
+def dali(
+    quick: Quick = False,
+    times: Annotated[bool, typer.Option(help="Also measure times, not only differences.")] = True,
+    output: Output = None,
+) -> None:
+    """Compare DALI's pipelines; write dali_parity.json, dali.json and dali.png."""
+    plan = dali_run.QUICK if quick else dali_run.COMPLETE
+    with _progress("comparing") as (bar, task):
+        bar.update(task, total=dali_ways.steps(plan, times))
+
+        def done(what: str) -> None:
+            bar.update(task, advance=1, description=what)
+
+        parity = dali_ways.parity(plan, done)
+        document = dali_ways.times(plan, done) if times else None
+    _finish(parity, _folder(output, quick), "dali_parity", quick)
+    if document:
+        _finish(document, _folder(output, quick), "dali", quick)
+
+
+@app.command()
 def show(documents: list[Path]) -> None:
     """Print the tables of results written before, and draw their charts again."""
     for path in documents:
@@ -131,8 +156,9 @@ def _finish(document: dict[str, Any], folder: Path, name: str, quick: bool) -> N
     path = folder / f"{name}.json"
     path.write_text(json.dumps(document, indent=1) + "\n")
     report.show(document, console)
-    chart.draw(document, path.with_suffix(".png"))
-    console.print(f"written: {path} and {path.with_suffix('.png').name}")
+    picture = path.with_suffix(".png")
+    drawn = chart.draw(document, picture)
+    console.print(f"written: {path}{f' and {picture.name}' if drawn else ''}")
 
 
 def _folder(output: Path | None, quick: bool) -> Path:
@@ -150,7 +176,11 @@ def main() -> None:
     """Runs the command line; what cannot be measured ends with a sentence and status 1."""
     try:
         app()
-    except (server_process.ServerPartError, SourceMissingError) as error:
+    except (
+        server_process.ServerPartError,
+        SourceMissingError,
+        dali_ways.DaliMissingError,
+    ) as error:
         console.print(f"[red]benchmarks:[/] {error}")
         raise SystemExit(1) from error
 

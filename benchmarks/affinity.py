@@ -1,4 +1,4 @@
-"""Keeps a measurement on one CPU."""
+"""Keeps a measurement on one CPU, or on some."""
 
 from __future__ import annotations
 
@@ -18,6 +18,22 @@ def one_cpu() -> Iterator[int]:
     os.sched_setaffinity(0, {chosen})
     try:
         yield chosen
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def cpus(count: int) -> Iterator[None]:
+    """Pins the calling thread, and threads that it starts meanwhile, to the last `count` CPUs.
+
+    Raises ValueError where the process may not use that many.
+    """
+    allowed = os.sched_getaffinity(0)
+    if count > len(allowed):
+        raise ValueError(f"{count} CPUs of {len(allowed)}")
+    os.sched_setaffinity(0, sorted(allowed)[-count:])
+    try:
+        yield
     finally:
         os.sched_setaffinity(0, allowed)
 

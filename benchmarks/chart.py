@@ -14,6 +14,7 @@ _OUR_NAMES = (
     *("endcap", "preprocess", "detect"),
     *("ensemble", "Python models", "Python BLS", "C++ BLS", "client side"),
     *("JPEG", "system shm", "CUDA shm", "tensor, system shm", "tensor, CUDA shm"),
+    *("(a)", "(b)"),
 )
 _OURS, _PEER, _FLOOR = "#0b7a75", "#b8bfc6", "#e3c16f"
 
@@ -27,10 +28,10 @@ class Bars:
     bars: list[tuple[str, float]]
 
 
-def draw(document: Json, path: Path) -> None:
+def draw(document: Json, path: Path) -> bool:
     """Writes a PNG with all panels that the document has figures for, in two columns.
 
-    Writes nothing where nothing was timed.
+    Writes nothing, and gives False, where nothing was timed.
     """
     import matplotlib as mpl
 
@@ -39,7 +40,7 @@ def draw(document: Json, path: Path) -> None:
 
     panels = [each for each in panels_of(document) if each.bars]
     if not panels:
-        return
+        return False
     columns = in_columns(panels)
     tallest = max(sum(map(_units, column)) for column in columns)
     width = 5.2 * len(columns) if len(columns) > 1 else 7.0
@@ -55,6 +56,7 @@ def draw(document: Json, path: Path) -> None:
     )
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
+    return True
 
 
 def in_columns(panels: list[Bars]) -> list[list[Bars]]:
@@ -93,6 +95,8 @@ def panels_of(document: Json) -> list[Bars]:
         found += _roads(contest)
     if "clients" in document:
         found += _ways(document["clients"])
+    if "dali" in document:
+        found += _dali(document["dali"])
     return found
 
 
@@ -162,6 +166,24 @@ def _ways(part: Json) -> list[Bars]:
         panels.append(Bars(f"{title}, at {at_once:.0f}", "inferences/s", rates))
         panels.append(Bars(f"{title}, sent", "KB", sent))
     return panels
+
+
+def _dali(part: Json) -> list[Bars]:
+    """Throughput by threads and on a GPU, and how many times endcap's time one image takes."""
+    count = len(part["latency"]["images"])
+    panels = [
+        Bars(
+            f"Batch of {len(part['batch'])}, threads: {contest['threads']}{where}",
+            "images/s",
+            list(contest["images_per_second"].items()),
+        )
+        for contest, where in (
+            *((each, "") for each in part["throughput"]),
+            (part["gpu"], ", GPU"),
+        )
+    ]
+    title = f"One at a time, {count} photographs, one thread"
+    return [*panels, Bars(title, "x endcap's time", list(part["latency"]["ratios"].items()))]
 
 
 def _draw_panel(panel: Bars, axis: Any) -> None:

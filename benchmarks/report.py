@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.clients import tables as ways
+from benchmarks.dali import tables as dali
 from benchmarks.pipelines import tables as roads
 
 Json = dict[str, Any]
@@ -48,6 +49,10 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _text(table)
     for table in ways.every(document.get("clients", {})):
         yield _text(table)
+    for table in dali.every(document.get("dali", {})):
+        yield _text(table)
+    if "dali_parity" in document:
+        yield _text(dali.differences(document["dali_parity"]))
 
 
 def cell(row: Json) -> str:

@@ -8,7 +8,9 @@ from typing import Literal, TypeVar
 
 from benchmarks.timing import Budget, Case, Timing, measure
 
-Outcome = Literal["timed", "not installed", "not verified", "not applicable", "not available"]
+Outcome = Literal[
+    "timed", "not installed", "not verified", "not applicable", "not available", "not measured"
+]
 T = TypeVar("T")
 
 

@@ -1,0 +1,127 @@
+"""The figures as rows of text, for the screen and for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchmarks.pipelines.tables import TextTable, number
+
+Json = dict[str, Any]
+
+
+def every(found: Json) -> Iterator[TextTable]:
+    """All tables of the timed ways; a document without them has none."""
+    if not found:
+        return
+    yield throughput(found)
+    yield latency(found)
+    yield gpu(found)
+    yield notes(found)
+
+
+def throughput(found: Json) -> TextTable:
+    """A row for each way: images a second, and milliseconds an image, by threads."""
+    contests = found["throughput"]
+    units = [_threads(contest) for contest in contests]
+    header = (
+        "pipeline",
+        *(f"images/s, {unit}" for unit in units),
+        *(f"ms an image, {unit}" for unit in units),
+    )
+    rows = [
+        (
+            way,
+            *(_rate(contest, way) for contest in contests),
+            *(_milliseconds(contest, way) for contest in contests),
+        )
+        for way in contests[0]["rows"]
+    ]
+    return TextTable(f"Batches of {len(found['batch'])} photographs", header, rows, words=1)
+
+
+def latency(found: Json) -> TextTable:
+    """A row for each photograph: milliseconds of each way; the last row has the mean ratios."""
+    ways = list(found["throughput"][0]["rows"])
+    rows = [
+        (
+            image["name"],
+            f"{image['encoded_bytes'] / 1e3:.0f} KB",
+            *(_median(image["rows"][way]) for way in ways),
+        )
+        for image in found["latency"]["images"]
+    ]
+    ratios = found["latency"]["ratios"]
+    means = (f"{ratios[way]:.2f}x" if way in ratios else "" for way in ways)
+    rows.append((f"mean to {ways[0]}", "", *means))
+    header = ("photograph", "file", *ways)
+    return TextTable("One photograph at a time, one thread: ms", header, rows, words=1)
+
+
+def gpu(found: Json) -> TextTable:
+    """A row for each way with a GPU."""
+    contest = found["gpu"]
+    rows = [(way, _rate(contest, way), _milliseconds(contest, way)) for way in contest["rows"]]
+    title = f"With a GPU, {_threads(contest)}, batches of {len(found['batch'])} photographs"
+    return TextTable(title, ("pipeline", "images/s", "ms an image"), rows, words=1)
+
+
+def notes(found: Json) -> TextTable:
+    """A row for each way: how it was verified, or why it has no figures somewhere."""
+    rows = []
+    for way, how in found["ways"].items():
+        contests = [each for each in (*found["throughput"], found["gpu"]) if way in each["rows"]]
+        every = [contest["rows"][way] for contest in contests]
+        told = next((row for row in every if row["timing"] is None), every[0])
+        rows.append((way, how, told["note"] if told["timing"] else _reason(told)))
+    header = ("pipeline", "operators", "images against endcap.preprocess, or why not measured")
+    return TextTable("Answers", header, rows, words=3)
+
+
+def differences(found: list[Json]) -> TextTable:
+    """A row for each kind of difference: largest and mean of photographs and synthetic pictures."""
+    groups = ("photographs", "synthetic")
+    rows = [
+        (row["name"], row["reason"], *(_difference(row, group) for group in groups))
+        for row in found
+    ]
+    header = ("DALI against endcap", "why", *(f"{group}: largest, mean, share" for group in groups))
+    return TextTable("Differences in 8-bit steps", header, rows, words=2)
+
+
+def _threads(contest: Json) -> str:
+    count = contest["threads"]
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
+def _rate(contest: Json, way: str) -> str:
+    rate = contest["images_per_second"].get(way)
+    return contest["rows"][way]["outcome"] if rate is None else number(rate)
+
+
+def _milliseconds(contest: Json, way: str) -> str:
+    rate = contest["images_per_second"].get(way)
+    return "-" if rate is None else number(1e3 / rate)
+
+
+def _median(row: Json) -> str:
+    return "-" if row["timing"] is None else number(row["timing"]["median_ms"])
+
+
+def _reason(row: Json) -> str:
+    return f"{row['outcome']}: {row['note']}"
+
+
+def _difference(row: Json, group: str) -> str:
+    found = row[group]
+    if found is None:
+        other = any(row[each] for each in ("photographs", "synthetic"))
+        return "-" if other else "not measured"
+    if found["largest"] == 0:
+        return "equal"
+    return f"{figure(found['largest'])}, {figure(found['mean'])}, {100 * found['share']:.3g} %"
+
+
+def figure(value: float) -> str:
+    """Two digits at least, without an exponent."""
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
