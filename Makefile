@@ -69,7 +69,7 @@ test-cpp: build
 # A file's tests stay together: they share servers. The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 \
-	  tests/python tests/wheel
+	  tests/python tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  $(BIN)/python -m pytest tests/gpu
 
