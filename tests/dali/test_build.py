@@ -15,7 +15,7 @@ from endcap.dali import DaliError, build, built_for, cuda_headers, installation
 from endcap.dali.building import build_from
 from endcap.dali.cache import cache_folder, cached_library
 from endcap.dali.compiler import find_compiler
-from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME
+from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME, find_sources
 
 COMPILER = find_compiler()[0]
 
@@ -243,3 +243,10 @@ except endcap.dali.DaliError as error:
 """
     said = answer_of(start_python(code))
     assert said == "DALI is not installed; install it with `pip install 'endcap[dali]'`"
+
+
+def test_the_project_s_build_has_every_source() -> None:
+    """-DENDCAP_DALI=ON lists what `build` finds in the folder."""
+    folder = find_sources()
+    listed = re.findall(r"^  (\w+\.cc)$", (folder / "CMakeLists.txt").read_text(), re.MULTILINE)
+    assert listed == sorted(file.name for file in folder.glob("*.cc"))

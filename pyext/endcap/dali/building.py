@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,11 +14,11 @@ from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, only_builder
 from endcap.dali.compiler import find_compiler
 from endcap.dali.compiling import run_all
+from endcap.dali.copying import copy_with_neighbours, replace_file
 from endcap.dali.cuda_headers import find_cuda_headers
 from endcap.dali.installation import DaliInstallation, find_dali
 from endcap.dali.package_files import (
     LIBRARY_NAME,
-    NEIGHBOUR_NAMES,
     find_core,
     find_include_folder,
     find_sources,
@@ -95,19 +93,8 @@ def build_from(
         with tempfile.TemporaryDirectory(prefix="endcap_dali_") as scratch:
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
                             library.parent / _LOG_NAME, stages)  # fmt: skip
-            _replace(made, library)
+            replace_file(made, library)
     return BuiltLibrary(path=library, seconds=time.monotonic() - began, cached=False)
-
-
-def copy_with_neighbours(library: Path, folder: Path) -> Path:
-    """Copies the operators' library and those that it needs into a folder; returns the copy."""
-    folder.mkdir(parents=True, exist_ok=True)
-    core = find_core()
-    for name in NEIGHBOUR_NAMES:
-        if (core.parent / name).is_file():
-            _replace(core.parent / name, folder / name)
-    _replace(library, folder / LIBRARY_NAME)
-    return folder / LIBRARY_NAME
 
 
 def _compile(
@@ -177,17 +164,3 @@ def _linked(dali: DaliInstallation) -> list[str]:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _replace(source: Path, target: Path) -> None:
-    """Copies a file into the place of another in one step: a process may be opening that one."""
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
-            shutil.copyfileobj(original, copy)
-        os.chmod(name, 0o755)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
-        raise

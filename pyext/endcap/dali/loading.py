@@ -40,7 +40,7 @@ def load(path: Path | str | None = None) -> Path:
     with _lock:
         if _loaded is None:
             _loaded = _load_once(path)
-        elif path is not None and not _same(_loaded, Path(path)):
+        if path is not None and not _same(_loaded, Path(path)):
             raise DaliError(
                 f"{_loaded} is loaded already, and a process has one library of these operators; "
                 f"start another process for {path}"
