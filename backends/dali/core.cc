@@ -10,12 +10,6 @@ namespace {
   throw std::runtime_error(sentence);
 }
 
-void CheckVersion() {
-  if (endcap_c_abi() == ENDCAP_C_ABI) return;
-  throw std::runtime_error("libendcap_dali.so was built for another libendcap_c.so than endcap " +
-                           std::string(endcap_version()) + "'s: run `endcap dali build`");
-}
-
 std::vector<endcap_parameter> ToRows(const Parameters& parameters) {
   std::vector<endcap_parameter> rows;
   rows.reserve(parameters.size());
@@ -24,6 +18,12 @@ std::vector<endcap_parameter> ToRows(const Parameters& parameters) {
 }
 
 }  // namespace
+
+void CheckVersion() {
+  if (endcap_c_abi() == ENDCAP_C_ABI) return;
+  throw std::runtime_error("libendcap_dali.so was built for another libendcap_c.so than endcap " +
+                           std::string(endcap_version()) + "'s: run `endcap dali build`");
+}
 
 void Check(endcap_status status) {
   if (status != 0) Throw(status, endcap_last_error());

@@ -18,6 +18,9 @@ constexpr endcap_status kInvalidArgumentStatus = 4;  // of endcap/error.h
 // Parameters as text, in the form of endcap/params.h.
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 
+// Throws for a libendcap_c.so of another version than the header that this was compiled with.
+void CheckVersion();
+
 // Throws what DALI shows as ValueError for kInvalidArgument and as RuntimeError else, with the
 // sentence of the calling thread's last call. Does nothing for success.
 void Check(endcap_status status);
@@ -36,8 +39,7 @@ struct FreeHandle {
 using PreprocessorHandle = std::unique_ptr<endcap_preprocessor, FreeHandle>;
 using PostprocessorHandle = std::unique_ptr<endcap_postprocessor, FreeHandle>;
 
-// device: ENDCAP_CPU or the number of a GPU. Throw as Check, and for a libendcap_c.so of another
-// version than the header that this was compiled with.
+// device: ENDCAP_CPU or the number of a GPU. Throw as Check and CheckVersion.
 PreprocessorHandle NewPreprocessor(const Parameters& parameters, int32_t device, int32_t threads);
 PostprocessorHandle NewPostprocessor(const Parameters& parameters, int32_t device, int32_t threads);
 

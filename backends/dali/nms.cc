@@ -69,7 +69,13 @@ class NmsOperator : public StatelessOperator {
   explicit NmsOperator(const ::dali::OpSpec& spec)
       : StatelessOperator(spec),
         iou_threshold_(AsWritten(spec.GetArgument<float>("iou_threshold"))),
-        max_detections_(spec.GetArgument<int64_t>("max_detections")) {}
+        max_detections_(spec.GetArgument<int64_t>("max_detections")) {
+    CheckVersion();
+    // Arguments that cannot be used are refused now, not at the first batch.
+    int64_t kept_count = 0;
+    Check(endcap_nms(nullptr, nullptr, nullptr, 0, iou_threshold_, max_detections_, nullptr,
+                     &kept_count));
+  }
 
   // How many are kept is known only then.
   bool SetupImpl(std::vector<::dali::OutputDesc>&, const Workspace&) override { return false; }
@@ -86,8 +92,8 @@ class NmsCpu : public NmsOperator {
   void RunImpl(Workspace& ws) override {
     const int count = ws.GetInputBatchSize(kBoxes);
     // All are read before the first task is added: tasks must not outlive what they work on.
-    std::vector<Candidates> candidates;
-    for (int i = 0; i < count; ++i) candidates.push_back(ReadSample<CPUBackend>(ws, i));
+    std::vector<Candidates> candidates(count);
+    for (int i = 0; i < count; ++i) candidates[i] = ReadSample<CPUBackend>(ws, i);
     std::vector<std::vector<int64_t>> kept(count);
     std::vector<SampleResult> results(count);
     auto& pool = ws.GetThreadPool();

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dali_runs import run
+from dali_runs import build, run
 from nvidia.dali import fn
 
 import endcap
@@ -78,7 +78,17 @@ def test_arrays_that_cannot_be_used(inputs: tuple[Any, ...], sentence: str) -> N
         suppress(*([sample] for sample in inputs))
 
 
-@pytest.mark.parametrize("fields", [{"iou_threshold": 1.5}, {"iou_threshold": -0.1}])
-def test_a_threshold_outside_0_to_1(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="iou_threshold"):
-        suppress(BOXES, SCORES, **fields)
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"iou_threshold": 1.5}, "iou_threshold is 1.5"),
+        ({"iou_threshold": -0.1}, "iou_threshold is -0.1"),
+    ],
+    ids=str,
+)
+def test_arguments_that_cannot_be_used_are_refused_at_the_build(
+    fields: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence) as raised:
+        build(lambda boxes, scores: fn.endcap.nms(boxes, scores, **fields), ["boxes", "scores"], 1)
+    assert "image index" not in str(raised.value)
