@@ -10,6 +10,8 @@ from endcap.errors import InvalidArgumentError
 
 # What the Python backend itself reads there.
 SERVER_PARAMETERS = ("EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS")
+# What `endcap serve` reads in models with a DALI pipeline: whether it may leave them out.
+OPTIONAL = "optional"
 
 
 def read_parameters(model_config: Mapping[str, Any], known: Sequence[str]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from endcap import _core
 from endcap._text import Parameters
-from endcap.errors import InvalidArgumentError
+from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.python_backend.labels import Labels
-from endcap.python_backend.parameters import parse_count, read_parameters
+from endcap.python_backend.parameters import OPTIONAL, parse_count, read_parameters
 from endcap.repository.tensor_contracts import Contract, class_paths_contract, contracts_of
 
 
@@ -26,6 +26,7 @@ class Settings:
         batched: whether tensors have a batch dimension.
         with_rois: of preprocess: whether the model takes regions of one image.
         labels: of a classifier.
+        max_batch_size: the largest batch; 0 without a batch dimension.
     """
 
     parameters: Parameters
@@ -34,6 +35,7 @@ class Settings:
     batched: bool
     with_rois: bool = False
     labels: Labels = field(default_factory=Labels)
+    max_batch_size: int = 0
 
 
 def preprocess_settings(config: Mapping[str, Any]) -> Settings:
@@ -43,8 +45,32 @@ def preprocess_settings(config: Mapping[str, Any]) -> Settings:
         InvalidArgumentError: a parameter that does not exist or cannot be.
         UnsupportedError: what this build cannot do.
     """
+    return _preprocess_settings(config, [])
+
+
+def preprocess_dali_settings(config: Mapping[str, Any]) -> Settings:
+    """Read the config of a preprocess model with a DALI pipeline, given in JSON's terms.
+
+    Raises:
+        InvalidArgumentError: a parameter that does not exist or cannot be.
+        UnsupportedError: regions, and what this build cannot do.
+    """
+    settings = _preprocess_settings(config, [OPTIONAL])
+    if settings.with_rois:
+        raise UnsupportedError(
+            "the config has an input 'rois', and this model takes whole images: cut regions out "
+            "by preprocess_rois or preprocess_python"
+        )
+    return settings
+
+
+def _preprocess_settings(config: Mapping[str, Any], others: list[str]) -> Settings:
+    """others: parameters, true or false, that are not for the core."""
     names = [row[0] for row in _core.Preprocessor([], 1).parameters]
-    given = read_parameters(config, ["threads", "preset", *names])
+    given = read_parameters(config, ["threads", *others, "preset", *names])
+    for name in others:
+        if given.pop(name, "false") not in ("true", "false"):
+            raise InvalidArgumentError(f"{name} is neither true nor false; give one of them")
     threads = parse_count("threads", given.pop("threads", "0"))
     core = _core.Preprocessor([*given.items()], 1)
     largest = int(config.get("max_batch_size", 0))
@@ -55,7 +81,9 @@ def preprocess_settings(config: Mapping[str, Any]) -> Settings:
             "numbers of regions, so their tensors have no shape in common; give max_batch_size: 0"
         )
     contracts = contracts_of(core, with_rois=with_rois)
-    return Settings([*given.items()], threads, contracts, largest > 0, with_rois)
+    return Settings(
+        [*given.items()], threads, contracts, largest > 0, with_rois, max_batch_size=largest
+    )
 
 
 def postprocess_settings(config: Mapping[str, Any], folder: Path | None) -> Settings:

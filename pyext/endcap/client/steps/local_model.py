@@ -9,6 +9,7 @@ from endcap.client.errors import RequestError
 from endcap.client.steps.model_config import ModelConfig, TensorConfig
 from endcap.client.steps.served_steps import Step
 from endcap.errors import InvalidArgumentError, Status, UnsupportedError
+from endcap.python_backend.parameters import OPTIONAL
 from endcap.python_backend.settings import Settings, postprocess_settings, preprocess_settings
 from endcap.python_backend.tensor_settling import settle
 
@@ -85,7 +86,11 @@ def _read(step: Step, stage: str) -> Settings:
 def _as_json(model: ModelConfig) -> dict[str, Any]:
     return {
         "max_batch_size": model.max_batch_size,
-        "parameters": {name: {"string_value": text} for name, text in model.parameters.items()},
+        "parameters": {
+            name: {"string_value": text}
+            for name, text in model.parameters.items()
+            if name != OPTIONAL  # a word to `endcap serve`
+        },
         "input": [_tensor(tensor) for tensor in model.inputs.values()],
         "output": [_tensor(tensor) for tensor in model.outputs.values()],
     }
