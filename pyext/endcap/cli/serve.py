@@ -25,6 +25,8 @@ EXAMPLES = """
 - `endcap serve model_repository --host 0.0.0.0 --log-file triton.log`
 
 - `endcap serve model_repository --tritonserver /opt/tritonserver`
+
+- `endcap serve model_repository --model detect_dali --config-name dali`
 """
 
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
@@ -41,6 +43,15 @@ def serve(
         typer.Option(
             help="Serve this model only, and an ensemble's steps with it; may be given several "
             "times. What a model calls by itself (BLS) has to be named, too.",
+            metavar="NAME",
+            show_default=False,
+        ),
+    ] = None,
+    config_name: Annotated[
+        str | None,
+        typer.Option(
+            help="Take configs/NAME.pbtxt of the models that have one in place of config.pbtxt; "
+            "`dali` is for NVIDIA's DALI backend.",
             metavar="NAME",
             show_default=False,
         ),
@@ -98,11 +109,13 @@ def serve(
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
     Prints the addresses when every model is ready. Warnings and errors of the server go to
-    standard error.
+    standard error. A model whose config.pbtxt has the parameter `optional` is left out, with a
+    sentence, where the DALI that it runs on is missing, unless it is named.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
         models=tuple(model or ()),
+        config_name=config_name,
         host=host,
         ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
         cuda_pool_mb=cuda_pool_mb,
@@ -119,6 +132,8 @@ def serve(
         TritonServer(repository, settings) as server,
     ):
         _announce(server)
+        if server.left_out is not None:
+            say(f"endcap: {server.left_out}")
         while True:
             server.check_alive()
             for sentence in server.revive():

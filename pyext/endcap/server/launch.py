@@ -16,6 +16,7 @@ from typing import IO
 from endcap.server.errors import ServerError
 from endcap.server.leftovers import SCRATCH_PREFIX, claim, sweep
 from endcap.server.log import LogPump, failure_reasons
+from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
@@ -49,6 +50,7 @@ class TritonServer:
         self.repository = Path(repository)
         self.settings = settings or ServerSettings()
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
+        self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._log: LogPump | None = None
@@ -169,7 +171,7 @@ class TritonServer:
         scratch = self._resources.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX))
         self._resources.enter_context(claim(Path(scratch)))
         plan = plan_launch(self.repository, self.settings, Path(scratch))
-        self.ports = plan.ports
+        self.ports, self.left_out = plan.ports, plan.left_out
         copy = self._open_log_file()
         if copy is None and self.settings.verbose:
             copy = sys.stderr.buffer

@@ -10,8 +10,10 @@ from pathlib import Path
 from endcap.server import gpu, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
 from endcap.server.chosen_models import choose_models
+from endcap.server.dali_operators import find_operators
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.release import release_of
 from endcap.server.repository import ModelFolder, read_repository
@@ -41,6 +43,7 @@ class LaunchPlan:
     ports: ServerPorts
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
+    left_out: LeftOut | None  # models that are not served for want of what they run on
 
 
 def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> LaunchPlan:
@@ -49,24 +52,28 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     Raises ServerError for whatever would keep the server from serving.
     """
     check_scratch(scratch)
-    models = read_repository(repository)
+    models, left_out = read_repository(repository, settings.config_name), None
     if settings.models:
         models = choose_models(models, settings.models)
     check_model_names(models)
     installation = locate_server(settings.tritonserver)
+    if not settings.models:  # what is named is served, or its load says why not
+        models, left_out = leave_out(models)
     ports = resolve_ports(settings.host, settings.ports)
     backends = scratch / "backends"
     backends.mkdir()
     compose_backend_directory(backends, installation)
     environment = server_environment(installation, scratch)
     _check_python_models(models, installation, environment)
-    link = link_models(models, scratch) if settings.models else link_repository(repository, scratch)
+    some = settings.models or left_out
+    link = link_models(models, scratch) if some else link_repository(repository, scratch)
     region_prefix = shared_memory_prefix(scratch)
     command = [
         str(installation.executable),
         f"--model-repository={link}",
         f"--backend-directory={backends}",
         f"--backend-config=python,shm-region-prefix-name={region_prefix}",
+        *_config_options(models, settings),
         *_optional_folders(installation),
         *_listen_options(settings.host, ports),
         *_memory_options(models, settings),
@@ -82,6 +89,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         ports=ports,
         repository=link,
         shared_memory_prefix=region_prefix,
+        left_out=left_out,
     )
 
 
@@ -118,6 +126,14 @@ def _check_python_models(
         return
     python_stub.check_numpy(python_models)
     python_stub.check_stub_runs(python_stub.find_stub(installation.stubs_dir), environment)
+
+
+def _config_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:
+    """What takes configs/NAME.pbtxt, and endcap's operators for models of NVIDIA's DALI backend."""
+    named = [f"--model-config-name={settings.config_name}"] if settings.config_name else []
+    if any(model.backend == "dali" for model in models):
+        named.append(f"--backend-config=dali,plugin_libs={find_operators()}")
+    return named
 
 
 def _optional_folders(installation: ServerInstallation) -> list[str]:

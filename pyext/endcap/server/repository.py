@@ -18,12 +18,15 @@ _BYTES_PER_ELEMENT = {
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|#[^\n]*')
 _BLOCK = re.compile(r"\{([^{}]*)\}")
 _DATA_TYPE = re.compile(r"\bdata_type\s*:\s*TYPE_(\w+)")
+_OPTIONAL = re.compile(
+    r'\bkey\s*:\s*"optional"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"true"\s*\}'
+)
 _DIMS = re.compile(r"\bdims\s*:\s*(\[[^\]]*\]|-?\d+)")
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """One model: its folder and the text of its config.pbtxt without comments ("" if none)."""
+    """One model: its folder and the text of its configuration without comments ("" if none)."""
 
     path: Path
     config: str
@@ -38,6 +41,17 @@ class ModelFolder:
     def steps(self) -> list[str]:
         """The models that an ensemble passes tensors through; none for other models."""
         return re.findall(r'\bmodel_name\s*:\s*"([^"]*)"', self.config)
+
+    @property
+    def runs_dali(self) -> bool:
+        """Whether it is a Python model that runs a DALI pipeline of endcap's."""
+        files = self.path.glob("[0-9]*/model.py") if self.backend == "python" else ()
+        return any(b"endcap.python_backend.preprocess_dali_stage" in f.read_bytes() for f in files)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether the configuration's parameter `optional` is true."""
+        return _OPTIONAL.search(self.config) is not None
 
     @property
     def max_batch_size(self) -> int:
@@ -66,8 +80,10 @@ class ModelFolder:
         )
 
 
-def read_repository(repository: Path) -> list[ModelFolder]:
+def read_repository(repository: Path, config_name: str | None = None) -> list[ModelFolder]:
     """Returns the models of a repository in the order of their names.
+
+    config_name: where a model has configs/NAME.pbtxt, that is its configuration.
 
     Raises ServerError when `repository` is no folder, holds no model, or holds a folder that is
     none, with which Triton does not start.
@@ -76,7 +92,7 @@ def read_repository(repository: Path) -> list[ModelFolder]:
         raise ServerError(
             f"model repository {repository} is not a folder; give a folder of model folders"
         )
-    models = list(_models(repository))
+    models = list(_models(repository, config_name))
     if not models:
         raise ServerError(
             f"model repository {repository} holds no model; "
@@ -85,7 +101,7 @@ def read_repository(repository: Path) -> list[ModelFolder]:
     return models
 
 
-def _models(repository: Path) -> Iterator[ModelFolder]:
+def _models(repository: Path, config_name: str | None) -> Iterator[ModelFolder]:
     for folder in sorted(path for path in repository.iterdir() if path.is_dir()):
         config = folder / "config.pbtxt"
         has_version = any(path.is_dir() and path.name.isdecimal() for path in folder.iterdir())
@@ -94,11 +110,13 @@ def _models(repository: Path) -> Iterator[ModelFolder]:
                 f"{folder} is no model (it has neither a config.pbtxt nor a version folder), and "
                 "Triton does not start beside such a folder; move it elsewhere, or into a model"
             )
-        yield read_model_folder(folder)
+        yield read_model_folder(folder, config_name)
 
 
-def read_model_folder(folder: Path) -> ModelFolder:
+def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFolder:
     """Returns a model by its folder, which is not checked."""
-    config = folder / "config.pbtxt"
+    config = folder / "configs" / f"{config_name}.pbtxt"
+    if config_name is None or not config.is_file():
+        config = folder / "config.pbtxt"
     text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     return ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))

@@ -15,6 +15,8 @@ class ServerSettings:
     tritonserver: a server program or installation; None looks for one (see locate_server).
     models: the only models of the repository that are served, with the steps of ensembles among
         them; none named means all. What a model calls by itself has to be named, too.
+    config_name: where a model has configs/NAME.pbtxt, that is taken in place of its config.pbtxt;
+        servers know it from release 2.46 on.
     host: the address to listen on; the default is reachable from this machine only.
     ports: 0 picks a free one.
     cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
@@ -33,6 +35,7 @@ class ServerSettings:
 
     tritonserver: str | os.PathLike[str] | None = None
     models: tuple[str, ...] = ()
+    config_name: str | None = None
     host: str = "127.0.0.1"
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None
