@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from damage import Damage, added, parameter
 
+ROIS = """, {
+    name: "rois"
+    data_type: TYPE_FP32
+    dims: [ -1, 4 ]
+  }
+]
+
+output ["""
 PYTHON = {
+    "dali_parameter": Damage(
+        model="preprocess_dali",
+        edits=added(parameter("sise", 640)),
+        at='"sise"',
+        says="'sise' is ",
+    ),
+    "dali_optional": Damage(
+        model="preprocess_dali",
+        edits=(('string_value: "true"', 'string_value: "maybe"'),),
+        at="parameters {",
+        says="optional is neither true nor false",
+    ),
+    "dali_rois": Damage(
+        model="preprocess_dali",
+        edits=(("\n]\n\noutput [", ROIS),),
+        at='name: "rois"',
+        says="input rois is none of ",
+    ),
     "python_parameter": Damage(
         model="preprocess_python",
         edits=added(parameter("sise", 640)),

@@ -14,7 +14,7 @@ from example_network import write_network
 from endcap.repository.validation import validate_repository
 
 MODELS = ("preprocess", "preprocess_rois", "detector", "postprocess", "detect")
-PYTHON_MODELS = ("preprocess_python", "postprocess_python")
+PYTHON_MODELS = ("preprocess_python", "postprocess_python", "preprocess_dali")
 
 
 def copy_of_shipped(folder: Path) -> Path:

@@ -17,7 +17,8 @@ def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
     findings, core = read_parameters(model)
     if core is None:
         return findings, declared_interface(model, in_doubt=True)
-    with_rois = model.stage == PREPROCESS and any(i.name == "rois" for i in model.config.input)
+    takes_rois = model.stage == PREPROCESS and not model.runs_dali
+    with_rois = takes_rois and any(entry.name == "rois" for entry in model.config.input)
     if with_rois:
         findings += check_rois(model)
     contracts = contracts_of(core, with_rois=with_rois)

@@ -12,7 +12,9 @@ from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton passes 01 over
-_STAGE = re.compile(rb"^from endcap\.python_backend\.(pre|post)process_stage import ", re.MULTILINE)
+_STAGE = re.compile(
+    rb"^from endcap\.python_backend\.(pre|post)process_(dali_)?stage import ", re.MULTILINE
+)
 
 # endcap's backends, which name its stages also where they run in Python models.
 PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
@@ -51,12 +53,24 @@ class Model:
         """PREPROCESS or POSTPROCESS where endcap's backend or its Python model runs it, else ""."""
         if self.backend in (PREPROCESS, POSTPROCESS):
             return self.backend
+        found = self._stage_in_python()
+        if found is None:
+            return ""
+        return PREPROCESS if found.group(1) == b"pre" else POSTPROCESS
+
+    @property
+    def runs_dali(self) -> bool:
+        """Whether it is a stage that a DALI pipeline of endcap's Python model runs."""
+        found = self._stage_in_python()
+        return found is not None and found.group(2) is not None
+
+    def _stage_in_python(self) -> re.Match[bytes] | None:
         for version in reversed(self.loaded_versions() if self.backend == "python" else []):
             file = self.folder / str(version) / "model.py"
             found = _STAGE.search(file.read_bytes()) if file.is_file() else None
             if found:
-                return PREPROCESS if found.group(1) == b"pre" else POSTPROCESS
-        return ""
+                return found
+        return None
 
     @property
     def max_batch_size(self) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from endcap import _core
 from endcap.errors import EndcapError, UnsupportedError
-from endcap.python_backend.parameters import SERVER_PARAMETERS
+from endcap.python_backend.parameters import OPTIONAL, SERVER_PARAMETERS
 from endcap.repository.tensor_contracts import Core
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Model
@@ -20,6 +20,7 @@ def read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
     """Returns what is wrong with the parameters, and the core's object for them if nothing is."""
     findings = [*_check_own(model)]
     own = [*_OWN[model.stage], *(SERVER_PARAMETERS if model.backend == "python" else ())]
+    own += [OPTIONAL] if model.runs_dali else []
     given = {name: value for name, value in model.parameters.items() if name not in own}
     core: Core | None = None
     while core is None:
@@ -57,6 +58,10 @@ def _check_own(model: Model) -> Iterator[Finding]:
             model.parameter_line("threads"),
             f"threads is '{threads}'",
             "give a whole number of 0 or more",
+        )
+    if model.runs_dali and model.parameters.get(OPTIONAL, "false") not in ("true", "false"):
+        yield model.error(
+            model.parameter_line(OPTIONAL), f"{OPTIONAL} is neither true nor false", "give one"
         )
     if model.stage == POSTPROCESS and "head" not in model.parameters:
         yield model.error(
