@@ -16,7 +16,7 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stoppe
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
-from endcap.repository.options import End, InitOptions, Runtime
+from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.writing import check_target, write_repository
 
@@ -149,15 +149,20 @@ def init(
         ),
     ] = Runtime.python,
     preprocess: Annotated[
-        End,
+        FirstEnd,
         typer.Option(
             help="What the first step runs in: the compiled backend, or a Python-backend model on "
-            "the same core.",
+            "the same core; dali is a DALI pipeline, for such a model and for NVIDIA's DALI "
+            "backend.",
             rich_help_panel=_SERVING,
         ),
-    ] = End.cpp,
+    ] = FirstEnd.cpp,
     postprocess: Annotated[
-        End, typer.Option(help="The same for the last step.", rich_help_panel=_SERVING)
+        End,
+        typer.Option(
+            help="What the last step runs in: the compiled backend, or a Python-backend model.",
+            rich_help_panel=_SERVING,
+        ),
     ] = End.cpp,
     max_batch: Annotated[
         int,
@@ -279,6 +284,8 @@ def _report(plan: Plan, output: Path) -> None:
             "endcap: the network takes one image at a time, which wastes what batches would give; "
             "a dynamic batch is an option of its exporter"
         )
+    if plan.options.preprocess is FirstEnd.dali:
+        _print(console, "First, where it is served: endcap dali build")
     if plan.options.runtime is Runtime.python:
         _print(console, f"Next: endcap serve {output}")
     else:

@@ -31,12 +31,20 @@ class End(str, Enum):
     python = "python"  # a Python-backend model on the same core
 
 
+class FirstEnd(str, Enum):
+    """The same of preprocess, which may also be a DALI pipeline."""
+
+    cpp = "cpp"
+    python = "python"
+    dali = "dali"  # of endcap's operator; in a Python-backend model, or in NVIDIA's DALI backend
+
+
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
     """settings: parameters of preprocess and postprocess by name, which win over what is found."""
 
     runtime: Runtime = Runtime.python
-    preprocess: End = End.cpp
+    preprocess: FirstEnd = FirstEnd.cpp
     postprocess: End = End.cpp
     head: str | None = None
     preset: str | None = None

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from endcap.repository.contracts import ENCODED, SIDE_INPUTS, preprocess_contract
+from endcap.repository.dali_texts import Text, dali_context, in_dali_backend
 from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
 from endcap.repository.family_parameters import CPU_FAMILIES
-from endcap.repository.options import End, Runtime
+from endcap.repository.options import End, FirstEnd, Runtime
 from endcap.repository.plan import Plan, values
 from endcap.repository.tensor_spec import TensorSpec
 
@@ -28,7 +29,15 @@ _RUNTIMES = {
     Runtime.tensorrt: "backend `tensorrt`",
     Runtime.openvino: "backend `openvino`",
 }
-_PYTHON_END = "Python backend with endcap"
+_FIRST_ENDS = {
+    FirstEnd.cpp: "backend `endcap_preprocess`",
+    FirstEnd.python: "Python backend with endcap",
+    FirstEnd.dali: "Python backend with a DALI pipeline",
+}
+_LAST_ENDS = {
+    End.cpp: "backend `endcap_postprocess`",
+    End.python: "Python backend with endcap",
+}
 _RESULT_NOTES = {
     "num_detections": "how many of the rows below count",
     "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image",
@@ -58,8 +67,10 @@ _SPOKEN = ("classification", "rtdetr", "ssd")  # what they are is in their param
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 
 
-def render(plan: Plan, folder: str) -> dict[str, str]:
-    """Returns the texts by their path in the repository; `folder` is its name, for the README.
+def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
+    """Returns the texts by their path in the repository.
+
+    folder: its name, for the README. picture_bytes: the length of the warm-up's picture.
 
     Raises RepositoryError when jinja2 is not installed.
     """
@@ -73,7 +84,7 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
         autoescape=False,  # texts of protobuf and Markdown; `quoted` is for the former
     )
     environment.filters |= {"quoted": _quoted, "comment": _one_line, "cell": _cell}
-    context = _context(plan, folder)
+    context = {**_context(plan, folder), "picture_bytes": picture_bytes}
     names = plan.names
     templates = {
         f"{names.preprocess}/config.pbtxt": "preprocess.config.pbtxt.j2",
@@ -82,9 +93,12 @@ def render(plan: Plan, folder: str) -> dict[str, str]:
         f"{names.ensemble}/config.pbtxt": "ensemble.config.pbtxt.j2",
         "README.md": "README.md.j2",
     }
+    texts: list[Text] = [(path, template, context) for path, template in templates.items()]
+    if plan.options.preprocess is FirstEnd.dali:
+        texts += in_dali_backend(plan, context)
     return {
-        path: environment.get_template(template).render(context).lstrip("\n")
-        for path, template in templates.items()
+        path: environment.get_template(template).render(given).lstrip("\n")
+        for path, template, given in texts
     }
 
 
@@ -148,23 +162,22 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "model_file": plan.network.path.name,
         "folder": folder,
         "shapes": _engine_shapes(plan),
+        **dali_context(plan),
     }
 
 
 def _ends(plan: Plan) -> tuple[str, str]:
     """What the first and the last hop run in."""
-    first = _PYTHON_END if plan.options.preprocess is End.python else "backend `endcap_preprocess`"
-    last = _PYTHON_END if plan.options.postprocess is End.python else "backend `endcap_postprocess`"
-    return first, last
+    return _FIRST_ENDS[plan.options.preprocess], _LAST_ENDS[plan.options.postprocess]
 
 
 def _python_ends(plan: Plan) -> str:
     """The ends that run in Python, as the subject of a sentence."""
-    chosen = {
+    chosen: dict[str, End | FirstEnd] = {
         plan.names.preprocess: plan.options.preprocess,
         plan.names.postprocess: plan.options.postprocess,
     }
-    names = [f"`{name}`" for name, end in chosen.items() if end is End.python]
+    names = [f"`{name}`" for name, end in chosen.items() if end.value != "cpp"]
     return " and ".join(names) + (" run" if len(names) == 2 else " runs")
 
 

@@ -11,7 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.options import End, Runtime
+from endcap.repository.options import FirstEnd, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.server.backend_directory import find_our_backends
@@ -19,8 +19,10 @@ from endcap.server.backend_directory import find_our_backends
 _OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
-_PREPROCESS_IN_PYTHON = Path("preprocess_python") / "1" / "model.py"
-_POSTPROCESS_IN_PYTHON = Path("postprocess_python") / "1" / "model.py"
+_PYTHON_ENDS = {
+    "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
+    "postprocess": {"python": "postprocess_python"},
+}
 _MODEL_ON_ONNX_RUNTIME = Path("detector") / "1" / "model.py"
 
 
@@ -47,7 +49,9 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     """
     check_target(target)
     with _whole_folder(target) as folder:
-        for path, text in render(plan, target.resolve().name).items():
+        picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
+        texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
+        for path, text in texts.items():
             _write(folder / path, text.encode())
         for path, content in _contents(plan, shipped).items():
             _write(folder / path, content)
@@ -65,11 +69,14 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
-    for model, end, path in (
-        (names.preprocess, plan.options.preprocess, _PREPROCESS_IN_PYTHON),
-        (names.postprocess, plan.options.postprocess, _POSTPROCESS_IN_PYTHON),
+    if plan.options.preprocess is FirstEnd.dali:  # whose backend takes it as it is
+        contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
+    for model, end, models in (
+        (names.preprocess, plan.options.preprocess, _PYTHON_ENDS["preprocess"]),
+        (names.postprocess, plan.options.postprocess, _PYTHON_ENDS["postprocess"]),
     ):
-        if end is End.python:
+        if end.value in models:
+            path = Path(models[end.value]) / "1" / "model.py"
             contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
     if plan.options.runtime is Runtime.python:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
@@ -96,7 +103,7 @@ def _copies(plan: Plan) -> dict[str, Path]:
             (names.preprocess, "endcap_preprocess", plan.options.preprocess),
             (names.postprocess, "endcap_postprocess", plan.options.postprocess),
         ):
-            if end is End.python:
+            if end.value != "cpp":
                 continue
             for file in sorted(path for path in backends[backend].iterdir() if path.is_file()):
                 copies[f"{model}/{file.name}"] = file
