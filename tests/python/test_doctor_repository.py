@@ -6,8 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from damage import copy_model
 from doctor_world import World, doctor, pasted
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
+from without_dali import python_without_dali
 
 from endcap.doctor.repository import needed_backend
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
@@ -72,6 +74,22 @@ def test_what_a_repository_lacks(tmp_path: Path) -> None:
     )
     answer.expect("ensembles", "error", "ensemble calls absent", f"put the model into {tmp_path}")
     assert answer.errors == {"model_backends", "model_versions", "ensembles"}
+
+
+def test_models_with_a_dali_pipeline_and_no_dali(tmp_path: Path) -> None:
+    copy_model("preprocess_dali", tmp_path / "models")
+    python = python_without_dali(tmp_path)
+    repository = ("--repository", tmp_path / "models")
+    optional = doctor(*repository, python=python)
+    assert optional.findings["dali_models"]["found"] == "no model needs them"
+    config = tmp_path / "models" / "preprocess_dali" / "config.pbtxt"
+    config.write_text(config.read_text().replace('"optional"', '"threads"').replace("true", "1"))
+    doctor(*repository, python=python).expect(
+        "dali_models",
+        "error",
+        "preprocess_dali cannot be loaded: DALI is not installed",
+        "`endcap dali build`",
+    )
 
 
 def test_what_makes_version_folders_can_be_pasted(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from endcap.doctor import (
     cuda_library,
     dali,
+    dali_models,
     gpu,
     machine,
     memory,
@@ -61,6 +62,7 @@ CHECKS = (
     Check(python_models.NUMPY, python_models.check_numpy),
     Check(model_imports.IMPORTS, model_imports.check_imports),
     Check(model_stubs.MODEL_STUBS, model_stubs.check_stubs),
+    Check(dali_models.DALI_MODELS, dali_models.check_dali_models),
     Check(packages.SERVER, packages.check_server),
     Check(packages.ENV, packages.check_env),
     Check(memory.SHARED_MEMORY, memory.check_shared_memory),

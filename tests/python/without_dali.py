@@ -1,0 +1,23 @@
+"""A Python in which DALI is not installed, whatever the running one has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+# In a .pth file: a module that is None there cannot be found.
+WITHOUT_DALI = 'import sys; sys.modules["nvidia.dali"] = None\n'
+
+
+def python_without_dali(folder: Path) -> Path:
+    """A Python with the packages of the running one, but for DALI."""
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python3"
+    code = "import site; print(site.getsitepackages()[0])"
+    command = [str(python), "-c", code]
+    place = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    paths = "".join(f"{path}\n" for path in sys.path if Path(path).is_dir())
+    (place / "packages.pth").write_text(paths + WITHOUT_DALI)
+    return python
