@@ -26,8 +26,8 @@ MADE_PAGES = {
     "heads.md": "heads_page.py",
     "cli.md": "cli_page.py",
 }
-# Their Python needs a server, tests/triton/test_guide.py runs it; or DALI, tests/dali does.
-PAGES_RUN_ELSEWHERE = ("triton.md", "clients.md", "dali.md")
+# Their Python needs a server, tests/triton runs it; or DALI, tests/dali does.
+PAGES_RUN_ELSEWHERE = ("triton.md", "clients.md", "dali.md", "dali_triton.md")
 PYTHON_PAGES = [
     page
     for page in PAGES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,3 +68,21 @@ def infer_http(
     """One HTTP request with binary tensors both ways."""
     result = client.infer(model, _inputs(http_client, tensors), **options)
     return {o["name"]: result.as_numpy(o["name"]) for o in result.get_response()["outputs"]}
+
+
+def all_in_flight(
+    client: grpc_client.InferenceServerClient,
+    model: str,
+    requests: Sequence[Mapping[str, npt.NDArray[Any]]],
+) -> list[object]:
+    """Sends all requests before the first answer can come; an answer is arrays or an error."""
+    answers: queue.Queue[tuple[int, object]] = queue.Queue()
+    for i, tensors in enumerate(requests):
+        client.async_infer(
+            model,
+            grpc_inputs(tensors),
+            callback=lambda result, error, i=i: answers.put((i, error or to_arrays(result))),
+            request_id=f"flight-{i}",
+        )
+    found = dict(answers.get(timeout=60) for _ in requests)
+    return [found[i] for i in range(len(requests))]

@@ -43,12 +43,12 @@ def write_model(
 
 
 def write_preprocess(repository: Path, name: str, **options: Any) -> None:
-    """`road`: one of ROADS, the first unless given; the others as of write_model."""
+    """`road`: one of ROADS, the first unless given, or "dali"; the others as of write_model."""
     _write_stage(repository, name, "preprocess", **options)
 
 
 def write_postprocess(repository: Path, name: str, **options: Any) -> None:
-    """As write_preprocess."""
+    """As write_preprocess, but for "dali"."""
     _write_stage(repository, name, "postprocess", **options)
 
 
@@ -58,7 +58,7 @@ def _write_stage(
     if road == "compiled":
         write_model(repository, name, backend=f"endcap_{stage}", **options)
         return
-    model = (_SHIPPED / f"{stage}_python" / "1" / "model.py").read_text()
+    model = (_SHIPPED / f"{stage}_{road}" / "1" / "model.py").read_text()
     options["files"] = {**(options.get("files") or {}), "1/model.py": model}
     of_server = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
     options["parameters"] = {**(options.get("parameters") or {}), **of_server}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import concurrent.futures
-import queue
 
 import jpegs
 import numpy as np
 import pytest
-from calls import grpc_inputs, infer, strings, to_arrays
+from calls import all_in_flight, infer, strings
 from running_server import RunningServer, wait_for
 from served_models import PREPROCESS
 from tritonclient.utils import InferenceServerException
@@ -27,20 +26,6 @@ def files() -> list[bytes]:
     files = [jpegs.photo_jpeg(40 + 13 * i, 300 - 7 * i, seed=i) for i in range(IN_FLIGHT)]
     files[CORRUPT] = files[CORRUPT][: len(files[CORRUPT]) // 2]
     return files
-
-
-def all_in_flight(client, model: str, requests: list[dict[str, np.ndarray]]) -> list[object]:
-    """Sends all requests before the first answer can come; an answer is arrays or an error."""
-    answers: queue.Queue[tuple[int, object]] = queue.Queue()
-    for i, tensors in enumerate(requests):
-        client.async_infer(
-            model,
-            grpc_inputs(tensors),
-            callback=lambda result, error, i=i: answers.put((i, error or to_arrays(result))),
-            request_id=f"flight-{i}",
-        )
-    found = dict(answers.get(timeout=60) for _ in requests)
-    return [found[i] for i in range(len(requests))]
 
 
 def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, files, road):

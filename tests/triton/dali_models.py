@@ -1,0 +1,88 @@
+"""Models with a DALI pipeline, the compiled ones that they are compared with, and DALI itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from damage import copy_model
+from model_folders import batching, tensor, write_preprocess
+from served_models import PREPROCESS_TEXT
+
+SHIPPED = ("detect", "preprocess", "detector", "postprocess", "detect_dali", "preprocess_dali")
+
+
+def build_operators() -> Path:
+    """Builds endcap's operators into the cache where they are not there yet; skips without DALI."""
+    pytest.importorskip("endcap.dali")
+    # In a process of its own: DALI stays out of this one.
+    code = "import endcap.dali; print(endcap.dali.build().path)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "DALI is not installed" in done.stderr:
+        pytest.skip("DALI is not installed")
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
+def write_all(repository: Path) -> None:
+    """The shipped models, and pairs: `pre_x` is compiled, and `dali_x` has a pipeline."""
+    for model in SHIPPED:
+        copy_model(model, repository)
+    write_uint8_ensemble(repository)
+    write = partial(write_pair, repository)
+    write("many", max_batch_size=32, more=batching(100_000))
+    write("blank", max_batch_size=8, on_error="blank")
+    write("single")
+    write("bytes", max_batch_size=4, inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
+    write("uint8", max_batch_size=8, dtype="uint8", layout="nhwc", color="gray")
+    write("half", max_batch_size=8, dtype="float16", mean="0.1,0.2,0.3", scale=0.1)
+    write("classes", max_batch_size=8, preset="torchvision", size=64)
+    write("some", max_batch_size=8, outputs=[tensor("geometry", "TYPE_FP32", [8])])
+
+
+def write_uint8_ensemble(repository: Path) -> None:
+    """`bytes_detect`: the ensemble for NVIDIA's backend, its first step in the Python backend."""
+    first, ensemble = (
+        copy_model(model, repository, name=name)
+        for model, name in (
+            ("preprocess_dali", "bytes_preprocess"),
+            ("detect_dali", "bytes_detect"),
+        )
+    )
+    for custom in (ensemble / "configs" / "dali.pbtxt", first / "config.pbtxt"):
+        text = custom.read_text()
+        for old, new in (
+            ('"detect_dali"', '"bytes_detect"'),
+            ('"preprocess_dali"', '"bytes_preprocess"'),
+            ("data_type: TYPE_STRING # one element", "data_type: TYPE_UINT8 # one element"),
+            ("dims: [ 1 ]\n  }\n]\n\noutput [", "dims: [ -1 ]\n  }\n]\n\noutput ["),
+        ):
+            text = text.replace(old, new)
+        (custom.parents[custom.parent.name == "configs"] / "config.pbtxt").write_text(text)
+
+
+def write_pair(
+    repository: Path,
+    name: str,
+    *,
+    max_batch_size: int = 0,
+    more: str = "",
+    inputs: list[str] | None = None,
+    outputs: list[str] | None = None,
+    **parameters: object,
+) -> None:
+    for road in ("compiled", "dali"):
+        write_preprocess(
+            repository,
+            f"{'dali' if road == 'dali' else 'pre'}_{name}",
+            road=road,
+            parameters={**PREPROCESS_TEXT, **parameters},
+            max_batch_size=max_batch_size,
+            inputs=inputs,
+            outputs=outputs,
+            more=more,
+        )
