@@ -92,6 +92,20 @@ def test_the_shipped_pipeline_gives_endcaps_tensors(plugin: Path, tmp_path: Path
     assert not made["geometry"][:, 7].any()
 
 
+@pytest.mark.usefixtures("plugin")
+def test_a_copy_of_the_operators_is_all_that_the_backend_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the commands of docs/dali_triton.md for a launcher of one's own."""
+    run("-m", "endcap", "dali", "build", "--output", tmp_path / "copy")
+    copy = tmp_path / "copy" / "libendcap_dali.so"
+    monkeypatch.setenv("ENDCAP_DALI_LIBRARY", str(copy))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no_cache"))
+    made = outputs_of(SHIPPED / "preprocess_dali", FILES, copy, tmp_path)
+    expected = endcap.preprocess(FILES, preset="ultralytics")
+    assert made["images"].tobytes() == expected.images.tobytes()
+
+
 def test_zeros_behind_a_file_change_nothing() -> None:
     """What clients are told to fill shorter files up with."""
     longest = max(map(len, FILES))
