@@ -89,9 +89,7 @@ def init(
     ] = None,
     fp16: Annotated[
         bool,
-        typer.Option(
-            "--fp16", help="Convert the network to half precision.", rich_help_panel=_NETWORK
-        ),
+        typer.Option("--fp16", help="Convert it to half precision.", rich_help_panel=_NETWORK),
     ] = False,
     score_threshold: Annotated[
         float | None,
@@ -151,18 +149,13 @@ def init(
     preprocess: Annotated[
         FirstEnd,
         typer.Option(
-            help="What the first step runs in: the compiled backend, or a Python-backend model on "
-            "the same core; dali is a DALI pipeline, for such a model and for NVIDIA's DALI "
-            "backend.",
+            help="What the first step runs in: the compiled backend, a Python-backend model on the "
+            "same core, or a DALI pipeline, for such a model and for NVIDIA's DALI backend.",
             rich_help_panel=_SERVING,
         ),
     ] = FirstEnd.cpp,
     postprocess: Annotated[
-        End,
-        typer.Option(
-            help="What the last step runs in: the compiled backend, or a Python-backend model.",
-            rich_help_panel=_SERVING,
-        ),
+        End, typer.Option(help="Likewise the last step.", rich_help_panel=_SERVING)
     ] = End.cpp,
     max_batch: Annotated[
         int,
@@ -284,13 +277,12 @@ def _report(plan: Plan, output: Path) -> None:
             "endcap: the network takes one image at a time, which wastes what batches would give; "
             "a dynamic batch is an option of its exporter"
         )
-    if plan.options.preprocess is FirstEnd.dali:
-        _print(console, "First, where it is served: endcap dali build")
+    first = "endcap dali build, then " if plan.options.preprocess is FirstEnd.dali else ""
     if plan.options.runtime is Runtime.python:
-        _print(console, f"Next: endcap serve {output}")
+        _print(console, f"Next: {first}endcap serve {output}")
     else:
         needed = f"with a server that has the backend {plan.options.runtime.value}"
-        _print(console, f"Next: endcap serve {output} --tritonserver PATH, {needed}")
+        _print(console, f"Next: {first}endcap serve {output} --tritonserver PATH, {needed}")
     _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
 
 
