@@ -18,6 +18,13 @@ def python_without_dali(folder: Path) -> Path:
     code = "import site; print(site.getsitepackages()[0])"
     command = [str(python), "-c", code]
     place = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
-    paths = "".join(f"{path}\n" for path in sys.path if Path(path).is_dir())
+    paths = "".join(_line(path) for path in sys.path if Path(path).is_dir())
     (place / "packages.pth").write_text(paths + WITHOUT_DALI)
     return python
+
+
+def _line(path: str) -> str:
+    """Of a folder of packages the .pth files count, too: endcap may be installed by one."""
+    if Path(path).name != "site-packages":
+        return f"{path}\n"
+    return f"import site; site.addsitedir({path!r})\n"

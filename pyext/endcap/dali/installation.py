@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from packaging.version import Version
-
 from endcap.dali.errors import DaliError
 
 OLDEST = "1.53"  # the oldest release that the operators were tried with
@@ -55,6 +53,8 @@ def find_dali() -> DaliInstallation:
 
 def check_release(version: str) -> None:
     """Raises DaliError for a release that is older than OLDEST."""
+    from packaging.version import Version  # the command line starts without it, and says so
+
     if Version(version) < Version(OLDEST):
         raise DaliError(
             f"DALI {version} is older than {OLDEST}, which the operators need; update it with "
