@@ -54,7 +54,7 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, own_cache: Path) -> No
 
 def test_a_compiler_that_is_not_there(empty_cache: Path) -> None:
     result = endcap("dali", "build", "--compiler", "absent")
-    assert_one_sentence(result, "--compiler is absent, which is not there")
+    assert_one_sentence(result, "--compiler is absent, which is no program that can be run")
 
 
 def test_an_interrupt_ends_the_compilers(tmp_path: Path, empty_cache: Path) -> None:

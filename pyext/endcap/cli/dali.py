@@ -20,7 +20,7 @@ BUILD_EXAMPLES = """
 
 - `endcap dali build`
 
-- `endcap dali build --output model_repository/preprocess_dali`
+- `endcap dali build --output /opt/endcap`
 
 - `endcap dali build --force --compiler clang++`
 

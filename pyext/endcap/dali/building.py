@@ -83,12 +83,12 @@ def build_from(
     goal = built_for.wanted(dali)
     library = cached_library(goal, sources)
     began = time.monotonic()
-    if library.is_file() and not force:
+    if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)
     command = find_compiler(compiler)
     includes = [f"-I{find_include_folder()}", *_system(dali.include_folder, *find_cuda_headers())]
     with only_builder(library):
-        if library.is_file() and not force:  # another process has built it meanwhile
+        if not force and built_for.fits(library, goal):  # another process has built it meanwhile
             return BuiltLibrary(path=library, seconds=0.0, cached=True)
         with tempfile.TemporaryDirectory(prefix="endcap_dali_") as scratch:
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from endcap.dali.errors import DaliError
 from endcap.dali.installation import DaliInstallation
 from endcap.dali.package_files import c_abi_of_header
 
+# Of an ELF file of 64 bits: where the table of sections begins, with which linkers end a file, how
+# long its rows are, and how many.
+_SECTIONS = struct.Struct("<40xQ10xHH")
 # As backends/dali/built_for.cc writes it.
 _WRITTEN = re.compile(rb"endcap_dali built for ([^\0;]*);([^\0;]*);([^\0;]*);([^\0;]*)\0")
 
@@ -46,12 +50,15 @@ def wanted(dali: DaliInstallation) -> BuiltFor:
 def read(library: Path) -> BuiltFor:
     """Returns what a library was built for; raises DaliError where it is none of endcap's."""
     try:
-        found = _WRITTEN.search(library.read_bytes())
+        content = library.read_bytes()
     except OSError as error:
         raise DaliError(
             f"{library} cannot be read ({error.strerror}); name a library that "
             "`endcap dali build` has made"
         ) from error
+    if not _is_whole(content):
+        raise DaliError(f"{library} is cut short; build it anew with `endcap dali build --force`")
+    found = _WRITTEN.search(content)
     if not found:
         raise DaliError(
             f"{library} does not hold endcap's DALI operators; name a library that "
@@ -59,6 +66,22 @@ def read(library: Path) -> BuiltFor:
         )
     dali, identity, endcap, c_abi = (part.decode() for part in found.groups())
     return BuiltFor(dali=dali, dali_identity=identity, endcap=endcap, c_abi=c_abi)
+
+
+def fits(library: Path, here: BuiltFor) -> bool:
+    """Returns whether a library is there, whole, and built for `here`."""
+    try:
+        return library.is_file() and read(library) == here
+    except DaliError:
+        return False
+
+
+def _is_whole(content: bytes) -> bool:
+    """Whether nothing is missing at the end of a library: to open it would end the process."""
+    if not content.startswith(b"\x7fELF") or len(content) < _SECTIONS.size:
+        return not b"\x7fELF".startswith(content[:4])
+    begin, row, rows = map(int, _SECTIONS.unpack_from(content))
+    return len(content) >= begin + row * rows
 
 
 def check(library: Path, here: BuiltFor) -> None:

@@ -21,8 +21,9 @@ from endcap.dali.package_files import (
 
 def cache_folder() -> Path:
     """Returns the folder of all built libraries, below XDG_CACHE_HOME or ~/.cache."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "endcap" / "dali"
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # One that depends on where a program runs does not count, as the XDG specification has it.
+    return (home if home.is_absolute() else Path.home() / ".cache") / "endcap" / "dali"
 
 
 def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:

@@ -67,11 +67,16 @@ def first_error(output: str) -> str:
 
 def _command(given: str | None) -> list[str]:
     for name, text in (("--compiler", given), ("CXX", os.environ.get("CXX"))):
-        words = shlex.split(text or "")
+        try:
+            words = shlex.split(text or "")
+        except ValueError as error:  # a quotation mark that is open
+            raise DaliError(
+                f"{name} is {text}, which is no command ({error}); {_INSTALL}"
+            ) from error
         if words and (program := shutil.which(words[0])):
             return [program, *words[1:]]
         if words:
-            raise DaliError(f"{name} is {text}, which is not there; {_INSTALL}")
+            raise DaliError(f"{name} is {text}, which is no program that can be run; {_INSTALL}")
     for usual in _USUAL:
         if program := shutil.which(usual):
             return [program]

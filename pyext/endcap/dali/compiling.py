@@ -29,8 +29,11 @@ class _Command:
         """Whether it has ended well, False while it runs; raises DaliError where it failed."""
         code = self.process.poll()
         if code:
+            output = self.log.read_text(errors="replace")
+            if not output.strip():
+                raise DaliError(_silent(self.words[0], code, self.log.parent))
             shutil.copyfile(self.log, kept_log)
-            reason = first_error(self.log.read_text(errors="replace"))
+            reason = first_error(output)
             raise DaliError(
                 f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "
                 "--compiler names another compiler"
@@ -74,6 +77,15 @@ def _all_ended(running: list[_Command]) -> Iterator[None]:
     finally:
         for command in running:
             command.stop()
+
+
+def _silent(compiler: str, code: int, folder: Path) -> str:
+    """What to say of a compiler that failed without a word."""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return (
+        f"the compiler {compiler} {how} and without a word: perhaps the disk of {folder} is full "
+        "(TMPDIR names another one), or the memory"
+    )
 
 
 def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -28,9 +28,13 @@ def replace_file(source: Path, target: Path) -> None:
     try:
         with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
             shutil.copyfileobj(original, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
         os.chmod(name, 0o755)
         os.replace(name, target)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(target)  # a full disk names none
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
         raise

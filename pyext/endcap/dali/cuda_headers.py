@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +28,8 @@ def find_cuda_headers() -> list[Path]:
             return [folder for folder in folders if folder.is_dir()]
     raise DaliError(
         f"the headers of the CUDA runtime are not found (searched {', '.join(map(str, places))}); "
-        "install them with `pip install 'endcap[dali]'`, or set CUDA_HOME to a CUDA toolkit"
+        "install them with `pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl`, or "
+        "set CUDA_HOME to a CUDA toolkit"
     )
 
 
@@ -39,6 +40,6 @@ def _places() -> Iterator[Path]:
     if nvcc := shutil.which("nvcc"):
         yield Path(nvcc).resolve().parents[1] / "include"
     yield from _SYSTEM
-    nvidia = importlib.util.find_spec("nvidia")
-    for root in (nvidia.submodule_search_locations or ()) if nvidia else ():
-        yield from sorted(Path(root).glob("cu[0-9]*/include"), reverse=True)
+    # Each folder by itself: where one has nvidia/__init__.py, `import nvidia` sees no other.
+    for folder in sys.path:
+        yield from sorted((Path(folder) / "nvidia").glob("cu[0-9]*/include"), reverse=True)

@@ -59,6 +59,7 @@ def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
         return packaged
     cached = cached_library(here)
     if cached.is_file():
+        built_for.check(cached, here)
         return cached
     raise DaliError(
         f"the DALI operators are not built for DALI {here.dali} and endcap {here.endcap}; build "
