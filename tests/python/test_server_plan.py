@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -219,6 +220,31 @@ def test_a_repository_that_triton_cannot_start_on_is_refused(tmp_path: Path) -> 
     (tmp_path / "pictures").mkdir()
     with pytest.raises(ServerError, match="pictures is no model"):
         TritonServer(tmp_path).start()
+
+
+def test_a_configuration_that_no_model_has_is_refused(tmp_path: Path) -> None:
+    def plan(config_name: str, *models: str) -> None:
+        settings = ServerSettings(ports=FREE, models=models, config_name=config_name)
+        scratch = tmp_path / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        plan_launch(tmp_path / "models", settings, scratch)
+
+    for name in ("plain", "other"):
+        write_model(tmp_path / "models", name, 'backend: "endcap_preprocess"' + TENSORS)
+    with pytest.raises(ServerError, match=r"has a configs/nosuch\.pbtxt; leave --config-name out"):
+        plan("nosuch")
+    configs = tmp_path / "models" / "other" / "configs"
+    configs.mkdir()
+    for name in ("small", "large"):
+        (configs / f"{name}.pbtxt").write_text('backend: "endcap_preprocess"' + TENSORS)
+    with pytest.raises(
+        ServerError, match=r"nosuch\.pbtxt; .* they have \(large, small\), or leave"
+    ):
+        plan("nosuch")
+    plan("small")
+    with pytest.raises(ServerError, match=r"configs/small\.pbtxt; leave --config-name out"):
+        plan("small", "plain")
 
 
 def test_numpy_2_is_refused_for_python_models(

@@ -72,6 +72,35 @@ def test_a_stub_that_its_server_has_ended_is_none(stub):
     assert watch.look() == []
 
 
+def test_a_stub_that_runs_is_looked_after(stub):
+    watch = StubWatch(os.getpid())
+    assert watch.running("touchy") == {stub.pid}
+    assert watch.running("other") == set()
+    stub.kill()
+    wait_for_end(stub)
+    assert watch.running("touchy") == set()
+    assert watch.look() == [DeadStub("touchy", "SIGKILL")]
+
+
+def test_a_stub_that_dies_forgotten_is_not_told(stub):
+    watch = StubWatch(os.getpid())
+    watch.forget("touchy")
+    assert watch.running("touchy") == set()
+    assert watch.look() == []
+    stub.kill()
+    wait_for_end(stub)
+    assert watch.look() == []
+
+
+def test_a_dead_stub_that_is_forgotten_is_not_told(stub):
+    watch = StubWatch(os.getpid())
+    assert watch.look() == []
+    stub.kill()
+    wait_for_end(stub)
+    watch.forget("touchy")
+    assert watch.look() == []
+
+
 def test_other_processes_are_not_looked_at():
     watch = StubWatch(os.getpid())
     with start("/bin/sh", "-s", "x", "y") as process:

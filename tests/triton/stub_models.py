@@ -8,6 +8,10 @@ import sysconfig
 import tarfile
 from pathlib import Path
 
+import numpy as np
+import tritonclient.grpc as grpc_client
+from calls import infer
+
 from endcap.stub import install
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -75,6 +79,10 @@ def write_model(
     (folder / "config.pbtxt").write_text(config)
     install(folder, python_version=stub)
     return folder
+
+
+def ask(client: grpc_client.InferenceServerClient, model: str, x: float) -> float:
+    return float(infer(client, model, {"x": np.array([x], np.float32)})["y"][0])
 
 
 def make_environment(folder: Path, *packages: Path) -> Path:

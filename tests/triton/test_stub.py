@@ -7,16 +7,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import infer
 from running_server import RunningServer, run_server, wait_for
 from stub_models import (
     ECHO,
     RAISES_AT_LOAD,
     RUNNING,
     TOUCHY,
+    ask,
     installed,
     make_environment,
     make_prefix_of,
@@ -90,10 +89,6 @@ def stub_client(stub_server: RunningServer) -> Iterator[grpc_client.InferenceSer
         yield client
 
 
-def ask(client: grpc_client.InferenceServerClient, model: str, x: float) -> float:
-    return float(infer(client, model, {"x": np.array([x], np.float32)})["y"][0])
-
-
 @pytest.mark.parametrize("model", ["plain", "in_environment"])
 def test_a_model_that_fits_is_served(stub_client, models, model):
     assert ask(stub_client, model, 2.5) == 2.5
@@ -132,10 +127,11 @@ def test_one_request_fails_alone(stub_client):
     assert ask(stub_client, "touchy", 4) == 4
 
 
-def test_a_model_whose_process_dies_comes_back_with_a_load(stub_client):
+def test_a_model_whose_process_dies_comes_back_with_unload_and_load(stub_client):
     with pytest.raises(InferenceServerException, match="is not healthy"):
         ask(stub_client, "touchy", 13)
     assert ask(stub_client, "plain", 1) == 1
+    stub_client.unload_model("touchy")
     stub_client.load_model("touchy")
     assert ask(stub_client, "touchy", 4) == 4
 
@@ -175,40 +171,3 @@ def test_a_stub_that_only_ends_does_not_hold_up_a_start(tmp_path):
         TritonServer(tmp_path / "models", ServerSettings(ports=FREE)),
     ):
         pass
-
-
-def test_a_model_whose_process_dies_is_revived(tmp_path, monkeypatch):
-    monkeypatch.setattr("endcap.server.launch._REVIVED_AFTER_S", 0.5)
-    code = write_model(tmp_path / "models", "touchy", TOUCHY) / "1" / "model.py"
-    # A server with a process that has died waits at its end until its timeout.
-    settings = ServerSettings(ports=FREE, revive=True, stop_timeout_s=1)
-    with (
-        TritonServer(tmp_path / "models", settings) as server,
-        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
-    ):
-        assert list(server.revive()) == []
-        assert ask(client, "touchy", 4) == 4
-        with pytest.raises(InferenceServerException, match="is not healthy"):
-            ask(client, "touchy", 13)
-        said = wait_for(lambda: list(server.revive()))
-        assert said == [
-            "the process of model 'touchy' has ended (SIGKILL)",
-            "model 'touchy' is loaded again",
-        ]
-        assert ask(client, "touchy", 5) == 5
-        assert list(server.revive()) == []
-        # One that ends as if it had been unloaded, and cannot be loaded at once
-        code.write_text(RAISES_AT_LOAD)
-        with pytest.raises(InferenceServerException, match="is not healthy"):
-            ask(client, "touchy", 14)
-        said = wait_for(lambda: list(server.revive()))
-        assert said[0] == "the process of model 'touchy' has ended (exit code 0)"
-        (failed,) = said[1:] or wait_for(lambda: list(server.revive()))
-        assert failed.startswith("model 'touchy' cannot be loaded again: ")
-        code.write_text(TOUCHY)
-        assert wait_for(lambda: list(server.revive())) == ["model 'touchy' is loaded again"]
-        assert ask(client, "touchy", 6) == 6
-        # One that has been unloaded stays so
-        client.unload_model("touchy")
-        wait_for(lambda: all(each.state == "UNAVAILABLE" for each in server.models()))
-        assert [list(server.revive()) for _ in range(3)] == [[], [], []]

@@ -20,7 +20,13 @@ from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
-from endcap.server.rest import LoadedModel, is_ready, load_model, loaded_models
+from endcap.server.rest import (
+    LoadedModel,
+    is_model_ready,
+    is_ready,
+    loaded_models,
+    reload_model,
+)
 from endcap.server.revival import Pacing, StubWatch
 from endcap.server.settings import ServerSettings
 from endcap.server.stub_reasons import refusals
@@ -126,6 +132,7 @@ class TritonServer:
         """Loads Python models again whose process has died; yields a sentence about each.
 
         Call it now and then, where `ServerSettings.revive` is set; it returns when they are loaded.
+        Until then the server refuses requests to them, and to ensembles over them.
         """
         if not self.settings.revive or self._process is None:
             return
@@ -137,7 +144,7 @@ class TritonServer:
             yield f"the process of model '{stub.model}' has ended ({stub.ending})"
         for model in self._pacing.due():
             try:
-                load_model(self.http_url, model)
+                self._load_again(model, self._stubs)
             except OSError as error:
                 self._pacing.ask(model)
                 yield (
@@ -154,6 +161,13 @@ class TritonServer:
     def log_lines(self) -> list[str]:
         """Returns the last lines that the server printed."""
         return self._log.lines() if self._log else []
+
+    def _load_again(self, model: str, stubs: StubWatch) -> None:
+        """Gives a model new processes; OSError where it has none afterwards."""
+        stubs.forget(model)
+        reload_model(self.http_url, model)
+        if not is_model_ready(self.http_url, model) or not stubs.running(model):
+            raise OSError("the server has loaded it, but no new process answers for it")
 
     def _serves(self, model: str) -> bool:
         """Whether the server takes requests for a model, be its process dead."""

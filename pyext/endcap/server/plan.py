@@ -16,7 +16,7 @@ from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.release import release_of
-from endcap.server.repository import ModelFolder, read_repository
+from endcap.server.repository import ModelFolder, check_config_name, read_repository
 from endcap.server.settings import ServerSettings
 from endcap.server.shell_words import (
     check_model_names,
@@ -55,6 +55,8 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     models, left_out = read_repository(repository, settings.config_name), None
     if settings.models:
         models = choose_models(models, settings.models)
+    if settings.config_name is not None:
+        check_config_name(models, settings.config_name)
     check_model_names(models)
     installation = locate_server(settings.tritonserver)
     if not settings.models:  # what is named is served, or its load says why not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +99,20 @@ def read_repository(repository: Path, config_name: str | None = None) -> list[Mo
             "each model is a folder with a config.pbtxt and a version folder such as 1/"
         )
     return models
+
+
+def check_config_name(models: Iterable[ModelFolder], name: str) -> None:
+    """Raises ServerError where none of the models has configs/NAME.pbtxt.
+
+    Triton would serve them all by their config.pbtxt and not say a word.
+    """
+    names = {file.stem for model in models for file in model.path.glob("configs/*.pbtxt")}
+    if name in names:
+        return
+    known = f"give one that they have ({', '.join(sorted(names))}), or " if names else ""
+    raise ServerError(
+        f"none of the models to serve has a configs/{name}.pbtxt; {known}leave --config-name out"
+    )
 
 
 def _models(repository: Path, config_name: str | None) -> Iterator[ModelFolder]:

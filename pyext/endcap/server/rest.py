@@ -26,8 +26,17 @@ class LoadedModel:
 
 def is_ready(http_url: str) -> bool:
     """Whether the server answers and every model is ready."""
+    return _says_yes(f"{http_url}/v2/health/ready")
+
+
+def is_model_ready(http_url: str, name: str) -> bool:
+    """Whether the server answers and this model is ready."""
+    return _says_yes(f"{http_url}/v2/models/{urllib.parse.quote(name, safe='')}/ready")
+
+
+def _says_yes(url: str) -> bool:
     try:
-        with _OPENER.open(f"{http_url}/v2/health/ready", timeout=_ANSWER_WITHIN_S) as answer:
+        with _OPENER.open(url, timeout=_ANSWER_WITHIN_S) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, http.client.HTTPException, OSError):
         return False  # not yet: the caller watches the process and the clock
@@ -44,9 +53,14 @@ def loaded_models(http_url: str) -> list[LoadedModel]:
     )
 
 
-def load_model(http_url: str, name: str) -> None:
-    """Loads a model, again where it is loaded; OSError where the server does not do it."""
-    path = f"v2/repository/models/{urllib.parse.quote(name, safe='')}/load"
-    request = urllib.request.Request(f"{http_url}/{path}", data=b"{}", method="POST")
-    with _OPENER.open(request, timeout=_LOADED_WITHIN_S):
-        pass
+def reload_model(http_url: str, name: str) -> None:
+    """Unloads a model and loads it; OSError where the server does not do it.
+
+    Ensembles over it go and come back with it. The server's own loading again would not do: it
+    leaves a model as it is whose files are as they were.
+    """
+    model = f"{http_url}/v2/repository/models/{urllib.parse.quote(name, safe='')}"
+    for action in ("unload", "load"):
+        request = urllib.request.Request(f"{model}/{action}", data=b"{}", method="POST")
+        with _OPENER.open(request, timeout=_LOADED_WITHIN_S):
+            pass

@@ -1,7 +1,7 @@
 """Python models whose process has died: noticed by the server's child processes, and loaded again.
 
-Servers from release 24.06 on answer every request to such a model with an error until it is loaded
-again; they leave the dead process as it is until then.
+Servers from release 24.06 on answer every request to such a model with an error until it is
+unloaded and loaded; they leave the dead process as it is until then.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class StubWatch:
         self._server_pid = server_pid
         self._models: dict[int, str] = {}  # by process id
         self._ended: set[int] = set()  # with exit code 0, at the last look
+        self._forgotten: set[int] = set()
 
     def look(self) -> list[DeadStub]:
         """Returns the stubs that died since the last look, each once; call it now and then.
@@ -54,14 +55,30 @@ class StubWatch:
                 model = self._models.pop(pid, None)
                 if model is not None:
                     dead.append(DeadStub(model, _ending(exit_code), failed=exit_code != 0))
-            elif pid not in self._models:
+            elif pid not in self._models and pid not in self._forgotten:
                 model = _model_of(pid)
                 if model is not None:
                     self._models[pid] = model
         for pid in self._models.keys() - children.keys():
             del self._models[pid]
         self._ended &= self._models.keys()
+        self._forgotten &= children.keys()
         return dead
+
+    def running(self, model: str) -> set[int]:
+        """Returns the process ids of a model's stubs that live, and looks after them from now."""
+        living = {pid for pid, (state, _) in self._children() if state != "Z"}
+        stubs = {pid for pid in living - self._forgotten if _model_of(pid) == model}
+        self._models.update(dict.fromkeys(stubs, model))
+        return stubs
+
+    def forget(self, model: str) -> None:
+        """Looks no more after the stubs that a model has; when it is loaded again, it has others.
+
+        Some of them may outlive that: a server keeps what belonged to a dead process.
+        """
+        self._forgotten |= self.running(model)
+        self._models = {pid: name for pid, name in self._models.items() if name != model}
 
     def _children(self) -> Iterator[tuple[int, tuple[str, int]]]:
         """Yields process id, state and exit code of each child of the server."""

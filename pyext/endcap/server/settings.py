@@ -16,7 +16,7 @@ class ServerSettings:
     models: the only models of the repository that are served, with the steps of ensembles among
         them; none named means all. What a model calls by itself has to be named, too.
     config_name: where a model has configs/NAME.pbtxt, that is taken in place of its config.pbtxt;
-        servers know it from release 2.46 on.
+        at least one has to have it. Servers know it from release 2.46 on.
     host: the address to listen on; the default is reachable from this machine only.
     ports: 0 picks a free one.
     cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
