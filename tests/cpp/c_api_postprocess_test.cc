@@ -218,6 +218,8 @@ TEST(CApiNms, ArgumentsThatCannotBeUsedFailTheCall) {
   EXPECT_TRUE(Refused("kept_count is NULL", nms(boxes, scores, 3, 0.5, to, nullptr)));
   EXPECT_TRUE(Refused("count is", nms(boxes, scores, size_t{1} << 33, 0.5, to, &count)));
   EXPECT_TRUE(Refused("iou_threshold is 1.5", nms(boxes, scores, 3, 1.5, to, &count)));
+  EXPECT_TRUE(Refused("max_detections is -2: give how many",
+                      endcap_nms(boxes, scores, nullptr, 3, 0.5, -2, to, &count)));
   b.scores[1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(Refused("score 1 is NaN", nms(boxes, scores, 3, 0.5, to, &count)));
   EXPECT_EQ(count, -1);
