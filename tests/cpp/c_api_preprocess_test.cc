@@ -157,6 +157,8 @@ TEST(CApiPreprocess, ArgumentsThatCannotBeUsedFailTheCallBeforeAnyWork) {
   EXPECT_TRUE(batch.Refuses("image 1 has format 4", [](auto& i, auto&) { i.format = 4; }));
   EXPECT_TRUE(batch.Refuses("image 1 has format -1", [](auto& i, auto&) { i.format = -1; }));
   EXPECT_TRUE(batch.Refuses("image 1 has no data", [](auto& i, auto&) { i.data = nullptr; }));
+  EXPECT_TRUE(batch.Refuses("data of image 1 is NULL: give the pixels of its 2 x 3",
+                            [](auto& i, auto&) { i = CImage(ENDCAP_RGB, nullptr, 2, 3, 6); }));
   EXPECT_TRUE(batch.Refuses("image 1 is in GPU memory", [](auto& i, auto&) { i.on_gpu = 1; }));
   const auto& images = batch.images();
   const auto& outputs = batch.outputs();
