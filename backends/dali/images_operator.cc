@@ -34,12 +34,6 @@ endcap_tensor_spec TensorFor(const endcap_preprocessor* preprocessor, ImageSize 
   return spec;
 }
 
-// A size that no number of channels has tells which dim is which.
-bool IsChannelsLast(const endcap_preprocessor* preprocessor) {
-  constexpr ImageSize kProbe = {5, 7};
-  return TensorFor(preprocessor, kProbe).shape[0] == kProbe.height;
-}
-
 TensorShape<> WithRows(int64_t rows, const TensorShape<>& shape) {
   return ::dali::shape_cat(rows, shape);
 }
@@ -83,7 +77,7 @@ ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
   preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
   default_tensor_ = TensorFor(preprocessor_.get(), {});
   strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
-  layout_ = IsChannelsLast(preprocessor_.get()) ? "HWC" : "CHW";
+  layout_ = endcap_preprocessor_channels_last(preprocessor_.get()) != 0 ? "HWC" : "CHW";
   if (!arguments_.has_rois()) return;
   if (on_gpu) throw std::invalid_argument("rois go with the cpu operator only");
   layout_ = "N" + layout_;

@@ -88,6 +88,11 @@ int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor) {
   return preprocessor->engines.params().on_error == endcap::OnError::kBlank ? 1 : 0;
 }
 
+int32_t endcap_preprocessor_channels_last(const endcap_preprocessor* preprocessor) {
+  if (preprocessor == nullptr) return 0;
+  return preprocessor->engines.params().layout == endcap::Layout::kNhwc ? 1 : 0;
+}
+
 endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor, const endcap_image* images,
                                       const endcap_preprocess_output* outputs, size_t count,
                                       void* stream) {

@@ -86,6 +86,12 @@ TEST(CApiPreprocess, BlanksTellsThePolicy) {
   EXPECT_EQ(endcap_preprocessor_blanks(nullptr), 0);
 }
 
+TEST(CApiPreprocess, ChannelsLastTellsTheLayout) {
+  EXPECT_EQ(endcap_preprocessor_channels_last(NewPreprocessor({}).get()), 0);
+  EXPECT_EQ(endcap_preprocessor_channels_last(NewPreprocessor({{"layout", "nhwc"}}).get()), 1);
+  EXPECT_EQ(endcap_preprocessor_channels_last(nullptr), 0);
+}
+
 TEST(CApiPreprocess, ParametersThatCannotBeUsedMakeNoHandle) {
   endcap_preprocessor* made = nullptr;
   const auto refuse = [&](const endcap_parameter& parameter, int32_t device, int32_t threads) {

@@ -63,6 +63,13 @@ def test_a_size_that_is_too_large() -> None:
         run_sized([np.array([20000, 5], np.int32)])
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_crop_of_very_few_pixels(layout: str) -> None:
+    crop: dict[str, Any] = {"fit": "center_crop", "resize_shorter": 2, "size": 1, "layout": layout}
+    [image], _, _ = run_files(FILES[:1], **crop)
+    np.testing.assert_array_equal(image, endcap.preprocess(FILES[0], **crop).images[0])
+
+
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [

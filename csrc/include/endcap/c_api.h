@@ -120,6 +120,9 @@ ENDCAP_C endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* pre
 /* 1 where the parameters say `on_error: blank`. */
 ENDCAP_C int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor);
 
+/* 1 where a tensor is [height, width, channels], 0 where it is [channels, height, width]. */
+ENDCAP_C int32_t endcap_preprocessor_channels_last(const endcap_preprocessor* preprocessor);
+
 typedef struct endcap_image {
   int32_t format; /* endcap_pixel_format */
   int32_t on_gpu; /* 1: pixels in memory of the handle's device */
