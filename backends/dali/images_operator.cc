@@ -21,16 +21,16 @@ constexpr int64_t kGeometryValues = 8;
 constexpr int kImageDims = 3;
 enum Output { kImages, kGeometry, kStatus };
 
-// A bad file should not end DALI's whole pipeline, unless the user says so.
 Parameters ParametersOf(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
+  // A bad file should not end DALI's whole pipeline, unless the user says so.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
   return given;
 }
 
-endcap_tensor_spec TensorFor(const endcap_preprocessor* preprocessor, ImageSize size) {
+endcap_tensor_spec DefaultTensor(const endcap_preprocessor* preprocessor) {
   endcap_tensor_spec spec = {};
-  Check(endcap_preprocessor_tensor(preprocessor, size.height, size.width, &spec));
+  Check(endcap_preprocessor_tensor(preprocessor, 0, 0, &spec));
   return spec;
 }
 
@@ -75,7 +75,7 @@ ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
   // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
   const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
   preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
-  default_tensor_ = TensorFor(preprocessor_.get(), {});
+  default_tensor_ = DefaultTensor(preprocessor_.get());
   strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
   layout_ = endcap_preprocessor_channels_last(preprocessor_.get()) != 0 ? "HWC" : "CHW";
   if (!arguments_.has_rois()) return;
@@ -94,9 +94,7 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   TensorListShape<> status(count, 1);
   const ::dali::DALIDataType type = TypeOf(default_tensor_.dtype);
   for (int i = 0; i < count; ++i) {
-    const bool own_size = sizes_[i].height != 0;
-    const TensorShape<> image =
-        ShapeOf(own_size ? TensorFor(preprocessor_.get(), sizes_[i]) : default_tensor_);
+    const TensorShape<> image = ShapeOfSample(i, count);
     tensor_bytes_[i] = BytesOf(type, image);
     const TensorShape<> values = {kGeometryValues};
     images.set_tensor_shape(i, rows ? WithRows(rois_[i].count, image) : image);
@@ -105,6 +103,20 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   }
   outputs = {{images, type}, {geometry, DALI_FLOAT}, {status, DALI_INT32}};
   return true;
+}
+
+// Throws for a sample whose outputs there is no making room for.
+TensorShape<> ImagesOperator::ShapeOfSample(int sample, int count) const {
+  const auto check = [&](endcap_status call) {
+    if (call != 0) FailItem(call, sample, count, endcap_last_error());
+  };
+  check(endcap_preprocessor_check_rois(preprocessor_.get(),
+                                       static_cast<size_t>(rois_[sample].count)));
+  const ImageSize size = sizes_[sample];
+  if (size.height == 0) return ShapeOf(default_tensor_);
+  endcap_tensor_spec tensor = {};
+  check(endcap_preprocessor_tensor(preprocessor_.get(), size.height, size.width, &tensor));
+  return ShapeOf(tensor);
 }
 
 void ImagesOperator::RunImpl(Workspace& ws) {

@@ -59,8 +59,8 @@ def test_a_size_that_cannot_be_used(size: npt.NDArray[Any]) -> None:
 
 
 def test_a_size_that_is_too_large() -> None:
-    with pytest.raises(ValueError, match=r"size .*16384"):
-        run_sized([np.array([20000, 5], np.int32)])
+    with pytest.raises(ValueError, match=r"image index 1 of 2: size is 20000,5: .*16384"):
+        run_sized([np.array([9, 5], np.int32), np.array([20000, 5], np.int32)])
 
 
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])

@@ -102,8 +102,14 @@ def test_regions_that_cannot_be_used(rois: npt.NDArray[Any]) -> None:
 
 
 def test_more_regions_than_allowed() -> None:
-    with pytest.raises(ValueError, match="max_rois"):
+    with pytest.raises(ValueError, match=r"image index 0 of 1: .*3 rois; max_rois allows 2"):
         run_rois(FILES[:1], [np.zeros((3, 4), np.float32)], max_rois=2, size=8)
+
+
+def test_more_regions_than_there_is_memory_for() -> None:
+    rois = [ROIS[1], np.zeros((100_000, 4), np.float32)]  # 458 GiB of images
+    with pytest.raises(ValueError, match=r"image index 1 of 2: .*100000 rois; max_rois allows"):
+        run_rois(FILES[:2], rois)
 
 
 @pytest.mark.parametrize("rois", [[1.0, 2, 3], [1.0] * 5])
