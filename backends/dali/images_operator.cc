@@ -25,6 +25,8 @@ Parameters ParametersOf(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
   // A bad file should not end DALI's whole pipeline, unless the user says so.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
+  // Where every sample has a size of its own, the default one must not be what is refused.
+  if (spec.HasTensorArgument("size")) given.emplace_back("size", "1");
   return given;
 }
 

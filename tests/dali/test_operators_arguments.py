@@ -63,6 +63,22 @@ def test_a_size_that_is_too_large() -> None:
         run_sized([np.array([9, 5], np.int32), np.array([20000, 5], np.int32)])
 
 
+def test_sizes_of_each_sample_need_no_default_that_fits() -> None:
+    parameters: dict[str, Any] = {"fit": "center_crop", "resize_shorter": 64}
+    sizes = [(64, 32), (5, 7)]
+    for preset in ({}, {"preset": "torchvision"}):
+        images, _, _ = run_sized([np.array(s, np.int32) for s in sizes], **parameters, **preset)
+        for file, image, size in zip(FILES, images, sizes, strict=False):
+            alone = endcap.preprocess(file, size=size, **parameters, **preset)
+            np.testing.assert_array_equal(image, alone.images[0])
+
+
+def test_a_crop_of_each_sample_s_own_is_within_its_image() -> None:
+    sizes = [np.array(size, np.int32) for size in ((64, 64), (65, 64))]
+    with pytest.raises(ValueError, match="image index 1 of 2: size is 65,64 with fit center_crop"):
+        run_sized(sizes, fit="center_crop", resize_shorter=64)
+
+
 @pytest.mark.parametrize("layout", ["nchw", "nhwc"])
 def test_a_crop_of_very_few_pixels(layout: str) -> None:
     crop: dict[str, Any] = {"fit": "center_crop", "resize_shorter": 2, "size": 1, "layout": layout}
