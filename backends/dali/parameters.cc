@@ -13,7 +13,7 @@ std::string ToText(float value) {
   return {text, end};
 }
 
-std::string ToText(int value) { return std::to_string(value); }
+std::string ToText(int64_t value) { return std::to_string(value); }
 
 template <typename T>
 std::string ToText(const std::vector<T>& values) {
@@ -45,11 +45,12 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
       return spec.GetArgument<bool>(name) ? "true" : "false";
     case DALI_INT32:
     case DALI_INT64:
-      return std::to_string(spec.GetArgument<int64_t>(name));
+      return ToText(spec.GetArgument<int64_t>(name));
     case DALI_FLOAT:
       return ToText(spec.GetArgument<float>(name));
     case DALI_INT_VEC:
-      return ToText(spec.GetRepeatedArgument<int>(name));
+      // As DALI keeps them, so that the core sees what is out of range.
+      return ToText(spec.GetRepeatedArgument<int64_t>(name));
     case DALI_FLOAT_VEC:
       return ToText(spec.GetRepeatedArgument<float>(name));
     case DALI_DATA_TYPE:

@@ -86,6 +86,17 @@ def test_a_crop_of_very_few_pixels(layout: str) -> None:
     np.testing.assert_array_equal(image, endcap.preprocess(FILES[0], **crop).images[0])
 
 
+def test_whole_numbers_beyond_32_bits_do_not_wrap() -> None:
+    for size in (2**32 + 64, [64, 2**32 + 64]):
+        with pytest.raises(ValueError, match=r"size is .*4294967360"):
+            run_files(FILES[:1], size=size)
+    with pytest.raises(ValueError, match=r"input_size is .*4294967360"):
+        run(
+            lambda head: fn.endcap.postprocess(head, head="yolov8", input_size=2**32 + 64),
+            {"head": [np.zeros((84, 9), np.float32)]},
+        )
+
+
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
