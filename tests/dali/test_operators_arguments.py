@@ -36,26 +36,43 @@ def test_a_size_of_its_own_for_each_sample() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_one_number_for_both_sides(shape: tuple[int, ...]) -> None:
-    images, _, _ = run_sized([np.full(shape, side, np.int32) for side in (40, 50)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_one_number_for_both_sides(shape: tuple[int, ...], dtype: type) -> None:
+    images, _, _ = run_sized([np.full(shape, side, dtype) for side in (40, 50)])
     assert [image.shape for image in images] == [(3, 40, 40), (3, 50, 50)]
 
 
+def test_sizes_of_64_bits() -> None:
+    images, _, _ = run_sized([np.array([40, 30 + i], np.int64) for i in range(2)])
+    assert [image.shape for image in images] == [(3, 40, 30), (3, 40, 31)]
+
+
 @pytest.mark.parametrize(
-    "size",
+    ("size", "came"),
     [
-        np.array([0, 5], np.int32),
-        np.array([5, -1], np.int32),
-        np.array([5, 5, 5], np.int32),
-        np.array([5, 5], np.int64),
-        np.array([5.0, 5.0], np.float32),
-        np.zeros(0, np.int32),
+        (np.array([0, 5], np.int32), "0,5"),
+        (np.array([5, -1], np.int64), "5,-1"),
+        (np.array(2**32 + 64, np.int64), "4294967360,4294967360"),
+        (np.array([5, 5, 5], np.int32), r"int32 \[3\]"),
+        (np.array([[5], [5], [5]], np.int64), r"int64 \[3, 1\]"),
+        (np.array([5.0, 5.0], np.float32), r"float \[2\]"),
+        (np.zeros(0, np.int32), r"int32 \[0\]"),
     ],
     ids=str,
 )
-def test_a_size_that_cannot_be_used(size: npt.NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="size of sample 0 does not fit: give"):
+def test_a_size_that_cannot_be_used(size: npt.NDArray[Any], came: str) -> None:
+    with pytest.raises(ValueError, match=f"size of sample 0 is {came}: give"):
         run_sized([size, size])
+
+
+def test_the_sample_of_a_bad_size_is_named() -> None:
+    with pytest.raises(ValueError, match="size of sample 2 is 0,5: give a height and width"):
+        run_sized([np.array([side, 5], np.int32) for side in (5, 5, 0)])
+
+
+def test_a_size_of_another_type_is_told_of_the_cast() -> None:
+    with pytest.raises(ValueError, match=r"give int32 or int64 \[2\].*fn\.cast converts"):
+        run_sized([np.array([5, 5], np.uint8)])
 
 
 def test_a_size_that_is_too_large() -> None:

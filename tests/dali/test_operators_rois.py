@@ -94,10 +94,15 @@ def test_a_bad_file_ends_the_pipeline_also_without_regions() -> None:
 
 
 @pytest.mark.parametrize(
-    "rois", [np.zeros(4, np.float32), np.zeros((1, 5), np.float32), np.zeros((1, 4), np.float64)]
+    ("rois", "came"),
+    [
+        (np.zeros(4, np.float32), r"float \[4\]"),
+        (np.zeros((1, 5), np.float32), r"float \[1, 5\]"),
+        (np.zeros((1, 4), np.float64), r"double \[1, 4\]"),
+    ],
 )
-def test_regions_that_cannot_be_used(rois: npt.NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match=r"rois of sample 0 does not fit: give"):
+def test_regions_that_cannot_be_used(rois: npt.NDArray[Any], came: str) -> None:
+    with pytest.raises(ValueError, match=f"rois of sample 0 is {came}: give"):
         run_rois(FILES[:1], [rois])
 
 
