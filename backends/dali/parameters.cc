@@ -60,11 +60,14 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
   }
 }
 
-std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name) {
+// note: stands for the default, where it is not "".
+std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name,
+                  std::string_view note = "") {
   for (const endcap_parameter_info& row : table) {
     if (name != row.name) continue;
     std::string doc = row.meaning;
     doc.append(": ").append(row.allowed);
+    if (!note.empty()) return doc.append(" (").append(note).append(")");
     if (row.value[0] != '\0') doc.append(" (").append(row.value).append(" by default)");
     return doc;
   }
@@ -75,7 +78,9 @@ std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view
 
 std::string PreprocessDoc(std::string_view name) { return DocOf(PreprocessTable(), name); }
 
-std::string PostprocessDoc(std::string_view name) { return DocOf(PostprocessTable(), name); }
+std::string PostprocessDoc(std::string_view name, std::string_view note) {
+  return DocOf(PostprocessTable(), name, note);
+}
 
 Parameters GivenParameters(const ::dali::OpSpec& spec, std::span<const endcap_parameter_info> table,
                            std::initializer_list<std::string_view> others) {
