@@ -1,7 +1,10 @@
 #include "image_arguments.h"
 
+#include <limits>
 #include <stdexcept>
 #include <string>
+
+#include "dali/core/format.h"
 
 namespace endcap::operators {
 namespace {
@@ -11,25 +14,50 @@ using Samples = ::dali::TensorList<CPUBackend>;
 
 constexpr int64_t kRoiValues = 4;  // x1, y1, x2, y2
 
-[[noreturn]] void Refuse(const std::string& name, int sample, const std::string& wanted) {
-  throw std::invalid_argument(name + " of sample " + std::to_string(sample) +
-                              " does not fit: give " + wanted);
+// "size of sample 3 is float [2]"
+std::string WhatCame(const char* name, const Samples& samples, int sample) {
+  std::string shape;
+  for (const int64_t side : samples.tensor_shape(sample)) {
+    shape.append(shape.empty() ? "" : ", ").append(std::to_string(side));
+  }
+  return ::dali::make_string(name, " of sample ", sample, " is ",
+                             ::dali::TypeTable::GetTypeInfo(samples.type()).name(), " [", shape,
+                             "]");
+}
+
+template <typename T>
+ImageSize ReadSize(const Samples& samples, int sample, int64_t count) {
+  const T* values = samples.tensor<T>(sample);
+  const int64_t height = values[0];
+  const int64_t width = values[count - 1];
+  const auto usable = [](int64_t side) {
+    return side >= 1 && side <= std::numeric_limits<int32_t>::max();
+  };
+  if (!usable(height) || !usable(width)) {
+    throw std::invalid_argument(
+        ::dali::make_string("size of sample ", sample, " is ", height, ",", width,
+                            ": give a height and width in pixels, each from 1"));
+  }
+  return {static_cast<int32_t>(height), static_cast<int32_t>(width)};
 }
 
 ImageSize SizeOf(const Samples& samples, int sample) {
-  constexpr const char* kWanted = "int32 [2], its height and width from 1, or one number for both";
   const int64_t count = ::dali::volume(samples.tensor_shape(sample));
-  if (samples.type() != DALI_INT32 || count < 1 || count > 2) Refuse("size", sample, kWanted);
-  const auto* values = samples.tensor<int32_t>(sample);
-  const ImageSize size = {values[0], values[count - 1]};
-  if (size.height < 1 || size.width < 1) Refuse("size", sample, kWanted);
-  return size;
+  if (count == 1 || count == 2) {
+    if (samples.type() == DALI_INT32) return ReadSize<int32_t>(samples, sample, count);
+    if (samples.type() == DALI_INT64) return ReadSize<int64_t>(samples, sample, count);
+  }
+  throw std::invalid_argument(WhatCame("size", samples, sample) +
+                              ": give int32 or int64 [2], its height and width, or one number for "
+                              "both; fn.cast converts other types");
 }
 
 ImageRois RoisOf(const Samples& samples, int sample) {
   const auto& shape = samples.tensor_shape(sample);
   if (samples.type() != DALI_FLOAT || shape.size() != 2 || shape[1] != kRoiValues) {
-    Refuse("rois", sample, "float32 [N, 4], the regions' x1, y1, x2, y2 in pixels");
+    throw std::invalid_argument(WhatCame("rois", samples, sample) +
+                                ": give float [N, 4], the regions' x1, y1, x2, y2 in pixels; "
+                                "fn.cast converts other types");
   }
   return {samples.tensor<float>(sample), shape[0]};
 }

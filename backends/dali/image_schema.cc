@@ -13,7 +13,8 @@ DALI_SCHEMA(endcap__ImageParameters)
         nullptr)
     .AddOptionalArg<std::vector<int>>("size",
                                       PreprocessDoc("size") +
-                                          "; each sample may have its own, int32 [2] or one number",
+                                          "; each sample may have its own, int32 or int64 "
+                                          "[2] or one number",
                                       nullptr, true)
     .AddOptionalArg<std::string>("fit", PreprocessDoc("fit"), nullptr)
     .AddOptionalArg<int64_t>("resize_shorter", PreprocessDoc("resize_shorter"), nullptr)

@@ -21,23 +21,19 @@ constexpr int64_t kGeometryValues = 8;
 constexpr int kImageDims = 3;
 enum Output { kImages, kGeometry, kStatus };
 
-// A bad file should not end DALI's whole pipeline, unless the user says so.
 Parameters ParametersOf(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
+  // A bad file should not end DALI's whole pipeline, unless the user says so.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
+  // Where every sample has a size of its own, the default one must not be what is refused.
+  if (spec.HasTensorArgument("size")) given.emplace_back("size", "1");
   return given;
 }
 
-endcap_tensor_spec TensorFor(const endcap_preprocessor* preprocessor, ImageSize size) {
+endcap_tensor_spec DefaultTensor(const endcap_preprocessor* preprocessor) {
   endcap_tensor_spec spec = {};
-  Check(endcap_preprocessor_tensor(preprocessor, size.height, size.width, &spec));
+  Check(endcap_preprocessor_tensor(preprocessor, 0, 0, &spec));
   return spec;
-}
-
-// A size that no number of channels has tells which dim is which.
-bool IsChannelsLast(const endcap_preprocessor* preprocessor) {
-  constexpr ImageSize kProbe = {5, 7};
-  return TensorFor(preprocessor, kProbe).shape[0] == kProbe.height;
 }
 
 TensorShape<> WithRows(int64_t rows, const TensorShape<>& shape) {
@@ -81,9 +77,9 @@ ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
   // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
   const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
   preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
-  default_tensor_ = TensorFor(preprocessor_.get(), {});
+  default_tensor_ = DefaultTensor(preprocessor_.get());
   strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
-  layout_ = IsChannelsLast(preprocessor_.get()) ? "HWC" : "CHW";
+  layout_ = endcap_preprocessor_channels_last(preprocessor_.get()) != 0 ? "HWC" : "CHW";
   if (!arguments_.has_rois()) return;
   if (on_gpu) throw std::invalid_argument("rois go with the cpu operator only");
   layout_ = "N" + layout_;
@@ -100,9 +96,7 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   TensorListShape<> status(count, 1);
   const ::dali::DALIDataType type = TypeOf(default_tensor_.dtype);
   for (int i = 0; i < count; ++i) {
-    const bool own_size = sizes_[i].height != 0;
-    const TensorShape<> image =
-        ShapeOf(own_size ? TensorFor(preprocessor_.get(), sizes_[i]) : default_tensor_);
+    const TensorShape<> image = ShapeOfSample(i, count);
     tensor_bytes_[i] = BytesOf(type, image);
     const TensorShape<> values = {kGeometryValues};
     images.set_tensor_shape(i, rows ? WithRows(rois_[i].count, image) : image);
@@ -111,6 +105,20 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   }
   outputs = {{images, type}, {geometry, DALI_FLOAT}, {status, DALI_INT32}};
   return true;
+}
+
+// Throws for a sample whose outputs there is no making room for.
+TensorShape<> ImagesOperator::ShapeOfSample(int sample, int count) const {
+  const auto check = [&](endcap_status call) {
+    if (call != 0) FailItem(call, sample, count, endcap_last_error());
+  };
+  check(endcap_preprocessor_check_rois(preprocessor_.get(),
+                                       static_cast<size_t>(rois_[sample].count)));
+  const ImageSize size = sizes_[sample];
+  if (size.height == 0) return ShapeOf(default_tensor_);
+  endcap_tensor_spec tensor = {};
+  check(endcap_preprocessor_tensor(preprocessor_.get(), size.height, size.width, &tensor));
+  return ShapeOf(tensor);
 }
 
 void ImagesOperator::RunImpl(Workspace& ws) {

@@ -13,7 +13,7 @@ std::string ToText(float value) {
   return {text, end};
 }
 
-std::string ToText(int value) { return std::to_string(value); }
+std::string ToText(int64_t value) { return std::to_string(value); }
 
 template <typename T>
 std::string ToText(const std::vector<T>& values) {
@@ -45,11 +45,12 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
       return spec.GetArgument<bool>(name) ? "true" : "false";
     case DALI_INT32:
     case DALI_INT64:
-      return std::to_string(spec.GetArgument<int64_t>(name));
+      return ToText(spec.GetArgument<int64_t>(name));
     case DALI_FLOAT:
       return ToText(spec.GetArgument<float>(name));
     case DALI_INT_VEC:
-      return ToText(spec.GetRepeatedArgument<int>(name));
+      // As DALI keeps them, so that the core sees what is out of range.
+      return ToText(spec.GetRepeatedArgument<int64_t>(name));
     case DALI_FLOAT_VEC:
       return ToText(spec.GetRepeatedArgument<float>(name));
     case DALI_DATA_TYPE:
@@ -59,11 +60,14 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
   }
 }
 
-std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name) {
+// note: stands for the default, where it is not "".
+std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name,
+                  std::string_view note = "") {
   for (const endcap_parameter_info& row : table) {
     if (name != row.name) continue;
     std::string doc = row.meaning;
     doc.append(": ").append(row.allowed);
+    if (!note.empty()) return doc.append(" (").append(note).append(")");
     if (row.value[0] != '\0') doc.append(" (").append(row.value).append(" by default)");
     return doc;
   }
@@ -74,7 +78,9 @@ std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view
 
 std::string PreprocessDoc(std::string_view name) { return DocOf(PreprocessTable(), name); }
 
-std::string PostprocessDoc(std::string_view name) { return DocOf(PostprocessTable(), name); }
+std::string PostprocessDoc(std::string_view name, std::string_view note) {
+  return DocOf(PostprocessTable(), name, note);
+}
 
 Parameters GivenParameters(const ::dali::OpSpec& spec, std::span<const endcap_parameter_info> table,
                            std::initializer_list<std::string_view> others) {

@@ -10,9 +10,10 @@
 
 namespace endcap::operators {
 
-// What help() shows of a parameter: the core's own words. "" for a name that its table lacks.
+// What help() shows of a parameter: the core's own words. "" for a name that its table lacks. With
+// a note, that stands in place of the default.
 std::string PreprocessDoc(std::string_view name);
-std::string PostprocessDoc(std::string_view name);
+std::string PostprocessDoc(std::string_view name, std::string_view note = "");
 
 // The parameters that `spec` was given, of the table's names and `others`, as text. Those that come
 // as argument inputs are left out. What was not given is left to the core, whose defaults count.

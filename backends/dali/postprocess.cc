@@ -57,7 +57,7 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
     .InputDox(4, "input_4", kHeadType, kNextInput)
     .InputDox(5, "input_5", kHeadType, kNextInput)
     .OutputFn(CountOutputs)
-    .AddArg("head", PostprocessDoc("head"), DALI_STRING)
+    .AddArg("head", PostprocessDoc("head", "always to be given"), DALI_STRING)
     .AddOptionalArg("output_status",
                     "gives one more output, status int32 [1]: of the image, or 4 for a head that "
                     "cannot be read, which ends the pipeline otherwise",
@@ -83,7 +83,11 @@ On the GPU a ``status`` in GPU memory is waited for, and without ``output_status
     .AddOptionalArg<std::string>("rotated_nms", PostprocessDoc("rotated_nms"), nullptr)
     .AddOptionalArg<int64_t>("mask_coefficients", PostprocessDoc("mask_coefficients"), nullptr)
     .AddOptionalArg<std::vector<int>>("prototype_size", PostprocessDoc("prototype_size"), nullptr)
-    .AddOptionalArg<std::string>("mask_resolution", PostprocessDoc("mask_resolution"), nullptr)
+    .AddOptionalArg<std::string>(
+        "mask_resolution",
+        "pixels of the masks: the prototypes' or the model's input's: one of prototype, input "
+        "(always to be given with yolov8_seg)",
+        nullptr)
     .AddOptionalArg<int64_t>("num_keypoints", PostprocessDoc("num_keypoints"), nullptr)
     .AddOptionalArg<int64_t>("keypoint_values", PostprocessDoc("keypoint_values"), nullptr)
     .MakeStateless();

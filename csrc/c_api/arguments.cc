@@ -79,8 +79,10 @@ TensorView ReadTensor(const endcap_tensor& tensor, int32_t device, const std::st
   int64_t elements = 1;
   for (int i = 0; i < tensor.rank; ++i) {
     const int64_t side = tensor.shape[i];
-    if (side < 0 || side > kMaxElements || elements * side > kMaxElements) {
-      FailArgument(what, " has a side of ", side, ", and no array is that large");
+    if (side < 0) FailArgument(what, " has a side of ", side, ": give each from 0");
+    if (side > kMaxElements || (side != 0 && elements > kMaxElements / side)) {
+      FailArgument(what, " has a side of ", side, " in ", tensor.rank,
+                   " dims, and no array is that large: give the shape of its data");
     }
     elements *= side;
     view.shape[static_cast<size_t>(i)] = side;

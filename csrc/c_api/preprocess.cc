@@ -1,5 +1,7 @@
 #include "endcap/preprocess.h"
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "c_api/arguments.h"
@@ -16,6 +18,11 @@ struct endcap_preprocessor {
 namespace endcap::c_api {
 namespace {
 
+void CheckRois(const SizedEngines& engines, size_t count) {
+  constexpr size_t kMost = std::numeric_limits<int64_t>::max();
+  CheckRoiCount(engines.params(), static_cast<int64_t>(std::min(count, kMost)));
+}
+
 std::vector<Roi> ReadRois(const float* rois, size_t count) {
   std::vector<Roi> regions;
   regions.reserve(count);
@@ -30,7 +37,7 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
                                  const float* rois,
                                  std::span<const endcap_preprocess_output> outputs,
                                  int32_t& image_status) {
-  CheckRoiCount(engines.params(), static_cast<int64_t>(outputs.size()));
+  CheckRois(engines, outputs.size());
   TensorSize size = ReadSize(engines.params(), 0, 0);
   std::vector<PreprocessOutput> places;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -86,6 +93,19 @@ endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* preprocessor
 int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor) {
   if (preprocessor == nullptr) return 0;
   return preprocessor->engines.params().on_error == endcap::OnError::kBlank ? 1 : 0;
+}
+
+int32_t endcap_preprocessor_channels_last(const endcap_preprocessor* preprocessor) {
+  if (preprocessor == nullptr) return 0;
+  return preprocessor->engines.params().layout == endcap::Layout::kNhwc ? 1 : 0;
+}
+
+endcap_status endcap_preprocessor_check_rois(const endcap_preprocessor* preprocessor,
+                                             size_t roi_count) {
+  return c_api::Guarded([&] {
+    c_api::Require(preprocessor, "preprocessor");
+    c_api::CheckRois(preprocessor->engines, roi_count);
+  });
 }
 
 endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor, const endcap_image* images,

@@ -79,6 +79,10 @@ ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size
     if (image.size_bytes > 0 && image.data == nullptr) FailArgument("image ", i, " has no data");
     return ImageView::Encoded(image.data, image.size_bytes);
   }
+  if (image.data == nullptr && image.width > 0 && image.height > 0) {
+    FailArgument("the data of image ", i, " is NULL: give the pixels of its ", image.width, " x ",
+                 image.height);
+  }
   ImageView view =
       ImageView::Interleaved(static_cast<PixelFormat>(image.format), image.data, image.width,
                              image.height, static_cast<ptrdiff_t>(image.row_stride_bytes));

@@ -176,10 +176,10 @@ TEST(CApiCuda, NmsKeepsWhatTheCpuKeeps) {
   const auto scores_memory = Upload(scores.data(), scores.size() * sizeof(float), target);
   const auto kept_memory = AllocateCuda(4 * sizeof(int64_t), target);
   auto* kept = static_cast<int64_t*>(kept_memory.get());
-  const auto nms = [&](size_t count, double threshold) {
+  const auto nms = [&](size_t count, double threshold, int64_t most = -1) {
     return endcap_nms_cuda(static_cast<const float*>(boxes_memory.get()),
                            static_cast<const float*>(scores_memory.get()), nullptr, count,
-                           threshold, -1, 0, stream.get(), kept, kept + 3);
+                           threshold, most, 0, stream.get(), kept, kept + 3);
   };
   ASSERT_EQ(nms(3, 0.5), 0) << endcap_last_error();
   std::array<int64_t, 4> read{};
@@ -189,6 +189,7 @@ TEST(CApiCuda, NmsKeepsWhatTheCpuKeeps) {
   EXPECT_EQ(read[1], 2);
   EXPECT_EQ(read[3], 2);
   EXPECT_TRUE(Refused("iou_threshold is -1", nms(3, -1.0)));
+  EXPECT_TRUE(Refused("max_detections is -2: give how many", nms(3, 0.5, -2)));
   EXPECT_TRUE(Refused("count is", nms(size_t{1} << 40, 0.5)));
 }
 

@@ -140,9 +140,14 @@ TEST(CApiPostprocess, ArgumentsThatCannotBeUsedFailTheCallBeforeAnyWork) {
   EXPECT_TRUE(refuses("head of item 1 has dtype 5", [](auto& c) { c.heads[1][0].dtype = 5; }));
   EXPECT_TRUE(refuses("head of item 1 has rank 5", [](auto& c) { c.heads[1][0].rank = 5; }));
   EXPECT_TRUE(refuses("head of item 1 has rank -1", [](auto& c) { c.heads[1][0].rank = -1; }));
-  EXPECT_TRUE(refuses("a side of -3", [](auto& c) { c.heads[1][0].shape[0] = -3; }));
+  EXPECT_TRUE(
+      refuses("a side of -3: give each from 0", [](auto& c) { c.heads[1][0].shape[0] = -3; }));
   EXPECT_TRUE(refuses("no array is that large", [](auto& c) {
     c.heads[1][0].shape[1] = std::numeric_limits<int64_t>::max();
+  }));
+  // The product of the sides is 2 to the 80th, which is 0 in 64 bits.
+  EXPECT_TRUE(refuses("no array is that large", [](auto& c) {
+    c.heads[1][0].shape[0] = c.heads[1][0].shape[1] = int64_t{1} << 40;
   }));
   EXPECT_TRUE(
       refuses("output detection_boxes of item 1", [](auto& c) { c.outputs[1][1].shape[0] = 9; }));
@@ -213,6 +218,8 @@ TEST(CApiNms, ArgumentsThatCannotBeUsedFailTheCall) {
   EXPECT_TRUE(Refused("kept_count is NULL", nms(boxes, scores, 3, 0.5, to, nullptr)));
   EXPECT_TRUE(Refused("count is", nms(boxes, scores, size_t{1} << 33, 0.5, to, &count)));
   EXPECT_TRUE(Refused("iou_threshold is 1.5", nms(boxes, scores, 3, 1.5, to, &count)));
+  EXPECT_TRUE(Refused("max_detections is -2: give how many",
+                      endcap_nms(boxes, scores, nullptr, 3, 0.5, -2, to, &count)));
   b.scores[1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(Refused("score 1 is NaN", nms(boxes, scores, 3, 0.5, to, &count)));
   EXPECT_EQ(count, -1);

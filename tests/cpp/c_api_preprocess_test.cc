@@ -86,6 +86,12 @@ TEST(CApiPreprocess, BlanksTellsThePolicy) {
   EXPECT_EQ(endcap_preprocessor_blanks(nullptr), 0);
 }
 
+TEST(CApiPreprocess, ChannelsLastTellsTheLayout) {
+  EXPECT_EQ(endcap_preprocessor_channels_last(NewPreprocessor({}).get()), 0);
+  EXPECT_EQ(endcap_preprocessor_channels_last(NewPreprocessor({{"layout", "nhwc"}}).get()), 1);
+  EXPECT_EQ(endcap_preprocessor_channels_last(nullptr), 0);
+}
+
 TEST(CApiPreprocess, ParametersThatCannotBeUsedMakeNoHandle) {
   endcap_preprocessor* made = nullptr;
   const auto refuse = [&](const endcap_parameter& parameter, int32_t device, int32_t threads) {
@@ -157,6 +163,8 @@ TEST(CApiPreprocess, ArgumentsThatCannotBeUsedFailTheCallBeforeAnyWork) {
   EXPECT_TRUE(batch.Refuses("image 1 has format 4", [](auto& i, auto&) { i.format = 4; }));
   EXPECT_TRUE(batch.Refuses("image 1 has format -1", [](auto& i, auto&) { i.format = -1; }));
   EXPECT_TRUE(batch.Refuses("image 1 has no data", [](auto& i, auto&) { i.data = nullptr; }));
+  EXPECT_TRUE(batch.Refuses("data of image 1 is NULL: give the pixels of its 2 x 3",
+                            [](auto& i, auto&) { i = CImage(ENDCAP_RGB, nullptr, 2, 3, 6); }));
   EXPECT_TRUE(batch.Refuses("image 1 is in GPU memory", [](auto& i, auto&) { i.on_gpu = 1; }));
   const auto& images = batch.images();
   const auto& outputs = batch.outputs();

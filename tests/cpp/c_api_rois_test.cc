@@ -126,5 +126,16 @@ TEST(CApiRois, ArgumentsThatCannotBeUsedFailTheCall) {
   EXPECT_EQ(many.results.regions.status, std::vector<int32_t>(7, -1));
 }
 
+TEST(CApiRois, HowManyAreAllowedIsToldBeforeThereIsRoomForThem) {
+  const PreprocessorHandle handle = NewPreprocessor(kParameters);
+  EXPECT_EQ(endcap_preprocessor_check_rois(handle.get(), 0), 0);
+  EXPECT_EQ(endcap_preprocessor_check_rois(handle.get(), 6), 0);
+  EXPECT_TRUE(Refused("came with 7 rois; max_rois allows 6",
+                      endcap_preprocessor_check_rois(handle.get(), 7)));
+  EXPECT_TRUE(
+      Refused("max_rois allows 6", endcap_preprocessor_check_rois(handle.get(), size_t{1} << 63)));
+  EXPECT_TRUE(Refused("preprocessor is NULL", endcap_preprocessor_check_rois(nullptr, 1)));
+}
+
 }  // namespace
 }  // namespace endcap

@@ -36,31 +36,82 @@ def test_a_size_of_its_own_for_each_sample() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (1,)])
-def test_one_number_for_both_sides(shape: tuple[int, ...]) -> None:
-    images, _, _ = run_sized([np.full(shape, side, np.int32) for side in (40, 50)])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_one_number_for_both_sides(shape: tuple[int, ...], dtype: type) -> None:
+    images, _, _ = run_sized([np.full(shape, side, dtype) for side in (40, 50)])
     assert [image.shape for image in images] == [(3, 40, 40), (3, 50, 50)]
 
 
+def test_sizes_of_64_bits() -> None:
+    images, _, _ = run_sized([np.array([40, 30 + i], np.int64) for i in range(2)])
+    assert [image.shape for image in images] == [(3, 40, 30), (3, 40, 31)]
+
+
 @pytest.mark.parametrize(
-    "size",
+    ("size", "came"),
     [
-        np.array([0, 5], np.int32),
-        np.array([5, -1], np.int32),
-        np.array([5, 5, 5], np.int32),
-        np.array([5, 5], np.int64),
-        np.array([5.0, 5.0], np.float32),
-        np.zeros(0, np.int32),
+        (np.array([0, 5], np.int32), "0,5"),
+        (np.array([5, -1], np.int64), "5,-1"),
+        (np.array(2**32 + 64, np.int64), "4294967360,4294967360"),
+        (np.array([5, 5, 5], np.int32), r"int32 \[3\]"),
+        (np.array([[5], [5], [5]], np.int64), r"int64 \[3, 1\]"),
+        (np.array([5.0, 5.0], np.float32), r"float \[2\]"),
+        (np.zeros(0, np.int32), r"int32 \[0\]"),
     ],
     ids=str,
 )
-def test_a_size_that_cannot_be_used(size: npt.NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="size of sample 0 does not fit: give"):
+def test_a_size_that_cannot_be_used(size: npt.NDArray[Any], came: str) -> None:
+    with pytest.raises(ValueError, match=f"size of sample 0 is {came}: give"):
         run_sized([size, size])
 
 
+def test_the_sample_of_a_bad_size_is_named() -> None:
+    with pytest.raises(ValueError, match="size of sample 2 is 0,5: give a height and width"):
+        run_sized([np.array([side, 5], np.int32) for side in (5, 5, 0)])
+
+
+def test_a_size_of_another_type_is_told_of_the_cast() -> None:
+    with pytest.raises(ValueError, match=r"give int32 or int64 \[2\].*fn\.cast converts"):
+        run_sized([np.array([5, 5], np.uint8)])
+
+
 def test_a_size_that_is_too_large() -> None:
-    with pytest.raises(ValueError, match=r"size .*16384"):
-        run_sized([np.array([20000, 5], np.int32)])
+    with pytest.raises(ValueError, match=r"image index 1 of 2: size is 20000,5: .*16384"):
+        run_sized([np.array([9, 5], np.int32), np.array([20000, 5], np.int32)])
+
+
+def test_sizes_of_each_sample_need_no_default_that_fits() -> None:
+    parameters: dict[str, Any] = {"fit": "center_crop", "resize_shorter": 64}
+    sizes = [(64, 32), (5, 7)]
+    for preset in ({}, {"preset": "torchvision"}):
+        images, _, _ = run_sized([np.array(s, np.int32) for s in sizes], **parameters, **preset)
+        for file, image, size in zip(FILES, images, sizes, strict=False):
+            alone = endcap.preprocess(file, size=size, **parameters, **preset)
+            np.testing.assert_array_equal(image, alone.images[0])
+
+
+def test_a_crop_of_each_sample_s_own_is_within_its_image() -> None:
+    sizes = [np.array(size, np.int32) for size in ((64, 64), (65, 64))]
+    with pytest.raises(ValueError, match="image index 1 of 2: size is 65,64 with fit center_crop"):
+        run_sized(sizes, fit="center_crop", resize_shorter=64)
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+def test_a_crop_of_very_few_pixels(layout: str) -> None:
+    crop: dict[str, Any] = {"fit": "center_crop", "resize_shorter": 2, "size": 1, "layout": layout}
+    [image], _, _ = run_files(FILES[:1], **crop)
+    np.testing.assert_array_equal(image, endcap.preprocess(FILES[0], **crop).images[0])
+
+
+def test_whole_numbers_beyond_32_bits_do_not_wrap() -> None:
+    for size in (2**32 + 64, [64, 2**32 + 64]):
+        with pytest.raises(ValueError, match=r"size is .*4294967360"):
+            run_files(FILES[:1], size=size)
+    with pytest.raises(ValueError, match=r"input_size is .*4294967360"):
+        run(
+            lambda head: fn.endcap.postprocess(head, head="yolov8", input_size=2**32 + 64),
+            {"head": [np.zeros((84, 9), np.float32)]},
+        )
 
 
 @pytest.mark.parametrize(

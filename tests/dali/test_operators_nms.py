@@ -83,6 +83,7 @@ def test_arrays_that_cannot_be_used(inputs: tuple[Any, ...], sentence: str) -> N
     [
         ({"iou_threshold": 1.5}, "iou_threshold is 1.5"),
         ({"iou_threshold": -0.1}, "iou_threshold is -0.1"),
+        ({"max_detections": -2}, "max_detections is -2: give how many"),
     ],
     ids=str,
 )

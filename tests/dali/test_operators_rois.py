@@ -94,16 +94,27 @@ def test_a_bad_file_ends_the_pipeline_also_without_regions() -> None:
 
 
 @pytest.mark.parametrize(
-    "rois", [np.zeros(4, np.float32), np.zeros((1, 5), np.float32), np.zeros((1, 4), np.float64)]
+    ("rois", "came"),
+    [
+        (np.zeros(4, np.float32), r"float \[4\]"),
+        (np.zeros((1, 5), np.float32), r"float \[1, 5\]"),
+        (np.zeros((1, 4), np.float64), r"double \[1, 4\]"),
+    ],
 )
-def test_regions_that_cannot_be_used(rois: npt.NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match=r"rois of sample 0 does not fit: give"):
+def test_regions_that_cannot_be_used(rois: npt.NDArray[Any], came: str) -> None:
+    with pytest.raises(ValueError, match=f"rois of sample 0 is {came}: give"):
         run_rois(FILES[:1], [rois])
 
 
 def test_more_regions_than_allowed() -> None:
-    with pytest.raises(ValueError, match="max_rois"):
+    with pytest.raises(ValueError, match=r"image index 0 of 1: .*3 rois; max_rois allows 2"):
         run_rois(FILES[:1], [np.zeros((3, 4), np.float32)], max_rois=2, size=8)
+
+
+def test_more_regions_than_there_is_memory_for() -> None:
+    rois = [ROIS[1], np.zeros((100_000, 4), np.float32)]  # 458 GiB of images
+    with pytest.raises(ValueError, match=r"image index 1 of 2: .*100000 rois; max_rois allows"):
+        run_rois(FILES[:2], rois)
 
 
 @pytest.mark.parametrize("rois", [[1.0, 2, 3], [1.0] * 5])

@@ -120,6 +120,14 @@ ENDCAP_C endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* pre
 /* 1 where the parameters say `on_error: blank`. */
 ENDCAP_C int32_t endcap_preprocessor_blanks(const endcap_preprocessor* preprocessor);
 
+/* 1 where a tensor is [height, width, channels], 0 where it is [channels, height, width]. */
+ENDCAP_C int32_t endcap_preprocessor_channels_last(const endcap_preprocessor* preprocessor);
+
+/* Refuses more regions of one image than the parameters' max_rois, as endcap_preprocessor_run_rois
+ * does: for who makes room for their outputs first. */
+ENDCAP_C endcap_status endcap_preprocessor_check_rois(const endcap_preprocessor* preprocessor,
+                                                      size_t roi_count);
+
 typedef struct endcap_image {
   int32_t format; /* endcap_pixel_format */
   int32_t on_gpu; /* 1: pixels in memory of the handle's device */
