@@ -116,6 +116,13 @@ SYMPTOMS = [
         "The server looks for a GPU and finds none.",
         "nothing: they are harmless",
     ),
+    (
+        "Lines of nvImageCodec, some of them red: `[ERROR] [nvjpeg-ext] Failed to load nvJPEG "
+        "library`",
+        "A DALI pipeline decodes by DALI itself, which looks for libraries of the GPU and finds "
+        "none.",
+        "nothing where it runs on a CPU: they are harmless",
+    ),
 ]
 
 

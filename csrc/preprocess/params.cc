@@ -91,8 +91,8 @@ const ParamTable<Params>& Table() {
       Means("which decoder; hybrid and nvjpeg need a CUDA build, and nvjpeg goes with decode fast "
             "only",
             EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
-      Means("most pixels that a header may claim; this and the next three are checked before any "
-            "allocation",
+      Means("most pixels that a header may claim; like max_side, max_bytes and max_scans checked "
+            "before any allocation",
             IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels))),
       Means("most pixels a side",
             IntegerField<Params>("max_side", 1, kMaxSourceSide, FIELD(limits.max_side))),

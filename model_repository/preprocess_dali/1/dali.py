@@ -10,6 +10,7 @@ from endcap.cuda import cuda_state
 from endcap.dali import load
 
 load()
+# Of the machine: dali.py is not told the instance's kind. For KIND_CPU beside a GPU set False here.
 ON_GPU = cuda_state().available
 
 
