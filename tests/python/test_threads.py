@@ -97,7 +97,7 @@ def test_errors_in_other_threads_stay_there() -> None:
 
 
 def test_the_interpreter_runs_on_during_native_work() -> None:
-    images = [jpegs.photo_jpeg(1200, 1600)] * 6
+    images = [jpegs.photo_jpeg(1200, 1600)] * 20
     preprocessor = endcap.Preprocessor(threads=1)
     ticks: list[float] = []
     stop = threading.Event()
@@ -117,7 +117,7 @@ def test_the_interpreter_runs_on_during_native_work() -> None:
         ticker.join()
     # A call that kept the GIL would leave the other thread a turn at its ends only.
     in_the_middle = [t for t in ticks if 0.25 * took < t - start < 0.75 * took]
-    assert took > 0.05
+    assert took > 0.05  # many turns of the other thread
     assert len(in_the_middle) >= 3
 
 
