@@ -41,7 +41,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"(NDArray|ArrayLike|Sequence|Callable|Mapping|Iterator|PathLike|Path|Any|Literal)"),
     ("py:.*", r"(optional|default.*|dtype|float32|float64|int32|bool_|TracebackType)"),
     ("py:.*", r"(ndarray|dataclass|IntEnum|memoryview|bytearray)"),
-    ("py:.*", r"(Image|Kind)"),  # aliases, which the docstrings explain
+    ("py:.*", r"(Image|Kind|endcap\.client\.base\.C)"),  # aliases; the docstrings explain
+    ("py:.*", r"tuple\[str"),  # of a type that Sphinx cuts in two
 ]
 
 highlight_language = "text"
