@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
-from dali_builds import answer_of, start_python, write_compiler, write_sources
+from dali_builds import answer_of, start_build, start_python, write_compiler, write_sources
 
 from endcap.dali import DaliError, built_for
 from endcap.dali.building import build_from
@@ -50,6 +52,32 @@ except endcap.dali.DaliError as error:
     print(error)
 """
     assert "is cut short" in answer_of(start_python(code, cut))
+
+
+def test_what_a_killed_build_leaves_goes_with_the_next(
+    tmp_path: Path, sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    waits = write_compiler(
+        tmp_path / "waits",
+        f'case "$*" in *-fsyntax-only*) exec {COMPILER} "$@";; esac\nexec sleep 5',
+    )
+    process = start_build(sources, waits)
+    while not list(scratch.glob("endcap_dali_build_*/*.log")) and process.poll() is None:
+        time.sleep(0.05)
+    (left,) = scratch.glob("endcap_dali_build_*")
+    os.utime(left, (0, 0))
+    other = write_sources(tmp_path / "other", "// other\n")
+    build_from(other)
+    assert left.exists()  # it is at work
+    process.kill()
+    process.communicate()
+    os.utime(left, (0, 0))
+    build_from(other, force=True)
+    assert list(scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(("end", "how"), [("exit 4", "exit code 4"), ("kill -9 $$", "signal 9")])

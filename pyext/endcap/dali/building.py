@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from endcap.dali.package_files import (
     find_include_folder,
     find_sources,
 )
+from endcap.dali.scratch import scratch_folder
 from endcap.environment.stages import Stages, silent
 
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
@@ -90,7 +90,7 @@ def build_from(
     with only_builder(library):
         if not force and built_for.fits(library, goal):  # another process has built it meanwhile
             return BuiltLibrary(path=library, seconds=0.0, cached=True)
-        with tempfile.TemporaryDirectory(prefix="endcap_dali_") as scratch:
+        with scratch_folder() as scratch:
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
                             library.parent / _LOG_NAME, stages)  # fmt: skip
             replace_file(made, library)
@@ -102,24 +102,24 @@ def _compile(
     sources: Path,
     flags: Sequence[str],
     dali: DaliInstallation,
-    scratch: str,
+    scratch: Path,
     log: Path,
     stages: Stages,
 ) -> Path:
     """Compiles and links in the folder `scratch`; what fails leaves its output at `log`."""
-    units = _write_units(sources, Path(scratch))
+    units = _write_units(sources, scratch)
     compilations = [
         ([*command, *_FLAGS, *flags, "-c", str(unit), "-o", str(unit.with_suffix(".o"))],
          unit.with_suffix(".log"))
         for unit in units
     ]  # fmt: skip
-    library = Path(scratch) / LIBRARY_NAME
+    library = scratch / LIBRARY_NAME
     objects = [str(unit.with_suffix(".o")) for unit in units]
     link = [*command, "-shared", *objects, *_linked(dali), "-o", str(library)]
     done = stages("compiling", len(units))
     run_all(compilations, jobs=min(len(units), _cpus()), kept_log=log, done=done)
     done = stages("linking", 1)
-    run_all([(link, Path(scratch) / "link.log")], jobs=1, kept_log=log, done=done)
+    run_all([(link, scratch / "link.log")], jobs=1, kept_log=log, done=done)
     return library
 
 
