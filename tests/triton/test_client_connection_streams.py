@@ -120,25 +120,47 @@ def test_a_decoupled_model_answers_often_and_says_which_is_last(
     run(server.grpc, kind, test)
 
 
+async def fails(stream: AnyStream, call: Call, status: str, words: str) -> None:
+    await stream.send(call)
+    with pytest.raises(RequestError, match=words) as caught:
+        await stream.receive()
+    assert caught.value.request_id == call.request_id
+    assert caught.value.status_name == status
+    assert stream.alive
+
+
 @KINDS
 def test_the_error_of_one_request_leaves_the_others(server: RunningServer, kind: str) -> None:
     async def test(stream: AnyStream) -> None:
         await stream.send(classify(1, "good"))
         assert content(await stream.receive()) == [1]
-        unknown = Call("absent", [], [], "bad")
-        broken = talk("broken", answers=0, fail="corrupt_image: no JPEG")
-        for call, status, words in (
-            (unknown, "internal", "unknown model: 'absent'"),
-            (broken, "corrupt_image", "^no JPEG"),
-        ):
-            await stream.send(call)
-            with pytest.raises(RequestError, match=words) as caught:
-                await stream.receive()
-            assert caught.value.request_id == call.request_id
-            assert caught.value.status_name == status
-        assert stream.alive
+        await fails(stream, Call("classes", [], [], "bad"), "internal", "got 0 inputs")
         await stream.send(classify(2))
         assert content(await stream.receive()) == [2]
+
+    async def decoupled(stream: AnyStream) -> None:
+        broken = talk("broken", answers=0, fail="corrupt_image: no JPEG")
+        await fails(stream, broken, "corrupt_image", "^no JPEG")
+        await stream.send(talk("good", answers=1, final=True))
+        assert content(await stream.receive()) == [b"0"]
+
+    async def unknown(stream: AnyStream) -> None:
+        for request_id in ("one", "two"):
+            call = Call("absent", [], [], request_id)
+            await fails(stream, call, "internal", "unknown model: 'absent'")
+
+    for each in (test, decoupled, unknown):
+        run(server.grpc, kind, each)
+
+
+@KINDS
+def test_a_stream_is_for_one_model(server: RunningServer, kind: str) -> None:
+    async def test(stream: AnyStream) -> None:
+        await stream.send(classify(1))
+        with pytest.raises(ValueError, match="is for the model 'classes': open another one for 't"):
+            await stream.send(talk("other", answers=1))
+        await stream.send(classify(2))
+        assert [content(await stream.receive()) for _ in range(2)] == [[1], [2]]
 
     run(server.grpc, kind, test)
 

@@ -48,7 +48,7 @@ class AsyncStream:
         return self._reader.end is None
 
     async def send(self, call: Call) -> None:
-        """Sends a request, without waiting. Raises RequestError where the stream has ended."""
+        """Sends a request, without waiting; see `Stream.send`."""
         if self._reader.end is not None:
             raise copy.copy(self._reader.end)
         self._requests.put_nowait(self._answers.request(call))

@@ -17,7 +17,11 @@ from endcap.client.wire.translate import no_answer
 
 
 class Stream:
-    """Requests that are sent without waiting, and their answers as they come.
+    """Requests to one model that are sent without waiting, and their answers as they come.
+
+    All requests are for the model of the first: where a decoupled model and another one answer on
+    a stream, Triton (2.51, and its sources up to 2.71) may begin a write while another is under
+    way, and gRPC aborts the server then.
 
     Models that are not decoupled answer each request once, in the order of the requests. A
     decoupled one answers as often as it likes, `Answer.final` with the last, which may have no
@@ -58,7 +62,10 @@ class Stream:
         return self._reader.end is None
 
     def send(self, call: Call) -> None:
-        """Sends a request, without waiting. Raises RequestError where the stream has ended."""
+        """Sends a request, without waiting.
+
+        Raises RequestError where the stream has ended, ValueError for another model.
+        """
         if self._reader.end is not None:
             raise copy.copy(self._reader.end)
         self._requests.put(self._answers.request(call))

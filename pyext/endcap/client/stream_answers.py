@@ -15,9 +15,17 @@ class StreamAnswers:
 
     def __init__(self) -> None:
         self._shared: set[str] = set()
+        self._model: str | None = None
 
     def request(self, call: Call) -> Any:
-        """Returns the message to send."""
+        """Returns the message to send; ValueError for another model than the first one's."""
+        if self._model is None:
+            self._model = call.model
+        if call.model != self._model:
+            raise ValueError(
+                f"this stream is for the model '{self._model}': open another one for "
+                f"'{call.model}'; a server may abort where models share a stream"
+            )
         request = infer_request(call, decoupled=True)
         self._shared |= {output.name for output in call.outputs if output.shared is not None}
         return request
