@@ -44,6 +44,15 @@ def wait_for(condition: Callable[[], Any], *, timeout_s: float = 20.0) -> Any:
     return value
 
 
+def rested(count: Callable[[], Any]) -> Any:
+    """A count that rests: Triton counts a request some time after its answer."""
+    before = None
+    while (now := count()) != before:
+        before = now
+        time.sleep(0.1)
+    return now
+
+
 @dataclass(frozen=True)
 class RunningServer:
     ports: ServerPorts
@@ -77,21 +86,11 @@ class RunningServer:
 
     def requests(self, model: str) -> int:
         """How many requests the model has answered well, its own and those of other models."""
-        return self._rested(
-            lambda: int(self.statistics(model)["inference_stats"]["success"]["count"])
-        )
+        return rested(lambda: int(self.statistics(model)["inference_stats"]["success"]["count"]))
 
     def executions(self, model: str) -> int:
         """How often the model has worked, on one request or several."""
-        return self._rested(lambda: int(self.statistics(model)["execution_count"]))
-
-    def _rested(self, count: Callable[[], int]) -> int:
-        """A count that rests: Triton counts a request some time after its answer."""
-        before = -1
-        while (now := count()) != before:
-            before = now
-            time.sleep(0.1)
-        return now
+        return rested(lambda: int(self.statistics(model)["execution_count"]))
 
     def config(self, model: str) -> dict[str, Any]:
         return dict(json.loads(get(f"http://{self.http}/v2/models/{model}/config")))

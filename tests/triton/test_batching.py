@@ -8,7 +8,7 @@ import jpegs
 import numpy as np
 import pytest
 from calls import all_in_flight, infer, strings
-from running_server import RunningServer, wait_for
+from running_server import RunningServer, rested, wait_for
 from served_models import PREPROCESS
 from tritonclient.utils import InferenceServerException
 
@@ -33,7 +33,7 @@ def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, f
         statistics = server.statistics("pre")
         return statistics["inference_count"], statistics["execution_count"]
 
-    inferences, executions = counts()
+    inferences, executions = rested(counts)
     answers = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
     # The server's Python backend counts requests that were answered with an error as well.
     counted = IN_FLIGHT if road == "python" else IN_FLIGHT - 1

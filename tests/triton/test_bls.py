@@ -19,7 +19,7 @@ from bls_calls import ask, assert_same, at_once, joined, send
 from bls_models import ROWS, told
 from calls import infer, strings
 from cascade_by_hand import by_hand
-from running_server import RunningServer, run_server, wait_for
+from running_server import RunningServer, rested, run_server, wait_for
 from tritonclient.utils import InferenceServerException
 
 PHOTO = jpegs.photo_jpeg(120, 160)
@@ -85,15 +85,12 @@ def test_only_the_outputs_that_were_asked_for(client, wanted):
 
 
 def test_nothing_is_cut_out_for_a_request_without_classes(client, server):
-    def cut_out() -> int:
-        return int(server.statistics("rois")["inference_stats"]["success"]["count"])
-
-    before = cut_out()
+    before = server.requests("rois")
     ask(client, [told(PHOTO, count=4)], outputs=["detection_scores"])
     ask(client, [told(PHOTO, count=0)])
-    assert cut_out() == before
+    assert server.requests("rois") == before
     ask(client, [told(PHOTO, count=4), told(PHOTO, count=20)])
-    assert cut_out() == before + 2  # an image is decoded once, for all its regions
+    assert server.requests("rois") == before + 2  # an image is decoded once, for all its regions
 
 
 def test_over_http_in_pieces(client, server):
@@ -124,9 +121,9 @@ def test_eight_clients_at_once(client, server, model):
 def test_a_request_that_fails_in_a_shared_call_fails_alone(client, server):
     good = told(PHOTO, count=5)
     expected = by_hand(client, good)
-    executions = int(server.statistics("cascade")["execution_count"])
+    executions = server.executions("cascade")
     answers = at_once(client, [good, told(PHOTO, fail="no such thing"), good, good], "cascade")
-    assert int(server.statistics("cascade")["execution_count"]) - executions < 4  # some together
+    assert server.executions("cascade") - executions < 4  # some together
     for answer in (answers[0], answers[2], answers[3]):
         assert_same(answer, expected)
     error = answers[1]
@@ -177,10 +174,10 @@ def test_a_detector_whose_answers_the_server_keeps(client, server):
 
     file = told(PHOTO, count=5)
     expected = by_hand(client, file)
-    before = hits()
+    before = rested(hits)
     for _ in range(4):
         assert_same(ask(client, [file], "cached"), expected)
-    assert hits() == before + 3
+    assert rested(hits) == before + 3
 
 
 def test_a_cancelled_request_cancels_its_calls(client, server):
@@ -198,7 +195,7 @@ def test_a_shared_call_goes_on_for_those_who_still_wait(client, server):
     """Both are in one call; the first to be cancelled must not take the other with it."""
     answers: list[Any] = []
     slow = told(PHOTO, count=3, wait_s=1.0)
-    executions = int(server.statistics("cascade")["execution_count"])
+    executions = server.executions("cascade")
     given_up = send(client, slow, "gone")
     send(client, slow, "stays", lambda result, error: answers.append(error or result))
     time.sleep(0.4)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from connection_asks import CLASSES, KINDS, LOGITS, PROTOCOLS, ask, echo, open_connection, seen
-from running_server import RunningServer, wait_for
+from running_server import RunningServer, rested, wait_for
 from tcp_proxy import proxy_to
 
 from endcap.client.address import parse_address
@@ -71,9 +71,9 @@ def test_a_server_counts_its_requests(server: RunningServer, protocol: str, kind
         return int(statistics[0]["inference_stats"]["success"]["count"])
 
     ask(server, protocol, kind, "infer", CLASSES)
-    before = counted()
+    before = rested(counted)
     ask(server, protocol, kind, "infer", CLASSES)
-    wait_for(lambda: counted() > before)  # after its answer is on its way
+    wait_for(lambda: counted() == before + 1)  # after its answer is on its way
 
 
 @KINDS

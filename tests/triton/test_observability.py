@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import raw_http
 from calls import infer, strings
-from running_server import RunningServer, wait_for
+from running_server import RunningServer, rested, wait_for
 from sample_heads import yolov8_head
 from served_models import ANCHORS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
@@ -112,7 +112,7 @@ def test_statistics_tell_success_and_failure(client, server: RunningServer):
         statistics = server.statistics("pre_queue")["inference_stats"]
         return statistics["success"]["count"], statistics["fail"]["count"]
 
-    success, failure = counts()
+    success, failure = rested(counts)
     infer(client, "pre_queue", {"encoded": strings([GOOD])})
     fails(client, "pre_queue", [BAD])
     wait_for(lambda: counts() == (success + 1, failure + 1))
@@ -125,9 +125,10 @@ def test_times_of_an_execution_are_in_order(client, server: RunningServer):
         names = ("compute_input", "compute_infer", "compute_output", "success")
         return {name: statistics[name]["ns"] for name in names}
 
-    before = phases()
+    before = rested(phases)
     infer(client, "pre_uint8", {"encoded": strings([GOOD])})
-    after = wait_for(lambda: (now := phases()) != before and now)
+    wait_for(lambda: phases() != before)
+    after = rested(phases)
     spent = {name: after[name] - before[name] for name in before}
     total = spent.pop("success")
     # The decoder alone takes more than 0.1 ms for 300 x 400; no phase can be longer than the whole.

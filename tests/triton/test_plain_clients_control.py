@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as grpc_client
 from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python, protocols_of
-from running_server import RunningServer
+from running_server import RunningServer, rested, wait_for
 from tritonclient.utils import InferenceServerException
 
 CONTROLLED = "classes_unnamed"
@@ -75,13 +75,12 @@ def test_statistics_count_requests_and_batches(protocol: Protocol) -> None:
         (row,) = answer["model_stats"]
         # gRPC's JSON leaves zeros out.
         requests = row["inference_stats"]["success"].get("count", 0)
-        return int(row.get("inference_count", 0)), int(requests)
+        return int(requests), int(row.get("inference_count", 0))
 
     with protocol.connect() as client:
-        before = counted(client)
+        requests, inferences = rested(lambda: counted(client))
         client.infer("detect", [protocol.encoded(*PICTURES)])
-        after = counted(client)
-    assert after == (before[0] + len(PICTURES), before[1] + 1)
+        wait_for(lambda: counted(client) == (requests + 1, inferences + len(PICTURES)))
 
 
 def test_a_model_is_unloaded_and_loaded_with_another_configuration(small: Protocol) -> None:
