@@ -193,14 +193,16 @@ def test_a_close_that_is_interrupted_changes_nothing(
 ) -> None:
     pool = pools(regions=2)
     names = pool.names
-    let_go = threading.Event()
+    held, let_go = threading.Event(), threading.Event()
 
     def hold() -> None:
         with pool.acquire():
+            held.set()
             let_go.wait(20)
 
     holding = threading.Thread(target=hold)
     holding.start()
+    assert held.wait(20)
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         pool.close()
