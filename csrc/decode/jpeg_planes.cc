@@ -126,6 +126,7 @@ int64_t JpegPlaneReader::Decode(uint8_t* block) {
   const std::unique_ptr<LibjpegSession> session = std::move(session_);
   const auto start = Clock::now();
   session->Start(/*raw=*/true);
+  session->TakeOverEntropyDecoding();
   McuRow mcu_row(session->info(), layout_, block);
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
     session->ReadPlanes(mcu_row.At(mcu), ImageRowsPerMcu(session->info()));

@@ -2,10 +2,15 @@
 
 #include <jerror.h>
 
+#include <limits>
+
 #include "common/fail.h"
 
 namespace endcap {
 namespace {
+
+// MCUs between restart markers, more than a file can have.
+constexpr unsigned kNever = std::numeric_limits<unsigned>::max();
 
 constexpr JOCTET kEndMarker[] = {0xFF, JPEG_EOI};
 
@@ -82,11 +87,17 @@ void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
 
 void LibjpegSession::Start(bool raw) {
   info_.raw_data_out = raw ? TRUE : FALSE;
+  // Without restart markers the library's decoder hurries, and takes a bad code for a zero.
+  if (info_.restart_interval == 0) info_.restart_interval = kNever;
   Guarded([](jpeg_decompress_struct* info) { jpeg_start_decompress(info); });
   ThrowIfDataLost();
   if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end) {
     FailCorrupt("the JPEG is cut short: its last scans are missing");
   }
+}
+
+void LibjpegSession::TakeOverEntropyDecoding() {
+  if (EntropyDecoder::CanDecode(info_)) entropy_ = std::make_unique<EntropyDecoder>(info_);
 }
 
 int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {

@@ -8,6 +8,9 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <memory>
+
+#include "decode/entropy_decoder.h"
 #include "endcap/decode.h"
 
 namespace endcap {
@@ -52,6 +55,8 @@ class LibjpegSession {
   void TakeFirstComponentOnly() noexcept;
   // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
   void Start(bool raw);
+  // Has the Huffman codes decoded by EntropyDecoder where it can; after Start, before any read.
+  void TakeOverEntropyDecoding();
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
   // Passes over `count` rows, without the last of the image: their entropy coding is read, no more.
@@ -88,6 +93,7 @@ class LibjpegSession {
   jpeg_decompress_struct info_{};
   ErrorManager error_{};
   SourceManager source_{};
+  std::unique_ptr<EntropyDecoder> entropy_;
 };
 
 }  // namespace endcap

@@ -58,6 +58,7 @@ Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
     info.comp_info[0].v_samp_factor = options.luma_rows;
   }
   info.restart_in_rows = options.restart_rows;
+  info.optimize_coding = options.optimized ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&info);
   std::vector<jpeg_scan_info> scans;
   if (options.separate_scans) {

@@ -19,7 +19,8 @@ struct JpegOptions {
   int orientation = 0;          // 0: no EXIF segment
   int luma_columns = 2;         // samples of luma for each of chroma; color only
   int luma_rows = 2;
-  int restart_rows = 0;  // rows of MCUs between restart markers; 0: none
+  int restart_rows = 0;    // rows of MCUs between restart markers; 0: none
+  bool optimized = false;  // Huffman tables of the file's own
 };
 
 // Encodes interleaved pixels: 1 channel gray, 3 RGB, 4 CMYK as Adobe stores it (255: no ink).

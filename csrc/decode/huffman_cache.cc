@@ -1,0 +1,50 @@
+#include "decode/huffman_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace endcap {
+namespace {
+
+constexpr size_t kCounts = HuffmanTable::kLongestCode;
+constexpr size_t kSymbols = 256;
+// Of two files, each with two tables for luma and two for chroma.
+constexpr size_t kKept = 8;
+
+struct Kept {
+  HuffmanTable::Use use = HuffmanTable::Use::kDc;
+  std::array<uint8_t, kCounts> counts{};
+  std::array<uint8_t, kSymbols> symbols{};
+  std::shared_ptr<const HuffmanTable> table;
+
+  bool IsOf(HuffmanTable::Use wanted, const uint8_t* of_counts, const uint8_t* of_symbols) const {
+    return table != nullptr && use == wanted &&
+           std::equal(counts.begin(), counts.end(), of_counts) &&
+           std::equal(symbols.begin(), symbols.end(), of_symbols);
+  }
+};
+
+struct Cache {
+  std::array<Kept, kKept> tables;
+  size_t oldest = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const HuffmanTable> KeptHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
+                                                     const uint8_t* symbols) {
+  thread_local Cache cache;
+  for (const Kept& kept : cache.tables) {
+    if (kept.IsOf(use, counts, symbols)) return kept.table;
+  }
+  Kept& made = cache.tables[cache.oldest];
+  cache.oldest = (cache.oldest + 1) % kKept;
+  made.use = use;
+  std::copy_n(counts, kCounts, made.counts.begin());
+  std::copy_n(symbols, kSymbols, made.symbols.begin());
+  made.table.reset(new HuffmanTable(use, counts, symbols));  // make_shared would clear it first
+  return made.table;
+}
+
+}  // namespace endcap

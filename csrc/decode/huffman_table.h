@@ -1,0 +1,111 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace endcap {
+
+// How many bits of the data a lookup takes at once: enough for nine in ten codes of a photograph
+// with their values, few enough for two tables to stay in the first-level cache.
+inline constexpr unsigned kHuffmanLookupBits = 10;
+
+// What the next bits of the data say, as far as kHuffmanLookupBits tell. One of
+//   values:  one or two codes with the values behind them
+//   code:    a code alone, where its value is cut off or where it has none
+//   nothing: a code that is longer; see HuffmanTable::Search
+class HuffmanEntry {
+ public:
+  constexpr HuffmanEntry() = default;
+  static constexpr HuffmanEntry Code(unsigned length, unsigned symbol) noexcept {
+    return HuffmanEntry(uint64_t{length} | uint64_t{symbol} << kFirstValue);
+  }
+  // `length`: of the code and its value.
+  static constexpr HuffmanEntry Value(unsigned length, unsigned step, int value) noexcept {
+    return HuffmanEntry(uint64_t{length} | uint64_t{step} << kFirstStep |
+                        uint64_t{length} << kFirstLength | Bits(value) << kFirstValue |
+                        Bits(value) << kSecondValue);
+  }
+  // The end of a block without a value before it, as a 0 in a place after the last.
+  static constexpr HuffmanEntry End(unsigned length) noexcept { return Value(length, kEnd, 0); }
+  // This value and the first of the next entry.
+  constexpr HuffmanEntry With(const HuffmanEntry& next) const noexcept {
+    return HuffmanEntry((bits_ & kFirstMask) | uint64_t{length() + next.first_length()} |
+                        uint64_t{next.first_step()} << kSecondStep |
+                        Bits(next.first_value()) << kSecondValue);
+  }
+
+  constexpr bool nothing() const noexcept { return bits_ == 0; }
+  constexpr bool has_values() const noexcept { return first_step() != 0; }
+  // Of all of it, and without the second value or the end.
+  constexpr unsigned length() const noexcept { return static_cast<unsigned>(bits_ & kLengthMask); }
+  constexpr unsigned first_length() const noexcept { return Byte(kFirstLength); }
+  // How far the first value is from the one before, and the second from the first; kEnd is beyond
+  // the block. Where there is no second value it is the first again, at the same place.
+  constexpr unsigned first_step() const noexcept { return Byte(kFirstStep); }
+  constexpr unsigned second_step() const noexcept { return Byte(kSecondStep); }
+  constexpr int first_value() const noexcept { return static_cast<int16_t>(bits_ >> kFirstValue); }
+  constexpr int second_value() const noexcept {
+    return static_cast<int16_t>(bits_ >> kSecondValue);
+  }
+  // Of a code alone.
+  constexpr unsigned run() const noexcept { return Byte(kFirstValue) >> 4; }
+  constexpr unsigned value_bits() const noexcept { return Byte(kFirstValue) & 15; }
+
+  static constexpr unsigned kEnd = 64;
+
+ private:
+  static constexpr unsigned kFirstStep = 8;
+  static constexpr unsigned kSecondStep = 16;
+  static constexpr unsigned kFirstLength = 24;
+  static constexpr unsigned kFirstValue = 32;
+  static constexpr unsigned kSecondValue = 48;
+  static constexpr uint64_t kLengthMask = 63;
+  static constexpr uint64_t kFirstMask = 0xFFFF'FF00'FF00;
+
+  static constexpr uint64_t Bits(int value) noexcept { return static_cast<uint16_t>(value); }
+  constexpr explicit HuffmanEntry(uint64_t bits) noexcept : bits_(bits) {}
+  constexpr unsigned Byte(unsigned shift) const noexcept {
+    return static_cast<uint8_t>(bits_ >> shift);
+  }
+
+  uint64_t bits_ = 0;
+};
+
+// The value that `size` bits stand for: half of the range is negative. Source: ITU-T T.81, F.2.2.1.
+constexpr int ExtendedValue(uint32_t bits, unsigned size) noexcept {
+  const int value = static_cast<int>(bits);
+  return size > 0 && (bits >> (size - 1) & 1U) == 0 ? value - (1 << size) + 1 : value;
+}
+
+// A Huffman table for decoding. Source: ITU-T T.81, C.2 and F.2.2.3; two values at a time are ours.
+class HuffmanTable {
+ public:
+  static constexpr unsigned kLongestCode = 16;
+  enum class Use { kDc, kAc };
+
+  // `counts`: how many codes have each length, from 1 to 16 bits. `symbols`: theirs, 256 of them;
+  // in a DC table none is above 15. The counts are those of a prefix code, as libjpeg has checked.
+  HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbols) noexcept;
+
+  // `bits` has the next bits of the data from its highest on. Of a DC table: one value at most.
+  HuffmanEntry Look(uint64_t bits) const noexcept {
+    return entries_[static_cast<size_t>(bits >> (64 - kHuffmanLookupBits))];
+  }
+  // The code that begins `bits`, without its value; its length is 17 where there is none.
+  HuffmanEntry Search(uint64_t bits) const noexcept;
+
+ private:
+  static constexpr size_t kEntries = size_t{1} << kHuffmanLookupBits;
+
+  void Enter(Use use, uint32_t code, unsigned length, unsigned symbol) noexcept;
+  void JoinValues() noexcept;
+
+  std::array<HuffmanEntry, kEntries> entries_;
+  std::array<uint32_t, kLongestCode + 1>
+      limits_{};  // the first 16 bits that no code up to a length begins
+  std::array<int32_t, kLongestCode + 1> offsets_{};  // from a code of a length to its symbol
+  std::array<uint8_t, 256> symbols_{};
+};
+
+}  // namespace endcap

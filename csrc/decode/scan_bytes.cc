@@ -1,0 +1,71 @@
+#include "decode/scan_bytes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "decode/jpeg_codes.h"
+
+namespace endcap {
+
+void ScanBytes::Begin(ScanBits& bits) noexcept {
+  marker_ = 0;
+  data_end_ = window_.data();
+  FillWindow();
+  bits = {0, 0, window_.data()};
+}
+
+void ScanBytes::Move(ScanBits& bits) noexcept {
+  if (marker_ != 0) return;
+  const auto rest = static_cast<size_t>(data_end_ - bits.next);
+  std::memmove(window_.data(), bits.next, rest);
+  bits.next = window_.data();
+  data_end_ = window_.data() + rest;
+  FillWindow();
+}
+
+void ScanBytes::FillWindow() noexcept {
+  const uint8_t* full = window_.data() + kWindowBytes;
+  while (marker_ == 0 && data_end_ < full) {
+    const size_t count = std::min<size_t>(static_cast<size_t>(full - data_end_),
+                                          static_cast<size_t>(raw_end_ - raw_));
+    const void* found = std::memchr(raw_, 0xFF, count);
+    const size_t plain =
+        found == nullptr ? count : static_cast<size_t>(static_cast<const uint8_t*>(found) - raw_);
+    std::memcpy(data_end_, raw_, plain);
+    raw_ += plain;
+    data_end_ += plain;
+    if (found == nullptr) {
+      if (raw_ == raw_end_) marker_ = kEoi;
+      continue;
+    }
+    // Several 0xFF before a zero count as one, as for libjpeg.
+    while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;
+    const uint8_t code = raw_ < raw_end_ ? *raw_++ : kEoi;
+    if (code == 0) {
+      *data_end_++ = 0xFF;
+    } else {
+      marker_ = code;
+    }
+  }
+  if (marker_ != 0) {
+    std::memset(data_end_, 0, kBlockBytes + 8);
+    enough_ = window_.data();
+  } else {
+    enough_ = data_end_ - kBlockBytes;
+  }
+}
+
+bool ScanBytes::IsPastEnd(const ScanBits& bits) const noexcept {
+  const ptrdiff_t read = (bits.next - window_.data()) * 8 - static_cast<ptrdiff_t>(bits.count);
+  return read > (data_end_ - window_.data()) * 8;
+}
+
+uint8_t ScanBytes::SkipToMarker() noexcept {
+  while (marker_ == 0) {
+    data_end_ = window_.data();
+    FillWindow();
+  }
+  return marker_;
+}
+
+}  // namespace endcap

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace endcap {
+
+// The bits of entropy-coded data that were read of a window, the next one highest. `next` is the
+// byte of the window that follows them.
+struct ScanBits {
+  uint64_t bits = 0;
+  uint64_t count = 0;
+  const uint8_t* next = nullptr;
+
+  // At least 56 bits afterwards. Eight bytes after `next` must be readable.
+  void Fill() noexcept {
+    uint64_t word = 0;
+    __builtin_memcpy(&word, next, sizeof(word));
+    bits |= __builtin_bswap64(word) >> count;
+    next += (63 - count) >> 3;
+    count |= 56;
+  }
+  void Drop(unsigned length) noexcept {
+    bits <<= length;
+    count -= length;
+  }
+};
+
+// Entropy-coded data between two markers without its stuffing (ITU-T T.81, F.1.2.3), a window at a
+// time, so that reading bits needs to look neither for markers nor for the end: after the last
+// byte come zeros, enough for a block.
+class ScanBytes {
+ public:
+  // The most that is read for one block: 64 codes of 16 bits with 15 bits each; what Fill keeps
+  // ahead before and after, and the word that it reads.
+  static constexpr size_t kBlockBytes = 64 * (16 + 15) / 8 + 3 * 8;
+
+  // `begin` is behind a marker's segment.
+  ScanBytes(const uint8_t* begin, const uint8_t* end) noexcept : raw_(begin), raw_end_(end) {}
+
+  // Begins with the data behind a marker; sets `bits` to its first.
+  void Begin(ScanBits& bits) noexcept;
+  // Whether a block may be read. Else the window has to move, or nothing is left but the end.
+  bool HasBlock(const ScanBits& bits) const noexcept { return bits.next < enough_; }
+  // Moves the window; HasBlock stays false behind the last byte before a marker.
+  void Move(ScanBits& bits) noexcept;
+  // Whether more was read than there is before the marker.
+  bool IsPastEnd(const ScanBits& bits) const noexcept;
+  // Leaves out what comes before the next marker and returns that; at the end of the file, and
+  // where none follows, the one that ends an image.
+  uint8_t SkipToMarker() noexcept;
+
+ private:
+  static constexpr size_t kWindowBytes = 4096;
+
+  void FillWindow() noexcept;
+
+  const uint8_t* raw_;
+  const uint8_t* raw_end_;
+  uint8_t marker_ = 0;  // that ended the data; 0: none so far
+  uint8_t* data_end_ = nullptr;
+  const uint8_t* enough_ = nullptr;
+  std::array<uint8_t, kWindowBytes + kBlockBytes + 8> window_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,185 @@
+#include "decode/entropy_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "decode/jpeg_codes.h"
+#include "decode/libjpeg_session.h"
+#include "endcap/error.h"
+#include "jpeg_writer.h"
+
+namespace endcap {
+namespace {
+
+using testing::Bytes;
+using testing::Encoded;
+using testing::FindFrame;
+using testing::JpegOptions;
+using testing::MakeJpeg;
+using testing::MakePixels;
+using testing::WriteJpeg;
+
+// A file's rows in its own color space, or the sentence of its error. `skip`: that many rows first.
+struct Outcome {
+  Bytes rows;
+  std::string error;
+  bool taken_over = false;
+};
+
+enum class By { kLibrary, kUs };
+
+Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 0) {
+  Outcome outcome;
+  try {
+    const ImageHeader header = ReadHeader(Encoded(file), {});
+    LibjpegSession session(file.data(), file.size());
+    session.ReadHeader(header);
+    session.SetOutput(session.info().jpeg_color_space, denominator);
+    session.Start(/*raw=*/false);
+    const jpeg_decompress_struct& info = session.info();
+    outcome.taken_over = by == By::kUs && EntropyDecoder::CanDecode(info);
+    if (by == By::kUs) session.TakeOverEntropyDecoding();
+    EXPECT_EQ(info.client_data != nullptr, outcome.taken_over);
+    if (skip > 0) session.SkipRows(skip);
+    Bytes row(size_t{info.output_width} * static_cast<size_t>(info.output_components));
+    while (info.output_scanline < info.output_height) {
+      JSAMPROW rows = row.data();
+      session.ReadRows(&rows, 1);
+      outcome.rows.insert(outcome.rows.end(), row.begin(), row.end());
+    }
+  } catch (const Error& error) {
+    outcome.error = error.what();
+  }
+  return outcome;
+}
+
+void ExpectEqual(const Bytes& file, const std::string& what, int denominator = 1, int skip = 0) {
+  const Outcome expected = Decode(file, By::kLibrary, denominator, skip);
+  const Outcome actual = Decode(file, By::kUs, denominator, skip);
+  EXPECT_EQ(actual.error, expected.error) << what;
+  EXPECT_TRUE(actual.rows == expected.rows) << what;
+}
+
+Bytes Noise(int height, int width, int channels) {
+  std::mt19937 random(9);
+  Bytes pixels(static_cast<size_t>(height * width * channels));
+  for (uint8_t& value : pixels) value = static_cast<uint8_t>(random());
+  return pixels;
+}
+
+TEST(EntropyDecoder, GivesTheLibrarysPixels) {
+  for (const int channels : {1, 3, 4}) {
+    for (const int quality : {5, 75, 100}) {
+      for (const bool optimized : {false, true}) {
+        for (const int restart_rows : {0, 1, 3}) {
+          JpegOptions options;
+          options.quality = quality;
+          options.optimized = optimized;
+          options.restart_rows = restart_rows;
+          const Bytes pixels =
+              quality == 100 ? Noise(93, 117, channels) : MakePixels(93, 117, channels);
+          const Bytes file = WriteJpeg(pixels, 93, 117, channels, options);
+          const std::string what = std::to_string(channels) + " channels, quality " +
+                                   std::to_string(quality) + ", restart " +
+                                   std::to_string(restart_rows);
+          ASSERT_TRUE(Decode(file, By::kUs).taken_over);
+          ASSERT_EQ(Decode(file, By::kUs).error, "");
+          ExpectEqual(file, what);
+        }
+      }
+    }
+  }
+}
+
+TEST(EntropyDecoder, GivesTheLibrarysPixelsOfAnySampling) {
+  for (const auto& [columns, rows] : {std::array{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}}) {
+    JpegOptions options;
+    options.luma_columns = columns;
+    options.luma_rows = rows;
+    const Bytes file = MakeJpeg(61, 83, 3, options);
+    for (const int denominator : {1, 2, 4, 8}) {
+      const std::string what = std::to_string(columns) + "x" + std::to_string(rows) + ", 1/" +
+                               std::to_string(denominator);
+      ASSERT_EQ(Decode(file, By::kUs, denominator).error, "");
+      ExpectEqual(file, what, denominator);
+    }
+    for (const int skip : {1, 8, 16, 40}) ExpectEqual(file, "skipped", 1, skip);
+  }
+}
+
+TEST(EntropyDecoder, LeavesOtherFilesToTheLibrary) {
+  JpegOptions progressive;
+  progressive.progressive = true;
+  JpegOptions separate;
+  separate.separate_scans = true;
+  for (const JpegOptions& options : {progressive, separate}) {
+    const Bytes file = MakeJpeg(40, 50, 3, options);
+    EXPECT_FALSE(Decode(file, By::kUs).taken_over);
+    ExpectEqual(file, "another kind");
+  }
+}
+
+// The sentence, too: which damage is found first.
+TEST(EntropyDecoder, FindsTheDamageThatTheLibraryFinds) {
+  std::mt19937 random(21);
+  int refused = 0;
+  int accepted = 0;
+  for (const bool optimized : {false, true}) {
+    for (const int restart_rows : {0, 1}) {
+      JpegOptions options;
+      options.optimized = optimized;
+      options.restart_rows = restart_rows;
+      const Bytes good = MakeJpeg(96, 128, 3, options);
+      const size_t header_bytes = FindFrame(good) + 200;
+      for (int round = 0; round < 150; ++round) {
+        Bytes file = good;
+        const size_t at = header_bytes + random() % (file.size() - header_bytes);
+        switch (round % 5) {
+          case 0:
+            file[at] = 0xFF;
+            break;
+          case 1:
+            file[at] = static_cast<uint8_t>(random());
+            break;
+          case 2:
+            file.resize(at);
+            break;
+          case 3:
+            file.erase(file.begin() + static_cast<ptrdiff_t>(at));
+            break;
+          default:
+            file.insert(file.begin() + static_cast<ptrdiff_t>(at),
+                        {0xFF, static_cast<uint8_t>(kRst0 + random() % 8)});
+        }
+        (Decode(file, By::kUs).error.empty() ? accepted : refused) += 1;
+        ExpectEqual(file, "round " + std::to_string(round));
+      }
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(accepted, 50);
+}
+
+// What the library would overlook in the middle of a file: it takes a bad code for a zero there.
+TEST(EntropyDecoder, RefusesABadCodeAnywhere) {
+  JpegOptions options;
+  options.quality = 98;
+  options.luma_columns = options.luma_rows = 1;
+  const Bytes noise = Noise(400, 400, 3);
+  Bytes file = WriteJpeg(noise, 400, 400, 3, options);
+  const size_t middle = file.size() / 2;
+  for (size_t i = 0; i < 16; i += 2) {
+    file[middle + i] = 0xFF;
+    file[middle + i + 1] = 0;
+  }
+  for (const By by : {By::kLibrary, By::kUs}) {
+    EXPECT_NE(Decode(file, by).error.find("bad Huffman code"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace endcap
