@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -187,9 +187,17 @@ def test_requests_of_a_lease_go_on_while_close_waits_for_it(pools: Pools) -> Non
         pool.infer(lease, request)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts, also where who started the tests has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("pool_connection", ["http"], indirect=True)
 def test_a_close_that_is_interrupted_changes_nothing(
-    pools: Pools, pool_connection: Connection
+    pools: Pools, pool_connection: Connection, interruptible: None
 ) -> None:
     pool = pools(regions=2)
     names = pool.names
