@@ -3,7 +3,7 @@
 # over every library's own). The copy is shipped beside everything that needs it.
 
 find_package(JPEG REQUIRED)
-find_path(ENDCAP_JPEGINT_DIR jpegint.h HINTS ${JPEG_INCLUDE_DIRS})
+find_path(ENDCAP_JPEGINT_DIR jpegint.h PATHS ${JPEG_INCLUDE_DIRS} NO_DEFAULT_PATH)
 if(NOT ENDCAP_JPEGINT_DIR)
   message(STATUS "endcap: there is no jpegint.h beside jpeglib.h, so libjpeg-turbo decodes the Huffman "
                  "codes of JPEGs, which takes longer; Debian's libjpeg-dev has it")

@@ -1,12 +1,9 @@
 #include "decode/entropy_decoder.h"
 
 #include <jerror.h>
-// The library's inner interface; most systems install it beside jpeglib.h.
-#if __has_include(<jpegint.h>)
+// The library's inner interface, which Debian installs beside jpeglib.h.
+#if ENDCAP_HAS_JPEGINT
 #include <jpegint.h>
-#define ENDCAP_HAS_JPEGINT 1
-#else
-#define ENDCAP_HAS_JPEGINT 0
 #endif
 
 #include "decode/huffman_block.h"
@@ -15,9 +12,12 @@
 
 namespace endcap {
 
-bool EntropyDecoder::CanDecode(const jpeg_decompress_struct& info) noexcept {
+// A file with several scans has been read to its end by now: `info` tells of the last, and tables
+// may have come after it that nobody has checked.
+bool EntropyDecoder::CanDecode(jpeg_decompress_struct& info) noexcept {
   return ENDCAP_HAS_JPEGINT != 0 && info.progressive_mode == 0 && info.arith_code == 0 &&
-         info.data_precision == 8 && info.comps_in_scan == info.num_components;
+         info.data_precision == 8 && jpeg_has_multiple_scans(&info) == 0 &&
+         info.comps_in_scan == info.num_components && info.Ss == 0 && info.Se == DCTSIZE2 - 1;
 }
 
 EntropyDecoder::EntropyDecoder(jpeg_decompress_struct& info)

@@ -21,7 +21,7 @@ namespace endcap {
 class EntropyDecoder {
  public:
   // Whether the file is of that kind. After jpeg_start_decompress, as all of this.
-  static bool CanDecode(const jpeg_decompress_struct& info) noexcept;
+  static bool CanDecode(jpeg_decompress_struct& info) noexcept;
   // Takes over the decoding of `info`, whose client_data it uses; to live as long as `info`.
   explicit EntropyDecoder(jpeg_decompress_struct& info);
   EntropyDecoder(const EntropyDecoder&) = delete;

@@ -38,13 +38,14 @@ std::shared_ptr<const HuffmanTable> KeptHuffmanTable(HuffmanTable::Use use, cons
   for (const Kept& kept : cache.tables) {
     if (kept.IsOf(use, counts, symbols)) return kept.table;
   }
+  auto table = std::make_shared<const HuffmanTable>(use, counts, symbols);
   Kept& made = cache.tables[cache.oldest];
   cache.oldest = (cache.oldest + 1) % kKept;
   made.use = use;
   std::copy_n(counts, kCounts, made.counts.begin());
   std::copy_n(symbols, kSymbols, made.symbols.begin());
-  made.table.reset(new HuffmanTable(use, counts, symbols));  // make_shared would clear it first
-  return made.table;
+  made.table = table;
+  return table;
 }
 
 }  // namespace endcap

@@ -10,7 +10,8 @@ HuffmanTable::HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbol
   int position = 0;
   for (unsigned length = 1; length <= kLongestCode; ++length) {
     offsets_[length] = position - static_cast<int32_t>(code);
-    for (int i = 0; i < counts[length - 1]; ++i, ++code, ++position) {
+    for (int i = 0; i < counts[length - 1] && code >> length == 0 && position < 256;
+         ++i, ++code, ++position) {
       Enter(use, code, length, symbols_[static_cast<size_t>(position)]);
     }
     // Codes of a length are behind all shorter ones, so that what is left is the end.

@@ -85,7 +85,8 @@ class HuffmanTable {
   enum class Use { kDc, kAc };
 
   // `counts`: how many codes have each length, from 1 to 16 bits. `symbols`: theirs, 256 of them;
-  // in a DC table none is above 15. The counts are those of a prefix code, as libjpeg has checked.
+  // in a DC table none is above 15. The counts are those of a prefix code, as libjpeg has checked;
+  // codes beyond one are left out.
   HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbols) noexcept;
 
   // `bits` has the next bits of the data from its highest on. Of a DC table: one value at most.

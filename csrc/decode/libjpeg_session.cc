@@ -87,7 +87,8 @@ void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
 
 void LibjpegSession::Start(bool raw) {
   info_.raw_data_out = raw ? TRUE : FALSE;
-  // Without restart markers the library's decoder hurries, and takes a bad code for a zero.
+  // Without restart markers the library's decoder hurries, and takes a bad code for a zero. (A file
+  // of several scans can set this back for the later ones.)
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
   Guarded([](jpeg_decompress_struct* info) { jpeg_start_decompress(info); });
   ThrowIfDataLost();

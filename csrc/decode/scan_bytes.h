@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,8 @@ struct ScanBits {
   uint64_t bits = 0;
   uint64_t count = 0;
   const uint8_t* next = nullptr;
+
+  static_assert(std::endian::native == std::endian::little);
 
   // At least 56 bits afterwards. Eight bytes after `next` must be readable.
   void Fill() noexcept {
@@ -41,9 +44,10 @@ class ScanBytes {
 
   // Begins with the data behind a marker; sets `bits` to its first.
   void Begin(ScanBits& bits) noexcept;
-  // Whether a block may be read. Else the window has to move, or nothing is left but the end.
+  // Whether a block's bytes are in the window. Else it has to move; or the marker is in it, and
+  // IsPastEnd has to be asked after each block.
   bool HasBlock(const ScanBits& bits) const noexcept { return bits.next < enough_; }
-  // Moves the window; HasBlock stays false behind the last byte before a marker.
+  // Moves the window, unless the marker is in it.
   void Move(ScanBits& bits) noexcept;
   // Whether more was read than there is before the marker.
   bool IsPastEnd(const ScanBits& bits) const noexcept;

@@ -140,6 +140,14 @@ TEST(HuffmanTable, WithoutCodesHasNone) {
   EXPECT_EQ(table.Search(0).length(), 17);
 }
 
+TEST(HuffmanTable, LeavesOutWhatIsNoPrefixCode) {
+  Codes codes;
+  codes.counts.fill(200);
+  const HuffmanTable table(Use::kAc, codes.counts.data(), codes.symbols.data());
+  EXPECT_EQ(table.Look(0).first_length(), 1);
+  EXPECT_LE(table.Search(~uint64_t{0}).length(), 17);
+}
+
 TEST(HuffmanCache, KeepsTheTablesOfTheLastFiles) {
   std::mt19937 random(3);
   std::vector<Codes> all;
