@@ -90,6 +90,9 @@ def _segmentation() -> TaskHead:
         "protos": (across[:, None] * down[:, :, None]).astype(np.float32),
     }
 
+    def fresh_head() -> dict[str, Any]:
+        return {name: tensor.copy() for name, tensor in head.items()}
+
     def ours(*, packed: bool) -> tuple[Case, Answer]:
         postprocess = endcap.Postprocessor(
             "yolov8_seg",
@@ -101,7 +104,7 @@ def _segmentation() -> TaskHead:
             threads=1,
         )
         rows: Any = postprocess(head)
-        return Case(run=lambda _: postprocess(head)), Answer(_kept(rows[0]), rows[0].masks())
+        return Case(run=postprocess, prepare=fresh_head), Answer(_kept(rows[0]), rows[0].masks())
 
     def theirs() -> tuple[Case, Answer]:
         torch, suppress = _ultralytics()
@@ -150,7 +153,7 @@ def _pose() -> TaskHead:
             "yolov8_pose", num_classes=1, threads=1, iou_threshold=IOU_THRESHOLD
         )
         rows: Any = postprocess(head)
-        return Case(run=lambda _: postprocess(head)), Answer(_kept(rows[0]), rows[0].keypoints)
+        return Case(run=postprocess, prepare=head.copy), Answer(_kept(rows[0]), rows[0].keypoints)
 
     def theirs() -> tuple[Case, Answer]:
         torch, suppress = _ultralytics()
@@ -186,7 +189,7 @@ def _rotated() -> TaskHead:
             rotated_nms="probiou_fast",
         )
         rows: Any = postprocess(head)
-        return Case(run=lambda _: postprocess(head)), Answer(_kept(rows[0]), rows[0].angles)
+        return Case(run=postprocess, prepare=head.copy), Answer(_kept(rows[0]), rows[0].angles)
 
     def theirs() -> tuple[Case, Answer]:
         torch, suppress = _ultralytics()
