@@ -64,7 +64,8 @@ HuffmanEntry HuffmanTable::Search(uint64_t bits) const noexcept {
   while (length <= kLongestCode && code >= limits_[length]) ++length;
   if (length > kLongestCode) return HuffmanEntry::Code(length, 0);
   const auto prefix = static_cast<int32_t>(code >> (kLongestCode - length));
-  return HuffmanEntry::Code(length, symbols_[static_cast<size_t>(prefix + offsets_[length])]);
+  const int32_t position = prefix + offsets_[length];
+  return HuffmanEntry::Code(length, symbols_[static_cast<size_t>(position)]);
 }
 
 }  // namespace endcap
