@@ -23,6 +23,7 @@ from endcap.server import (
     TritonServer,
     locate,
     locate_server,
+    ports,
     python_stub,
 )
 from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_directory
@@ -182,6 +183,29 @@ def test_ports_are_picked_and_told_apart() -> None:
         resolve_ports("127.0.0.1", ServerPorts(http=picked.http, grpc=0, metrics=picked.http))
     with pytest.raises(ServerError, match="port 70000 on 127"):
         resolve_ports("127.0.0.1", ServerPorts(http=70000, grpc=0, metrics=0))
+
+
+def test_free_ports_are_not_those_of_outgoing_connections(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    setting = tmp_path / "range"
+    monkeypatch.setattr(ports, "_OUTGOING", setting)
+    for text, allowed in (
+        ("20000\t60999\n", range(10000, 20000)),
+        ("1024 60000", range(60001, 65536)),
+        ("no numbers", range(10000, 32768)),
+    ):
+        setting.write_text(text)
+        picked = resolve_ports("127.0.0.1", FREE)
+        assert {picked.http, picked.grpc, picked.metrics} <= set(allowed)
+
+
+def test_a_port_that_is_held_is_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        held = int(holder.getsockname()[1])
+        monkeypatch.setattr(ports, "_never_outgoing", lambda: range(held, held + 1))
+        picked = resolve_ports("127.0.0.1", FREE)
+    assert held not in {picked.http, picked.grpc, picked.metrics}
 
 
 # --- what the repository says ---------------------------------------------------------------------
