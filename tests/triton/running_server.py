@@ -44,6 +44,18 @@ def wait_for(condition: Callable[[], Any], *, timeout_s: float = 20.0) -> Any:
     return value
 
 
+def until_taken(action: Callable[[], Any], refusal: type[Exception]) -> None:
+    """Acts until that is not refused: a server lets go of a region some time after its answer."""
+
+    def taken() -> bool:
+        with contextlib.suppress(refusal):
+            action()
+            return True
+        return False
+
+    wait_for(taken)
+
+
 def rested(count: Callable[[], Any]) -> Any:
     """A count that rests: Triton counts a request some time after its answer."""
     before = None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from connection_asks import CLASSES, KINDS, LOGITS, PROTOCOLS, ask, echo, open_connection, seen
-from running_server import RunningServer, rested, wait_for
+from running_server import RunningServer, rested, until_taken, wait_for
 from tcp_proxy import proxy_to
 
 from endcap.client.address import parse_address
@@ -188,7 +188,9 @@ def test_tensors_lie_in_shared_memory(server: RunningServer, protocol: str, kind
         with pytest.raises(RequestError, match=f"'{name}' already in manager"):
             ask(server, protocol, kind, "register_shared", "system", name, 140)
     finally:
-        ask(server, protocol, kind, "unregister_shared", "system", name)
+        until_taken(
+            lambda: ask(server, protocol, kind, "unregister_shared", "system", name), RequestError
+        )
         path.unlink()
     assert ask(server, protocol, kind, "registered", "system") == {}
     assert ask(server, protocol, kind, "registered", "cuda") == {}

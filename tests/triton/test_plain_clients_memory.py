@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tritonclient.utils.shared_memory as shared_memory
 from plain_calls import PICTURES, Protocol, assert_detections, detect_in_python, protocols_of
-from running_server import RunningServer
+from running_server import RunningServer, until_taken
 from tritonclient.utils import InferenceServerException, serialize_byte_tensor
 
 import endcap
@@ -47,7 +47,9 @@ def region(client: Any, byte_size: int) -> Iterator[Region]:
     try:
         yield made
     finally:
-        client.unregister_system_shared_memory(made.name)
+        until_taken(
+            lambda: client.unregister_system_shared_memory(made.name), InferenceServerException
+        )
         shared_memory.destroy_shared_memory_region(made.handle)
 
 

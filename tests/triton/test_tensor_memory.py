@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import tritonclient.grpc as grpc_client
 import tritonclient.utils.shared_memory as shm
 from calls import infer
 from raw_http import RawTensor
-from running_server import RunningServer, wait_for
+from running_server import RunningServer, until_taken
 from served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
 
@@ -41,13 +40,7 @@ def region(client) -> Iterator[Region]:
     client.register_system_shared_memory(name, f"/{name}", size)
     yield Region(name, handle)
 
-    def unregistered() -> bool:
-        with contextlib.suppress(InferenceServerException):  # in use until the request is released
-            client.unregister_system_shared_memory(name)
-            return True
-        return False
-
-    wait_for(unregistered)
+    until_taken(lambda: client.unregister_system_shared_memory(name), InferenceServerException)
     shm.destroy_shared_memory_region(handle)
 
 
