@@ -22,6 +22,7 @@ from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
 from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.stream import Stream
+from endcap.errors import InvalidArgumentError
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +158,7 @@ def test_the_error_of_one_request_leaves_the_others(server: RunningServer, kind:
 def test_a_stream_is_for_one_model(server: RunningServer, kind: str) -> None:
     async def test(stream: AnyStream) -> None:
         await stream.send(classify(1))
-        with pytest.raises(ValueError, match="is for the model 'classes': open another one for 't"):
+        with pytest.raises(InvalidArgumentError, match="for the model 'classes': open another"):
             await stream.send(talk("other", answers=1))
         await stream.send(classify(2))
         assert [content(await stream.receive()) for _ in range(2)] == [[1], [2]]

@@ -64,7 +64,7 @@ class Stream:
     def send(self, call: Call) -> None:
         """Sends a request, without waiting.
 
-        Raises RequestError where the stream has ended, ValueError for another model.
+        Raises RequestError where the stream has ended, InvalidArgumentError for another model.
         """
         if self._reader.end is not None:
             raise copy.copy(self._reader.end)

@@ -8,6 +8,7 @@ from endcap.client.calls import Answer, Call
 from endcap.client.errors import RequestError
 from endcap.client.wire.grpc_tensors import infer_request, read_infer_response
 from endcap.client.wire.translate import from_stream
+from endcap.errors import InvalidArgumentError
 
 
 class StreamAnswers:
@@ -18,15 +19,14 @@ class StreamAnswers:
         self._model: str | None = None
 
     def request(self, call: Call) -> Any:
-        """Returns the message to send; ValueError for another model than the first one's."""
-        if self._model is None:
-            self._model = call.model
-        if call.model != self._model:
-            raise ValueError(
+        """Returns the message to send; InvalidArgumentError for another model than the first's."""
+        if self._model not in (None, call.model):
+            raise InvalidArgumentError(
                 f"this stream is for the model '{self._model}': open another one for "
                 f"'{call.model}'; a server may abort where models share a stream"
             )
         request = infer_request(call, decoupled=True)
+        self._model = call.model
         self._shared |= {output.name for output in call.outputs if output.shared is not None}
         return request
 
