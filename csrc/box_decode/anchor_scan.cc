@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "box_decode/head_scan-inl.h"
 #include "common/lane_bits-inl.h"
@@ -53,68 +52,97 @@ ScanResult CollectGreater(const float* values, size_t count, float limit, uint32
   return result;
 }
 
-// The greatest score of every anchor of a tile, row after row as the head lies in memory; the sum
-// of all that was read.
-HWY_INLINE FloatVector GreatestOfTile(const float* scores, size_t classes, size_t anchors,
-                                      size_t tile, float* greatest) {
+// Where the scores `v` of class `c` are the `greatest` of the anchors that are `raised`, they and
+// the class become the best ones, as they stand there (-0 or 0).
+HWY_INLINE void TakeClass(FloatVector v, size_t c, FloatVector greatest, hn::Mask<Floats> raised,
+                          FloatVector& best, SignedVector& best_class) {
+  const Signed di;
+  const auto here = hn::And(hn::Eq(v, greatest), raised);
+  best = hn::IfThenElse(here, v, best);
+  best_class =
+      hn::IfThenElse(hn::RebindMask(di, here), hn::Set(di, static_cast<int32_t>(c)), best_class);
+}
+
+// Eight classes from `first` on, for the anchors of a tile: row 0 is the first class. Few scores
+// are greater than what `best` began with, so classes are looked at where one is, and only there.
+HWY_INLINE FloatVector RaiseByEight(const float* row0, size_t anchors, size_t first, size_t tile,
+                                    float* best, int32_t* best_class) {
   const Floats d;
-  const size_t lanes = hn::Lanes(d);
+  const Signed di;
   auto sum0 = hn::Zero(d);
   auto sum1 = hn::Zero(d);
-  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  for (size_t a = 0; a < tile; a += lanes) hn::StoreU(lowest, d, greatest + a);
-  size_t c = 0;
-  for (; c + 4 <= classes; c += 4) {
-    const float* row0 = scores + c * anchors;
-    const float* row1 = row0 + anchors;
-    const float* row2 = row1 + anchors;
-    const float* row3 = row2 + anchors;
-    for (size_t a = 0; a < tile; a += lanes) {
-      const auto v0 = hn::LoadU(d, row0 + a);
-      const auto v1 = hn::LoadU(d, row1 + a);
-      const auto v2 = hn::LoadU(d, row2 + a);
-      const auto v3 = hn::LoadU(d, row3 + a);
-      sum0 = hn::Add(sum0, hn::Add(v0, v1));
-      sum1 = hn::Add(sum1, hn::Add(v2, v3));
-      const auto max = hn::Max(hn::Max(v0, v1), hn::Max(v2, v3));
-      hn::StoreU(hn::Max(hn::LoadU(d, greatest + a), max), d, greatest + a);
-    }
-  }
-  for (; c < classes; ++c) {
-    for (size_t a = 0; a < tile; a += lanes) {
-      const auto v = hn::LoadU(d, scores + c * anchors + a);
-      sum0 = hn::Add(sum0, v);
-      hn::StoreU(hn::Max(hn::LoadU(d, greatest + a), v), d, greatest + a);
-    }
+  for (size_t a = 0; a < tile; a += hn::Lanes(d)) {
+    const float* scores = row0 + a;
+    const auto v0 = hn::LoadU(d, scores);
+    const auto v1 = hn::LoadU(d, scores + anchors);
+    const auto v2 = hn::LoadU(d, scores + 2 * anchors);
+    const auto v3 = hn::LoadU(d, scores + 3 * anchors);
+    const auto v4 = hn::LoadU(d, scores + 4 * anchors);
+    const auto v5 = hn::LoadU(d, scores + 5 * anchors);
+    const auto v6 = hn::LoadU(d, scores + 6 * anchors);
+    const auto v7 = hn::LoadU(d, scores + 7 * anchors);
+    sum0 = hn::Add(sum0, hn::Add(hn::Add(v0, v1), hn::Add(v2, v3)));
+    sum1 = hn::Add(sum1, hn::Add(hn::Add(v4, v5), hn::Add(v6, v7)));
+    const auto greatest = hn::Max(hn::Max(hn::Max(v0, v1), hn::Max(v2, v3)),
+                                  hn::Max(hn::Max(v4, v5), hn::Max(v6, v7)));
+    auto so_far = hn::LoadU(d, best + a);
+    const auto raised = hn::Gt(greatest, so_far);
+    if (HWY_LIKELY(hn::AllFalse(d, raised))) continue;
+    auto classes = hn::LoadU(di, best_class + a);
+    // The lowest class comes last, and so is the one that stays.
+    TakeClass(v7, first + 7, greatest, raised, so_far, classes);
+    TakeClass(v6, first + 6, greatest, raised, so_far, classes);
+    TakeClass(v5, first + 5, greatest, raised, so_far, classes);
+    TakeClass(v4, first + 4, greatest, raised, so_far, classes);
+    TakeClass(v3, first + 3, greatest, raised, so_far, classes);
+    TakeClass(v2, first + 2, greatest, raised, so_far, classes);
+    TakeClass(v1, first + 1, greatest, raised, so_far, classes);
+    TakeClass(v0, first, greatest, raised, so_far, classes);
+    hn::StoreU(so_far, d, best + a);
+    hn::StoreU(classes, di, best_class + a);
   }
   return hn::Add(sum0, sum1);
 }
 
-// The lowest class that has the greatest score, and that score as it stands there (-0 or 0), for
-// the anchors of a vector that are `wanted`.
-HWY_INLINE void FindClasses(const float* scores, size_t classes, size_t anchors,
-                            FloatVector greatest, hn::Mask<Floats> wanted, float* best,
-                            int32_t* best_class) {
+HWY_INLINE FloatVector RaiseByOne(const float* row, size_t c, size_t tile, float* best,
+                                  int32_t* best_class) {
   const Floats d;
   const Signed di;
-  auto found = hn::Zero(di);
-  auto value = greatest;
-  auto missing = wanted;
-  for (size_t c = 0; c < classes && !hn::AllFalse(d, missing); ++c) {
-    const auto v = hn::LoadU(d, scores + c * anchors);
-    const auto here = hn::And(hn::Eq(v, greatest), missing);
-    found = hn::IfThenElse(hn::RebindMask(di, here), hn::Set(di, static_cast<int32_t>(c)), found);
-    value = hn::IfThenElse(here, v, value);
-    missing = hn::AndNot(here, missing);
+  auto sum = hn::Zero(d);
+  for (size_t a = 0; a < tile; a += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, row + a);
+    sum = hn::Add(sum, v);
+    auto so_far = hn::LoadU(d, best + a);
+    const auto raised = hn::Gt(v, so_far);
+    if (HWY_LIKELY(hn::AllFalse(d, raised))) continue;
+    auto classes = hn::LoadU(di, best_class + a);
+    TakeClass(v, c, v, raised, so_far, classes);
+    hn::StoreU(so_far, d, best + a);
+    hn::StoreU(classes, di, best_class + a);
   }
-  hn::StoreU(value, d, best);
-  hn::StoreU(found, di, best_class);
+  return sum;
+}
+
+// The best class of every anchor of a tile that has a score greater than `limit`, row after row as
+// the head lies in memory; of others, best is `limit`. Returns the sum of all that was read.
+HWY_INLINE FloatVector BestOfTile(const float* scores, size_t classes, size_t anchors, size_t tile,
+                                  float limit, float* best, int32_t* best_class) {
+  const Floats d;
+  auto sum = hn::Zero(d);
+  std::fill_n(best, tile, limit);
+  size_t c = 0;
+  for (; c + 8 <= classes; c += 8) {
+    sum = hn::Add(sum, RaiseByEight(scores + c * anchors, anchors, c, tile, best, best_class));
+  }
+  for (; c < classes; ++c) {
+    sum = hn::Add(sum, RaiseByOne(scores + c * anchors, c, tile, best, best_class));
+  }
+  return sum;
 }
 
 ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, float limit,
                        uint32_t* passing, float* best, int32_t* best_class) {
   constexpr size_t kTile = 2048;  // 8 KiB of each row
-  HWY_ALIGN float greatest[kTile];
   const Floats d;
   const size_t lanes = hn::Lanes(d);
   const size_t whole = anchors / lanes * lanes;
@@ -122,15 +150,13 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
   auto sum = hn::Zero(d);
   ScanResult result;
   for (size_t first = 0; first < whole; first += kTile) {
-    const size_t tile = std::min(kTile, whole - first);
-    sum = hn::Add(sum, GreatestOfTile(scores + first, classes, anchors, tile, greatest));
-    for (size_t a = 0; a < tile; a += lanes) {
-      const auto max = hn::Load(d, greatest + a);
-      const auto over = hn::Gt(max, limits);
+    const size_t end = std::min(first + kTile, whole);
+    sum = hn::Add(sum, BestOfTile(scores + first, classes, anchors, end - first, limit,
+                                  best + first, best_class + first));
+    for (size_t a = first; a < end; a += lanes) {
+      const auto over = hn::Gt(hn::LoadU(d, best + a), limits);
       if (HWY_LIKELY(hn::AllFalse(d, over))) continue;
-      const size_t anchor = first + a;
-      FindClasses(scores + anchor, classes, anchors, max, over, best + anchor, best_class + anchor);
-      result.passing = AppendPositions(LaneBits(d, over), anchor, passing, result.passing);
+      result.passing = AppendPositions(LaneBits(d, over), a, passing, result.passing);
     }
   }
   float rest = 0.0F;

@@ -23,6 +23,7 @@ using Floats = hn::CappedTag<float, kScanRoom>;
 using Unsigned = hn::RebindToUnsigned<Floats>;
 using Signed = hn::RebindToSigned<Floats>;
 using FloatVector = hn::Vec<Floats>;
+using SignedVector = hn::Vec<Signed>;
 
 // Whether a sum is not finite.
 HWY_INLINE bool IsSuspect(FloatVector sums) {

@@ -53,7 +53,8 @@ void KeptBoxes::Reset(std::span<const float> boxes_xyxy, std::span<const int32_t
   classes_.Assign(class_ids);
   class_sizes_.assign(classes_.count(), 0);
   for (size_t i = 0; i < count; ++i) ++class_sizes_[classes_[i]];
-  if (count >= kGridFrom) Measure(boxes_xyxy);
+  const size_t most = *std::max_element(class_sizes_.begin(), class_sizes_.end());
+  if (most >= kGridFrom) Measure(boxes_xyxy);
   grids_.assign(classes_.count(), {});
   uint32_t cells = 0;
   for (size_t c = 0; c < grids_.size(); ++c) {

@@ -121,7 +121,7 @@ TEST_P(BoxDecodeSimd, EqualsScalarAroundVectorLengths) {
 TEST_P(BoxDecodeSimd, EqualsScalarBeyondATile) {
   for (const int64_t anchors : {2047, 2048, 2049, 4100}) {
     for (const double over : {0.0, 0.001, 0.3}) {
-      MakeHead(GetParam(), anchors, 3, 2, over).ExpectEqualPaths();
+      MakeHead(GetParam(), anchors, 11, 2, over).ExpectEqualPaths();
     }
   }
 }
