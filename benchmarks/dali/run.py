@@ -122,7 +122,7 @@ def _contender(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
 def _make(way: Way, batch_size: int, threads: int) -> runners.Runner | Row:
     """The runner, or the row of a way that this machine does not have."""
     if way.device == "gpu" and not endcap.cuda_state().available:
-        return Row("not measured", endcap.cuda_state().reason)
+        return Row("not measured", "it needs a GPU; `endcap doctor` says what is missing")
     try:
         return runners.make(way, batch_size, threads)
     except endcap.EndcapError as error:
