@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "endcap/thread_pool.h"
 #include "preprocess/contracts.h"
 #include "preprocess/encoded_files.h"
 
@@ -29,6 +30,11 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const Workplace& workplace) {
   return [preprocessor, target](auto images, auto outputs) {
     return preprocessor->Run(images, outputs, target.stream);
   };
+}
+
+int PreprocessModel::RequestThreadCount(const Workplace& workplace) const noexcept {
+  if (workplace.on_gpu()) return 0;
+  return threads_ == 0 ? AvailableCpuCount() : threads_;
 }
 
 void PreprocessModel::Prepare(JobType& job, const Workplace& workplace) {

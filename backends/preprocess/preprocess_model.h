@@ -17,6 +17,7 @@ class PreprocessModel final : public BatchModel<ImageView, PreprocessOutput, Pre
 
  protected:
   Engine NewEngine(const Workplace& workplace) override;
+  int RequestThreadCount(const Workplace& workplace) const noexcept override;
   void Prepare(JobType& job, const Workplace& workplace) override;
   void Count(std::span<const PreprocessItem> items) override;
   bool ToleratesFailedItems() const noexcept override;

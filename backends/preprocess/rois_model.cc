@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "endcap/thread_pool.h"
 #include "preprocess/contracts.h"
 #include "preprocess/encoded_files.h"
 
@@ -50,6 +51,11 @@ RoisModel::Engine RoisModel::NewEngine(const Workplace& workplace) {
     }
     return preprocessor->RunRois(images);
   };
+}
+
+int RoisModel::RequestThreadCount(const Workplace& workplace) const noexcept {
+  if (workplace.on_gpu()) return 0;
+  return threads_ == 0 ? AvailableCpuCount() : threads_;
 }
 
 void RoisModel::Prepare(JobType& job, const Workplace& workplace) {

@@ -25,6 +25,7 @@ class RoisModel final : public BatchModel<RoisInput, std::vector<PreprocessOutpu
 
  protected:
   Engine NewEngine(const Workplace& workplace) override;
+  int RequestThreadCount(const Workplace& workplace) const noexcept override;
   void Prepare(JobType& job, const Workplace& workplace) override;
   void Count(std::span<const RoiItem> items) override;
   bool ToleratesFailedItems() const noexcept override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,8 +10,11 @@
 #include <vector>
 
 #include "endcap/cuda.h"
+#include "triton_util/engine_pool.h"
+#include "triton_util/in_flight.h"
 #include "triton_util/model.h"
 #include "triton_util/request_outputs.h"
+#include "triton_util/request_threads.h"
 #include "triton_util/statistics.h"
 
 namespace endcap::triton {
@@ -33,7 +37,8 @@ struct Job {
 // The message for a request of several images names the one that failed.
 Failure FailureOfItem(const ItemStatus& status, size_t index, size_t count);
 
-// A model whose requests all go through the core in one call.
+// A model whose requests go through the core: those of a batch in one call, or, on an instance with
+// threads for that, each in a call of its own, so that none waits for its neighbours.
 template <typename Input, typename Output, typename Item>
 class BatchModel : public SynchronousModel {
  public:
@@ -44,7 +49,27 @@ class BatchModel : public SynchronousModel {
       std::function<std::vector<Item>(std::span<const Input> inputs, std::span<const Output>)>;
 
   std::unique_ptr<Instance> NewInstance(const Workplace& workplace) final {
-    return std::make_unique<BatchInstance>(workplace, NewEngine(workplace));
+    auto instance = std::make_unique<BatchInstance>(workplace, NewEngine(workplace));
+    if (const int count = RequestThreadCount(workplace); count > 0) {
+      instance->threads = threads_.Get(EnginePool<RequestThreads>::kCpu, [&] {
+        return std::make_shared<RequestThreads>(
+            count, [this](const RequestThreads::Work& work) { ServeOne(work); });
+      });
+    }
+    return instance;
+  }
+
+  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+             std::span<TRITONBACKEND_Request*> requests) noexcept final {
+    auto& batch_instance = static_cast<BatchInstance&>(instance);
+    if (batch_instance.threads == nullptr) {
+      SynchronousModel::Serve(handle, instance, requests);
+      return;
+    }
+    for (TRITONBACKEND_Request* request : requests) {
+      batch_instance.under_way.Enter(1, SIZE_MAX);
+      batch_instance.threads->Take({handle, &instance, request});
+    }
   }
 
   void Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) final {
@@ -71,6 +96,12 @@ class BatchModel : public SynchronousModel {
  protected:
   // What calls the core at that workplace.
   virtual Engine NewEngine(const Workplace& workplace) = 0;
+  // Threads, for all instances together, that serve each request on its own; 0: batches stay whole.
+  // The engine is then called by all of them at the same time.
+  virtual int RequestThreadCount(const Workplace& workplace) const noexcept {
+    static_cast<void>(workplace);
+    return 0;
+  }
   // Reads the request and allocates its outputs: fills tensors, inputs, results and outputs.
   virtual void Prepare(JobType& job, const Workplace& workplace) = 0;
   // Counts the stage's own metrics of one call.
@@ -86,8 +117,17 @@ class BatchModel : public SynchronousModel {
  private:
   struct BatchInstance final : Instance {
     BatchInstance(const Workplace& place, Engine run) : Instance(place), engine(std::move(run)) {}
+    ~BatchInstance() override { under_way.WaitUntilNone(); }
     Engine engine;
+    InFlight under_way;  // requests that `threads` have
+    std::shared_ptr<RequestThreads> threads;
   };
+
+  void ServeOne(const RequestThreads::Work& work) noexcept {
+    TRITONBACKEND_Request* request = work.request;
+    SynchronousModel::Serve(work.handle, *work.instance, {&request, 1});
+    static_cast<BatchInstance&>(*work.instance).under_way.Leave(1);
+  }
 
   template <typename Body>
   void Attempt(Exchange& exchange, const Body& body) noexcept {
@@ -152,6 +192,8 @@ class BatchModel : public SynchronousModel {
     Complete(job, workplace);
     job.exchange->sink.Send();
   }
+
+  EnginePool<RequestThreads> threads_;
 };
 
 }  // namespace endcap::triton

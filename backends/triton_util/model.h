@@ -74,13 +74,13 @@ class Model {
   StageCounters counters_;
 };
 
-// A model that has answered its requests when Serve returns.
+// A model that answers its requests in one go: they are answered when this Serve returns.
 class SynchronousModel : public Model {
  public:
   using Model::Model;
 
   void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-             std::span<TRITONBACKEND_Request*> requests) noexcept final;
+             std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
   // Answers every exchange, and sets the times of the computation. What it throws goes to the

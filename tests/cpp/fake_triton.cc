@@ -1,5 +1,9 @@
 #include "fake_triton.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -9,6 +13,8 @@
 
 namespace endcap::fake {
 namespace {
+
+constexpr std::chrono::seconds kPatience{60};
 
 void Require(TRITONSERVER_Error* error) {
   if (error == nullptr) return;
@@ -39,9 +45,9 @@ std::string ConfigOf(const std::map<std::string, std::string>& parameters,
 
 }  // namespace
 
-std::map<std::string, double>& Counters() {
-  static std::map<std::string, double> counters;
-  return counters;
+Shared& SharedState() {
+  static Shared state;
+  return state;
 }
 
 std::shared_ptr<void> NewMemory(size_t bytes, TRITONSERVER_MemoryType type) {
@@ -76,7 +82,7 @@ Server::Server(const std::map<std::string, std::string>& parameters,
                TRITONSERVER_InstanceGroupKind kind, int device_id,
                const std::vector<std::string>& inputs)
     : state_(std::make_unique<State>()) {
-  Counters().clear();
+  SharedState().counters.clear();
   state_->model = {&state_->backend, ConfigOf(parameters, inputs)};
   state_->instance = {&state_->model, kind, device_id};
   Require(TRITONBACKEND_Initialize(&state_->backend));
@@ -96,6 +102,15 @@ std::vector<Answer> Server::Infer(const std::vector<Request>& requests) {
   }
   Require(TRITONBACKEND_ModelInstanceExecute(&state_->instance, pointers.data(),
                                              static_cast<uint32_t>(pointers.size())));
+  const auto all_released = [&] {
+    return std::ranges::all_of(handles, [](const auto& handle) { return handle.releases > 0; });
+  };
+  std::unique_lock lock(SharedState().mutex);
+  if (!SharedState().released.wait_for(lock, kPatience, all_released)) {
+    // A thread of the backend may still use the handles.
+    std::fputs("a request was not released\n", stderr);
+    std::abort();
+  }
   std::vector<Answer> answers;
   for (TRITONBACKEND_Request& handle : handles) {
     if (handle.answers != 1 || handle.releases != 1) {
@@ -106,6 +121,9 @@ std::vector<Answer> Server::Infer(const std::vector<Request>& requests) {
   return answers;
 }
 
-double Server::Counter(const std::string& name) { return Counters()[name]; }
+double Server::Counter(const std::string& name) {
+  const std::scoped_lock lock(SharedState().mutex);
+  return SharedState().counters[name];
+}
 
 }  // namespace endcap::fake

@@ -2,7 +2,6 @@
 
 #include "fake_triton_handles.h"
 
-using endcap::fake::Counters;
 
 extern "C" {
 
@@ -58,7 +57,8 @@ TRITONSERVER_Error* TRITONSERVER_MetricNew(TRITONSERVER_Metric** metric,
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_MetricIncrement(TRITONSERVER_Metric* metric, double value) {
-  Counters()[metric->name] += value;
+  const std::scoped_lock lock(endcap::fake::SharedState().mutex);
+  endcap::fake::SharedState().counters[metric->name] += value;
   return nullptr;
 }
 TRITONSERVER_Error* TRITONSERVER_MetricDelete(TRITONSERVER_Metric* metric) {

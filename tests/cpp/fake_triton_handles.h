@@ -1,7 +1,9 @@
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -60,8 +62,13 @@ struct TRITONBACKEND_Response {
 
 namespace endcap::fake {
 
-// Values of the metrics by name.
-std::map<std::string, double>& Counters();
+// What the threads of a backend change, under the mutex; `released` hears of each request.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable released;
+  std::map<std::string, double> counters;  // values of the metrics by name
+};
+Shared& SharedState();
 
 std::shared_ptr<void> NewMemory(size_t bytes, TRITONSERVER_MemoryType type);
 

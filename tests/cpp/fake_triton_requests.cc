@@ -72,7 +72,10 @@ TRITONSERVER_Error* TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Re
 }
 TRITONSERVER_Error* TRITONBACKEND_RequestRelease(TRITONBACKEND_Request* request,
                                                  uint32_t /*flags*/) {
+  // Notified under the lock: behind it the request may be gone.
+  const std::scoped_lock lock(endcap::fake::SharedState().mutex);
   ++request->releases;
+  endcap::fake::SharedState().released.notify_all();
   return nullptr;
 }
 TRITONSERVER_Error* TRITONBACKEND_InputProperties(TRITONBACKEND_Input* input, const char** name,

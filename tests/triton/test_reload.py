@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 
 import jpegs
 import pytest
-from calls import infer, strings
+from calls import all_in_flight, infer, strings
 from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
 
@@ -21,9 +22,16 @@ def images_done(server: RunningServer) -> float | None:
         return None
 
 
-def config(**parameters: object) -> str:
+def config(instances: int = 1, **parameters: object) -> str:
     values = {name: {"string_value": str(value)} for name, value in parameters.items()}
-    return json.dumps({"backend": "endcap_preprocess", "max_batch_size": 8, "parameters": values})
+    return json.dumps(
+        {
+            "backend": "endcap_preprocess",
+            "max_batch_size": 8,
+            "parameters": values,
+            "instance_group": [{"count": instances}],
+        }
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +68,23 @@ def test_a_bad_config_leaves_the_loaded_model_alone(client):
         client.load_model(MODEL, config=config(fit="squeeze"))
     answer = infer(client, MODEL, {"encoded": ENCODED})
     assert answer["images"].tobytes() == expected["images"].tobytes()
+
+
+@pytest.mark.parametrize("next_configs", [[None], [config(3), config(1), config(2)]])
+def test_requests_under_way_are_answered_while_the_model_changes(client, server, next_configs):
+    """Unloaded and loaded again (None), or with other numbers of instances in the same model."""
+    large = strings([jpegs.photo_jpeg(1200, 1600)])
+    client.load_model(MODEL, config=config(1))
+    expected = infer(client, MODEL, {"encoded": large})["images"].tobytes()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(all_in_flight, client, MODEL, [{"encoded": large}] * 48)
+        wait_for(lambda: (images_done(server) or 0) >= 3)  # some are done, others wait
+        for changed in next_configs:
+            if changed is None:
+                client.unload_model(MODEL)
+            client.load_model(MODEL, config=changed or config(1))
+        # One that came to no model is refused; those that the model had are answered.
+        good = [each for each in answers.result() if isinstance(each, dict)]
+    assert len(good) >= 3
+    assert all(each["images"].tobytes() == expected for each in good)
+    infer(client, MODEL, {"encoded": large})

@@ -1,0 +1,129 @@
+#include "triton_util/request_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace endcap::triton {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Names a request that nobody looks into.
+RequestThreads::Work WorkOf(uintptr_t number) {
+  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(number)};
+}
+uintptr_t NumberOf(const RequestThreads::Work& work) {
+  return reinterpret_cast<uintptr_t>(work.request);
+}
+
+// A door that holds everybody until it is opened.
+class Door {
+ public:
+  void Pass() {
+    std::unique_lock lock(mutex_);
+    ++before_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void Open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void AwaitGuests(int count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return before_ == count; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int before_ = 0;
+};
+
+TEST(RequestThreads, ServeEachRequestOnceFromManyCallers) {
+  constexpr uintptr_t kCallers = 4;
+  constexpr uintptr_t kEach = 1000;
+  std::vector<std::atomic<int>> served(kCallers * kEach);
+  {
+    RequestThreads threads(3, [&](const RequestThreads::Work& work) { ++served[NumberOf(work)]; });
+    std::vector<std::thread> callers;
+    for (uintptr_t c = 0; c < kCallers; ++c) {
+      callers.emplace_back([&threads, c] {
+        for (uintptr_t i = 0; i < kEach; ++i) threads.Take(WorkOf(c * kEach + i));
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  for (const std::atomic<int>& times : served) EXPECT_EQ(times, 1);
+}
+
+TEST(RequestThreads, OneThreadKeepsTheOrder) {
+  std::vector<uintptr_t> order;
+  {
+    RequestThreads threads(
+        1, [&](const RequestThreads::Work& work) { order.push_back(NumberOf(work)); });
+    for (uintptr_t i = 0; i < 200; ++i) threads.Take(WorkOf(i));
+  }
+  ASSERT_EQ(order.size(), 200U);
+  for (uintptr_t i = 0; i < 200; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(RequestThreads, WorkAtTheSameTimeAndLetOneMoreEachWait) {
+  Door door;
+  RequestThreads threads(2, [&](const RequestThreads::Work&) { door.Pass(); });
+  for (uintptr_t i = 0; i < 2; ++i) threads.Take(WorkOf(i));
+  door.AwaitGuests(2);
+  for (uintptr_t i = 2; i < 4; ++i) threads.Take(WorkOf(i));  // these wait
+  auto fifth = std::async(std::launch::async, [&] { threads.Take(WorkOf(4)); });
+  EXPECT_EQ(fifth.wait_for(milliseconds(50)), std::future_status::timeout);
+  door.Open();
+  fifth.wait();
+}
+
+TEST(RequestThreads, ARequestThatComesAloneFindsTheThreadThatWorkedLast) {
+  std::mutex mutex;
+  std::set<std::thread::id> seen;
+  std::promise<void>* done = nullptr;
+  RequestThreads threads(4, [&](const RequestThreads::Work&) {
+    const std::scoped_lock lock(mutex);
+    seen.insert(std::this_thread::get_id());
+    done->set_value();
+  });
+  for (uintptr_t i = 0; i < 20; ++i) {
+    std::promise<void> served;
+    {
+      const std::scoped_lock lock(mutex);
+      done = &served;
+    }
+    threads.Take(WorkOf(i));
+    served.get_future().wait();
+    std::this_thread::sleep_for(milliseconds(20));  // it is idle again
+  }
+  EXPECT_LT(seen.size(),
+            3U);  // the first one's own, and one that became idle after it at the start
+}
+
+TEST(RequestThreads, EndAfterWhatTheyHaveTaken) {
+  std::atomic<int> served = 0;
+  {
+    RequestThreads threads(2, [&](const RequestThreads::Work&) {
+      std::this_thread::sleep_for(milliseconds(5));
+      ++served;
+    });
+    for (uintptr_t i = 0; i < 6; ++i) threads.Take(WorkOf(i));
+  }
+  EXPECT_EQ(served, 6);
+}
+
+}  // namespace
+}  // namespace endcap::triton
