@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -16,12 +17,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Names a request that nobody looks into.
-RequestThreads::Work WorkOf(uintptr_t number) {
-  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(number)};
+// Requests are known by their addresses, and nobody looks into them.
+std::array<char, 4000> places;
+
+RequestThreads::Work WorkOf(size_t number) {
+  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&places.at(number))};
 }
-uintptr_t NumberOf(const RequestThreads::Work& work) {
-  return reinterpret_cast<uintptr_t>(work.request);
+size_t NumberOf(const RequestThreads::Work& work) {
+  return static_cast<size_t>(reinterpret_cast<const char*>(work.request) - places.data());
 }
 
 // A door that holds everybody until it is opened.
@@ -51,15 +54,16 @@ class Door {
 };
 
 TEST(RequestThreads, ServeEachRequestOnceFromManyCallers) {
-  constexpr uintptr_t kCallers = 4;
-  constexpr uintptr_t kEach = 1000;
+  constexpr size_t kCallers = 4;
+  constexpr size_t kEach = 1000;
   std::vector<std::atomic<int>> served(kCallers * kEach);
   {
     RequestThreads threads(3, [&](const RequestThreads::Work& work) { ++served[NumberOf(work)]; });
     std::vector<std::thread> callers;
-    for (uintptr_t c = 0; c < kCallers; ++c) {
+    callers.reserve(kCallers);
+    for (size_t c = 0; c < kCallers; ++c) {
       callers.emplace_back([&threads, c] {
-        for (uintptr_t i = 0; i < kEach; ++i) threads.Take(WorkOf(c * kEach + i));
+        for (size_t i = 0; i < kEach; ++i) threads.Take(WorkOf(c * kEach + i));
       });
     }
     for (std::thread& caller : callers) caller.join();
@@ -68,22 +72,22 @@ TEST(RequestThreads, ServeEachRequestOnceFromManyCallers) {
 }
 
 TEST(RequestThreads, OneThreadKeepsTheOrder) {
-  std::vector<uintptr_t> order;
+  std::vector<size_t> order;
   {
     RequestThreads threads(
         1, [&](const RequestThreads::Work& work) { order.push_back(NumberOf(work)); });
-    for (uintptr_t i = 0; i < 200; ++i) threads.Take(WorkOf(i));
+    for (size_t i = 0; i < 200; ++i) threads.Take(WorkOf(i));
   }
   ASSERT_EQ(order.size(), 200U);
-  for (uintptr_t i = 0; i < 200; ++i) EXPECT_EQ(order[i], i);
+  for (size_t i = 0; i < 200; ++i) EXPECT_EQ(order[i], i);
 }
 
 TEST(RequestThreads, WorkAtTheSameTimeAndLetOneMoreEachWait) {
   Door door;
   RequestThreads threads(2, [&](const RequestThreads::Work&) { door.Pass(); });
-  for (uintptr_t i = 0; i < 2; ++i) threads.Take(WorkOf(i));
+  for (size_t i = 0; i < 2; ++i) threads.Take(WorkOf(i));
   door.AwaitGuests(2);
-  for (uintptr_t i = 2; i < 4; ++i) threads.Take(WorkOf(i));  // these wait
+  for (size_t i = 2; i < 4; ++i) threads.Take(WorkOf(i));  // these wait
   auto fifth = std::async(std::launch::async, [&] { threads.Take(WorkOf(4)); });
   EXPECT_EQ(fifth.wait_for(milliseconds(50)), std::future_status::timeout);
   door.Open();
@@ -99,7 +103,7 @@ TEST(RequestThreads, ARequestThatComesAloneFindsTheThreadThatWorkedLast) {
     seen.insert(std::this_thread::get_id());
     done->set_value();
   });
-  for (uintptr_t i = 0; i < 20; ++i) {
+  for (size_t i = 0; i < 20; ++i) {
     std::promise<void> served;
     {
       const std::scoped_lock lock(mutex);
@@ -120,7 +124,7 @@ TEST(RequestThreads, EndAfterWhatTheyHaveTaken) {
       std::this_thread::sleep_for(milliseconds(5));
       ++served;
     });
-    for (uintptr_t i = 0; i < 6; ++i) threads.Take(WorkOf(i));
+    for (size_t i = 0; i < 6; ++i) threads.Take(WorkOf(i));
   }
   EXPECT_EQ(served, 6);
 }
