@@ -60,7 +60,7 @@ def _write_preprocess_models(repository: Path, road: str) -> None:
     )
     write("pre_bytes", max_batch_size=4, inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
     write("pre_bytes_single", inputs=[tensor("encoded", "TYPE_UINT8", [-1])])
-    # Without dynamic batching requests wait for the one instance, behind the one that it works on.
+    # Without dynamic batching requests wait for the one thread, behind the one that it works on.
     write(
         "pre_queue",
         max_batch_size=16,

@@ -10,9 +10,11 @@ from running_server import RunningServer, wait_for
 
 MODEL = "pre_queue"
 WAITING = 4
-# Keeps the one instance at work long enough for requests to queue up and be cancelled behind it.
+# Keeps the one thread at work long enough for requests to queue up and be cancelled behind it.
 SLOW_FILE = jpegs.encode(jpegs.photo(2000, 2000, seed=1), quality=60, progressive=True)
-LARGE = strings([SLOW_FILE] * 16)
+LARGE = strings([SLOW_FILE] * 8)
+# What the backend takes: a request at work, one waiting, and one that wants to wait.
+TAKEN = 3
 SMALL = strings([jpegs.photo_jpeg(40, 50)])
 
 
@@ -60,8 +62,8 @@ def send(client, encoded: np.ndarray, request_id: str) -> object:
 def test_cancelled_while_queued(client, observed: Observed):
     done, cancelled = observed.images_done(), observed.cancelled()
     failed = observed.failed_requests()
-    send(client, LARGE, "keeps-it-busy")
-    send(client, LARGE, "next-in-line")
+    for i in range(TAKEN + 1):
+        send(client, LARGE, f"keeps-it-busy-{i}")
     wait_for(lambda: observed.pending() == 1)
     waiting = [send(client, SMALL, f"given-up-{i}") for i in range(WAITING)]
     wait_for(lambda: observed.pending() == 1 + WAITING)
@@ -69,7 +71,7 @@ def test_cancelled_while_queued(client, observed: Observed):
         call.cancel()
 
     infer(client, MODEL, {"encoded": SMALL})  # comes behind all of them
-    assert observed.images_done() == done + 2 * len(LARGE) + 1
+    assert observed.images_done() == done + (TAKEN + 1) * len(LARGE) + 1
     assert observed.cancelled() == cancelled + WAITING
     wait_for(lambda: observed.failed_requests() == failed + WAITING)
     for i in range(WAITING):
@@ -79,9 +81,9 @@ def test_cancelled_while_queued(client, observed: Observed):
 def test_cancelled_while_at_work(client, observed: Observed):
     done, cancelled = observed.images_done(), observed.cancelled()
     failed = observed.failed_requests()
-    names = ("left-behind-0", "left-behind-1")
+    names = [f"left-behind-{i}" for i in range(TAKEN + 1)]
     calls = [send(client, LARGE, name) for name in names]
-    wait_for(lambda: observed.pending() == 1)  # so the other one is at work, whichever it is
+    wait_for(lambda: observed.pending() == 1)  # so another one is at work, whichever it is
     for call in calls:
         call.cancel()
 
