@@ -1,4 +1,4 @@
-// What the stub in a model's folder reads: binaries, environments, packages, settings.
+// What the stub in a model's folder reads: arguments, environments, packages, settings.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -18,10 +18,6 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-BinaryFile ReadElf(const TemporaryFolder& folder, const std::string& bytes) {
-  return BinaryFile::Read(folder.Write("file", bytes)).value();
-}
-
 TEST(ArgumentsTest, ReadsWhatTritonPasses) {
   const auto arguments =
       ReadArguments({"stub", "/models/m/3/model.py", "region", "1048576", "65536", "17",
@@ -37,74 +33,6 @@ TEST(ArgumentsTest, ReadsWhatTritonPasses) {
 TEST(ArgumentsTest, OtherArgumentsAreNone) {
   EXPECT_FALSE(ReadArguments({"stub"}));
   EXPECT_FALSE(ReadArguments({"stub", "m", "region", "1x", "1", "17", "/opt", "0", "m_0"}));
-}
-
-TEST(BinaryFileTest, TellsLibrariesAndBuildId) {
-  const TemporaryFolder folder;
-  const BinaryFile file = ReadElf(folder, ElfFile({"libm.so.6", "libc.so.6"}, "\x01\xab\xff"));
-  EXPECT_EQ(file.NeededLibraries(), Texts({"libm.so.6", "libc.so.6"}));
-  EXPECT_EQ(file.BuildId(), "01abff");
-}
-
-TEST(BinaryFileTest, OtherFilesAreNone) {
-  const TemporaryFolder folder;
-  EXPECT_FALSE(BinaryFile::Read(folder.path() / "absent"));
-  EXPECT_FALSE(BinaryFile::Read(folder.path()));
-  EXPECT_FALSE(BinaryFile::Read(folder.Write("script", std::string(100, '#'))));
-}
-
-TEST(BinaryFileTest, ProgramsOfOtherMachinesAreNone) {
-  const TemporaryFolder folder;
-  std::string bytes = ElfFile({}, "1");
-  bytes[offsetof(Elf64_Ehdr, e_machine)] = EM_S390;
-  EXPECT_FALSE(BinaryFile::Read(folder.Write("file", bytes)));
-}
-
-TEST(BinaryFileTest, TheFirstDynamicSegmentCounts) {
-  const TemporaryFolder folder;
-  std::string bytes = ElfFile({"libm.so.6"}, "1");
-  // The note's header becomes another one of the same entries.
-  std::memcpy(bytes.data() + sizeof(Elf64_Ehdr) + 2 * sizeof(Elf64_Phdr),
-              bytes.data() + sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), sizeof(Elf64_Phdr));
-  EXPECT_EQ(ReadElf(folder, bytes).NeededLibraries(), Texts({"libm.so.6"}));
-}
-
-TEST(BinaryFileTest, NoLengthOfAFileIsReadPast) {
-  const TemporaryFolder folder;
-  const std::string whole = ElfFile({"libpython3.11.so.1.0"}, "0123456789");
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    if (const auto file = BinaryFile::Read(folder.Write("file", whole.substr(0, size)))) {
-      EXPECT_EQ(file->BuildId(), "") << size;
-      EXPECT_LE(file->NeededLibraries().size(), 1U);
-    }
-  }
-}
-
-TEST(BinaryFileTest, PythonIsTheLibpythonThatIsNeeded) {
-  const TemporaryFolder folder;
-  const auto minor_of = [&](const std::string& library) {
-    return PythonMinorOf(ReadElf(folder, ElfFile({"libm.so.6", library}, "1")));
-  };
-  EXPECT_EQ(minor_of("libpython3.11.so.1.0"), 11);
-  EXPECT_EQ(minor_of("libpython3.7m.so.1.0"), 7);
-  EXPECT_EQ(minor_of("libpython3-419a3a08.13.so.1.0"), 13);
-  EXPECT_EQ(minor_of("libpython3.so"), std::nullopt);
-}
-
-TEST(BinaryFileTest, Numpy2IsTakenByTheNameOfItsModule) {
-  const TemporaryFolder folder;
-  const auto takes = [&](const std::string& text) {
-    return TakesNumpy2(ReadElf(folder, ElfFile({}, "1", text)));
-  };
-  EXPECT_EQ(takes("numpy.core.multiarray"), false);
-  EXPECT_EQ(takes("numpy.core.multiarray numpy._core"), true);
-  EXPECT_EQ(takes("nothing"), std::nullopt);
-}
-
-TEST(BinaryFileTest, AnIsolatedPythonReadsNoVariables) {
-  const TemporaryFolder folder;
-  EXPECT_TRUE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "Py_InitializeEx"))));
-  EXPECT_FALSE(ReadsVariables(ReadElf(folder, ElfFile({}, "1", "PyConfig_InitIsolatedConfig"))));
 }
 
 TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
@@ -202,7 +130,8 @@ TEST(PackagesTest, LinesMayBeLong) {
   folder.WriteProgram("env/bin/python3");
   folder.Write("env/pyvenv.cfg", "version = 3.11.7" + much);
   EXPECT_EQ(FindPythons((folder.path() / "env/bin").string()).at(0).minor, 11);
-  const BinaryFile stub = ReadElf(folder, ElfFile({"libpython3.11.so" + much}, "1"));
+  const BinaryFile stub =
+      BinaryFile::Read(folder.Write("file", ElfFile({"libpython3.11.so" + much}, "1"))).value();
   EXPECT_EQ(PythonMinorOf(stub), std::nullopt);
 }
 
