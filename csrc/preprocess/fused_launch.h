@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "decode/jpeg_plane_layout.h"
+#include "common/chroma_upsampling.h"
+#include "common/yuv_arithmetic.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/axis_taps.h"
 #include "preprocess/normalize.h"
@@ -19,8 +20,9 @@ enum class FusedSource : int32_t {
   kRgb,    // interleaved, in plane 0
   kBgr,
   kGray,
-  kYcc  // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
-        // 15 bytes past the last sample of a row may be read
+  kYuv,  // Y, Cb and Cr as an ImageView has them, in the colors that `yuv` says
+  kYcc   // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
+         // 15 bytes past the last sample of a row may be read
 };
 
 // One axis of an upright image, as words of FusedLaunch::tables. Tap k of an output reads sample
@@ -35,13 +37,15 @@ struct FusedAxis {
 struct FusedImage {
   void* output = nullptr;
   const uint8_t* planes[3] = {};
-  int64_t row_stride_bytes[3] = {};  // may be negative for interleaved pixels
+  int64_t row_stride_bytes[3] = {};  // may be negative, but for kYcc
   FusedSource source = FusedSource::kBlank;
   ChromaUpsampling upsampling = ChromaUpsampling::kGray;
   int32_t width = 0;  // pixels as stored
   int32_t height = 0;
   int32_t chroma_width = 0;
   int32_t chroma_height = 0;
+  int32_t chroma_step = 1;  // bytes between samples; kYuv only: 2 where Cb and Cr alternate
+  YuvCoefficients yuv;      // kYuv only
 
   // How the stored image lies in the upright one; see Walk.
   bool swap_axes = false;
