@@ -25,69 +25,57 @@ __device__ inline uint32_t FetchYuv(const FusedImage& image, bool gray, int x, i
   return PackPixel(YuvPixelToRgb(image.yuv, luma, chroma(1), chroma(2)));
 }
 
-// Samples c - 1 to c + 4 of chroma row `y` of both components; the border's beyond the border. `c`
-// is a multiple of four.
-struct YuvChroma {
-  int cb[6];
-  int cr[6];
-};
-
-__device__ inline void LoadYuvChroma(const FusedImage& image, int c, int y, YuvChroma& samples) {
-  const uint8_t* cb = image.planes[1] + image.row_stride_bytes[1] * y;
-  const uint8_t* cr = image.planes[2] + image.row_stride_bytes[2] * y;
-  const int width = image.chroma_width;
-  const int step = image.chroma_step;
-  const int before = step * (c == 0 ? 0 : c - 1);
-  const int after = step * (c + 4 < width ? c + 4 : width - 1);
-  samples.cb[0] = __ldg(cb + before);
-  samples.cr[0] = __ldg(cr + before);
-  samples.cb[5] = __ldg(cb + after);
-  samples.cr[5] = __ldg(cr + after);
+// Samples c - 1 to c + 4 of a row of one component, half the columns and `step` bytes apart; the
+// border's beyond the border. `c` is a multiple of four.
+__device__ inline void LoadYuvChroma(const uint8_t* row, int step, int width, int c,
+                                     int (&samples)[6]) {
   if (step == 2) {
     uint32_t pairs[2];
-    LoadBytes(cb, 2 * width, 2 * c, pairs);
+    LoadBytes(row, 2 * width - 1, 2 * c, pairs);  // the other component's bytes mean nothing
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      samples.cb[i + 1] = static_cast<int>(ByteOf(pairs[i / 2], 2 * (i % 2)));
-      samples.cr[i + 1] = static_cast<int>(ByteOf(pairs[i / 2], 2 * (i % 2) + 1));
+      samples[i + 1] = static_cast<int>(ByteOf(pairs[i / 2], 2 * (i % 2)));
     }
   } else {
-    uint32_t words[2][1];
-    LoadBytes(cb, width, c, words[0]);
-    LoadBytes(cr, width, c, words[1]);
+    uint32_t word[1];
+    LoadBytes(row, width, c, word);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      samples.cb[i + 1] = static_cast<int>(ByteOf(words[0][0], i));
-      samples.cr[i + 1] = static_cast<int>(ByteOf(words[1][0], i));
-    }
+    for (int i = 0; i < 4; ++i) samples[i + 1] = static_cast<int>(ByteOf(word[0], i));
   }
+  samples[0] = __ldg(row + step * (c == 0 ? 0 : c - 1));
+  samples[5] = __ldg(row + step * (c + 4 < width ? c + 4 : width - 1));
 #pragma unroll
-  for (int i = 1; i < 4; ++i) {
-    if (c + i < width) continue;
-    samples.cb[i + 1] = samples.cb[i];
-    samples.cr[i + 1] = samples.cr[i];
+  for (int i = 1; i < 4; ++i) samples[i + 1] = c + i < width ? samples[i + 1] : samples[i];
+}
+
+// The same of two rows, added up as the filter's first half.
+template <bool kBlended>
+__device__ void LoadYuvSums(const FusedImage& image, int plane, int x, int y, int (&sums)[6]) {
+  const uint8_t* base = image.planes[plane];
+  const int64_t stride = image.row_stride_bytes[plane];
+  LoadYuvChroma(base + stride * (kBlended ? y / 2 : y), image.chroma_step, image.chroma_width,
+                x / 2, sums);
+  if constexpr (kBlended) {
+    int far[6];
+    LoadYuvChroma(base + stride * FarChromaRow(y, image.chroma_height), image.chroma_step,
+                  image.chroma_width, x / 2, far);
+#pragma unroll
+    for (int i = 0; i < 6; ++i) sums[i] = BlendChromaRows(sums[i], far[i]);
   }
 }
 
 template <bool kBlended>
 __device__ void StageYuvDoubled(const FusedImage& image, const uint32_t (&luma)[2], int x, int y,
                                 uint32_t* to) {
-  YuvChroma sums;
-  LoadYuvChroma(image, x / 2, kBlended ? y / 2 : y, sums);
-  if constexpr (kBlended) {
-    YuvChroma far;
-    LoadYuvChroma(image, x / 2, FarChromaRow(y, image.chroma_height), far);
-#pragma unroll
-    for (int i = 0; i < 6; ++i) {
-      sums.cb[i] = BlendChromaRows(sums.cb[i], far.cb[i]);
-      sums.cr[i] = BlendChromaRows(sums.cr[i], far.cr[i]);
-    }
-  }
+  int cb[6];
+  int cr[6];
+  LoadYuvSums<kBlended>(image, 1, x, y, cb);
+  LoadYuvSums<kBlended>(image, 2, x, y, cr);
   StorePixels(
       [&](int i) {
         return PackPixel(YuvPixelToRgb(image.yuv, static_cast<int>(ByteOf(luma[i / 4], i % 4)),
-                                       DoubledChroma<kBlended>(sums.cb, i),
-                                       DoubledChroma<kBlended>(sums.cr, i)));
+                                       DoubledChroma<kBlended>(cb, i),
+                                       DoubledChroma<kBlended>(cr, i)));
       },
       to);
 }
