@@ -31,20 +31,27 @@ ENDCAP_HOST_DEVICE constexpr int FarChromaRow(int y, int chroma_height) {
   return y / 2 + 1 < chroma_height ? y / 2 + 1 : chroma_height - 1;
 }
 
+// What is added before a sum is divided by 4, or by 16 where both axes are subsampled: rounding to
+// one side in even rows or columns and to the other in odd ones.
+ENDCAP_HOST_DEVICE constexpr int UpsampleBias(bool both_axes, bool odd) {
+  if (both_axes) return odd ? 7 : 8;
+  return odd ? 2 : 1;
+}
+
 // Only the rows are subsampled.
 ENDCAP_HOST_DEVICE constexpr int UpsampleRow(int near, int far, bool odd_row) {
-  return (3 * near + far + (odd_row ? 2 : 1)) >> 2;
+  return (3 * near + far + UpsampleBias(false, odd_row)) >> 2;
 }
 
 // Only the columns are subsampled.
 ENDCAP_HOST_DEVICE constexpr int UpsampleColumn(int near, int far, bool odd_column) {
-  return (3 * near + far + (odd_column ? 2 : 1)) >> 2;
+  return (3 * near + far + UpsampleBias(false, odd_column)) >> 2;
 }
 
 // Both: rows first, as sums that are not rounded, then the columns of these.
 ENDCAP_HOST_DEVICE constexpr int BlendChromaRows(int near, int far) { return 3 * near + far; }
 ENDCAP_HOST_DEVICE constexpr int UpsampleBlendedColumn(int near, int far, bool odd_column) {
-  return (3 * near + far + (odd_column ? 7 : 8)) >> 4;
+  return (3 * near + far + UpsampleBias(true, odd_column)) >> 4;
 }
 
 // Where a component's samples stand.

@@ -39,9 +39,13 @@ __device__ inline uint32_t FetchYcc(const FusedImage& image, bool gray, int x, i
 }
 
 // One pixel, wherever it stands.
-__device__ inline uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
+template <FusedWay kWay>
+__device__ uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
+  if constexpr (kWay == FusedWay::kStagedYuv) return FetchYuv(image, gray, x, y);
   if (image.source == FusedSource::kYcc) return FetchYcc(image, gray, x, y);
-  if (image.source == FusedSource::kYuv) return FetchYuv(image, gray, x, y);
+  if (kWay == FusedWay::kInPlace && image.source == FusedSource::kYuv) {
+    return FetchYuv(image, gray, x, y);
+  }
   const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
   if (image.source == FusedSource::kGray) return RepeatByte(row[x]);
   const uint8_t* stored = row + int64_t{3} * x;
@@ -157,11 +161,12 @@ __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int 
 
 // Pixels [x, x + kFusedGroup) of a row, x a multiple of kFusedGroup; beyond the row's end they mean
 // nothing. `to` is 16-byte aligned.
-__device__ inline void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
-  if (image.source == FusedSource::kYcc) {
-    StageYcc(image, gray, x, y, to);
-  } else if (image.source == FusedSource::kYuv) {
+template <FusedWay kWay>
+__device__ void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
+  if constexpr (kWay == FusedWay::kStagedYuv) {
     StageYuv(image, gray, x, y, to);
+  } else if (image.source == FusedSource::kYcc) {
+    StageYcc(image, gray, x, y, to);
   } else if (image.source == FusedSource::kGray) {
     StageGray(image, x, y, to);
   } else {
