@@ -4,21 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/chroma_upsampling.h"
+
 namespace endcap {
-
-// How the chroma planes of a file come to full size; kGray: there are none.
-enum class ChromaUpsampling : int32_t { kGray, kNone, kColumns, kRows, kColumnsAndRows };
-
-// Whether chroma has half the rows, so that an image row needs two rows of it.
-constexpr bool HasRowContext(ChromaUpsampling upsampling) {
-  return upsampling == ChromaUpsampling::kRows || upsampling == ChromaUpsampling::kColumnsAndRows;
-}
-
-// Whether chroma has half the columns.
-constexpr bool HasColumnContext(ChromaUpsampling upsampling) {
-  return upsampling == ChromaUpsampling::kColumns ||
-         upsampling == ChromaUpsampling::kColumnsAndRows;
-}
 
 // Where a plane's rows and the planes in a block of memory begin: multiples of these, so that wide
 // loads are aligned where the block is.

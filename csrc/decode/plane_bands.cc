@@ -5,9 +5,9 @@
 #include <chrono>
 #include <vector>
 
+#include "common/ycc_rows_simd.h"
 #include "decode/jpeg_sampling.h"
 #include "decode/plane_ring.h"
-#include "decode/ycc_rows_simd.h"
 
 namespace endcap {
 namespace {

@@ -15,19 +15,6 @@ size_t AlignedRow(int width, int channels) {
   return (bytes + kPlaneRowAlignment - 1) / kPlaneRowAlignment * kPlaneRowAlignment;
 }
 
-int StoredChannels(PixelFormat format) { return format == PixelFormat::kGray ? 1 : 3; }
-
-FusedSource SourceOf(PixelFormat format) {
-  switch (format) {
-    case PixelFormat::kBgr:
-      return FusedSource::kBgr;
-    case PixelFormat::kGray:
-      return FusedSource::kGray;
-    default:
-      return FusedSource::kRgb;
-  }
-}
-
 // Puts the bands of a decoder into rows of `row_stride_bytes`.
 class RowSink : public BandSink {
  public:
@@ -110,23 +97,16 @@ void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& sur
 }
 
 void CudaImage::OpenPixels(const PreprocessParams& params, int device_id) {
-  // CheckPixels takes GPU memory for an error, being the CPU's.
-  ImageView as_on_cpu = view_;
-  as_on_cpu.device = Device::kCpu;
-  CheckPixels(as_on_cpu, params.limits);
+  CheckPixels(view_, params.limits);
   header_.width = view_.width;
   header_.height = view_.height;
   placement_ = Place(params, view_.width, view_.height);
-  format_ = {view_.width, view_.height, StoredChannels(view_.format)};
-  if (view_.device == Device::kCuda) {
-    if (view_.device_id != device_id) {
-      FailArgument("the pixels are on device cuda:", view_.device_id,
-                   "; give memory of cuda:", device_id);
-    }
-    return;
+  if (view_.device == Device::kCuda && view_.device_id != device_id) {
+    FailArgument("the pixels are on device cuda:", view_.device_id,
+                 "; give memory of cuda:", device_id);
   }
-  row_stride_bytes_ = AlignedRow(format_.width, format_.channels);
-  staged_bytes_ = row_stride_bytes_ * static_cast<size_t>(format_.height);
+  pixels_.emplace(view_);
+  staged_bytes_ = pixels_->staged_bytes();
 }
 
 Geometry CudaImage::MakeGeometry(int source_index) const noexcept {
@@ -136,21 +116,16 @@ Geometry CudaImage::MakeGeometry(int source_index) const noexcept {
 
 int64_t CudaImage::Fill(uint8_t* staged) {
   if (planes_) return planes_->Decode(staged);
-  if (view_.format == PixelFormat::kEncoded) {
-    RowSink sink(staged, row_stride_bytes_);
-    return DecodeToBands(view_, header_, options_, sink);
+  if (pixels_) {
+    pixels_->Copy(staged);
+    return 0;
   }
-  if (staged_bytes_ != 0) CopyPixels(staged);
-  return 0;
-}
-
-void CudaImage::CopyPixels(uint8_t* staged) const {
   RowSink sink(staged, row_stride_bytes_);
-  sink.Begin(format_);
-  sink.Consume({view_.planes[0].data, view_.planes[0].row_stride_bytes, 0, format_.height});
+  return DecodeToBands(view_, header_, options_, sink);
 }
 
 FusedImage CudaImage::Describe(const uint8_t* device) const {
+  if (pixels_) return pixels_->Describe(device);
   FusedImage image;
   if (decoder_ == JpegDecoder::kHybrid || decoder_ == JpegDecoder::kNvjpeg) {
     image.source = FusedSource::kYcc;
@@ -167,18 +142,9 @@ FusedImage CudaImage::Describe(const uint8_t* device) const {
   }
   image.width = format_.width;
   image.height = format_.height;
-  if (view_.device == Device::kCuda) {
-    image.planes[0] = view_.planes[0].data;
-    image.row_stride_bytes[0] = view_.planes[0].row_stride_bytes;
-  } else {
-    image.planes[0] = device;
-    image.row_stride_bytes[0] = static_cast<int64_t>(row_stride_bytes_);
-  }
-  if (view_.format != PixelFormat::kEncoded) {
-    image.source = SourceOf(view_.format);
-  } else {
-    image.source = format_.channels == 1 ? FusedSource::kGray : FusedSource::kRgb;
-  }
+  image.planes[0] = device;
+  image.row_stride_bytes[0] = static_cast<int64_t>(row_stride_bytes_);
+  image.source = format_.channels == 1 ? FusedSource::kGray : FusedSource::kRgb;
   return image;
 }
 

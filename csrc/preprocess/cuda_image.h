@@ -6,6 +6,7 @@
 #include "decode/jpeg_planes.h"
 #include "endcap/decode.h"
 #include "endcap/preprocess.h"
+#include "preprocess/cuda_pixels.h"
 #include "preprocess/fused_launch.h"
 #include "preprocess/placement.h"
 
@@ -53,13 +54,13 @@ class CudaImage {
   JpegDecoder Choose(const PreprocessParams& params, const Surroundings& surroundings,
                      const JpegPlaneReader& planes) const;
   void OpenPixels(const PreprocessParams& params, int device_id);
-  void CopyPixels(uint8_t* staged) const;
 
   ImageView view_;
   ImageHeader header_;
   DecodeOptions options_;
-  // Planes of a JPEG; without it rows of R, G, B or gray, decoded or given.
+  // Planes of a JPEG, or pixels as given; without them rows of R, G, B or gray, decoded.
   std::optional<JpegPlaneReader> planes_;
+  std::optional<CudaPixels> pixels_;
   JpegPlaneLayout layout_;
   BandFormat format_;
   Placement placement_;

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "decode/jpeg_plane_layout.h"
+#include "common/chroma_upsampling.h"
+#include "common/yuv_arithmetic.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/axis_taps.h"
 #include "preprocess/normalize.h"
@@ -19,9 +20,19 @@ enum class FusedSource : int32_t {
   kRgb,    // interleaved, in plane 0
   kBgr,
   kGray,
-  kYcc  // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
-        // 15 bytes past the last sample of a row may be read
+  kYuv,  // Y, Cb and Cr as an ImageView has them, in the colors that `yuv` says
+  kYcc   // a JPEG's Y, Cb and Cr, or Y alone. Planes and row strides are multiples of 8 bytes, and
+         // 15 bytes past the last sample of a row may be read
 };
+
+// How a block reads rows. There is a kernel for each way, so that one does not hold the registers
+// of the others; images of several ways are made by several launches.
+enum class FusedWay : int32_t {
+  kStaged,     // into shared memory, all sources but kYuv
+  kStagedYuv,  // the same, kYuv
+  kInPlace     // pixel by pixel: a row is wider than what can be staged
+};
+inline constexpr int kFusedWays = 3;
 
 // One axis of an upright image, as words of FusedLaunch::tables. Tap k of an output reads sample
 // first + k, or the nearest that there is. Weights are int32 or the bits of float.
@@ -35,13 +46,16 @@ struct FusedAxis {
 struct FusedImage {
   void* output = nullptr;
   const uint8_t* planes[3] = {};
-  int64_t row_stride_bytes[3] = {};  // may be negative for interleaved pixels
+  int64_t row_stride_bytes[3] = {};  // may be negative, but for kYcc
   FusedSource source = FusedSource::kBlank;
+  FusedWay way = FusedWay::kStaged;
   ChromaUpsampling upsampling = ChromaUpsampling::kGray;
   int32_t width = 0;  // pixels as stored
   int32_t height = 0;
   int32_t chroma_width = 0;
   int32_t chroma_height = 0;
+  int32_t chroma_step = 1;  // bytes between samples; kYuv only: 2 where Cb and Cr alternate
+  YuvCoefficients yuv;      // kYuv only
 
   // How the stored image lies in the upright one; see Walk.
   bool swap_axes = false;
@@ -51,7 +65,6 @@ struct FusedImage {
   bool swap_red_blue = false;  // between source and tensor
   bool fixed_weights = false;  // kOpencvFloat8: this image has 11-bit weights, as kOpencv8
   bool vector_stores = false;  // the output allows stores of four elements
-  bool in_place = false;       // a row is wider than what can be staged
   float sum_scale = 1.0F;      // AxisTaps::sum_scale of the rows
   int32_t out_x = 0;           // the visible window in the tensor
   int32_t out_y = 0;
@@ -75,8 +88,8 @@ struct FusedLaunch {
   const int32_t* tables = nullptr;
   const FusedImage* images = nullptr;
   int32_t image_count = 0;
-  int32_t in_place_count = 0;  // images with in_place
-  int32_t height = 0;          // of the tensors
+  int32_t way_count[kFusedWays] = {};  // images of each way
+  int32_t height = 0;                  // of the tensors
   int32_t width = 0;
   int32_t channels = 0;  // 1 or 3
   bool planar = false;   // NCHW

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/fail.h"
 #include "endcap/decode.h"
@@ -50,7 +51,7 @@ void FusedPlan::Clear() {
   images_.clear();
   words_.clear();
   taps_.clear();
-  launch_.in_place_count = 0;
+  std::fill(std::begin(launch_.way_count), std::end(launch_.way_count), 0);
   launch_.staged_pixels = 0;
 }
 
@@ -58,6 +59,7 @@ void FusedPlan::AddBlank(void* output) {
   FusedImage image;
   image.output = output;
   image.vector_stores = AllowsVectorStores(output, launch_);
+  ++launch_.way_count[static_cast<int>(image.way)];
   images_.push_back(image);
 }
 
@@ -123,8 +125,9 @@ void FusedPlan::ReserveRows(FusedImage& image) {
     }
   }
   const int rows = std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
-  image.in_place = rows == 0;
-  launch_.in_place_count += image.in_place ? 1 : 0;
+  const bool yuv = image.source == FusedSource::kYuv;
+  image.way = rows == 0 ? FusedWay::kInPlace : (yuv ? FusedWay::kStagedYuv : FusedWay::kStaged);
+  ++launch_.way_count[static_cast<int>(image.way)];
   launch_.staged_pixels = std::max(launch_.staged_pixels, rows * pitch);
 }
 

@@ -16,10 +16,10 @@ namespace endcap {
 namespace {
 
 // Blocks of the largest size that share a multiprocessor, as many as registers allow without
-// spilling: 80 of them a thread; more where one kernel holds two filters, and for the rare images
-// that are read in place.
-constexpr int MinBlocks(ResizeArithmetic arithmetic, bool staged) {
-  return staged && arithmetic != ResizeArithmetic::kOpencvFloat8 ? 3 : 2;
+// spilling: 80 of them a thread; more where one kernel holds two filters, for YUV, and for the rare
+// images that are read in place.
+constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedWay way) {
+  return way == FusedWay::kStaged && arithmetic != ResizeArithmetic::kOpencvFloat8 ? 3 : 2;
 }
 
 // What a filter makes of four columns: pixels' numbers, R, G, B as in the tensor.
@@ -59,7 +59,7 @@ __device__ void StoreEmpty(const FusedLaunch& launch, const FusedImage& image, i
 }
 
 // Columns [x, x + 4) of a visible row; x may lie beyond the tensor. False where none is visible.
-template <typename Filter, bool kStaged>
+template <typename Filter, FusedWay kWay>
 __device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int x, int y,
                          QuadNumbers<typename Filter::Number>& numbers) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
@@ -94,7 +94,7 @@ __device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int
   for (auto& sum : sums) {
     for (auto& color : sum) color = Filter::Start();
   }
-  SumRows<Filter, kStaged>(launch, image, rows, span, columns, visible, sums);
+  SumRows<Filter, kWay>(launch, image, rows, span, columns, visible, sums);
   if (!visible) return false;
 #pragma unroll
   for (int i = 0; i < kQuad; ++i) {
@@ -110,19 +110,19 @@ __device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int
 template <ResizeArithmetic kArithmetic>
 using NumberOf = std::conditional_t<kArithmetic == ResizeArithmetic::kFloat, float, uint8_t>;
 
-template <ResizeArithmetic kArithmetic, bool kStaged>
+template <ResizeArithmetic kArithmetic, FusedWay kWay>
 __device__ bool MakeQuadBy(const FusedLaunch& launch, const FusedImage& image, int x, int y,
                            QuadNumbers<NumberOf<kArithmetic>>& numbers) {
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
-    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y, numbers);
+    return MakeQuad<Opencv8Filter, kWay>(launch, image, x, y, numbers);
   } else if constexpr (kArithmetic == ResizeArithmetic::kPillow8) {
-    return MakeQuad<Pillow8Filter, kStaged>(launch, image, x, y, numbers);
+    return MakeQuad<Pillow8Filter, kWay>(launch, image, x, y, numbers);
   } else if constexpr (kArithmetic == ResizeArithmetic::kFloat) {
-    return MakeQuad<FloatFilter, kStaged>(launch, image, x, y, numbers);
+    return MakeQuad<FloatFilter, kWay>(launch, image, x, y, numbers);
   } else if (image.fixed_weights) {
-    return MakeQuad<Opencv8Filter, kStaged>(launch, image, x, y, numbers);
+    return MakeQuad<Opencv8Filter, kWay>(launch, image, x, y, numbers);
   } else {
-    return MakeQuad<OpencvFloat8Filter, kStaged>(launch, image, x, y, numbers);
+    return MakeQuad<OpencvFloat8Filter, kWay>(launch, image, x, y, numbers);
   }
 }
 
@@ -136,17 +136,17 @@ __device__ void Store(const FusedLaunch& launch, const FusedImage& image, int x,
   }
 }
 
-template <ResizeArithmetic kArithmetic, bool kStaged>
-__global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kStaged))
+template <ResizeArithmetic kArithmetic, FusedWay kWay>
+__global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
   const FusedImage& image = launch.images[blockIdx.z];
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const auto y = static_cast<int>(blockIdx.y);
-  const bool mine = image.in_place != kStaged;  // else the other kernel's
+  const bool mine = image.way == kWay;  // else another kernel's
   const bool in_window = mine && image.source != FusedSource::kBlank && y >= image.out_y &&
                          y < image.out_y + image.visible_h;
   QuadNumbers<NumberOf<kArithmetic>> numbers;
-  const bool made = in_window && MakeQuadBy<kArithmetic, kStaged>(launch, image, x, y, numbers);
+  const bool made = in_window && MakeQuadBy<kArithmetic, kWay>(launch, image, x, y, numbers);
   if (!mine || x >= launch.width) return;
   switch (SizeOf(launch.dtype)) {
     case 1:
@@ -160,19 +160,19 @@ __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kStag
 
 using Kernel = void (*)(FusedLaunch);
 
-template <bool kStaged>
+template <FusedWay kWay>
 Kernel KernelFor(ResizeArithmetic arithmetic) {
   switch (arithmetic) {
     case ResizeArithmetic::kOpencv8:
-      return FusedKernel<ResizeArithmetic::kOpencv8, kStaged>;
+      return FusedKernel<ResizeArithmetic::kOpencv8, kWay>;
     case ResizeArithmetic::kOpencvFloat8:
-      return FusedKernel<ResizeArithmetic::kOpencvFloat8, kStaged>;
+      return FusedKernel<ResizeArithmetic::kOpencvFloat8, kWay>;
     case ResizeArithmetic::kPillow8:
-      return FusedKernel<ResizeArithmetic::kPillow8, kStaged>;
+      return FusedKernel<ResizeArithmetic::kPillow8, kWay>;
     case ResizeArithmetic::kFloat:
       break;
   }
-  return FusedKernel<ResizeArithmetic::kFloat, kStaged>;
+  return FusedKernel<ResizeArithmetic::kFloat, kWay>;
 }
 
 // What a grid's third dimension may be.
@@ -195,10 +195,14 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
              sizeof(uint32_t) * static_cast<size_t>(pixels), static_cast<cudaStream_t>(stream),
              part);
     };
-    if (launch.in_place_count < launch.image_count) {
-      run(KernelFor<true>(launch.arithmetic), launch.staged_pixels);
+    const auto any = [&](FusedWay way) { return launch.way_count[static_cast<int>(way)] > 0; };
+    if (any(FusedWay::kStaged)) {
+      run(KernelFor<FusedWay::kStaged>(launch.arithmetic), launch.staged_pixels);
     }
-    if (launch.in_place_count > 0) run(KernelFor<false>(launch.arithmetic), 0);
+    if (any(FusedWay::kStagedYuv)) {
+      run(KernelFor<FusedWay::kStagedYuv>(launch.arithmetic), launch.staged_pixels);
+    }
+    if (any(FusedWay::kInPlace)) run(KernelFor<FusedWay::kInPlace>(launch.arithmetic), 0);
   }
 }
 

@@ -29,7 +29,7 @@ struct RowTaps {
 
 // Reads rows [begin, begin + count) of `rows` into shared memory, each `pitch` pixels after the
 // other.
-template <typename Filter>
+template <typename Filter, FusedWay kWay>
 __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
                           int begin, int count, const FusedSpan& span, int pitch,
                           uint32_t* shared) {
@@ -44,21 +44,21 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
     uint32_t* to = shared + row * pitch + i;
     const int across = rows.Stored(begin + row);
     if (image.swap_axes) {
-      *to = FetchPixel(image, gray, across, span.base + i);
+      *to = FetchPixel<kWay>(image, gray, across, span.base + i);
     } else {
-      StageGroup(image, gray, span.base + i, across, to);
+      StageGroup<kWay>(image, gray, span.base + i, across, to);
     }
   }
 }
 
-// Adds up the rows of a visible row of the tensor. kStaged: through shared memory; else each thread
-// reads the pixels that it needs in place, for images too wide for that.
-template <typename Filter, bool kStaged>
+// Adds up the rows of a visible row of the tensor: through shared memory, or, kInPlace, each thread
+// reads the pixels that it needs, for images too wide for that.
+template <typename Filter, FusedWay kWay>
 __device__ void SumRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
                         const FusedSpan& span, const QuadColumns& columns, bool visible,
                         typename Filter::Sum (&sums)[kQuad][kColors]) {
   const Filter filter(columns);
-  if constexpr (kStaged) {
+  if constexpr (kWay != FusedWay::kInPlace) {
     ENDCAP_DYNAMIC_SHARED(bytes);
     auto* shared = reinterpret_cast<uint32_t*>(bytes);
     const int pitch = span.pitch();
@@ -67,7 +67,7 @@ __device__ void SumRows(const FusedLaunch& launch, const FusedImage& image, cons
     for (int begin = 0; begin < rows.taps; begin += staged) {
       const int count = min(staged, rows.taps - begin);
       if (begin != 0) __syncthreads();
-      StageRows<Filter>(launch, image, rows, begin, count, span, pitch, shared);
+      StageRows<Filter, kWay>(launch, image, rows, begin, count, span, pitch, shared);
       __syncthreads();
 #pragma unroll 1
       for (int k = 0; visible && k < count; ++k) {
@@ -85,8 +85,8 @@ __device__ void SumRows(const FusedLaunch& launch, const FusedImage& image, cons
       const int across = rows.Stored(k);
       const auto read = [&](int position) {
         const int along = span.base + position;
-        return FetchPixel(image, gray, image.swap_axes ? across : along,
-                          image.swap_axes ? along : across);
+        return FetchPixel<kWay>(image, gray, image.swap_axes ? across : along,
+                                image.swap_axes ? along : across);
       };
       filter.AddRow(read, rows.weight[k], sums);
     }

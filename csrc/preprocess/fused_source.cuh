@@ -2,23 +2,17 @@
 
 #include <cstdint>
 
+#include "common/chroma_upsampling.h"
 #include "common/pixel_arithmetic.h"
-#include "decode/chroma_upsampling.h"
-#include "decode/ycc_arithmetic.h"
+#include "common/ycc_arithmetic.h"
+#include "preprocess/fused_bytes.cuh"
 #include "preprocess/fused_launch.h"
+#include "preprocess/fused_yuv.cuh"
 
 // Pixels of an image in device memory as 4 bytes each: R, G, B (B, G, R where they are stored so)
 // and one that means nothing; with `gray` the first byte is all there is.
 
 namespace endcap {
-
-__device__ inline uint32_t RepeatByte(uint32_t value) { return value * 0x010101U; }
-
-__device__ inline uint32_t PackPixel(const Rgb8& rgb) {
-  return rgb.r | static_cast<uint32_t>(rgb.g) << 8 | static_cast<uint32_t>(rgb.b) << 16;
-}
-
-__device__ inline uint32_t ByteOf(uint32_t word, int index) { return word >> (8 * index) & 0xFFU; }
 
 // Byte `index` of eight.
 __device__ inline int EighthByte(const uint2& words, int index) {
@@ -32,62 +26,31 @@ __device__ inline uint32_t LumaOfPixel(uint32_t pixel, bool blue_first) {
               blue_first ? first : last);
 }
 
-// One pixel, wherever it stands.
-__device__ inline uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
-  const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
-  if (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) {
-    const uint8_t* stored = row + int64_t{3} * x;
-    const uint32_t pixel = PackPixel({stored[0], stored[1], stored[2]});
-    return gray ? LumaOfPixel(pixel, image.source == FusedSource::kBgr) : pixel;
-  }
-  const uint32_t luma = row[x];
-  if (gray || image.source == FusedSource::kGray || image.upsampling == ChromaUpsampling::kGray) {
-    return RepeatByte(luma);
-  }
+__device__ inline uint32_t FetchYcc(const FusedImage& image, bool gray, int x, int y) {
+  const uint32_t luma = image.planes[0][image.row_stride_bytes[0] * y + x];
+  if (gray || image.upsampling == ChromaUpsampling::kGray) return RepeatByte(luma);
   const auto chroma = [&](int plane) {
-    return UpsampleChroma(image.upsampling, image.planes[plane], image.row_stride_bytes[plane],
-                          image.chroma_width, image.chroma_height, x, y);
+    return UpsampleChroma(image.upsampling,
+                          {image.planes[plane], image.row_stride_bytes[plane], 1,
+                           image.chroma_width, image.chroma_height},
+                          x, y);
   };
   return PackPixel(YccPixelToRgb(static_cast<int32_t>(luma), chroma(1), chroma(2)));
 }
 
-// Bytes [at, at + 4 * kWords) of a row, by aligned words where none of these reaches beyond the
-// row; bytes beyond its end are 0.
-template <int kWords>
-__device__ void LoadBytes(const uint8_t* row, int row_bytes, int at, uint32_t (&words)[kWords]) {
-  const auto skip = static_cast<int>(reinterpret_cast<uintptr_t>(row + at) & 3U);
-  const int end = at - skip + 4 * kWords + (skip == 0 ? 0 : 4);
-  if (at >= skip && end <= row_bytes) {
-    const auto* from = reinterpret_cast<const uint32_t*>(row + at - skip);
-    uint32_t word = __ldg(from);
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) {
-      const uint32_t next = i + 1 < kWords || skip != 0 ? __ldg(from + i + 1) : 0;
-      words[i] = __funnelshift_r(word, next, 8U * static_cast<unsigned>(skip));
-      word = next;
-    }
-    return;
+// One pixel, wherever it stands.
+template <FusedWay kWay>
+__device__ uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
+  if constexpr (kWay == FusedWay::kStagedYuv) return FetchYuv(image, gray, x, y);
+  if (image.source == FusedSource::kYcc) return FetchYcc(image, gray, x, y);
+  if (kWay == FusedWay::kInPlace && image.source == FusedSource::kYuv) {
+    return FetchYuv(image, gray, x, y);
   }
-#pragma unroll
-  for (int i = 0; i < kWords; ++i) {
-    words[i] = 0;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      const int byte = at + 4 * i + k;
-      if (byte < row_bytes) words[i] |= static_cast<uint32_t>(__ldg(row + byte)) << (8 * k);
-    }
-  }
-}
-
-// Pixels are stored in fours, so that few are in registers at a time. `to` is 16-byte aligned.
-template <typename PixelAt>
-__device__ void StorePixels(const PixelAt& pixel_at, uint32_t* to) {
-  auto* vectors = reinterpret_cast<uint4*>(to);
-#pragma unroll
-  for (int i = 0; i < kFusedGroup / 4; ++i) {
-    vectors[i] =
-        make_uint4(pixel_at(4 * i), pixel_at(4 * i + 1), pixel_at(4 * i + 2), pixel_at(4 * i + 3));
-  }
+  const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
+  if (image.source == FusedSource::kGray) return RepeatByte(row[x]);
+  const uint8_t* stored = row + int64_t{3} * x;
+  const uint32_t pixel = PackPixel({stored[0], stored[1], stored[2]});
+  return gray ? LumaOfPixel(pixel, image.source == FusedSource::kBgr) : pixel;
 }
 
 // A group's samples c - 1 to c + 4 of a row of half the columns; the border's beyond the border.
@@ -116,15 +79,6 @@ __device__ void LoadChromaSums(const FusedImage& image, int plane, int x, int y,
 #pragma unroll
     for (int i = 0; i < 6; ++i) sums[i] = BlendChromaRows(sums[i], far[i]);
   }
-}
-
-// The second half: the chroma of pixel `i` of a group.
-template <bool kBlended>
-__device__ int DoubledChroma(const int (&sums)[6], int i) {
-  const bool odd = i % 2 != 0;
-  const int near = sums[i / 2 + 1];
-  const int far = sums[odd ? i / 2 + 2 : i / 2];
-  return kBlended ? UpsampleBlendedColumn(near, far, odd) : UpsampleColumn(near, far, odd);
 }
 
 template <bool kBlended>
@@ -207,8 +161,11 @@ __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int 
 
 // Pixels [x, x + kFusedGroup) of a row, x a multiple of kFusedGroup; beyond the row's end they mean
 // nothing. `to` is 16-byte aligned.
-__device__ inline void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
-  if (image.source == FusedSource::kYcc) {
+template <FusedWay kWay>
+__device__ void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
+  if constexpr (kWay == FusedWay::kStagedYuv) {
+    StageYuv(image, gray, x, y, to);
+  } else if (image.source == FusedSource::kYcc) {
     StageYcc(image, gray, x, y, to);
   } else if (image.source == FusedSource::kGray) {
     StageGray(image, x, y, to);

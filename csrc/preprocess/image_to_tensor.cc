@@ -25,7 +25,7 @@ ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image) {
   if (image.format == PixelFormat::kEncoded) {
     header = ReadHeader(image, params.limits);
   } else {
-    CheckPixels(image, params.limits);
+    CheckHostPixels(image, params.limits);
     header.width = image.width;
     header.height = image.height;
   }
@@ -47,7 +47,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   const int channels = RowChannels(path, params);
   int64_t decode_ns = 0;
   if (image.format != PixelFormat::kEncoded) {
-    PixelsToBands(image, channels, sink.resizer());
+    PixelsToBands(path, image, {0, 0, image_w, image_h}, channels, sink.resizer());
     sink.Finish();
   } else {
     const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h)};

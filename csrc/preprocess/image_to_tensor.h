@@ -7,7 +7,7 @@
 namespace endcap {
 
 // The size and orientation of an image, encoded or pixels, as `params` want it read. Throws as
-// ReadHeader and CheckPixels.
+// ReadHeader and CheckHostPixels.
 ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image);
 
 // One image into one output. Throws Error when the image is bad; the output is then undefined.

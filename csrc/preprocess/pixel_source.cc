@@ -8,6 +8,8 @@
 #include "common/fail.h"
 #include "common/pixel_arithmetic.h"
 #include "endcap/decode.h"
+#include "preprocess/yuv_planes.h"
+#include "preprocess/yuv_rows.h"
 
 namespace endcap {
 namespace {
@@ -36,40 +38,70 @@ void ConvertRow(PixelFormat format, const uint8_t* from, int width, int channels
   }
 }
 
+// The same image with its luma alone, which is gray.
+ImageView LumaOf(const ImageView& image) {
+  return ImageView::Interleaved(PixelFormat::kGray, image.planes[0].data, image.width, image.height,
+                                image.planes[0].row_stride_bytes);
+}
+
+void InterleavedToBands(const ImageView& image, const PixelRect& part, int channels,
+                        BandSink& sink) {
+  const ptrdiff_t stride = image.planes[0].row_stride_bytes;
+  const uint8_t* first_pixel =
+      image.planes[0].data + stride * part.y + ptrdiff_t{StoredChannels(image.format)} * part.x;
+  if (!NeedsConversion(image.format, channels)) {
+    sink.Consume({first_pixel, stride, 0, part.height});
+    return;
+  }
+  const size_t row_bytes = static_cast<size_t>(part.width) * static_cast<size_t>(channels);
+  std::vector<uint8_t> band(row_bytes * kBandRows + kRowSlackBytes);
+  for (int first = 0; first < part.height; first += kBandRows) {
+    const int rows = std::min(kBandRows, part.height - first);
+    for (int i = 0; i < rows; ++i) {
+      if (sink.NextRow(first + i) != first + i) continue;
+      ConvertRow(image.format, first_pixel + stride * (first + i), part.width, channels,
+                 band.data() + row_bytes * static_cast<size_t>(i));
+    }
+    sink.Consume({band.data(), static_cast<ptrdiff_t>(row_bytes), first, rows});
+  }
+}
+
+void YuvToBands(Path path, const ImageView& image, const PixelRect& part, int channels,
+                BandSink& sink) {
+  YuvRows rows(path, image, channels, {part.x, part.right()});
+  const ptrdiff_t row_bytes = ptrdiff_t{part.width} * channels;
+  for (int y = sink.NextRow(0); y < part.height; y = sink.NextRow(y + 1)) {
+    sink.Consume({rows.Make(part.y + y), row_bytes, y, 1});
+  }
+}
+
 }  // namespace
 
 void CheckPixels(const ImageView& image, const DecodeLimits& limits) {
-  if (image.device != Device::kCpu) {
-    Fail(ErrorCode::kUnsupported, "the pixels are in GPU memory; this build reads CPU memory only");
-  }
-  if (image.format == PixelFormat::kNv12 || image.format == PixelFormat::kPlanarYuv) {
-    Fail(ErrorCode::kUnsupported,
-         "the pixels are YUV; this build takes encoded bytes, RGB, BGR and gray");
-  }
   if (image.planes[0].data == nullptr || image.width < 1 || image.height < 1) {
     FailArgument("the image has ", image.width, "x", image.height,
                  " pixels; both sides must be at least 1");
   }
+  if (IsYuv(image.format)) CheckYuv(image);
   CheckSizeLimits(image.width, image.height, limits);
 }
 
-void PixelsToBands(const ImageView& image, int channels, BandSink& sink) {
-  const auto& plane = image.planes[0];
-  sink.Begin({image.width, image.height, channels});
-  if (!NeedsConversion(image.format, channels)) {
-    sink.Consume({plane.data, plane.row_stride_bytes, 0, image.height});
-    return;
+void CheckHostPixels(const ImageView& image, const DecodeLimits& limits) {
+  if (image.device != Device::kCpu) {
+    Fail(ErrorCode::kUnsupported, "the pixels are in GPU memory; this build reads CPU memory only");
   }
-  const size_t row_bytes = static_cast<size_t>(image.width) * static_cast<size_t>(channels);
-  std::vector<uint8_t> band(row_bytes * kBandRows + kRowSlackBytes);
-  for (int first = 0; first < image.height; first += kBandRows) {
-    const int rows = std::min(kBandRows, image.height - first);
-    for (int i = 0; i < rows; ++i) {
-      if (sink.NextRow(first + i) != first + i) continue;
-      ConvertRow(image.format, plane.data + plane.row_stride_bytes * (first + i), image.width,
-                 channels, band.data() + row_bytes * static_cast<size_t>(i));
-    }
-    sink.Consume({band.data(), static_cast<ptrdiff_t>(row_bytes), first, rows});
+  CheckPixels(image, limits);
+}
+
+void PixelsToBands(Path path, const ImageView& image, const PixelRect& part, int channels,
+                   BandSink& sink) {
+  sink.Begin({part.width, part.height, channels});
+  if (!IsYuv(image.format)) {
+    InterleavedToBands(image, part, channels, sink);
+  } else if (channels == 1 && image.range == YuvRange::kFull) {
+    InterleavedToBands(LumaOf(image), part, channels, sink);
+  } else {
+    YuvToBands(path, image, part, channels, sink);
   }
 }
 

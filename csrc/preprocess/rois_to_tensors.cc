@@ -38,21 +38,11 @@ std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const RoiImage& 
   return targets;
 }
 
-// A part of an image that is already decoded, its first pixel at `pixels`.
-ImageView Cut(const ImageView& image, const PixelRect& rect) {
-  ImageView part = image;
-  const ptrdiff_t channels = image.format == PixelFormat::kGray ? 1 : 3;
-  part.planes[0].data += image.planes[0].row_stride_bytes * rect.y + channels * rect.x;
-  part.width = rect.width;
-  part.height = rect.height;
-  return part;
-}
-
 void CutPixels(Path path, const PreprocessParams& params, const ImageView& image,
                const std::vector<RoiTarget>& targets) {
   for (const auto& [rect, output] : targets) {
     TensorSink sink(path, params, rect.width, rect.height, Walk{}, output->image);
-    PixelsToBands(Cut(image, rect), RowChannels(path, params), sink.resizer());
+    PixelsToBands(path, image, rect, RowChannels(path, params), sink.resizer());
     sink.Finish();
   }
 }

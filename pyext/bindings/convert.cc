@@ -1,61 +1,9 @@
 #include "bindings/convert.h"
 
-#include <limits>
-
 #include "bindings/cuda_tensor.h"
 
 namespace endcap::python {
 namespace {
-
-// An array of an image, wherever it lies.
-struct ImageArray {
-  const void* data;
-  int64_t item_bytes;
-  std::span<const int64_t> shape;
-  std::span<const int64_t> strides_bytes;
-};
-
-ImageView ViewOf(const ImageArray& array, PixelFormat format) {
-  const auto* data = static_cast<const uint8_t*>(array.data);
-  const std::span<const int64_t> shape = array.shape;
-  const std::span<const int64_t> strides = array.strides_bytes;
-  const auto fail = [](const std::string& what) -> ImageView {
-    throw Error(ErrorCode::kInvalidArgument, what);
-  };
-  if (array.item_bytes != 1) return fail("an image must hold uint8 values");
-  if (shape.size() == 1) {
-    if (shape[0] > 1 && strides[0] != 1) return fail("encoded bytes must be contiguous");
-    return ImageView::Encoded(data, static_cast<size_t>(shape[0]));
-  }
-  const int64_t channels = shape.size() == 3 ? shape[2] : 1;
-  if ((shape.size() != 2 && shape.size() != 3) || (channels != 1 && channels != 3)) {
-    return fail("an image must be 1-D (encoded), [H,W] (gray), [H,W,1] or [H,W,3], not " +
-                std::to_string(shape.size()) + "-D with " + std::to_string(channels) + " channels");
-  }
-  const bool dense_pixels = shape[1] <= 1 || strides[1] == channels;
-  const bool dense_channels = channels == 1 || strides[2] == 1;
-  if (!dense_pixels || !dense_channels) return fail("the pixels of a row must be contiguous");
-  const auto limit = static_cast<int64_t>(std::numeric_limits<int>::max());
-  if (shape[0] > limit || shape[1] > limit) return fail("an image is too large");
-  return ImageView::Interleaved(channels == 1 ? PixelFormat::kGray : format, data,
-                                static_cast<int>(shape[1]), static_cast<int>(shape[0]),
-                                static_cast<ptrdiff_t>(strides[0]));
-}
-
-ImageView ViewOf(const py::buffer_info& buffer, PixelFormat format) {
-  const std::vector<int64_t> shape(buffer.shape.begin(), buffer.shape.end());
-  const std::vector<int64_t> strides(buffer.strides.begin(), buffer.strides.end());
-  return ViewOf(ImageArray{buffer.ptr, buffer.itemsize, shape, strides}, format);
-}
-
-ImageView ViewOf(const CudaTensor& tensor, PixelFormat format) {
-  const std::vector<int64_t> strides = tensor.StridesBytes();
-  ImageView view =
-      ViewOf(ImageArray{tensor.data, tensor.item_bytes, tensor.shape, strides}, format);
-  view.device = Device::kCuda;
-  view.device_id = tensor.target.device_id;
-  return view;
-}
 
 template <typename View>
 View ViewWithoutData(const py::array& array) {
@@ -73,18 +21,32 @@ View ViewWithoutData(const py::array& array) {
 }  // namespace
 
 BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
-  buffers_.reserve(images.size());
   views_.reserve(images.size());
   for (const py::handle image : images) {
-    if (py::isinstance<CudaTensor>(image)) {
-      const auto& tensor = py::cast<const CudaTensor&>(image);
-      views_.push_back(ViewOf(tensor, format));
-      cuda_targets_.push_back(tensor.target);
+    if (!py::isinstance<py::tuple>(image)) {
+      views_.push_back(ViewOf(Borrow(image), format));
       continue;
     }
-    buffers_.push_back(py::cast<py::buffer>(image).request());
-    views_.push_back(ViewOf(buffers_.back(), format));
+    const auto [layout, planes, matrix, range] =
+        py::cast<std::tuple<std::string, py::list, std::string, std::string>>(image);
+    std::vector<ImageArray> arrays;
+    for (const py::handle plane : planes) arrays.push_back(Borrow(plane));
+    views_.push_back(YuvViewOf(arrays, {layout, matrix, range}));
   }
+}
+
+ImageArray BorrowedImages::Borrow(py::handle array) {
+  if (py::isinstance<CudaTensor>(array)) {
+    const auto& tensor = py::cast<const CudaTensor&>(array);
+    cuda_targets_.push_back(tensor.target);
+    return {tensor.data,           tensor.item_bytes, tensor.shape,
+            tensor.StridesBytes(), Device::kCuda,     tensor.target.device_id};
+  }
+  const py::buffer_info& buffer = buffers_.emplace_back(py::cast<py::buffer>(array).request());
+  return {static_cast<const uint8_t*>(buffer.ptr),
+          buffer.itemsize,
+          {buffer.shape.begin(), buffer.shape.end()},
+          {buffer.strides.begin(), buffer.strides.end()}};
 }
 
 PixelFormat ReadPixelFormat(const std::string& name) {

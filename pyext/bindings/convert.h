@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bindings/image_array.h"
 #include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/image_view.h"
@@ -23,13 +24,16 @@ namespace py = pybind11;
 class BorrowedImages {
  public:
   // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`.
-  // A CudaTensor is pixels, too.
+  // A CudaTensor is pixels, too. A tuple is pixels in YUV: layout, planes, matrix, range, as
+  // YuvViewOf has them.
   BorrowedImages(const py::list& images, PixelFormat format);
   std::span<const ImageView> views() const noexcept { return views_; }
   // Where the images that are device memory come from.
   const std::vector<CudaTarget>& cuda_targets() const noexcept { return cuda_targets_; }
 
  private:
+  ImageArray Borrow(py::handle array);
+
   std::vector<py::buffer_info> buffers_;
   std::vector<ImageView> views_;
   std::vector<CudaTarget> cuda_targets_;

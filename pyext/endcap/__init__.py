@@ -31,6 +31,7 @@ from endcap.nms import batched_nms, nms
 from endcap.nms_rotated import nms_rotated, rotated_iou
 from endcap.postprocess import Postprocessor
 from endcap.preprocess import Preprocessor, PreprocessResult, preprocess, presets
+from endcap.yuv import YuvImage, nv12, planar_yuv
 
 __all__ = [
     "Candidates",
@@ -55,6 +56,7 @@ __all__ = [
     "Preprocessor",
     "Status",
     "UnsupportedError",
+    "YuvImage",
     "__version__",
     "batched_nms",
     "box_decode",
@@ -64,6 +66,8 @@ __all__ = [
     "implementations",
     "nms",
     "nms_rotated",
+    "nv12",
+    "planar_yuv",
     "preprocess",
     "presets",
     "rotated_iou",

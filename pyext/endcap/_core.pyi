@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap._images import ImageBuffer
+from endcap._images import ImageBuffer, YuvBuffers
 from endcap._text import Parameters
 
 Spec = tuple[str, str, list[int]]
@@ -39,7 +39,9 @@ def simd_targets() -> list[str]: ...
 def simd_target() -> str: ...
 def force_simd_target(name: str) -> None: ...
 def preset_names() -> list[str]: ...
-def decode(image: list[ImageBuffer], parameters: Parameters) -> npt.NDArray[np.uint8]: ...
+def decode(
+    image: Sequence[ImageBuffer | YuvBuffers], parameters: Parameters
+) -> npt.NDArray[np.uint8]: ...
 def box_decode(
     parameters: Parameters, tensors: list[npt.NDArray[Any]]
 ) -> tuple[
@@ -151,7 +153,7 @@ class Preprocessor:
     def outputs(self) -> list[Spec]: ...
     def run(
         self,
-        images: list[ImageBuffer],
+        images: Sequence[ImageBuffer | YuvBuffers],
         pixel_format: str,
         out: npt.NDArray[Any],
         geometry: npt.NDArray[np.float32],
@@ -160,7 +162,7 @@ class Preprocessor:
     def check_roi_count(self, count: int) -> None: ...
     def run_rois(
         self,
-        image: list[ImageBuffer],
+        image: Sequence[ImageBuffer | YuvBuffers],
         pixel_format: str,
         rois: npt.NDArray[np.float32],
         out: npt.NDArray[Any],
@@ -178,7 +180,7 @@ class CudaPreprocessor:
     def outputs(self) -> list[Spec]: ...
     def run(
         self,
-        images: Sequence[ImageBuffer | CudaTensor],
+        images: Sequence[ImageBuffer | YuvBuffers | CudaTensor],
         pixel_format: str,
         out: CudaTensor,
         geometry: npt.NDArray[np.float32],

@@ -14,11 +14,15 @@ from endcap._arrays import from_dlpack
 from endcap._cuda_input import borrow, device_of
 from endcap._device import Target
 from endcap.errors import InvalidArgumentError
+from endcap.yuv import YuvImage
 
 # A bytes-like object or a 1-D uint8 array is an encoded file; [H,W] uint8 is gray pixels and
-# [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ count as arrays.
+# [H,W,3] uint8 is pixels in `pixel_format`. Objects with __dlpack__ count as arrays. A YuvImage is
+# pixels in YUV.
 Image: TypeAlias = Any
 ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
+# Layout, planes, matrix and range of a YuvImage.
+YuvBuffers: TypeAlias = "tuple[str, list[ImageBuffer | _core.CudaTensor], str, str]"
 
 
 def is_single_image(images: Image | Sequence[Image]) -> bool:
@@ -26,12 +30,36 @@ def is_single_image(images: Image | Sequence[Image]) -> bool:
     return not isinstance(images, (list, tuple))
 
 
-def to_buffer(image: Image) -> ImageBuffer:
+def to_buffer(image: Image) -> ImageBuffer | YuvBuffers:
     """Return a buffer of uint8 over the image's own memory where its layout allows.
 
     Rows may lie apart (strides are honoured); pixels that are not contiguous within a row are
     copied. Raises InvalidArgumentError for anything that is not an image.
     """
+    if isinstance(image, YuvImage):
+        planes: list[ImageBuffer | _core.CudaTensor] = [_to_plane(p) for p in image.planes]
+        return image.layout, planes, image.matrix, image.range
+    return _to_array_or_bytes(image)
+
+
+def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | YuvBuffers | _core.CudaTensor:
+    """Return pixels on the target's device as they lie there, and anything else as `to_buffer`.
+
+    Encoded bytes on the device are copied to the host, for that is where decoding begins.
+    """
+    if isinstance(image, YuvImage):
+        planes = [
+            _to_plane(plane) if device_of(plane) is None else _borrow_bytes(plane, target)
+            for plane in image.planes
+        ]
+        return image.layout, planes, image.matrix, image.range
+    if device_of(image) is None:
+        return _to_array_or_bytes(image)
+    tensor = _borrow_bytes(image, target)
+    return tensor if len(tensor.shape) != 1 else tensor.to_numpy()
+
+
+def _to_array_or_bytes(image: Image) -> ImageBuffer:
     if isinstance(image, (bytes, bytearray)):
         return image
     if isinstance(image, (str, os.PathLike)):
@@ -47,17 +75,19 @@ def to_buffer(image: Image) -> ImageBuffer:
     return np.ascontiguousarray(array)
 
 
-def to_cuda_buffer(image: Image, target: Target) -> ImageBuffer | _core.CudaTensor:
-    """Return pixels on the target's device as they lie there, and anything else as `to_buffer`.
+def _to_plane(plane: Image) -> ImageBuffer:
+    array = _to_array_or_bytes(plane)
+    if isinstance(array, np.ndarray) and array.ndim > 1 and len(array) > 1:
+        # Rows that overlap, as those of a broadcast array do.
+        return array if abs(array.strides[0]) >= array[0].size else np.ascontiguousarray(array)
+    return array
 
-    Encoded bytes on the device are copied to the host, for that is where decoding begins.
-    """
-    if device_of(image) is None:
-        return to_buffer(image)
+
+def _borrow_bytes(image: Image, target: Target) -> _core.CudaTensor:
     tensor = borrow(image, target, "an image")
     if tensor.type_string != "|u1":
         raise InvalidArgumentError(f"an image has dtype {np.dtype(tensor.type_string)}: give uint8")
-    return tensor if len(tensor.shape) != 1 else tensor.to_numpy()
+    return tensor
 
 
 def _rows_contiguous(image: npt.NDArray[np.uint8]) -> bool:

@@ -124,14 +124,15 @@ class Preprocessor:
         them; images in host memory may be changed when it returns.
 
         Args:
-            images: encoded bytes (bytes-like, 1-D uint8) or pixels (uint8 [H,W,3] or [H,W]).
-                They are read in place; with ``device="cuda"`` pixels may lie on that device.
+            images: encoded bytes (bytes-like, 1-D uint8), pixels (uint8 [H,W,3] or [H,W]) or
+                YUV by ``nv12`` and ``planar_yuv``. They are read in place; with ``device="cuda"``
+                pixels may lie on that device.
             rois: regions of the one image, real numbers [K, 4]: x1, y1, x2, y2 in its pixels after
                 EXIF orientation, as a detector's boxes are. Each is rounded outward to whole pixels
                 and clipped. With ``device="cpu"`` only.
             out: an array to write the tensors into, C-contiguous, of the result's shape and dtype;
                 with ``device="cuda"`` on that device, by DLPack or the CUDA array interface.
-            pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as pixels hold.
+            pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold.
             stream: a CUDA stream: None for the legacy default stream, which is also what torch and
                 CuPy use unless told otherwise; a ``cudaStream_t`` as a number; or an object with
                 ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy).

@@ -6,9 +6,9 @@
 #include <array>
 #include <vector>
 
-#include "decode/chroma_upsampling.h"
-#include "decode/ycc_arithmetic.h"
-#include "decode/ycc_rows_simd.h"
+#include "common/chroma_upsampling.h"
+#include "common/ycc_arithmetic.h"
+#include "common/ycc_rows_simd.h"
 #include "endcap/implementation.h"
 #include "endcap/row_band.h"
 #include "jpeg_writer.h"
@@ -93,8 +93,8 @@ TEST(ChromaUpsampling, ColumnsEqualTheVectorCodeAtEveryWidth) {
                        expected.data());
         for (int x = 0; x < width; ++x) {
           const auto chroma = [&](const uint8_t* plane) {
-            return UpsampleChroma(upsampling, plane, chroma_width, chroma_width, kChromaHeight, x,
-                                  y);
+            return UpsampleChroma(upsampling, {plane, chroma_width, 1, chroma_width, kChromaHeight},
+                                  x, y);
           };
           const Rgb8 pixel = YccPixelToRgb(luma[x], chroma(cb), chroma(cr));
           const uint8_t* want = expected.data() + ptrdiff_t{3} * x;

@@ -224,16 +224,6 @@ TEST(Preprocess, BottomUpRowsAreReadByTheirStride) {
   EXPECT_EQ(Preprocess(list, {bottom_up}).images, Preprocess(list, {Rgb(pixels, 14, 9)}).images);
 }
 
-TEST(Preprocess, YuvIsUnsupportedByName) {
-  ImageView nv12;
-  nv12.format = PixelFormat::kNv12;
-  nv12.width = nv12.height = 2;
-  const Bytes memory(8, 0);
-  nv12.planes[0] = nv12.planes[1] = {memory.data(), 2};
-  const Tensors result = Preprocess({{"size", "8"}}, {nv12});
-  EXPECT_EQ(result.items[0].status.code, ErrorCode::kUnsupported);
-}
-
 TEST(Preprocess, ABadImageLeavesABlankAndItsNeighboursWhole) {
   const Bytes good = MakeJpeg(40, 60);
   const Bytes bad(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));

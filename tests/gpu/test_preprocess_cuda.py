@@ -7,6 +7,7 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
+from cuda_inputs import on_gpu
 from pictures import BAD, FILES, PIXELS
 from tolerances import NVJPEG_STEPS
 
@@ -55,6 +56,28 @@ def test_pixels(name: str, pixel_format: str) -> None:
     expected = endcap.Preprocessor(**SETTINGS[name])(images, pixel_format=pixel_format)
     preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
     assert_same(preprocessor(images, pixel_format=pixel_format), expected)
+
+
+@pytest.mark.parametrize("name", ["ultralytics", "torchvision", "float", "uint8 nhwc", "gray"])
+@pytest.mark.parametrize("width", [40, 61])
+def test_yuv(name: str, width: int) -> None:
+    random = np.random.default_rng(width)
+    y = random.integers(0, 256, (45, width), np.uint8)
+    uv = random.integers(0, 256, (23, (width + 1) // 2, 2), np.uint8)
+    u = random.integers(0, 256, (45, (width + 1) // 2), np.uint8)
+    images = [
+        endcap.nv12((y, uv), matrix="bt709"),
+        endcap.planar_yuv(y, u, u[::-1], range="full"),
+        endcap.planar_yuv(y, y, y[::-1], matrix="bt2020"),
+    ]
+    on_device = [
+        endcap.nv12((on_gpu(y), on_gpu(uv)), matrix="bt709"),
+        endcap.planar_yuv(on_gpu(y), on_gpu(u), on_gpu(u[::-1]), range="full"),
+        endcap.planar_yuv(on_gpu(y), on_gpu(y), on_gpu(y[::-1]), matrix="bt2020"),
+    ]
+    expected = endcap.Preprocessor(**SETTINGS[name])(images * 2)
+    preprocessor = endcap.Preprocessor(**SETTINGS[name], device="cuda")
+    assert_same(preprocessor(images + on_device), expected)
 
 
 def test_gray_pixels() -> None:

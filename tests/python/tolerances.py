@@ -24,6 +24,10 @@ PILLOW_ROWS_FIRST_STEPS = 1
 # truncates, which makes up to 2; the rounding of the resize may add one.
 CMYK_OPENCV_STEPS = 3
 
+# YUV to RGB against OpenCV's, where chroma is flat (OpenCV repeats it, ours is interpolated), in
+# 8-bit steps: factors of 16 fractional bits here and 20 there, products rounded once.
+YUV_OPENCV_STEPS = 1
+
 # Float resize (bilinear, bicubic, area) against the float64 definition and against the float
 # resizes of OpenCV, Pillow and PyTorch, in 8-bit steps of the source (0 to 255).
 # Positions are float32 as in PyTorch: at 1000 pixels half an ulp is 3e-5 of a pixel, which between

@@ -13,11 +13,15 @@ enum class PixelFormat : int32_t {
   kRgb,      // interleaved, 8 bits a channel
   kBgr,
   kGray,
+  // In YUV, 8 bits a sample. U and V have sides divided by their steps, rounded up, and come to
+  // full size by the triangle filter of a JPEG's chroma: samples lie in the middle of their pixels.
   kNv12,      // Y plane, then one plane of interleaved U and V at half size
   kPlanarYuv  // Y, U, V planes; U and V at 1/chroma_step_x, 1/chroma_step_y of the size
 };
 
+// Of ITU-R BT.601, BT.709 and BT.2020 (non-constant luminance).
 enum class YuvMatrix : int32_t { kBt601, kBt709, kBt2020 };
+// kFull: 0 to 255, as in JPEGs; kLimited: Y from 16 to 235, U and V from 16 to 240.
 enum class YuvRange : int32_t { kFull, kLimited };
 
 // One image that somebody else owns: encoded bytes, or pixels that are already decoded.

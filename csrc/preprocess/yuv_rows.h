@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "common/yuv_arithmetic.h"
+#include "endcap/image_view.h"
+#include "endcap/implementation.h"
+#include "endcap/row_band.h"
+#include "preprocess/yuv_planes.h"
+
+namespace endcap {
+
+// Makes pixels of single rows of an image in YUV: R, G, B, or gray, which is luma at full range.
+// Chroma comes to full size by the filter of chroma_upsampling.h. Keeps a few rows.
+class YuvRows {
+ public:
+  // The image is checked and outlives this. columns: those that are made, inside the image.
+  // channels: 1, 3, or 4, the last of which means nothing.
+  YuvRows(Path path, const ImageView& image, int channels, const ColumnSpan& columns);
+
+  // The pixels of `columns` of row y. kRowSlackBytes after them may be read, until the next call.
+  const uint8_t* Make(int y);
+
+ private:
+  // Rows of Cb and Cr, apart, as far as `columns` need them.
+  struct ChromaRow {
+    int y = -1;
+    std::array<std::vector<uint8_t>, 2> samples;
+  };
+
+  void MakeGray(int y);
+  void MakeScalar(int y);
+  void MakeSimd(int y);
+  const ChromaRow& ReadChroma(int y);
+  void MakeDoubled(const ChromaRow& near, const ChromaRow& far);
+  void MakeFull(const ChromaRow& near, const ChromaRow& far, bool odd_row);
+
+  Path path_;
+  YuvPlanes planes_;
+  YuvCoefficients coefficients_;
+  bool jfif_;  // the colors of a JPEG, which have vector code of their own
+  int channels_;
+  ColumnSpan columns_;
+  int made_begin_;    // of `columns`, rounded down to where two of them share chroma
+  int chroma_begin_;  // samples of chroma that are needed, with neighbours
+  int chroma_count_;
+  std::vector<uint8_t> pixels_;
+  // The vector code reads past the end of rows, so they are copied to where it may.
+  std::vector<uint8_t> luma_;
+  std::array<ChromaRow, 4> chroma_;  // row y in place y % 4: two rows use three neighbours
+  std::array<std::vector<int16_t>, 2> sums_;
+  std::array<std::vector<uint8_t>, 2> blended_;
+};
+
+}  // namespace endcap

@@ -1,0 +1,326 @@
+// Pixels in YUV: the arithmetic against the standards, and the paths against a JPEG's pixels and
+// against each other.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "common/yuv_arithmetic.h"
+#include "decode/jpeg_planes.h"
+#include "endcap/implementation.h"
+#include "endcap/preprocess.h"
+#include "image_tensor.h"
+#include "jpeg_writer.h"
+#include "preprocess/yuv_rows_simd.h"
+#include "simd_paths.h"
+#include "yuv_images.h"
+
+namespace endcap {
+namespace {
+
+using testing::AllYuvKinds;
+using testing::Bytes;
+using testing::CompareTargetsWithScalar;
+using testing::Encoded;
+using testing::ImageTensor;
+using testing::MakeJpeg;
+using testing::YuvImage;
+using testing::YuvKind;
+
+PreprocessParams Square(int side) {
+  PreprocessParams params;
+  params.height = params.width = side;
+  params.dtype = DType::kUint8;
+  return params;
+}
+
+struct Result {
+  ItemStatus status;
+  Bytes tensor;
+};
+
+Result Preprocess(const PreprocessParams& params, const ImageView& image) {
+  Result result;
+  result.tensor.resize(ImageTensor(params, nullptr).size_bytes());
+  const std::array outputs = {
+      PreprocessOutput{ImageTensor(params, result.tensor.data()), nullptr, nullptr, 0}};
+  result.status = Preprocessor(params, 1).Run({&image, 1}, outputs)[0].status;
+  return result;
+}
+
+Bytes TensorOf(const PreprocessParams& params, const ImageView& image) {
+  Result result = Preprocess(params, image);
+  EXPECT_TRUE(result.status.ok()) << result.status.message;
+  return std::move(result.tensor);
+}
+
+TEST(YuvArithmetic, HasTheFactorsOfTheStandards) {
+  constexpr YuvCoefficients kBt601 = MakeYuvCoefficients(YuvMatrix::kBt601, YuvRange::kLimited);
+  EXPECT_EQ(kBt601.offset, 16);
+  EXPECT_EQ(kBt601.luma, 76309);  // 1.164384
+  EXPECT_EQ(kBt601.red_cr, 104597);
+  EXPECT_EQ(kBt601.green_cb, -25675);
+  EXPECT_EQ(kBt601.green_cr, -53279);
+  EXPECT_EQ(kBt601.blue_cb, 132201);
+  constexpr YuvCoefficients kBt709 = MakeYuvCoefficients(YuvMatrix::kBt709, YuvRange::kFull);
+  EXPECT_EQ(kBt709.offset, 0);
+  EXPECT_EQ(kBt709.luma, 65536);
+  EXPECT_NEAR(kBt709.red_cr / 65536.0, 1.5748, 1e-5);
+  EXPECT_NEAR(kBt709.blue_cb / 65536.0, 1.8556, 1e-5);
+  constexpr YuvCoefficients kBt2020 = MakeYuvCoefficients(YuvMatrix::kBt2020, YuvRange::kFull);
+  EXPECT_NEAR(kBt2020.red_cr / 65536.0, 1.4746, 1e-5);
+  EXPECT_NEAR(kBt2020.green_cb / 65536.0, -0.164553, 1e-5);
+  EXPECT_NEAR(kBt2020.green_cr / 65536.0, -0.571353, 1e-5);
+  EXPECT_NEAR(kBt2020.blue_cb / 65536.0, 1.8814, 1e-5);
+}
+
+TEST(YuvArithmetic, IsAJpegsForFullRangeBt601) {
+  constexpr YuvCoefficients kFull = MakeYuvCoefficients(YuvMatrix::kBt601, YuvRange::kFull);
+  for (int y = 0; y < 256; y += 3) {
+    for (int cb = 0; cb < 256; ++cb) {
+      for (int cr = 0; cr < 256; ++cr) {
+        const Rgb8 a = YuvPixelToRgb(kFull, y, cb, cr);
+        const Rgb8 b = YccPixelToRgb(y, cb, cr);
+        ASSERT_TRUE(a.r == b.r && a.g == b.g && a.b == b.b) << y << " " << cb << " " << cr;
+      }
+    }
+    EXPECT_EQ(YuvPixelToGray(kFull, y), y);
+  }
+}
+
+TEST(YuvArithmetic, BlackWhiteAndBeyondAtLimitedRange) {
+  for (const auto matrix : {YuvMatrix::kBt601, YuvMatrix::kBt709, YuvMatrix::kBt2020}) {
+    const YuvCoefficients limited = MakeYuvCoefficients(matrix, YuvRange::kLimited);
+    for (const auto& [y, gray] : {std::pair(0, 0), {16, 0}, {235, 255}, {255, 255}, {126, 128}}) {
+      const Rgb8 rgb = YuvPixelToRgb(limited, y, 128, 128);
+      EXPECT_TRUE(rgb.r == gray && rgb.g == gray && rgb.b == gray) << y;
+      EXPECT_EQ(YuvPixelToGray(limited, y), gray);
+    }
+  }
+}
+
+TEST(YuvArithmetic, EqualsTheVectorCode) {
+  if (SimdTargets().empty()) GTEST_SKIP() << "this CPU has no SIMD target";
+  const auto row = [](size_t bytes) { return Bytes(bytes + kRowSlackBytes); };
+  Bytes y = row(256);
+  for (size_t i = 0; i < 256; ++i) y[i] = static_cast<uint8_t>(i);
+  Bytes cb = row(256);
+  Bytes cr = row(256);
+  Bytes rgb = row(std::size_t{3} * 256);
+  for (const auto matrix : {YuvMatrix::kBt601, YuvMatrix::kBt709, YuvMatrix::kBt2020}) {
+    for (const auto range : {YuvRange::kFull, YuvRange::kLimited}) {
+      const YuvCoefficients coefficients = MakeYuvCoefficients(matrix, range);
+      for (int u = 0; u < 256; ++u) {
+        for (int v = u % 5; v < 256; v += 5) {
+          std::fill(cb.begin(), cb.end(), static_cast<uint8_t>(u));
+          std::fill(cr.begin(), cr.end(), static_cast<uint8_t>(v));
+          YuvToRgb(coefficients, y.data(), cb.data(), cr.data(), 256, 3, rgb.data());
+          for (size_t i = 0; i < 256; ++i) {
+            const Rgb8 pixel = YuvPixelToRgb(coefficients, static_cast<int>(i), u, v);
+            ASSERT_TRUE(rgb[3 * i] == pixel.r && rgb[3 * i + 1] == pixel.g &&
+                        rgb[3 * i + 2] == pixel.b)
+                << "Y " << i << " Cb " << u << " Cr " << v;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(YuvPixels, OfAJpegsPlanesAreTheJpegs) {
+  for (const int step_x : {1, 2}) {
+    for (const int step_y : {1, 2}) {
+      for (const auto& [height, width] : {std::pair(45, 67), {64, 48}, {7, 9}, {33, 130}}) {
+        const Bytes file =
+            MakeJpeg(height, width, 3, {.luma_columns = step_x, .luma_rows = step_y});
+        JpegPlaneReader reader(Encoded(file), ReadHeader(Encoded(file), {}), {});
+        const JpegPlaneLayout layout = reader.layout();
+        ASSERT_TRUE(layout.available);
+        Bytes block(layout.size_bytes);
+        reader.Decode(block.data());
+        ImageView view;
+        view.format = PixelFormat::kPlanarYuv;
+        view.width = width;
+        view.height = height;
+        view.chroma_step_x = step_x;
+        view.chroma_step_y = step_y;
+        view.range = YuvRange::kFull;
+        for (size_t i = 0; i < 3; ++i) {
+          view.planes[i] = {block.data() + layout.planes[i].offset_bytes,
+                            static_cast<ptrdiff_t>(layout.planes[i].row_stride_bytes)};
+        }
+        // As large as the file, and resized, as colors and as gray.
+        for (const int side : {std::max(height, width), 20}) {
+          for (const Color color : {Color::kRgb, Color::kBgr, Color::kGray}) {
+            PreprocessParams params = Square(side);
+            params.color = color;
+            CompareTargetsWithScalar(
+                Stage::kPreprocess,
+                [&] { return std::pair(TensorOf(params, Encoded(file)), TensorOf(params, view)); },
+                [&](const auto& scalar, const auto& simd, const std::string& target) {
+                  EXPECT_TRUE(scalar.second == scalar.first) << step_x << "x" << step_y;
+                  EXPECT_TRUE(simd.second == scalar.first)
+                      << step_x << "x" << step_y << " " << target;
+                });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(YuvPixels, AreTheSameOnEveryPath) {
+  for (const YuvKind& kind : AllYuvKinds()) {
+    for (const auto& [height, width] : {std::pair(1, 1), {2, 3}, {3, 2}, {17, 65}, {66, 31}}) {
+      const YuvImage image(kind, height, width, 5);
+      for (const int side : {std::max(height, width), 13}) {
+        const PreprocessParams params = Square(side);
+        CompareTargetsWithScalar(
+            Stage::kPreprocess, [&] { return TensorOf(params, image.view); },
+            [&](const Bytes& scalar, const Bytes& simd, const std::string& target) {
+              EXPECT_TRUE(simd == scalar)
+                  << NameOf(kind) << " " << height << "x" << width << " " << target;
+            });
+      }
+    }
+  }
+}
+
+TEST(YuvPixels, OfNv12AreThoseOfItsPlanesApart) {
+  for (const YuvKind& kind : AllYuvKinds()) {
+    if (kind.format != PixelFormat::kNv12) continue;
+    const YuvImage nv12(kind, 21, 39);
+    YuvKind apart_kind = kind;
+    apart_kind.format = PixelFormat::kPlanarYuv;
+    YuvImage apart(apart_kind, 21, 39);
+    apart.planes[0] = nv12.planes[0];
+    for (size_t i = 0; i < apart.planes[1].size(); ++i) {
+      apart.planes[1][i] = nv12.planes[1][2 * i];
+      apart.planes[2][i] = nv12.planes[1][2 * i + 1];
+    }
+    apart.view.planes[0].data = apart.planes[0].data();
+    EXPECT_EQ(TensorOf(Square(39), nv12.view), TensorOf(Square(39), apart.view));
+  }
+}
+
+TEST(YuvPixels, BottomUpRowsAreReadByTheirStrides) {
+  for (const YuvKind& kind : {YuvKind{}, YuvKind{PixelFormat::kPlanarYuv, 1, 1}}) {
+    const YuvImage image(kind, 12, 17);
+    YuvImage flipped(kind, 12, 17);
+    for (size_t i = 0; i < 3; ++i) {
+      const auto stride = static_cast<size_t>(image.view.planes[i].row_stride_bytes);
+      if (stride == 0) continue;
+      const size_t rows = image.planes[i].size() / stride;
+      for (size_t y = 0; y < rows; ++y) {
+        std::memcpy(flipped.planes[i].data() + stride * (rows - 1 - y),
+                    image.planes[i].data() + stride * y, stride);
+      }
+      flipped.view.planes[i] = {flipped.planes[i].data() + stride * (rows - 1),
+                                -static_cast<ptrdiff_t>(stride)};
+    }
+    CompareTargetsWithScalar(
+        Stage::kPreprocess,
+        [&] {
+          return std::pair(TensorOf(Square(24), image.view), TensorOf(Square(24), flipped.view));
+        },
+        [](const auto& scalar, const auto& simd, const std::string& target) {
+          EXPECT_TRUE(scalar.first == scalar.second);
+          EXPECT_TRUE(simd.second == scalar.first) << target;
+        });
+  }
+}
+
+// Planes that end where memory that may be read does.
+class GuardedPlane {
+ public:
+  explicit GuardedPlane(const Bytes& plane) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    pages_ = (plane.size() + page - 1) / page * page;
+    memory_ = static_cast<uint8_t*>(
+        mmap(nullptr, pages_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    size_ = pages_ + page;
+    mprotect(memory_ + pages_, page, PROT_NONE);
+    first_ = memory_ + pages_ - plane.size();
+    std::memcpy(first_, plane.data(), plane.size());
+  }
+  ~GuardedPlane() { munmap(memory_, size_); }
+  GuardedPlane(const GuardedPlane&) = delete;
+  GuardedPlane& operator=(const GuardedPlane&) = delete;
+  const uint8_t* data() const { return first_; }
+
+ private:
+  size_t pages_ = 0;
+  size_t size_ = 0;
+  uint8_t* memory_ = nullptr;
+  uint8_t* first_ = nullptr;
+};
+
+TEST(YuvPixels, NothingIsReadPastThePlanes) {
+  for (const YuvKind& kind : AllYuvKinds()) {
+    if (kind.matrix == YuvMatrix::kBt2020) continue;
+    const YuvImage image(kind, 19, 75);
+    ImageView guarded = image.view;
+    std::array<std::optional<GuardedPlane>, 3> planes;
+    for (size_t i = 0; i < 3; ++i) {
+      if (image.planes[i].empty()) continue;
+      planes[i].emplace(image.planes[i]);
+      guarded.planes[i].data = planes[i]->data();
+    }
+    for (const Color color : {Color::kRgb, Color::kGray}) {
+      PreprocessParams params = Square(50);
+      params.color = color;
+      CompareTargetsWithScalar(
+          Stage::kPreprocess, [&] { return TensorOf(params, guarded); },
+          [](const Bytes& scalar, const Bytes& simd, const std::string& target) {
+            EXPECT_TRUE(simd == scalar) << target;
+          });
+    }
+  }
+}
+
+void ExpectRefused(const ImageView& view, const std::string& what) {
+  const Result result = Preprocess(Square(8), view);
+  EXPECT_EQ(result.status.code, ErrorCode::kInvalidArgument) << what;
+  EXPECT_NE(result.status.message.find(what), std::string::npos) << result.status.message;
+  EXPECT_EQ(result.tensor, Bytes(result.tensor.size(), 0));
+}
+
+TEST(YuvPixels, WhatCannotBeReadIsRefused) {
+  const YuvImage nv12(YuvKind{}, 6, 10);
+  const YuvImage planar({PixelFormat::kPlanarYuv}, 6, 10);
+  ImageView view = nv12.view;
+  view.planes[0].data = nullptr;
+  ExpectRefused(view, "pixels; both sides");
+  view = nv12.view;
+  view.planes[1].data = nullptr;
+  ExpectRefused(view, "no UV plane");
+  view = planar.view;
+  view.planes[2].data = nullptr;
+  ExpectRefused(view, "no V plane");
+  view = planar.view;
+  view.chroma_step_x = 4;
+  ExpectRefused(view, "chroma step of 1 or 2");
+  view = planar.view;
+  view.chroma_step_y = 0;
+  ExpectRefused(view, "chroma step of 1 or 2");
+  view = nv12.view;
+  view.planes[1].row_stride_bytes = 9;
+  ExpectRefused(view, "rows of the UV plane lie 9 bytes apart; each has 10");
+  view = planar.view;
+  view.planes[0].row_stride_bytes = -9;
+  ExpectRefused(view, "rows of the Y plane lie -9 bytes apart");
+  view = planar.view;
+  view.width = 70000;
+  view.planes[0].row_stride_bytes = view.planes[1].row_stride_bytes = 70000;
+  view.planes[2].row_stride_bytes = 70000;
+  EXPECT_EQ(Preprocess(Square(8), view).status.code, ErrorCode::kImageLimit);
+}
+
+}  // namespace
+}  // namespace endcap

@@ -1,0 +1,78 @@
+"""Pixels in YUV on a GPU, in host memory and in its own: the CPU's tensors, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_inputs import HOLDERS, ByInterface, on_gpu, require_cuda
+from yuv_images import MATRICES, RANGES, SAMPLINGS, Planes, noise
+
+import endcap
+
+require_cuda()
+
+SIZE = (40, 64)
+
+
+def expect_same(image: endcap.YuvImage, planes: Planes, colors: dict[str, str]) -> None:
+    for fields in ({}, {"color": "gray"}, {"color": "bgr", "interpolation": "bicubic"}):
+        options: dict[str, Any] = {"size": SIZE, **fields}
+        result = endcap.preprocess(image, device="cuda", **options)
+        expected = endcap.preprocess(planes.image(**colors), **options)
+        np.testing.assert_array_equal(result.images.to_numpy(), expected.images)
+        np.testing.assert_array_equal(result.geometry, expected.geometry)
+
+
+@pytest.mark.parametrize("hold", [lambda plane: plane, *HOLDERS])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_planes_of_every_sampling(hold: Any, sampling: str) -> None:
+    planes = noise(37, 53, sampling)
+    for matrix in MATRICES:
+        for scale in RANGES:
+            colors = {"matrix": matrix, "range": scale}
+            image = endcap.planar_yuv(hold(planes.y), hold(planes.u), hold(planes.v), **colors)
+            expect_same(image, planes, colors)
+
+
+@pytest.mark.parametrize("hold", [lambda plane: plane, *HOLDERS])
+def test_nv12_in_one_array_and_in_two(hold: Any) -> None:
+    planes = noise(36, 52)
+    expect_same(endcap.nv12(hold(planes.nv12)), planes, {})
+    expect_same(endcap.nv12((hold(planes.y), hold(planes.uv))), planes, {})
+    odd = noise(37, 53)
+    expect_same(endcap.nv12((hold(odd.y), hold(odd.uv))), odd, {})
+
+
+def test_rows_may_lie_apart() -> None:
+    planes = noise(36, 52)
+    wide = np.zeros((54, 64), np.uint8)  # as decoders pad them
+    wide[:, :52] = planes.nv12
+    padded = ByInterface(wide, shape=(54, 52), strides=(64, 1))
+    expect_same(endcap.nv12(padded), planes, {})
+
+
+def test_a_batch_may_be_mixed() -> None:
+    planes = noise(36, 52)
+    images = [endcap.nv12(on_gpu(planes.nv12)), planes.image(), planes.rgb()]
+    tensors = endcap.preprocess(images, size=SIZE, device="cuda").images.to_numpy()
+    np.testing.assert_array_equal(tensors[0], tensors[2])
+    np.testing.assert_array_equal(tensors[1], tensors[2])
+
+
+def test_planes_must_lie_together() -> None:
+    planes = noise(36, 52)
+    with pytest.raises(endcap.InvalidArgumentError, match="CPU memory and in a GPU's"):
+        endcap.preprocess(endcap.nv12((planes.y, on_gpu(planes.uv))), size=SIZE, device="cuda")
+    with pytest.raises(endcap.InvalidArgumentError, match="uint8"):
+        endcap.preprocess(
+            endcap.nv12(on_gpu(planes.nv12.astype(np.float32))), size=SIZE, device="cuda"
+        )
+    with pytest.raises(endcap.InvalidArgumentError, match="lies on cuda:0"):
+        endcap.preprocess(endcap.nv12(on_gpu(planes.nv12)), size=SIZE)
+
+
+def test_regions_are_the_cpus() -> None:
+    with pytest.raises(endcap.UnsupportedError, match='give device="cpu"'):
+        endcap.preprocess(noise(36, 52).image(), rois=[[0, 0, 9, 9]], size=SIZE, device="cuda")
