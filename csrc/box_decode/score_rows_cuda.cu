@@ -4,15 +4,16 @@
 #include "box_decode/sum_parts.h"
 #include "cuda/launch.h"
 
-// rtdetr and ssd: rows of scores, of which a group of lanes takes one. All lanes of a warp come to
-// every function; a group without a row reads nothing.
+// rtdetr and ssd: rows of scores, of which a group of lanes takes one: few of eight are idle in
+// rows of 21 or 91, and they read whole sectors of 32 bytes. All lanes of a warp come to every
+// function; a group without a row reads nothing.
 
 namespace endcap {
 namespace {
 
 constexpr uint32_t kGroup = kRowSumParts;  // a lane sums one part
-constexpr uint32_t kThreads = 128;
-constexpr uint32_t kRows = kThreads / kGroup;
+constexpr uint32_t kRowThreads = 128;
+constexpr uint32_t kBlockRows = kRowThreads / kGroup;
 
 __device__ inline uint32_t GroupLane() { return threadIdx.x % kGroup; }
 
@@ -79,7 +80,7 @@ __device__ bool NoteNan(const HeadBatch& batch, uint32_t image, const Scores<T>&
     if (!IsNan(scores[i])) continue;
     NoteFirst(&state.nan[rows.score_input], row * rows.score_row_length + rows.first_score + i);
   }
-  // Four lanes take the box, the others the anchor.
+  static_assert(kGroup == 8);  // four lanes take the box, the others the anchor
   const bool at_anchor = GroupLane() >= 4;
   const int input = at_anchor ? kAnchorInput : rows.box_input;
   const uint32_t place = row * (at_anchor ? 4 : rows.box_row_length) + GroupLane() % 4;
@@ -144,7 +145,7 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
   const HeadImage& head = batch.images[image];
   CandidateState& state = batch.states[image];
   const auto num_classes = static_cast<uint32_t>(rule.num_classes);
-  const uint32_t row = blockIdx.x * kRows + threadIdx.x / kGroup;
+  const uint32_t row = blockIdx.x * kBlockRows + threadIdx.x / kGroup;
   const bool has_row = row < head.rows;
   Scores<T> scores = {static_cast<const T*>(head.inputs[rule.rows.score_input]) +
                           uint64_t{has_row ? row : 0} * rule.rows.score_row_length +
@@ -170,7 +171,7 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRowThreads)
     FilterScoreRows(const __grid_constant__ HeadBatch batch) {
   const uint32_t image = blockIdx.y;
   if (batch.images[image].blank != 0) return;
@@ -184,8 +185,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void LaunchFilterScoreRows(const HeadBatch& batch, cudaStream_t stream) {
-  const dim3 grid(BlocksFor(batch, kRows), static_cast<uint32_t>(batch.count));
-  Launch(FilterScoreRows, grid, kThreads, 0, stream, batch);
+  const dim3 grid(BlocksFor(batch, kBlockRows), static_cast<uint32_t>(batch.count));
+  Launch(FilterScoreRows, grid, kRowThreads, 0, stream, batch);
 }
 
 }  // namespace endcap
