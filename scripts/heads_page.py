@@ -25,7 +25,7 @@ Shapes are those of one image; a batch dimension goes in front. C = `num_classes
 `max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` is for the network to decide.
 Inputs of type float32 may be float16 as well. Boxes are in pixels of the network's input unless
 `box_unit` is `normalized`, and then `input_size` says how large that is. A score counts when it
-is *greater* than `score_threshold`. `yolov8_seg`, `yolov8_obb`, `rtdetr` and `ssd` are read by
+is *greater* than `score_threshold`. `yolov8_seg` and `yolov8_obb` are read by
 the CPU only; the others by a GPU, too.
 """
 
@@ -90,8 +90,7 @@ One number for each class. The answer holds the best `top_k` classes, best first
 scores the lower class), and the scores of all classes in their order. With `multi_label` `true`
 it holds only classes whose score is greater than `score_threshold`, at most `top_k`; the rows
 beyond them have score 0 and id -1. Then `activation` is `sigmoid`, or `none` where the network
-has applied it, and the head is read by the CPU only. Without `multi_label` the threshold is not
-used.""",
+has applied it. Without `multi_label` the threshold is not used.""",
 }
 
 Tensor = tuple[str, str, Sequence[Any]]

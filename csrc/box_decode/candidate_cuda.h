@@ -1,6 +1,7 @@
 #pragma once
 
 #include "box_decode/candidate_keys_cuda.h"
+#include "box_decode/score_row_box_cuda.h"
 
 namespace endcap {
 
@@ -11,11 +12,6 @@ struct Candidate {
   int32_t class_id;
   int32_t index;
 };
-
-__device__ inline BoxXyxy ReadBoxRow(const HeadImage& head, int input, uint64_t first) {
-  return {ReadValue(head, input, first), ReadValue(head, input, first + 1),
-          ReadValue(head, input, first + 2), ReadValue(head, input, first + 3)};
-}
 
 // Families with boxes.
 __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage& head,
@@ -37,6 +33,10 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
     case HeadFamily::kEnd2End:
       raw = ReadBoxRow(head, 0, uint64_t{index} * 6);
       class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
+      break;
+    case HeadFamily::kRtdetr:
+    case HeadFamily::kSsd:
+      raw = ReadScoreRowBox(rule, head, index);
       break;
     case HeadFamily::kEfficientNms:
       raw = ReadBoxRow(head, 1, uint64_t{index} * 4);

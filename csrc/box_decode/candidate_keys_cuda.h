@@ -23,6 +23,12 @@ __device__ inline float ReadValue(const HeadImage& head, int input, uint64_t i) 
   return static_cast<const float*>(head.inputs[input])[i];
 }
 
+// Four numbers of an input.
+__device__ inline BoxXyxy ReadBoxRow(const HeadImage& head, int input, uint64_t first) {
+  return {ReadValue(head, input, first), ReadValue(head, input, first + 1),
+          ReadValue(head, input, first + 2), ReadValue(head, input, first + 3)};
+}
+
 __device__ inline bool IsNan(float value) { return value != value; }
 __device__ inline bool IsFinite(float value) { return value - value == 0.0F; }
 __device__ inline bool IsFinite(const BoxXyxy& box) {

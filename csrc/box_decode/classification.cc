@@ -26,10 +26,8 @@ void Softmax(std::span<const float> logits, std::vector<float>& scores) {
   }
   std::array<double, kSumParts> parts{};
   for (size_t i = 0; i < powers.size(); ++i) parts[i % kSumParts] += powers[i];
-  for (size_t half = kSumParts / 2; half > 0; half /= 2) {
-    for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];
-  }
-  for (const double power : powers) scores.push_back(static_cast<float>(power / parts[0]));
+  const double sum = SumOfParts(parts);
+  for (const double power : powers) scores.push_back(static_cast<float>(power / sum));
   TrimScratch(powers);
 }
 

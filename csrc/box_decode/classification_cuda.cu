@@ -69,6 +69,17 @@ __device__ double SumPowers(const Logits<T>& logits, float highest, Shared& shar
   return shared.parts[0];
 }
 
+// The keys of the classes over the threshold, which a classifier has with multi_label only.
+template <typename ScoreOf>
+__device__ void AppendPassing(const HeadBatch& batch, uint32_t image, uint32_t count,
+                              ScoreOf score_of) {
+  for (uint32_t first = 0; first < count; first += kThreads) {
+    const uint32_t i = first + threadIdx.x;
+    const float score = i < count ? score_of(i) : -INFINITY;
+    AppendKeys(batch, image, score > batch.rule.score_limit ? ScoreKey(score, i) : kNoKey);
+  }
+}
+
 template <typename T>
 __device__ void FilterLogits(const HeadBatch& batch, uint32_t image, Shared& shared) {
   const HeadImage& head = batch.images[image];
@@ -80,15 +91,19 @@ __device__ void FilterLogits(const HeadBatch& batch, uint32_t image, Shared& sha
     return;
   }
   const double total = IsSoftmax(batch.rule) ? SumPowers(logits, highest, shared) : 1.0;
-  uint64_t* keys = batch.keys + static_cast<uint64_t>(image) * batch.key_capacity;
-  for (uint32_t i = threadIdx.x; i < logits.count; i += kThreads) {
+  const auto score_of = [&](uint32_t i) {
     const float logit = logits[i];
     const float score =
         IsSoftmax(batch.rule)
             ? static_cast<float>(Exponential(static_cast<double>(logit) - highest) / total)
             : ActivateScore(batch.rule.activation, logit);
     if (head.class_probabilities != nullptr) head.class_probabilities[i] = score;
-    keys[i] = ScoreKey(score, i);
+    return score;
+  };
+  if (batch.rule.multi_label != 0) return AppendPassing(batch, image, logits.count, score_of);
+  uint64_t* keys = batch.keys + static_cast<uint64_t>(image) * batch.key_capacity;
+  for (uint32_t i = threadIdx.x; i < logits.count; i += kThreads) {
+    keys[i] = ScoreKey(score_of(i), i);
   }
   if (threadIdx.x == 0) state.count = logits.count;
 }
@@ -107,7 +122,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-// A block for each image's logits [C]; every class is a candidate.
+// A block for each image's logits [C]; every class is a candidate, or with multi_label those over
+// the threshold.
 void LaunchFilterClassification(const HeadBatch& batch, cudaStream_t stream) {
   Launch(FilterClassification, static_cast<uint32_t>(batch.count), kThreads, 0, stream, batch);
 }

@@ -12,6 +12,9 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
     case HeadFamily::kYolov8:
       return batch.rule.multi_label != 0 ? LaunchFilterYolov8MultiLabel(batch, stream)
                                          : LaunchFilterYolov8(batch, stream);
+    case HeadFamily::kRtdetr:
+    case HeadFamily::kSsd:
+      return LaunchFilterScoreRows(batch, stream);
     case HeadFamily::kEnd2End:
       return LaunchFilterEnd2End(batch, stream);
     case HeadFamily::kEfficientNms:

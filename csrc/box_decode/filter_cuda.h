@@ -16,6 +16,7 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream);
+void LaunchFilterScoreRows(const HeadBatch& batch, cudaStream_t stream);  // rtdetr and ssd
 void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterEfficientNms(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterClassification(const HeadBatch& batch, cudaStream_t stream);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "box_decode/anchor_rule.h"
 #include "common/host_device.h"
 #include "endcap/box_decode.h"
 
@@ -12,10 +13,23 @@ namespace endcap {
 
 inline constexpr int kMaxBatchImages = 64;
 
+// rtdetr and ssd: where a row of scores is, and its box. Lengths are numbers in a row of the input.
+struct ScoreRowRule {
+  int32_t score_input;
+  int32_t box_input;
+  uint32_t score_row_length;
+  uint32_t box_row_length;
+  uint32_t first_score;  // of a row of the input; the background counts as a score
+  uint32_t columns;      // scores
+  uint32_t first_class;  // among the scores
+  int32_t background;    // among the scores; -1: none
+};
+inline constexpr int kAnchorInput = 2;  // of ssd
+
 // HeadParams as kernels need them; every default filled in.
 struct HeadRule {
-  HeadFamily family;  // of the candidates: PlainFamily
-  BoxFormat box_format;
+  HeadFamily family;     // of the candidates: PlainFamily
+  BoxFormat box_format;  // ssd's boxes at anchors are centres and sizes
   BoxUnit box_unit;
   Activation activation;
   int32_t num_classes;
@@ -23,7 +37,9 @@ struct HeadRule {
   float input_width;
   float input_height;
   float score_limit;  // a candidate's score must be greater
-  float raw_limit;    // and its raw score greater than this
+  float raw_limit;    // and its raw score greater than this, see RowLimit for a softmax
+  ScoreRowRule rows;
+  AnchorRule anchors;
 };
 
 // Whether there is a kernel for the family.
@@ -50,11 +66,13 @@ struct CandidateState {
   unsigned long long bad_key;  // first candidate whose box or score is not finite
   uint32_t count;              // candidates
   uint32_t nan[3];             // first element that is NaN, of each input
-  uint32_t bad_row;            // first row whose score is NaN, or whose class is none of the head's
-  uint32_t bad_count;          // efficient_nms: 1 num_detections is negative, 2 more than the rows
+  uint32_t bad_row;    // first row whose score is NaN, whose class is none of the head's, or whose
+                       // softmax cannot be taken
+  uint32_t bad_count;  // efficient_nms: 1 num_detections is negative, 2 more than the rows
 };
 
-// Why a softmax cannot be taken: the greatest logit is infinite, or all are minus infinite.
+// Why a classifier's softmax cannot be taken: the greatest logit is infinite, or all are minus
+// infinite.
 inline constexpr uint32_t kHighestInf = 0;
 inline constexpr uint32_t kHighestLow = 1;
 
@@ -67,11 +85,15 @@ struct HeadBatch {
   HeadImage images[kMaxBatchImages];
 };
 
+ENDCAP_HOST_DEVICE inline bool IsScoreRows(HeadFamily family) {
+  return family == HeadFamily::kRtdetr || family == HeadFamily::kSsd;
+}
+
 // Candidates are known by ScoreKey(score, position). Positions ascend with (index, class): anchor *
-// num_classes + class for yolov5 and yolov8, the row for end2end and efficient_nms, the class for
-// classification.
+// num_classes + class for yolov5, yolov8, rtdetr and ssd, the row for end2end and efficient_nms,
+// the class for classification.
 ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadFamily family) {
-  return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8;
+  return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8 || IsScoreRows(family);
 }
 
 }  // namespace endcap

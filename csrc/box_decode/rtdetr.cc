@@ -2,7 +2,6 @@
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score_rows.h"
-#include "common/fail.h"
 
 namespace endcap {
 namespace {
@@ -15,10 +14,7 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
   const size_t boxes_at = params.joined ? 0 : 1;
   const HeadInput scores(specs[0], inputs[0], scratch.scores, path);
   const HeadInput boxes(specs[boxes_at], inputs[boxes_at], scratch.head, path);
-  if (scores.rows() != boxes.rows()) {
-    FailArgument("logits and boxes have ", scores.rows(), " and ", boxes.rows(),
-                 " rows: they must have as many");
-  }
+  CheckRowCounts(params, inputs);
   CandidateList list(params, scratch);
   const ScoreRows rows(params, scores, params.joined ? 4 : 0);
   AddScoreRows(params, rows, path, {&boxes}, scratch, list);

@@ -29,4 +29,17 @@ inline float RawLimit(Activation activation, float limit) {
   return std::nextafter(static_cast<float>(logit), kLowest);
 }
 
+// The same for the greatest class score of a row, less the background's score where a softmax has
+// one. A row for which it is not greater has no candidate.
+//
+// With a background b, softmax gives class c at most 1 / (1 + e^(b - c)), since these two are not
+// more than the whole: the sigmoid of c - b must pass. The subtraction rounds by less than a part
+// in 10^7, for which the limit gives way. Without a background nothing can be said.
+inline float RowLimit(Activation activation, bool has_background, float limit) {
+  if (activation != Activation::kSoftmax) return RawLimit(activation, limit);
+  if (!has_background) return -std::numeric_limits<float>::infinity();
+  const float raw_limit = RawLimit(Activation::kSigmoid, limit);
+  return raw_limit - 1e-6F * std::max(1.0F, std::abs(raw_limit));
+}
+
 }  // namespace endcap

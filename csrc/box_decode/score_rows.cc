@@ -1,11 +1,13 @@
 #include "box_decode/score_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "box_decode/head_scan.h"
 #include "box_decode/score.h"
+#include "box_decode/sum_parts.h"
 #include "common/exponential.h"
 #include "common/fail.h"
 
@@ -25,18 +27,19 @@ float Highest(const HeadParams& params, const ScoreRows& rows, uint32_t row) {
   return highest;
 }
 
-// Fills scratch.powers with each class's part of a softmax; the sum that it is a part of.
+// Fills scratch.powers with each score's part of a softmax, the background's included; the sum that
+// it is a part of.
 double SoftmaxParts(const HeadParams& params, const ScoreRows& rows, uint32_t row,
                     DecodeScratch& scratch) {
-  const float* scores = rows.Row(row);
   const double highest = Highest(params, rows, row);
-  scratch.powers.resize(static_cast<size_t>(params.num_classes));
-  double sum = rows.has_background ? Exponential(scores[rows.background] - highest) : 0.0;
-  for (size_t c = 0; c < scratch.powers.size(); ++c) {
-    scratch.powers[c] = Exponential(scores[c] - highest);
-    sum += scratch.powers[c];
+  const float* scores = rows.Row(row) - rows.first_class;
+  scratch.powers.resize(static_cast<size_t>(ScoreColumns(params)));
+  std::array<double, kRowSumParts> parts{};
+  for (size_t i = 0; i < scratch.powers.size(); ++i) {
+    scratch.powers[i] = Exponential(scores[i] - highest);
+    parts[i % kRowSumParts] += scratch.powers[i];
   }
-  return sum;
+  return SumOfParts(parts);
 }
 
 // Adds a row whose class c has the score score_of(c). Raw scores that are not greater than
@@ -62,26 +65,13 @@ void AddRow(const HeadParams& params, const ScoreRows& rows, uint32_t row, float
   const Activation activation = params.ResolvedActivation();
   if (activation == Activation::kSoftmax) {
     const double sum = SoftmaxParts(params, rows, row, scratch);
-    const auto score_of = [&](uint32_t c) { return static_cast<float>(scratch.powers[c] / sum); };
+    const double* powers = scratch.powers.data() + rows.first_class;
+    const auto score_of = [&](uint32_t c) { return static_cast<float>(powers[c] / sum); };
     AddClasses(params, raw, row, kLowest, score_of, scratch, list);
   } else {
     const auto score_of = [&](uint32_t c) { return ActivateScore(activation, raw[c]); };
     AddClasses(params, raw, row, raw_limit, score_of, scratch, list);
   }
-}
-
-// A row has no candidate whose greatest class score, less the background's score where a softmax
-// has one, is not greater than this.
-//
-// With a background b, softmax gives class c at most 1 / (1 + e^(b - c)), since these two are not
-// more than the whole: the sigmoid of c - b must pass. The subtraction rounds by less than a part
-// in 10^7, for which the limit gives way. Without a background nothing can be said.
-float RowLimit(const HeadParams& params, const ScoreRows& rows, float score_limit) {
-  const Activation activation = params.ResolvedActivation();
-  if (activation != Activation::kSoftmax) return RawLimit(activation, score_limit);
-  if (!rows.has_background) return kLowest;
-  const float limit = RawLimit(Activation::kSigmoid, score_limit);
-  return limit - 1e-6F * std::max(1.0F, std::abs(limit));
 }
 
 bool AddPassingRows(const HeadParams& params, const ScoreRows& rows, DecodeScratch& scratch,
@@ -90,7 +80,7 @@ bool AddPassingRows(const HeadParams& params, const ScoreRows& rows, DecodeScrat
   const bool may_hold_nan =
       ScanGreatest(rows, static_cast<size_t>(params.num_classes), scratch.best.data());
   const bool subtracts = rows.has_background && params.ResolvedActivation() == Activation::kSoftmax;
-  const float limit = RowLimit(params, rows, list.ScoreLimit());
+  const float limit = RowLimit(params.ResolvedActivation(), rows.has_background, list.ScoreLimit());
   if (may_hold_nan) return true;
   for (uint32_t row = 0; row < rows.count(); ++row) {
     const float background = subtracts ? rows.Row(row)[rows.background] : 0.0F;
@@ -107,7 +97,22 @@ ScoreRows::ScoreRows(const HeadParams& params, const HeadInput& head, int64_t fi
   const Background place = params.ResolvedBackground();
   has_background = place != Background::kNone;
   background = place == Background::kFirst ? -1 : params.num_classes;
-  if (place == Background::kFirst) ++first;
+  first_class = place == Background::kFirst ? 1 : 0;
+  first += first_class;
+}
+
+void CheckRowCounts(const HeadParams& params, HeadTensors inputs) {
+  const auto rows = [&](size_t input) { return inputs[input].shape[0]; };
+  if (params.family == HeadFamily::kSsd) {
+    // Where anchors are no input, the boxes stand for them.
+    const size_t anchors = inputs.size() > 2 ? 2 : 0;
+    if (rows(0) == rows(1) && rows(0) == rows(anchors)) return;
+    FailArgument("boxes, scores and anchors have ", rows(0), ", ", rows(1), " and ", rows(anchors),
+                 " rows: they must have as many");
+  }
+  if (inputs.size() == 1 || rows(0) == rows(1)) return;
+  FailArgument("logits and boxes have ", rows(0), " and ", rows(1),
+               " rows: they must have as many");
 }
 
 void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Path path,

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "box_decode/candidate_list.h"
+#include "box_decode/families.h"
 #include "box_decode/head_input.h"
 
 namespace endcap {
@@ -15,6 +16,7 @@ struct ScoreRows {
   const float* first;    // class 0 of row 0
   bool has_background;   // a column before or behind the classes, for "no object"
   ptrdiff_t background;  // from class 0 of a row
+  size_t first_class;    // class 0's place among a row's scores
 
   // first_column: where the tensor's scores begin, background included.
   ScoreRows(const HeadParams& params, const HeadInput& tensor, int64_t first_column);
@@ -24,6 +26,10 @@ struct ScoreRows {
     return first + row * static_cast<size_t>(tensor.row_length());
   }
 };
+
+// Throws kInvalidArgument when the inputs of rtdetr or ssd, whose ranks are checked, differ in
+// their rows.
+void CheckRowCounts(const HeadParams& params, HeadTensors inputs);
 
 // Adds the candidates of every row, in the manner of AnchorLabel. The simd path scans first, and
 // leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores or in

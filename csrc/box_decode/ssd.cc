@@ -4,16 +4,9 @@
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score_rows.h"
-#include "common/fail.h"
 
 namespace endcap {
 namespace {
-
-void CheckRows(const HeadInput& boxes, const HeadInput& scores, const HeadInput& anchors) {
-  if (boxes.rows() == scores.rows() && boxes.rows() == anchors.rows()) return;
-  FailArgument("boxes, scores and anchors have ", boxes.rows(), ", ", scores.rows(), " and ",
-               anchors.rows(), " rows: they must have as many");
-}
 
 // Candidates' boxes at anchors that `anchor_at` gives as centre, width and height.
 template <typename AnchorAtIndex>
@@ -37,7 +30,7 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
   // Where they are no input, the boxes stand for them in what is the same for all.
   const size_t anchors_at = has_anchors ? 2 : 0;
   const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, path);
-  CheckRows(boxes, scores, anchors);
+  CheckRowCounts(params, inputs);
   CandidateList list(params, scratch);
   AddScoreRows(params, ScoreRows(params, scores, 0), path, {&boxes, &anchors}, scratch, list);
   if (params.anchors == AnchorSource::kNone) {

@@ -9,6 +9,7 @@ set(ENDCAP_CUDA_KERNELS
   preprocess/fused_preprocess.cu
   box_decode/classification_cuda.cu
   box_decode/filter_cuda.cu
+  box_decode/score_rows_cuda.cu
   box_decode/suppressed_heads_cuda.cu
   box_decode/yolov5_cuda.cu
   box_decode/yolov8_cuda.cu

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,11 +27,14 @@ struct Staging {
 };
 
 void RefuseForCuda(const HeadParams& head) {
-  const bool multi_label_classes =
-      head.family == HeadFamily::kClassification && head.ResolvedMultiLabel();
-  if (RunsOnCuda(head.family) && !multi_label_classes) return;
-  Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family),
-       multi_label_classes ? " with multi_label" : "",
+  const bool large_grid = head.family == HeadFamily::kSsd && !GridFits(head);
+  if (RunsOnCuda(head.family) && !large_grid) return;
+  std::string grid;
+  if (large_grid) {
+    grid = " with an anchor_grid of more than " + std::to_string(kMaxGridLevels) + " levels or " +
+           std::to_string(kMaxGridSizes) + " sizes";
+  }
+  Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family), grid,
        " is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a "
        "model's config");
 }

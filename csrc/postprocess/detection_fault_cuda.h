@@ -41,6 +41,16 @@ __device__ inline DetectionRecord GeometryFault(const DetectionImage& image) {
   return Fault(DetectionFault::kNone);
 }
 
+// A row of scores whose greatest is not finite, and which holds no NaN.
+__device__ inline float HighestOfBadRow(const HeadRule& rule, const HeadImage& head, uint32_t row) {
+  const ScoreRowRule& rows = rule.rows;
+  const uint64_t first = uint64_t{row} * rows.score_row_length + rows.first_score;
+  for (uint32_t i = 0; i < rows.columns; ++i) {
+    if (ReadValue(head, rows.score_input, first + i) > 0.0F) return INFINITY;
+  }
+  return -INFINITY;
+}
+
 __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadImage& head,
                                               uint32_t row) {
   switch (rule.family) {
@@ -49,6 +59,9 @@ __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadIm
     case HeadFamily::kEfficientNms:
       return Fault(DetectionFault::kUnknownClass, row,
                    static_cast<const int32_t*>(head.inputs[3])[row]);
+    case HeadFamily::kRtdetr:
+    case HeadFamily::kSsd:
+      return Fault(DetectionFault::kRowHighestNotFinite, row, HighestOfBadRow(rule, head, row));
     case HeadFamily::kClassification:
       break;
     default:
@@ -68,7 +81,9 @@ __device__ inline DetectionRecord ValueFault(const HeadRule& rule, const HeadIma
     return static_cast<double>(*static_cast<const int32_t*>(head.inputs[0]));
   };
   if (state.bad_count == 1) return Fault(DetectionFault::kNegativeCount, 0, given());
-  for (int input = 0; input < 3; ++input) {
+  const int first_input = IsScoreRows(rule.family) ? rule.rows.score_input : 0;
+  for (int i = 0; i < 3; ++i) {
+    const int input = i == 0 ? first_input : (i == first_input ? 0 : i);
     if (state.nan[input] == 0) continue;
     DetectionRecord record = Fault(DetectionFault::kNan, ~state.nan[input]);
     record.input = input;

@@ -34,6 +34,9 @@ namespace {
       FailArgument("the score of candidate ", element, " is not finite");
     case DetectionFault::kHighestNotFinite:
       FailArgument("the greatest of the logits is ", first, ", not finite");
+    case DetectionFault::kRowHighestNotFinite:
+      FailArgument("the greatest score of row ", element, " is ", first,
+                   ": a softmax needs a finite one");
     case DetectionFault::kClassScoreNotFinite:
       FailArgument("the score of class ", element, " is ", first);
     case DetectionFault::kExtraNotFinite:

@@ -39,6 +39,7 @@ enum class DetectionFault : int32_t {
   kBoxNotFinite,         // element: index
   kScoreNotFinite,       // element: index
   kHighestNotFinite,     // softmax; values[0]: the greatest logit
+  kRowHighestNotFinite,  // softmax of a row; element: row; values[0]: its greatest score
   kClassScoreNotFinite,  // element: class; values[0]: score
   kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
 };

@@ -5,6 +5,7 @@
 
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
+#include "box_decode/score_rows.h"
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "postprocess/output_rows.h"
@@ -47,6 +48,7 @@ void CheckHead(const HeadParams& params, const std::vector<ConstTensorView>& hea
     FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
                  " and ", head[3].shape[0], " rows: they must have as many");
   }
+  if (IsScoreRows(params.family)) CheckRowCounts(params, head);
 }
 
 // Calls use(view) for the tensors that are to be staged.

@@ -283,5 +283,28 @@ TEST(DetectionCuda, Classification) {
   }
 }
 
+TEST(DetectionCuda, ClassificationMultiLabel) {
+  for (const int classes : {1, 5, 255, 257, 1000}) {
+    for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
+      for (const double threshold : {0.0, 0.25, 0.5, 1.0}) {
+        auto params = Params(HeadFamily::kClassification, classes);
+        params.head.multi_label = true;
+        params.head.activation = activation;
+        params.head.score_threshold = threshold;
+        params.head.top_k = (classes + 1) / 2;
+        params.head.max_candidates = 3;  // not for classes
+        RandomHead random(static_cast<uint32_t>(classes));
+        std::vector<float> logits;
+        for (int c = 0; c < classes; ++c) {
+          logits.push_back(std::floor(random.Uniform(-30.0F, 10.0F)) / 8.0F);  // 0.25 and ties
+        }
+        ExpectSameAsCpu(params, {{{FloatTensor(logits, {classes})}, std::nullopt},
+                                 {{FloatTensor(logits, {classes}, true)}, std::nullopt},
+                                 {{}, std::nullopt, false, 3}});
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace endcap

@@ -206,6 +206,11 @@ TEST(DetectionFaults, Logits) {
     ExpectSameAsCpu(params, WithValueAt(logits, {700}, {0, 300, 699}, kInf));
     ExpectSameAsCpu(params, WithValueAt(logits, {700}, {0, 300, 699}, -kInf));
     ExpectSameAsCpu(params, {{{FloatTensor(std::vector<float>(700, -kInf), {700})}, {}}});
+    if (activation == Activation::kSoftmax) continue;
+    params.head.multi_label = true;
+    ExpectAllBadButTheFirst(
+        ExpectSameAsCpu(params, WithValueAt(logits, {700}, {0, 300, 699}, kNan)), "NaN at element");
+    ExpectSameAsCpu(params, WithValueAt(logits, {700}, {0, 300, 699}, kInf));
   }
 }
 

@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sample_heads import efficient_nms_outputs, end2end_head, pose_head, yolov5_head, yolov8_head
+from sample_heads import (
+    efficient_nms_outputs,
+    end2end_head,
+    pose_head,
+    rtdetr_outputs,
+    ssd_outputs,
+    yolov5_head,
+    yolov8_head,
+)
 
 import endcap
 
@@ -105,18 +113,72 @@ def test_end2end() -> None:
     both(head, np.repeat(GEOMETRY, 2, axis=0), head="end2end", num_classes=4)
 
 
+def batch_of(images: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.stack([image[name] for image in images]) for name in images[0]}
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
+@pytest.mark.parametrize("background", ["none", "first", "last"])
+@pytest.mark.parametrize("multi_label", [False, True], ids=["", "multi_label"])
+def test_rtdetr(activation: str, background: str, multi_label: bool) -> None:
+    columns = 80 if background == "none" else 81
+    outputs = batch_of(
+        [rtdetr_outputs(seed, queries=300, num_classes=80, columns=columns) for seed in range(3)]
+    )
+    options: dict[str, Any] = {
+        **{"head": "rtdetr", "num_classes": 80, "score_threshold": 0.1},
+        **{"activation": activation, "background": background, "multi_label": multi_label},
+    }
+    detections = both(outputs, np.repeat(GEOMETRY, 3, axis=0), **options)
+    assert (detections.num_detections > 5).all()
+    head = np.concatenate([outputs["boxes"], outputs["logits"]], axis=2)
+    both(head, joined=True, **options)
+    both(head.astype(np.float16), joined=True, **options)
+
+
+@pytest.mark.parametrize(("anchors", "columns"), [(8732, 21), (1917, 91), (37, 3)])
+@pytest.mark.parametrize("activation", ["softmax", "sigmoid", "none"])
+def test_ssd(anchors: int, columns: int, activation: str) -> None:
+    outputs = batch_of([ssd_outputs(seed, anchors=anchors, columns=columns) for seed in range(2)])
+    options: dict[str, Any] = {
+        **{"head": "ssd", "num_classes": columns - 1, "activation": activation},
+        **{"iou_threshold": 0.5, "score_threshold": 0.3},
+    }
+    detections = both(outputs, np.repeat(GEOMETRY, 2, axis=0), **options)
+    assert (detections.num_detections > 2).all()
+    both(outputs, **options, multi_label=False, box_format="cxcywh", box_unit="normalized")
+    both({name: values.astype(np.float16) for name, values in outputs.items()}, **options)
+    del outputs["anchors"]
+    both(outputs, **options, anchors="none")
+
+
+def test_ssd_of_a_grid() -> None:
+    levels = "8:32x32,40x25;16:64x64,80x50;32:128x128"
+    outputs = ssd_outputs(3, anchors=2 * 80 * 80 + 2 * 40 * 40 + 20 * 20, columns=91)
+    del outputs["anchors"]
+    detections = both(
+        outputs, GEOMETRY[0], head="ssd", num_classes=90, anchors="grid", anchor_grid=levels
+    )
+    assert (detections.num_detections > 5).all()
+
+
 def test_efficient_nms() -> None:
     both(efficient_nms_outputs(13), GEOMETRY[0], head="efficient_nms", num_classes=7)
 
 
-@pytest.mark.parametrize("activation", ["none", "sigmoid", "softmax"])
-def test_classification(activation: str) -> None:
+@pytest.mark.parametrize(
+    ("activation", "multi_label"),
+    [("none", False), ("sigmoid", False), ("softmax", False), ("none", True), ("sigmoid", True)],
+)
+def test_classification(activation: str, multi_label: bool) -> None:
     logits = np.random.default_rng(5).normal(0, 3, (4, 1000)).astype(np.float32)
     options: dict[str, Any] = {
         "head": "classification",
         "num_classes": 1000,
         "activation": activation,
-        "top_k": 7,
+        "multi_label": multi_label,
+        "score_threshold": 0.9,
+        "top_k": 70,
     }
     expected = endcap.Postprocessor(**options)(logits)
     actual = endcap.Postprocessor(**options, device="cuda")(logits).to_numpy()

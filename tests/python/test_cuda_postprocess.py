@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,8 @@ from sample_heads import (
     efficient_nms_outputs,
     end2end_head,
     pose_head,
+    rtdetr_outputs,
+    ssd_outputs,
     yolov5_head,
     yolov8_head,
 )
@@ -20,6 +23,13 @@ import endcap
 
 require_cuda()
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0], [1, 1, 0, 0, 640, 640, 1, 1]], np.float32)
+
+
+def batch(images: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    several = [*images]
+    return {name: np.stack([image[name] for image in several]) for name in several[0]}
+
+
 HEADS: dict[str, Any] = {
     "yolov8": np.stack([yolov8_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
     "yolov8_pose": np.stack(
@@ -27,6 +37,8 @@ HEADS: dict[str, Any] = {
     ),
     "yolov5": np.stack([yolov5_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
     "end2end": np.stack([end2end_head(seed, rows=20, num_classes=3) for seed in (1, 2)]),
+    "rtdetr": batch(rtdetr_outputs(seed, queries=30, num_classes=3) for seed in (1, 2)),
+    "ssd": batch(ssd_outputs(seed, anchors=50, columns=4) for seed in (1, 2)),
     "efficient_nms": {
         name: np.stack([values] * 2) for name, values in efficient_nms_outputs(9, rows=20).items()
     },
@@ -118,6 +130,32 @@ def test_enqueue_tells_a_bad_head_by_its_status() -> None:
     assert copied.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT]
     assert copied.num_detections[1] == 0
     np.testing.assert_array_equal(copied.boxes[0], make()(HEAD, GEOMETRY).boxes[0])
+
+
+@pytest.mark.parametrize("family", ["rtdetr", "ssd"])
+def test_a_bad_row_of_scores_is_the_cpus_error(family: str) -> None:
+    name = "logits" if family == "rtdetr" else "scores"
+    for value in (np.nan, -np.inf):
+        head = {key: values.copy() for key, values in HEADS[family].items()}
+        head[name][1, 7] = value
+        with pytest.raises(endcap.InvalidArgumentError, match="index 1 of 2") as expected:
+            make(family, activation="softmax")(head)
+        with pytest.raises(endcap.InvalidArgumentError) as caught:
+            make(family, activation="softmax", device="cuda")(held(head, on_gpu))
+        assert str(caught.value) == str(expected.value)
+
+
+def test_several_labels() -> None:
+    logits = HEADS["classification"]
+    options: dict[str, Any] = {
+        "activation": "sigmoid",
+        "multi_label": True,
+        "score_threshold": 0.6,
+    }
+    expected = make("classification", **options)(logits)
+    assert (expected.class_ids == -1).any()
+    assert (expected.class_ids >= 0).any()
+    assert_same(make("classification", **options, device="cuda")(on_gpu(logits)), expected)
 
 
 def test_enqueue_classifies() -> None:

@@ -133,15 +133,20 @@ def test_several_labels_do_not_go_with_softmax() -> None:
             endcap.Postprocessor("classification", num_classes=3, multi_label=True, **fields)
 
 
-def test_several_labels_name_the_cpu() -> None:
-    sentence = "head classification with multi_label is read by the CPU only"
+@pytest.mark.parametrize(
+    "anchor_grid",
+    [";".join(["640:9x9"] * 17), ";".join(["640:" + ",".join(["9x9"] * 43)] * 3)],
+    ids=["levels", "sizes"],
+)
+def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
+    options: dict[str, Any] = {"head": "ssd", "anchors": "grid", "anchor_grid": anchor_grid}
+    sentence = "head ssd with an anchor_grid of more than 16 levels or 128 sizes is read by the CPU"
     with pytest.raises(endcap.UnsupportedError, match=sentence):
-        endcap.Postprocessor(
-            "classification", multi_label=True, activation="sigmoid", device="cuda"
-        )
+        endcap.Postprocessor(**options, device="cuda")
+    assert endcap.Postprocessor(**options).device == "cpu"
 
 
-@pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_seg", "yolov8_obb"])
+@pytest.mark.parametrize("head", ["yolov8_seg", "yolov8_obb"])
 def test_heads_without_a_kernel_name_the_cpu(head: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=rf"head {head} is read by the CPU only"):
         endcap.Postprocessor(head, device="cuda")

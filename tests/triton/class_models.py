@@ -48,7 +48,6 @@ def write_class_models(repository: Path, road: str) -> None:
         "several_classes",
         max_batch_size=8,
         parameters={**several, **_SEPARATED},
-        more="instance_group { kind: KIND_CPU }",
         files=_TREE_FILE,
     )
     write(

@@ -135,7 +135,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
-        "is_for_cpu": plan.head.family in CPU_FAMILIES or _has_several_labels(plan),
+        "is_for_cpu": plan.head.family in CPU_FAMILIES,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,
@@ -179,11 +179,6 @@ def _python_ends(plan: Plan) -> str:
     }
     names = [f"`{name}`" for name, end in chosen.items() if end.value != "cpp"]
     return " and ".join(names) + (" run" if len(names) == 2 else " runs")
-
-
-def _has_several_labels(plan: Plan) -> bool:
-    multi_label = plan.postprocess.get("multi_label")
-    return plan.is_classifier and multi_label is not None and multi_label.value == "true"
 
 
 def _declared(plan: Plan) -> list[TensorSpec]:
