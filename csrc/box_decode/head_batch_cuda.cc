@@ -11,6 +11,7 @@ bool RunsOnCuda(HeadFamily family) noexcept {
     case HeadFamily::kYolov5:
     case HeadFamily::kYolov8:
     case HeadFamily::kYolov8Pose:
+    case HeadFamily::kYolov8Obb:
     case HeadFamily::kEnd2End:
     case HeadFamily::kEfficientNms:
     case HeadFamily::kClassification:

@@ -27,8 +27,8 @@ struct Reduced {
 // and a float's 24 bits need no more than 96 of 2/pi to have the fraction to 2^-62.
 ENDCAP_HOST_DEVICE inline Reduced Reduce(uint32_t bits) {
   // 32 zeros, then the binary places of 2/pi.
-  constexpr uint32_t kPlaces[8] = {0x00000000U, 0xA2F9836EU, 0x4E441529U, 0xFC2757D1U,
-                                   0xF534DDC0U, 0xDB629599U, 0x3C439041U, 0xFE5163ABU};
+  static constexpr uint32_t kPlaces[8] = {0x00000000U, 0xA2F9836EU, 0x4E441529U, 0xFC2757D1U,
+                                          0xF534DDC0U, 0xDB629599U, 0x3C439041U, 0xFE5163ABU};
   const uint32_t first = (bits >> 23) - 120;  // the places before make whole turns
   const uint64_t mantissa = (bits & 0x7FFFFFU) | 0x800000U;
   uint32_t words[3];

@@ -4,12 +4,13 @@
 
 #include <cstdint>
 
+#include "nms/key_chunk_size.h"
+
 // A block's way through many keys in ascending order, a chunk at a time: what suppression never
 // comes to is never sorted. Every thread of the block comes to every function.
 
 namespace endcap {
 
-inline constexpr uint32_t kChunk = 1024;  // keys, and threads of the block
 inline constexpr uint32_t kBuckets = 2 * kChunk;
 
 struct KeyChunk {

@@ -141,7 +141,7 @@ def test_several_labels_name_the_cpu() -> None:
         )
 
 
-@pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_seg", "yolov8_obb"])
+@pytest.mark.parametrize("head", ["rtdetr", "ssd", "yolov8_seg"])
 def test_heads_without_a_kernel_name_the_cpu(head: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=rf"head {head} is read by the CPU only"):
         endcap.Postprocessor(head, device="cuda")
