@@ -4,9 +4,10 @@
 #include "nms/key_chunks_cuda.h"
 #include "nms/rotated_rule.h"
 
-// Suppression of rotated boxes within one image: chunk after chunk, by one block of kChunk threads.
-// Bounds are looked at where a candidate is; pairs that they leave are few, costly, and spread over
-// the block. Every thread of the block comes to every function that does not say otherwise.
+// Suppression of rotated boxes within one image: chunk after chunk, by one block of kRotatedChunk
+// threads. Bounds are looked at where a candidate is; pairs that they leave are few, costly, and
+// spread over the block. Every thread of the block comes to every function that does not say
+// otherwise.
 
 namespace endcap {
 
@@ -14,12 +15,14 @@ inline constexpr uint32_t kNoRival = 0xFFFFFFFFU;
 
 // In shared memory.
 struct RotatedChunk {
-  RivalBounds bounds[kChunk];
-  uint32_t alive[32];        // a bit for each candidate
+  RivalBounds bounds[kRotatedChunk];
+  uint32_t alive[32];        // a bit for each candidate; the last words may be of none
   uint32_t suppressors[32];  // of the group in hand, see SettleGroup
   uint32_t pairs[2];         // in the queue; the one of the two whose turn it is not is 0
 };
-static_assert(kBuckets == 2 * kChunk, "a pair of each candidate, where the buckets are");
+using RotatedKeyChunk = KeyChunk<kRotatedChunk>;
+static_assert(RotatedKeyChunk::kBuckets == 2 * kRotatedChunk,
+              "a pair of each candidate, where the buckets are");
 
 template <typename Comparison>
 class RotatedSuppression {
@@ -29,13 +32,13 @@ class RotatedSuppression {
 
   // scratch: RotatedScratchBytes of device memory.
   __device__ RotatedSuppression(const Comparison& comparison, const RotatedScratchSize& size,
-                                void* scratch, RotatedChunk& shared, KeyChunk& chunk)
+                                void* scratch, RotatedChunk& shared, RotatedKeyChunk& chunk)
       : comparison_(comparison),
         shared_(shared),
         chunk_(chunk),
         chunk_boxes_at_(size.rivals),
         boxes_(static_cast<Box*>(scratch)),
-        kept_keys_(reinterpret_cast<uint64_t*>(boxes_ + size.rivals + kChunk)),
+        kept_keys_(reinterpret_cast<uint64_t*>(boxes_ + size.rivals + kRotatedChunk)),
         rivals_(reinterpret_cast<RivalBounds*>(kept_keys_ + size.rows)) {
     if (threadIdx.x < 2) shared_.pairs[threadIdx.x] = 0;
   }
@@ -60,7 +63,7 @@ class RotatedSuppression {
     const uint32_t t = threadIdx.x;
     const uint32_t warp = t / 32;
     bool alive = StartChunk(size);
-    const RivalBounds own = shared_.bounds[t];
+    const RivalBounds& own = shared_.bounds[t];
     uint32_t next = 0;
     alive = FallsToNone(alive, [&] {
       while (next < rows_ && !IsNear(rivals_[next], own)) ++next;
@@ -72,8 +75,7 @@ class RotatedSuppression {
       if (group == 32 || rows_ == max_rows) break;
       const auto first = static_cast<uint32_t>(32 * group);
       const uint32_t alive_in_group = shared_.alive[group];
-      const uint32_t suppressors = SuppressorsOf(first, alive_in_group);
-      if (t % 32 == 0) shared_.suppressors[warp] = suppressors;
+      FindSuppressors(first, alive_in_group);
       __syncthreads();
       uint32_t kept = SettleGroup(alive_in_group, shared_.suppressors[t % 32]);
       kept = FirstBits(kept, max_rows - rows_);
@@ -100,7 +102,7 @@ class RotatedSuppression {
   __device__ void SuppressByAll(uint32_t size, uint32_t max_rows) {
     const uint32_t t = threadIdx.x;
     const bool in_chunk = StartChunk(size);
-    const RivalBounds own = shared_.bounds[t];
+    const RivalBounds& own = shared_.bounds[t];
     uint32_t next = 0;
     const bool alive = FallsToNone(in_chunk, [&] {
       for (; next < taken_; ++next) {
@@ -129,11 +131,14 @@ class RotatedSuppression {
   }
 
  private:
+  static constexpr uint32_t kWarps = kRotatedChunk / 32;
+
   // Whether the thread has a box.
   __device__ bool StartChunk(uint32_t size) {
     const bool in_chunk = threadIdx.x < size;
     const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, in_chunk);
     if (threadIdx.x % 32 == 0) shared_.alive[threadIdx.x / 32] = alive_in_warp;
+    if (threadIdx.x < 32 && threadIdx.x >= kWarps) shared_.alive[threadIdx.x] = 0;
     __syncthreads();
     return in_chunk;
   }
@@ -154,15 +159,17 @@ class RotatedSuppression {
     rivals_[at] = shared_.bounds[threadIdx.x];
   }
 
-  // Which of the 32 candidates from `first` on suppress the thread's warp's one, number `warp`.
-  __device__ uint32_t SuppressorsOf(uint32_t first, uint32_t alive_in_group) const {
+  // Which of the 32 candidates from `first` on suppress which, a warp for one at a time.
+  __device__ void FindSuppressors(uint32_t first, uint32_t alive_in_group) {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t warp = threadIdx.x / 32;
-    const uint32_t both = alive_in_group >> lane & alive_in_group >> warp & 1U;
-    const bool hit = both != 0 && lane < warp &&
-                     IsNear(shared_.bounds[first + lane], shared_.bounds[first + warp]) &&
-                     Exceeds(chunk_boxes_at_ + first + lane, first + warp);
-    return __ballot_sync(0xFFFFFFFFU, hit);
+    for (uint32_t own = threadIdx.x / 32; own < 32; own += kWarps) {
+      const uint32_t both = alive_in_group >> lane & alive_in_group >> own & 1U;
+      const bool hit = both != 0 && lane < own &&
+                       IsNear(shared_.bounds[first + lane], shared_.bounds[first + own]) &&
+                       Exceeds(chunk_boxes_at_ + first + lane, first + own);
+      const uint32_t suppressors = __ballot_sync(0xFFFFFFFFU, hit);
+      if (lane == 0) shared_.suppressors[own] = suppressors;
+    }
   }
 
   // Whether the thread's candidate, if it is alive, stays so: whether none of its rivals suppresses
@@ -172,7 +179,7 @@ class RotatedSuppression {
   __device__ bool FallsToNone(bool alive, NextRival next_rival) {
     const uint32_t t = threadIdx.x;
     uint32_t* candidates = chunk_.buckets;
-    uint32_t* rivals = chunk_.buckets + kChunk;
+    uint32_t* rivals = chunk_.buckets + kRotatedChunk;
     for (;;) {
       const uint32_t rival = alive ? next_rival() : kNoRival;
       const uint32_t lanes = __ballot_sync(0xFFFFFFFFU, rival != kNoRival);
@@ -198,7 +205,7 @@ class RotatedSuppression {
 
   const Comparison& comparison_;
   RotatedChunk& shared_;
-  KeyChunk& chunk_;  // its buckets are the queue of pairs
+  RotatedKeyChunk& chunk_;  // its buckets are the queue of pairs
   uint32_t chunk_boxes_at_;
   Box* boxes_;           // [rivals], and from chunk_boxes_at_ on the chunk's
   uint64_t* kept_keys_;  // [rows]

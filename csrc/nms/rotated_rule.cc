@@ -1,7 +1,5 @@
 #include "nms/rotated_rule.h"
 
-#include "nms/key_chunk_size.h"
-
 namespace endcap {
 namespace {
 
@@ -23,7 +21,7 @@ RotatedScratchSize SizeRotatedScratch(RotatedNms method, uint32_t candidates, ui
 size_t RotatedScratchBytes(RotatedNms method, const RotatedScratchSize& size) {
   const size_t box_bytes =
       method == RotatedNms::kPolygon ? sizeof(PolygonMethod::Box) : sizeof(ProbiouMethod::Box);
-  const size_t bytes = box_bytes * (size_t{size.rivals} + kChunk) +
+  const size_t bytes = box_bytes * (size_t{size.rivals} + kRotatedChunk) +
                        sizeof(uint64_t) * size_t{size.rows} +
                        sizeof(RivalBounds) * size_t{size.rivals};
   return (bytes + 7) / 8 * 8;

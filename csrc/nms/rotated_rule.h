@@ -34,6 +34,10 @@ struct RivalBounds {
   int32_t class_id;
 };
 
+// Keys and boxes that a block takes at a time, and its threads: half as many as for upright boxes,
+// since comparing rotated ones takes more registers.
+inline constexpr uint32_t kRotatedChunk = 512;
+
 // Scratch of one image: the boxes that candidates of later chunks are compared with, at most
 // `rivals`, a chunk of boxes, and the keys of at most `rows` kept ones. A multiple of 8 bytes.
 struct RotatedScratchSize {

@@ -10,7 +10,7 @@ namespace endcap {
 namespace {
 
 struct Shared {
-  KeyChunk chunk;
+  KeyChunk<kChunk> chunk;
   ChunkBoxes boxes;
   ImageFaults faults;
 };
@@ -19,7 +19,7 @@ constexpr auto kNoKeypoint = ~0ULL;
 
 // Rows of a chunk that needs no suppression. Returns how many rows there are then.
 __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
-                               const KeyChunk& chunk, uint32_t size, uint32_t rows) {
+                               const KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
   const uint32_t row = rows + threadIdx.x;
   const HeadImage& head = heads.images[image];
   if (threadIdx.x < size && row < batch.max_rows) {

@@ -8,7 +8,7 @@ namespace endcap {
 namespace {
 
 struct RotatedShared {
-  KeyChunk chunk;
+  RotatedKeyChunk chunk;
   RotatedChunk boxes;
   ImageFaults faults;
 };
@@ -62,7 +62,7 @@ __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batc
 
 template <typename Suppression>
 __device__ void Suppress(const RotatedHead& head, const DetectionBatch& batch, const uint64_t* keys,
-                         uint32_t count, KeyChunk& chunk, Suppression& suppression) {
+                         uint32_t count, RotatedKeyChunk& chunk, Suppression& suppression) {
   const bool by_all = batch.rotated.rule.method == RotatedNms::kProbiouFast;
   const uint32_t candidates = min(count, batch.max_candidates);
   uint64_t from = 0;
@@ -126,14 +126,14 @@ __device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& 
   FinishImage(heads, batch, image, suppression.rows(), record);
 }
 
-__global__ void __launch_bounds__(kChunk)
+__global__ void __launch_bounds__(kRotatedChunk, 1)
     WriteByPolygons(const __grid_constant__ HeadBatch heads,
                     const __grid_constant__ DetectionBatch batch) {
   __shared__ RotatedShared shared;
   WriteRotatedImage(heads, batch, batch.rotated.rule.polygon, shared);
 }
 
-__global__ void __launch_bounds__(kChunk)
+__global__ void __launch_bounds__(kRotatedChunk, 1)
     WriteByProbiou(const __grid_constant__ HeadBatch heads,
                    const __grid_constant__ DetectionBatch batch) {
   __shared__ RotatedShared shared;
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kChunk)
 void LaunchRotatedRows(const DetectionLaunch& launch, cudaStream_t stream) {
   const bool by_polygons = launch.detections.rotated.rule.method == RotatedNms::kPolygon;
   Launch(by_polygons ? WriteByPolygons : WriteByProbiou, static_cast<uint32_t>(launch.heads.count),
-         kChunk, 0, stream, launch.heads, launch.detections);
+         kRotatedChunk, 0, stream, launch.heads, launch.detections);
 }
 
 }  // namespace endcap

@@ -138,7 +138,7 @@ TEST_P(RotatedDetectionCuda, TruncatesAsTheCpu) {
   auto params = Params(2);
   params.head.score_threshold = 0.01;
   params.max_detections = 2000;
-  for (const int most : {1, 10, 1024, 1100}) {
+  for (const int most : {1, 10, 512, 1024, 1100}) {
     params.head.max_candidates = most;
     const Results results = ExpectSameAsCpu(params, {ObbImage(50, 2, 1500)});
     EXPECT_TRUE(results.items[0].truncated);
