@@ -33,6 +33,7 @@ bool RunsOnCuda(HeadFamily family) noexcept {
     case HeadFamily::kYolov5:
     case HeadFamily::kYolov8:
     case HeadFamily::kYolov8Pose:
+    case HeadFamily::kYolov8Obb:
     case HeadFamily::kEnd2End:
     case HeadFamily::kRtdetr:
     case HeadFamily::kSsd:

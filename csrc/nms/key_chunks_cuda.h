@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cstdint>
 
 // A block's way through many keys in ascending order, a chunk at a time: what suppression never
@@ -9,17 +10,21 @@
 
 namespace endcap {
 
-inline constexpr uint32_t kChunk = 1024;  // keys, and threads of the block
-inline constexpr uint32_t kBuckets = 2 * kChunk;
+inline constexpr uint32_t kChunk = 1024;
 
+// kSize keys, a power of 2 that is also the number of the block's threads.
+template <uint32_t kSize>
 struct KeyChunk {
-  uint64_t keys[kChunk];  // ascending
+  static constexpr uint32_t kBuckets = 2 * kSize;
+  static constexpr int kBucketBits = std::bit_width(kSize);
+
+  uint64_t keys[kSize];  // ascending
   uint32_t buckets[kBuckets];
-  uint32_t warp_sums[kChunk / 32];
+  uint32_t warp_sums[32];
   uint32_t size;
 };
 
-// Whole buckets that hold at most kChunk keys together, from the first on.
+// Whole buckets that hold at most kSize keys together, from the first on.
 struct BucketCut {
   uint32_t buckets;
   uint32_t keys;
@@ -33,37 +38,40 @@ __device__ inline uint32_t InclusiveWarpSum(uint32_t value) {
   return value;
 }
 
-__device__ inline BucketCut CutBuckets(KeyChunk& chunk) {
+template <uint32_t kSize>
+__device__ BucketCut CutBuckets(KeyChunk<kSize>& chunk) {
   const uint32_t t = threadIdx.x;
   const uint32_t first = chunk.buckets[2 * t];
   const uint32_t second = chunk.buckets[2 * t + 1];
   const uint32_t in_warp = InclusiveWarpSum(first + second);
   if (t % 32 == 31) chunk.warp_sums[t / 32] = in_warp;
+  if (t < 32 && t >= kSize / 32) chunk.warp_sums[t] = 0;
   if (t == 0) chunk.size = 0;
   __syncthreads();
   const uint32_t warps = InclusiveWarpSum(chunk.warp_sums[t % 32]);
   const uint32_t before = __shfl_sync(0xFFFFFFFFU, warps, static_cast<int>(t / 32 + 31) % 32);
   const uint32_t sum = in_warp + (t < 32 ? 0 : before);  // of the buckets up to the second
   const uint32_t sum_first = sum - second;
-  if (sum_first <= kChunk) atomicMax(&chunk.size, sum_first);
-  if (sum <= kChunk) atomicMax(&chunk.size, sum);
-  const int whole = __syncthreads_count(sum_first <= kChunk) + __syncthreads_count(sum <= kChunk);
+  if (sum_first <= kSize) atomicMax(&chunk.size, sum_first);
+  if (sum <= kSize) atomicMax(&chunk.size, sum);
+  const int whole = __syncthreads_count(sum_first <= kSize) + __syncthreads_count(sum <= kSize);
   return {static_cast<uint32_t>(whole), chunk.size};
 }
 
 // The last key of the next chunk: at least one of the keys that are not below `from`, and at most
-// kChunk of them, lie up to there. There are more than kChunk of them.
-__device__ inline uint64_t LastOfChunk(const uint64_t* keys, uint32_t count, uint64_t from,
-                                       KeyChunk& chunk) {
+// kSize of them, lie up to there. There are more than kSize of them.
+template <uint32_t kSize>
+__device__ uint64_t LastOfChunk(const uint64_t* keys, uint32_t count, uint64_t from,
+                                KeyChunk<kSize>& chunk) {
   uint64_t low = from;
   uint64_t high = ~uint64_t{0};
   for (;;) {
     const int bits = 64 - __clzll(static_cast<long long>(high - low));
-    const int shift = bits > 11 ? bits - 11 : 0;  // 2^11 buckets
+    const int shift = bits > chunk.kBucketBits ? bits - chunk.kBucketBits : 0;
     chunk.buckets[threadIdx.x] = 0;
-    chunk.buckets[threadIdx.x + kChunk] = 0;
+    chunk.buckets[threadIdx.x + kSize] = 0;
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < count; i += kChunk) {
+    for (uint32_t i = threadIdx.x; i < count; i += kSize) {
       const uint64_t key = keys[i];
       if (key >= low && key <= high) atomicAdd(&chunk.buckets[(key - low) >> shift], 1U);
     }
@@ -80,7 +88,8 @@ __device__ inline uint64_t LastOfChunk(const uint64_t* keys, uint32_t count, uin
 }
 
 // Bitonic sort of chunk.keys[0, size), filled up with keys that come last.
-__device__ inline void SortChunk(KeyChunk& chunk, uint32_t size) {
+template <uint32_t kSize>
+__device__ void SortChunk(KeyChunk<kSize>& chunk, uint32_t size) {
   const uint32_t t = threadIdx.x;
   uint32_t padded = 1;
   while (padded < size) padded *= 2;
@@ -104,13 +113,14 @@ __device__ inline void SortChunk(KeyChunk& chunk, uint32_t size) {
 
 // Brings the least of the keys that are not below `from` into chunk.keys, ascending, and sets
 // `from` behind them. `left`: how many of keys[0, count) are not below `from`. Returns how many
-// came: at least one, all of them where they are at most kChunk.
-__device__ inline uint32_t NextChunk(const uint64_t* keys, uint32_t count, uint32_t left,
-                                     uint64_t& from, KeyChunk& chunk) {
-  const uint64_t last = left > kChunk ? LastOfChunk(keys, count, from, chunk) : ~uint64_t{0};
+// came: at least one, all of them where they are at most kSize.
+template <uint32_t kSize>
+__device__ uint32_t NextChunk(const uint64_t* keys, uint32_t count, uint32_t left, uint64_t& from,
+                              KeyChunk<kSize>& chunk) {
+  const uint64_t last = left > kSize ? LastOfChunk(keys, count, from, chunk) : ~uint64_t{0};
   if (threadIdx.x == 0) chunk.size = 0;
   __syncthreads();
-  for (uint32_t i = threadIdx.x; i < count; i += kChunk) {
+  for (uint32_t i = threadIdx.x; i < count; i += kSize) {
     const uint64_t key = keys[i];
     if (key >= from && key <= last) chunk.keys[atomicAdd(&chunk.size, 1U)] = key;
   }

@@ -28,7 +28,8 @@ class PolygonBounds {
                    ? static_cast<float>(iou_threshold / (1.0 + iou_threshold) * (1.0 - kSlack))
                    : 0.0F) {}
 
-  RotatedBounds Of(const float* xywhr, const RotatedBox& box) const {
+  PolygonBounds() = default;
+  ENDCAP_HOST_DEVICE RotatedBounds Of(const float* xywhr, const RotatedBox& box) const {
     const float low = std::min(xywhr[2], xywhr[3]);
     const float high = std::max(xywhr[2], xywhr[3]);
     return {xywhr[0],
@@ -39,6 +40,13 @@ class PolygonBounds {
             low >= 0x1p-40F && high <= 0x1p40F};
   }
   float share() const noexcept { return share_; }
+  // Whether two known boxes may have an IoU above the threshold.
+  ENDCAP_HOST_DEVICE bool MayExceed(const RotatedBounds& a, const RotatedBounds& b) const {
+    const float width = a.reach_x + b.reach_x - std::abs(a.cx - b.cx);
+    const float height = a.reach_y + b.reach_y - std::abs(a.cy - b.cy);
+    const float shared = std::min(width * height, std::min(a.area, b.area));
+    return width > 0.0F && height > 0.0F && shared >= share_ * (a.area + b.area);
+  }
 
  private:
   // Half sizes grow by more than the four float32 roundings that a distance is compared with, each
@@ -47,7 +55,7 @@ class PolygonBounds {
   static constexpr double kSlack = 1e-5;
   static constexpr double kLeastThreshold = 1e-3;  // below, any overlap counts
 
-  float share_;
+  float share_ = 0.0F;
 };
 
 // The probabilistic IoU. Let S = S1 + S2 be the sum of the covariances, d the vector between the
@@ -76,7 +84,8 @@ class ProbiouBounds {
     likeness_ = static_cast<float>(4.0 * std::exp(2.0 * farthest) * (1.0 + 1e-5));
   }
 
-  RotatedBounds Of(const float* xywhr, const GaussianBox& box) const {
+  ProbiouBounds() = default;
+  ENDCAP_HOST_DEVICE RotatedBounds Of(const float* xywhr, const GaussianBox& box) const {
     const float low = std::min(std::abs(xywhr[2]), std::abs(xywhr[3]));
     const float high = std::max(std::abs(xywhr[2]), std::abs(xywhr[3]));
     const float area = low * high;
@@ -85,10 +94,18 @@ class ProbiouBounds {
   }
   // (A1 + A2)^2 / (A1 A2) is at most this where the areas leave a chance.
   float likeness() const noexcept { return likeness_; }
+  // Whether two known boxes may have an IoU above the threshold.
+  ENDCAP_HOST_DEVICE bool MayExceed(const RotatedBounds& a, const RotatedBounds& b) const {
+    const float dx = a.cx - b.cx;
+    const float dy = a.cy - b.cy;
+    const float both = a.area + b.area;
+    return dx * dx <= a.reach_x + b.reach_x && dy * dy <= a.reach_y + b.reach_y &&
+           both * both <= a.area * b.area * likeness_;
+  }
 
  private:
-  float reach_;
-  float likeness_;
+  float reach_ = 0.0F;
+  float likeness_ = 0.0F;
 };
 
 }  // namespace endcap

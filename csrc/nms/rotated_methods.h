@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cmath>
-
 #include "common/score_order.h"
 #include "nms/rotated_polygon.h"
 #include "nms/rotated_probiou.h"
@@ -16,14 +14,11 @@ struct PolygonMethod {
   using Box = RotatedBox;
   using Limit = float;
 
-  static Box Prepare(const float* xywhr) {
-    const double angle = xywhr[4];
-    return MakeRotatedBox(xywhr, std::cos(angle), std::sin(angle));
-  }
-  static bool Overlaps(const Box& box) { return box.area > 0.0; }
+  ENDCAP_HOST_DEVICE static Box Prepare(const float* xywhr) { return MakeRotatedBox(xywhr); }
+  ENDCAP_HOST_DEVICE static bool Overlaps(const Box& box) { return box.area > 0.0; }
   static float Iou(const Box& a, const Box& b) { return RotatedIou(a, b); }
   static Limit MakeLimit(double iou_threshold) { return FloatBelow(iou_threshold); }
-  static bool Exceeds(const Box& a, const Box& b, Limit limit) {
+  ENDCAP_HOST_DEVICE static bool Exceeds(const Box& a, const Box& b, Limit limit) {
     return RotatedIouExceeds(a, b, limit);
   }
 };
@@ -32,15 +27,11 @@ struct ProbiouMethod {
   using Box = GaussianBox;
   using Limit = ProbiouLimit;
 
-  static Box Prepare(const float* xywhr) {
-    const double angle = xywhr[4];
-    return MakeGaussianBox(xywhr, static_cast<float>(std::cos(angle)),
-                           static_cast<float>(std::sin(angle)));
-  }
-  static bool Overlaps(const Box&) { return true; }
+  ENDCAP_HOST_DEVICE static Box Prepare(const float* xywhr) { return MakeGaussianBox(xywhr); }
+  ENDCAP_HOST_DEVICE static bool Overlaps(const Box&) { return true; }
   static float Iou(const Box& a, const Box& b) { return Probiou(a, b); }
   static Limit MakeLimit(double iou_threshold) { return MakeProbiouLimit(iou_threshold); }
-  static bool Exceeds(const Box& a, const Box& b, const Limit& limit) {
+  ENDCAP_HOST_DEVICE static bool Exceeds(const Box& a, const Box& b, const Limit& limit) {
     return ProbiouExceeds(a, b, limit);
   }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/host_device.h"
+#include "common/trigonometry.h"
 
 namespace endcap {
 
@@ -123,9 +124,9 @@ ENDCAP_HOST_DEVICE inline float IouUnlessBelow(const RotatedBox& first, const Ro
 
 }  // namespace rotated
 
-// xywhr float32 [5]: centre, width, height, angle. `cos` and `sin` of the angle come from the host:
-// the functions of its mathematical library and of a device's differ in the last place.
-ENDCAP_HOST_DEVICE inline RotatedBox MakeRotatedBox(const float* xywhr, double cos, double sin) {
+// xywhr float32 [5]: centre, width, height, angle.
+ENDCAP_HOST_DEVICE inline RotatedBox MakeRotatedBox(const float* xywhr) {
+  const auto [cos, sin] = CosSinOf(xywhr[4]);
   const double cx = xywhr[0];
   const double cy = xywhr[1];
   const double w = xywhr[2];

@@ -6,6 +6,7 @@
 #include "common/host_device.h"
 #include "common/logarithm.h"
 #include "common/score_order.h"
+#include "common/trigonometry.h"
 
 namespace endcap {
 
@@ -17,9 +18,11 @@ struct GaussianBox {
   float determinant;  // of the covariance, not below 0
 };
 
-// xywhr float32 [5]: centre, width, height, angle. `cos` and `sin` of the angle come from the host:
-// the functions of its mathematical library and of a device's differ in the last place.
-ENDCAP_HOST_DEVICE inline GaussianBox MakeGaussianBox(const float* xywhr, float cos, float sin) {
+// xywhr float32 [5]: centre, width, height, angle.
+ENDCAP_HOST_DEVICE inline GaussianBox MakeGaussianBox(const float* xywhr) {
+  const CosSin turn = CosSinOf(xywhr[4]);
+  const auto cos = static_cast<float>(turn.cos);
+  const auto sin = static_cast<float>(turn.sin);
   const float along = xywhr[2] * xywhr[2] / 12.0F;
   const float across = xywhr[3] * xywhr[3] / 12.0F;
   const float cos2 = cos * cos;

@@ -46,18 +46,7 @@ __device__ inline void WriteKeypointRows(const KeypointSource& source, const Det
     const uint64_t first = i % source.columns.count * source.columns.values;
     float values[3] = {};
     for (uint32_t v = 0; v < source.columns.values; ++v) values[v] = source.Value(row, first + v);
-    MakeKeypoint(source.columns.rule, values, mapped ? &geometry : nullptr,
-                 image.keypoints + 3 * i);
-  }
-}
-
-// Rows [first, rows) hold nothing.
-__device__ inline void FillKeypoints(const KeypointColumns& columns, const DetectionImage& image,
-                                     uint32_t first, uint32_t rows) {
-  if (image.keypoints == nullptr) return;
-  const uint64_t of_row = 3 * uint64_t{columns.count};
-  for (uint64_t i = first * of_row + threadIdx.x; i < rows * of_row; i += blockDim.x) {
-    image.keypoints[i] = 0.0F;
+    MakeKeypoint(source.columns.rule, values, mapped ? &geometry : nullptr, image.extra + 3 * i);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "box_decode/head_batch_cuda.h"
 #include "endcap/geometry.h"
+#include "nms/rotated_rule.h"
 #include "postprocess/keypoint.h"
 
 namespace endcap {
@@ -59,8 +60,8 @@ struct DetectionImage {
   const float* geometry;  // device memory; null: `values`, where has_values says so
   float values[Geometry::kSize];
   int32_t has_values;
-  int32_t status;    // of the stages before
-  float* keypoints;  // yolov8_pose: device memory; null: skipped
+  int32_t status;  // of the stages before
+  float* extra;    // keypoints or angles: device memory; null: skipped
 };
 
 // yolov8_pose: what is below the scores of a head. A count of 0 is for all other families.
@@ -69,6 +70,14 @@ struct KeypointColumns {
   uint32_t count;      // keypoints
   uint32_t values;     // numbers for each
   uint32_t first_row;  // of the head
+};
+
+// yolov8_obb: how boxes suppress, and where the head has their angles. A row of 0 is for all other
+// families.
+struct RotatedHeads {
+  RotatedRule rule;
+  RotatedScratchSize scratch;  // of each image
+  uint32_t angle_row;
 };
 
 // Scratch of a kept box, for the candidates of later chunks.
@@ -81,16 +90,19 @@ struct DetectionBatch {
   uint32_t max_candidates;
   uint32_t max_rows;       // detections, or top_k
   uint32_t kept_capacity;  // of each image
-  void* kept;              // [images][kept_capacity] of kKeptBytes
+  void* kept;              // [images][kept_bytes]: kKeptBytes of each kept box, or RotatedScratch
+  size_t kept_bytes;
   uint32_t* kept_anchors;  // [images][kept_capacity]; where there are keypoints
+  uint32_t extra_values;   // of each row of DetectionImage::extra
   KeypointColumns keypoints;
+  RotatedHeads rotated;
   DetectionRecord* records;  // [images], or null
   DetectionImage images[kMaxBatchImages];
 };
 
 // Up to kMaxBatchImages heads to output rows, by two kernels: the filter of the family, and one
-// that takes each image's candidates to rows. Both structs are the kernels' arguments; all pointers
-// are device memory.
+// that takes each image's candidates to rows (of its own for rotated boxes). Both structs are the
+// kernels' arguments; all pointers are device memory.
 struct DetectionLaunch {
   HeadBatch heads;
   DetectionBatch detections;

@@ -86,7 +86,7 @@ DetectionImage MakeDetectionImage(const PostprocessInput& input, const Postproce
   const size_t plain = std::min(tensors.size() - 1, size_t{kStatusOutput});
   for (size_t i = 0; i < plain; ++i) image.outputs[i] = tensors[i].data;
   image.outputs[plain] = tensors.back().data;
-  if (tensors.size() > plain + 1) image.keypoints = static_cast<float*>(tensors[plain].data);
+  if (tensors.size() > plain + 1) image.extra = static_cast<float*>(tensors[plain].data);
   image.status = input.status;
   if (input.geometry != nullptr && input.geometry_device == Device::kCuda) {
     image.geometry = input.geometry;
@@ -137,16 +137,22 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
     const int rows = std::min(params.max_detections, params.head.max_candidates);
     groups.kept_capacity = std::min(groups.key_capacity, static_cast<uint32_t>(rows));
   }
+  groups.kept_bytes = kKeptBytes * groups.kept_capacity;
+  if (params.head.family == HeadFamily::kYolov8Obb) {
+    const auto most = static_cast<uint32_t>(params.head.max_candidates);
+    groups.rotated = SizeRotatedScratch(params.rotated_nms, std::min(groups.key_capacity, most),
+                                        groups.kept_capacity);
+    groups.kept_bytes = RotatedScratchBytes(params.rotated_nms, groups.rotated);
+  }
   const size_t key_bytes = sizeof(uint64_t) * groups.key_capacity;
-  const size_t kept_bytes = kKeptBytes * groups.kept_capacity;
   const size_t anchor_bytes = sizeof(uint32_t) * groups.kept_capacity;
-  const size_t image_bytes = sizeof(CandidateState) + key_bytes + kept_bytes + anchor_bytes;
+  const size_t image_bytes = sizeof(CandidateState) + key_bytes + groups.kept_bytes + anchor_bytes;
   const size_t fit = std::clamp<size_t>((kScratchBytes - 4 * kAlignment) / image_bytes, 1,
                                         static_cast<size_t>(kMaxBatchImages));
   groups.images = std::min(fit, std::max<size_t>(inputs.size(), 1));
   groups.keys_at = Aligned(sizeof(CandidateState) * groups.images);
   groups.kept_at = groups.keys_at + Aligned(key_bytes * groups.images);
-  groups.anchors_at = groups.kept_at + Aligned(kept_bytes * groups.images);
+  groups.anchors_at = groups.kept_at + Aligned(groups.kept_bytes * groups.images);
   groups.bytes = groups.anchors_at + Aligned(anchor_bytes * groups.images);
   return groups;
 }
@@ -175,7 +181,14 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   batch.kept_capacity = groups.kept_capacity;
   batch.kept = memory.scratch + groups.kept_at;
   batch.kept_anchors = reinterpret_cast<uint32_t*>(memory.scratch + groups.anchors_at);
+  batch.kept_bytes = groups.kept_bytes;
+  if (params.head.family == HeadFamily::kYolov8Obb) {
+    batch.extra_values = 1;
+    batch.rotated = {MakeRotatedRule(params.rotated_nms, params.iou_threshold), groups.rotated,
+                     static_cast<uint32_t>(4 + params.head.num_classes)};
+  }
   if (params.head.family == HeadFamily::kYolov8Pose) {
+    batch.extra_values = 3 * static_cast<uint32_t>(params.head.num_keypoints);
     batch.keypoints = {MakeKeypointRule(params.head),
                        static_cast<uint32_t>(params.head.num_keypoints),
                        static_cast<uint32_t>(params.head.keypoint_values),

@@ -26,6 +26,8 @@ struct DetectionGroups {
   size_t images;  // of a launch, at most
   uint32_t key_capacity;
   uint32_t kept_capacity;
+  size_t kept_bytes;           // of each image: kept boxes, or what RotatedScratchBytes says
+  RotatedScratchSize rotated;  // yolov8_obb
   size_t keys_at, kept_at, anchors_at;  // bytes from the start
   size_t bytes;
 };

@@ -24,6 +24,16 @@ __device__ void FillOutput(const DetectionImage& image, int32_t position, uint32
   for (uint32_t i = first + threadIdx.x; i < end; i += blockDim.x) to[i] = value;
 }
 
+// Keypoints or angles of rows [first, rows), which hold nothing.
+__device__ inline void FillExtra(const DetectionImage& image, uint32_t values, uint32_t first,
+                                 uint32_t rows) {
+  if (image.extra == nullptr) return;
+  const uint64_t end = uint64_t{rows} * values;
+  for (uint64_t i = uint64_t{first} * values + threadIdx.x; i < end; i += blockDim.x) {
+    image.extra[i] = 0.0F;
+  }
+}
+
 // Rows [first, rows) hold nothing.
 __device__ inline void FillRows(const DetectionImage& image, HeadFamily family, uint32_t first,
                                 uint32_t rows) {
@@ -59,6 +69,17 @@ __device__ inline void WriteBlank(const DetectionImage& image, const HeadRule& r
   if (threadIdx.x == 0) WriteCounts(image, rule.family, 0, status);
 }
 
+// What every detection has beside its box. One row, by one thread.
+__device__ inline void WriteScore(const DetectionImage& image, uint32_t row,
+                                  const Candidate& candidate) {
+  auto* scores = Output<float>(image, kScoresOutput);
+  auto* classes = Output<int32_t>(image, kClassesOutput);
+  auto* indices = Output<int32_t>(image, kIndicesOutput);
+  if (scores != nullptr) scores[row] = candidate.score;
+  if (classes != nullptr) classes[row] = candidate.class_id;
+  if (indices != nullptr) indices[row] = candidate.index;
+}
+
 // One row, by one thread.
 __device__ inline void WriteRow(const DetectionImage& image, uint32_t row,
                                 const Candidate& candidate) {
@@ -68,12 +89,7 @@ __device__ inline void WriteRow(const DetectionImage& image, uint32_t row,
     if (HasGeometry(image)) MapBox(ReadGeometry(image), box, mapped);
     for (uint32_t i = 0; i < 4; ++i) boxes[4 * row + i] = mapped[i];
   }
-  auto* scores = Output<float>(image, kScoresOutput);
-  auto* classes = Output<int32_t>(image, kClassesOutput);
-  auto* indices = Output<int32_t>(image, kIndicesOutput);
-  if (scores != nullptr) scores[row] = candidate.score;
-  if (classes != nullptr) classes[row] = candidate.class_id;
-  if (indices != nullptr) indices[row] = candidate.index;
+  WriteScore(image, row, candidate);
 }
 
 __device__ inline void WriteClassRow(const DetectionImage& image, const HeadRule& rule,

@@ -41,8 +41,8 @@ __device__ inline uint32_t SuppressorsOf(const ChunkBoxes& boxes, uint32_t group
 // Returns how many rows there are then. Every thread comes.
 __device__ inline uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
                                          const DetectionBatch& batch, uint32_t image,
-                                         const KeyChunk& chunk, uint32_t size, uint32_t rows,
-                                         ChunkBoxes& boxes) {
+                                         const KeyChunk<kChunk>& chunk, uint32_t size,
+                                         uint32_t rows, ChunkBoxes& boxes) {
   const uint32_t t = threadIdx.x;
   const uint32_t warp = t / 32;
   auto* kept_boxes = static_cast<NmsBox*>(batch.kept) + size_t{image} * batch.kept_capacity;

@@ -67,6 +67,7 @@ class CudaCall:
             status=named["status"],
             truncated=truncated,
             keypoints=named.get("detection_keypoints"),
+            angles=named.get("detection_angles"),
         )
 
 

@@ -27,6 +27,7 @@ class CudaDetections:
         truncated: bool [B] in host memory, whether max_candidates cut the candidates; None after
             ``Postprocessor.enqueue``, which does not wait to learn it.
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
+        angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
 
     Indexing, iterating and ``to_supervision`` copy all of it to the host first, each time: with
     many images call ``to_numpy`` once.
@@ -40,6 +41,7 @@ class CudaDetections:
     status: CudaArray
     truncated: npt.NDArray[np.bool_] | None
     keypoints: CudaArray | None = None
+    angles: CudaArray | None = None
 
     def to_numpy(self) -> Detections:
         """Return a copy in host memory; waits for it.
@@ -56,6 +58,7 @@ class CudaDetections:
             status=self.status.to_numpy(),
             truncated=self.truncated,
             keypoints=None if self.keypoints is None else self.keypoints.to_numpy(),
+            angles=None if self.angles is None else self.angles.to_numpy(),
         )
 
     def __len__(self) -> int:

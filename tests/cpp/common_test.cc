@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <new>
@@ -12,6 +13,7 @@
 
 #include "common/logarithm.h"
 #include "common/path_select.h"
+#include "common/trigonometry.h"
 #include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/implementation.h"
@@ -94,6 +96,51 @@ TEST(Logarithm, HasItsEnds) {
   EXPECT_TRUE(std::isnan(Logarithm(-1.0)));
   EXPECT_TRUE(std::isnan(Logarithm(std::numeric_limits<double>::quiet_NaN())));
   EXPECT_GT(Logarithm(std::numeric_limits<double>::infinity()), 700.0);
+}
+
+void ExpectCosSin(float angle) {
+  const CosSin turn = CosSinOf(angle);
+  EXPECT_NEAR(turn.cos, std::cos(static_cast<double>(angle)), 5e-16) << angle;
+  EXPECT_NEAR(turn.sin, std::sin(static_cast<double>(angle)), 5e-16) << angle;
+}
+
+TEST(Trigonometry, CosineAndSineAreThoseOfTheLibrary) {
+  // From the least float to the greatest, some thousand steps for each power of 2.
+  for (uint32_t bits = 0; bits < 0x7F800000U; bits += 8191) {
+    const auto angle = std::bit_cast<float>(bits);
+    ExpectCosSin(angle);
+    ExpectCosSin(-angle);
+  }
+  for (float angle = -8.0F; angle < 8.0F; angle += 1.0F / 4096) ExpectCosSin(angle);
+  for (int quarter = -400; quarter <= 400; ++quarter) {
+    auto angle = static_cast<float>(quarter * std::atan(1.0));
+    ExpectCosSin(std::nextafter(angle, -1e9F));
+    ExpectCosSin(angle);
+    ExpectCosSin(std::nextafter(angle, 1e9F));
+  }
+  ExpectCosSin(std::numeric_limits<float>::max());
+}
+
+TEST(Trigonometry, CosineAndSineHaveTheirEnds) {
+  EXPECT_EQ(CosSinOf(0.0F).cos, 1.0);
+  EXPECT_EQ(CosSinOf(0.0F).sin, 0.0);
+  for (const float angle :
+       {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_TRUE(std::isnan(CosSinOf(angle).cos));
+    EXPECT_TRUE(std::isnan(CosSinOf(angle).sin));
+  }
+}
+
+TEST(Trigonometry, ArcTangentIsThatOfTheLibrary) {
+  for (double ratio = 1e-40; ratio < 1e40; ratio *= 1.0 + 1.0 / 64) {
+    for (const double x : {1e-38, 0.3, 1e38}) {
+      const double expected = std::atan(ratio);
+      EXPECT_NEAR(ArcTangent(ratio * x, x), expected, 1e-14 * expected) << ratio;
+      EXPECT_NEAR(ArcTangent(-ratio * x, x), -expected, 1e-14 * expected) << ratio;
+    }
+  }
+  EXPECT_EQ(ArcTangent(0.0, 2.0), 0.0);
 }
 
 TEST(ThreadPool, CallsEveryIndexOnce) {

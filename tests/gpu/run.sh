@@ -66,8 +66,10 @@ fi
 
 if command -v compute-sanitizer >/dev/null; then
   # Few tests: each access is checked, which takes long.
+  few="ultralytics or torchvision or any_length or bad"
+  few+=" or (rotated_boxes and 33) or (test_nms and (31 or 65))"
   step memcheck 120 compute-sanitizer --tool memcheck --error-exitcode 9 --launch-timeout 60 \
-    "${pytest[@]}" -k "ultralytics or torchvision or any_length or bad or (test_nms and (31 or 65))" \
+    "${pytest[@]}" -k "$few" \
     "$root/tests/gpu/test_preprocess_cuda.py" "$root/tests/gpu/test_postprocess_cuda.py" \
     "$root/tests/gpu/test_nms_cuda.py"
 else

@@ -9,6 +9,7 @@ import pytest
 from sample_heads import (
     efficient_nms_outputs,
     end2end_head,
+    obb_head,
     pose_head,
     rtdetr_outputs,
     ssd_outputs,
@@ -21,7 +22,7 @@ import endcap
 GEOMETRY = np.array([[0.5, 0.5, 16.0, 8.0, 1200.0, 1000.0, 1.0, 0.0]], np.float32)
 FIELDS = (
     *("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated"),
-    "keypoints",
+    *("keypoints", "angles"),
 )
 
 
@@ -106,6 +107,44 @@ def test_pose(values: int) -> None:
     assert detections.keypoints is not None
     assert (detections.num_detections == 40).all()
     both(head.astype(np.float16), head="yolov8_pose", **fields)
+
+
+@pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])
+@pytest.mark.parametrize("anchors", [33, 1025, 8400])
+def test_rotated_boxes(method: str, anchors: int) -> None:
+    head = np.stack([obb_head(seed, anchors=anchors, num_classes=3) for seed in range(3)])
+    head[:, :2] *= 10
+    geometry = np.array([[0.5, 0.5, 16, 8, 1200, 1000, 1, 0]] * 3, np.float32)
+    geometry[1, 1] = 0.7
+    fields: dict[str, Any] = {"head": "yolov8_obb", "num_classes": 3, "rotated_nms": method}
+    for threshold in (0.1, 0.5):
+        detections = both(head, geometry, **fields, iou_threshold=threshold, max_detections=1100)
+        assert (detections.num_detections > 0).all()
+    both(head.astype(np.float16), **fields, multi_label=True, class_agnostic=True)
+
+
+def test_thirty_thousand_rotated_boxes_of_few_objects() -> None:
+    random = np.random.default_rng(7)
+    place = np.arange(30000) % 200
+    head = np.stack(
+        [
+            *(place % 20 * 60, place // 20 * 60, np.full(30000, 50), np.full(30000, 22)),
+            random.uniform(0.01, 0.99, 30000),
+            place,
+        ]
+    )
+    head += random.uniform(-1, 1, head.shape) * np.array([[2, 2, 5, 2, 0, 0.1]]).T
+    for method in ("polygon", "probiou", "probiou_fast"):
+        detections = both(
+            head.astype(np.float32)[None],
+            None,
+            head="yolov8_obb",
+            num_classes=1,
+            rotated_nms=method,
+            score_threshold=0.001,
+            iou_threshold=0.4,
+        )
+        assert 200 <= detections.num_detections[0] < 300
 
 
 def test_end2end() -> None:

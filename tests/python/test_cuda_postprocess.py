@@ -12,6 +12,7 @@ from cuda_inputs import HOLDERS, ByDlpack, on_gpu, require_cuda
 from sample_heads import (
     efficient_nms_outputs,
     end2end_head,
+    obb_head,
     pose_head,
     rtdetr_outputs,
     ssd_outputs,
@@ -35,6 +36,7 @@ HEADS: dict[str, Any] = {
     "yolov8_pose": np.stack(
         [pose_head(seed, anchors=70, num_classes=3, keypoints=17) for seed in (1, 2)]
     ),
+    "yolov8_obb": np.stack([obb_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
     "yolov5": np.stack([yolov5_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
     "end2end": np.stack([end2end_head(seed, rows=20, num_classes=3) for seed in (1, 2)]),
     "rtdetr": batch(rtdetr_outputs(seed, queries=30, num_classes=3) for seed in (1, 2)),
@@ -237,4 +239,34 @@ def test_keypoints_of_the_kept_must_be_numbers(value: float) -> None:
     assert queued.keypoints is not None
     assert queued.keypoints[0].any()
     assert not queued.keypoints[1].any()
+    assert not queued.boxes[1].any()
+
+
+@pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rotated_boxes(method: str, dtype: type) -> None:
+    fields = {"rotated_nms": method, "iou_threshold": 0.3, "max_detections": 200}
+    head = np.stack([obb_head(seed, anchors=1500, num_classes=3) for seed in (3, 4)], dtype=dtype)
+    head[:, :2] /= 2  # a crowd
+    for geometry in (GEOMETRY, None):
+        expected = make("yolov8_obb", **fields)(head, geometry)
+        assert_same(make("yolov8_obb", device="cuda", **fields)(on_gpu(head), geometry), expected)
+        assert expected.angles is not None
+        assert expected.angles.any(axis=1).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_angles_of_candidates_must_be_numbers(value: float) -> None:
+    head = HEADS["yolov8_obb"].copy()
+    on_cpu, on_device = make("yolov8_obb"), make("yolov8_obb", device="cuda")
+    kept = on_cpu(head[1])[0].indices
+    head[1, 7, kept[3:6]] = value
+    for call in (on_cpu, on_device):
+        with pytest.raises(endcap.InvalidArgumentError, match=rf"row 7 of anchor {kept[3]}$"):
+            call(head)
+    queued = on_device.enqueue(on_gpu(head)).to_numpy()
+    assert queued.status.tolist() == [0, int(endcap.Status.INVALID_ARGUMENT)]
+    assert queued.angles is not None
+    assert queued.angles[0].any()
+    assert not queued.angles[1].any()
     assert not queued.boxes[1].any()

@@ -146,7 +146,7 @@ def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
     assert endcap.Postprocessor(**options).device == "cpu"
 
 
-@pytest.mark.parametrize("head", ["yolov8_seg", "yolov8_obb"])
+@pytest.mark.parametrize("head", ["yolov8_seg"])
 def test_heads_without_a_kernel_name_the_cpu(head: str) -> None:
     with pytest.raises(endcap.UnsupportedError, match=rf"head {head} is read by the CPU only"):
         endcap.Postprocessor(head, device="cuda")

@@ -28,10 +28,11 @@ def test_what_only_a_cpu_reads_is_what_the_core_refuses_on_a_gpu() -> None:
     assert sorted(refused) == sorted(CPU_FAMILIES)
 
 
-@pytest.mark.parametrize("family", ["yolov8_seg", "yolov8_pose"])
+@pytest.mark.parametrize("family", ["yolov8_seg", "yolov8_pose", "yolov8_obb"])
 def test_what_only_a_cpu_reads_gets_no_gpu(family: str, tmp_path: Path) -> None:
-    network = extras.seg() if family == "yolov8_seg" else extras.pose()
-    options = [] if family == "yolov8_seg" else ["--set", "num_keypoints=5"]
+    networks = {"yolov8_seg": extras.seg, "yolov8_pose": extras.pose, "yolov8_obb": extras.obb}
+    network = networks[family]()
+    options = ["--set", "num_keypoints=5"] if family == "yolov8_pose" else []
     text = (written(tmp_path, network, *options) / "postprocess/config.pbtxt").read_text()
     config = text_format.Parse(text, model_config_pb2.ModelConfig())
     kinds = model_config_pb2.ModelInstanceGroup.Kind
@@ -42,10 +43,10 @@ def test_what_only_a_cpu_reads_gets_no_gpu(family: str, tmp_path: Path) -> None:
 
 
 def test_validate_refuses_a_gpu_for_what_only_a_cpu_reads(tmp_path: Path) -> None:
-    models = written(tmp_path, extras.obb())
+    models = written(tmp_path, extras.seg())
     config = models / "postprocess/config.pbtxt"
     config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU"))
     done = run("validate", models)
     assert done.exit_code == 1
-    assert "head=yolov8_obb is read by the CPU only" in " ".join(done.stdout.split())
+    assert "head=yolov8_seg is read by the CPU only" in " ".join(done.stdout.split())
     assert done.stdout.count("error:") == 1

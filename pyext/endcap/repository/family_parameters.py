@@ -25,4 +25,4 @@ FAMILY_PARAMETERS = {
 }
 
 # No GPU reads these, so that a model of theirs is for the CPU.
-CPU_FAMILIES = ("yolov8_seg", "yolov8_obb")
+CPU_FAMILIES = ("yolov8_seg",)

@@ -1,0 +1,218 @@
+#pragma once
+
+#include "nms/greedy_cuda.h"
+#include "nms/key_chunks_cuda.h"
+#include "nms/rotated_rule.h"
+
+// Suppression of rotated boxes within one image: chunk after chunk, by one block of kRotatedChunk
+// threads. Bounds are looked at where a candidate is; pairs that they leave are few, costly, and
+// spread over the block. Every thread of the block comes to every function that does not say
+// otherwise.
+
+namespace endcap {
+
+inline constexpr uint32_t kNoRival = 0xFFFFFFFFU;
+
+// In shared memory.
+struct RotatedChunk {
+  RivalBounds bounds[kRotatedChunk];
+  uint32_t alive[32];        // a bit for each candidate; the last words may be of none
+  uint32_t suppressors[32];  // of the group in hand, see SettleGroup
+  uint32_t pairs[2];         // in the queue; the one of the two whose turn it is not is 0
+};
+using RotatedKeyChunk = KeyChunk<kRotatedChunk>;
+static_assert(RotatedKeyChunk::kBuckets == 2 * kRotatedChunk,
+              "a pair of each candidate, where the buckets are");
+
+template <typename Comparison>
+class RotatedSuppression {
+ public:
+  using Method = typename Comparison::Method;
+  using Box = typename Comparison::Box;
+
+  // scratch: RotatedScratchBytes of device memory.
+  __device__ RotatedSuppression(const Comparison& comparison, const RotatedScratchSize& size,
+                                void* scratch, RotatedChunk& shared, RotatedKeyChunk& chunk)
+      : comparison_(comparison),
+        shared_(shared),
+        chunk_(chunk),
+        chunk_boxes_at_(size.rivals),
+        boxes_(static_cast<Box*>(scratch)),
+        kept_keys_(reinterpret_cast<uint64_t*>(boxes_ + size.rivals + kRotatedChunk)),
+        rivals_(reinterpret_cast<RivalBounds*>(kept_keys_ + size.rows)) {
+    if (threadIdx.x < 2) shared_.pairs[threadIdx.x] = 0;
+  }
+
+  __device__ uint32_t rows() const { return rows_; }
+  __device__ const uint64_t* kept_keys() const { return kept_keys_; }  // [rows]
+
+  // Makes the thread's box of the chunk ready. By the threads that have one.
+  __device__ void SetBox(const float* xywhr, int32_t class_id) {
+    const Box box = Method::Prepare(xywhr);
+    RivalBounds bounds = {comparison_.bounds.Of(xywhr, box), class_id};
+    if (!Method::Overlaps(box)) {
+      bounds.place.known = true;
+      bounds.place.reach_x = -INFINITY;
+    }
+    boxes_[chunk_boxes_at_ + threadIdx.x] = box;
+    shared_.bounds[threadIdx.x] = bounds;
+  }
+
+  // Takes the first `size` boxes of the chunk; only kept ones suppress. At most max_rows are kept.
+  __device__ void SuppressGreedily(uint32_t size, uint32_t max_rows) {
+    const uint32_t t = threadIdx.x;
+    const uint32_t warp = t / 32;
+    bool alive = StartChunk(size);
+    const RivalBounds& own = shared_.bounds[t];
+    uint32_t next = 0;
+    alive = FallsToNone(alive, [&] {
+      while (next < rows_ && !IsNear(rivals_[next], own)) ++next;
+      return next < rows_ ? next++ : kNoRival;
+    });
+    int group = -1;
+    for (;;) {
+      group = static_cast<int>(NextGroup(shared_.alive, group));
+      if (group == 32 || rows_ == max_rows) break;
+      const auto first = static_cast<uint32_t>(32 * group);
+      const uint32_t alive_in_group = shared_.alive[group];
+      FindSuppressors(first, alive_in_group);
+      __syncthreads();
+      uint32_t kept = SettleGroup(alive_in_group, shared_.suppressors[t % 32]);
+      kept = FirstBits(kept, max_rows - rows_);
+      if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
+        const uint32_t row = rows_ + __popc(kept & ((1U << (t % 32)) - 1U));
+        kept_keys_[row] = chunk_.keys[t];
+        AddRival(row);
+      }
+      rows_ += __popc(kept);
+      alive = alive && t >= first + 32;
+      alive = FallsToNone(alive, [&] {
+        while (kept != 0) {
+          const uint32_t rival = first + static_cast<uint32_t>(__ffs(static_cast<int>(kept))) - 1U;
+          kept &= kept - 1;
+          if (IsNear(shared_.bounds[rival], own)) return chunk_boxes_at_ + rival;
+        }
+        return kNoRival;
+      });
+    }
+    __syncthreads();  // the chunk is done with
+  }
+
+  // The same where every better box suppresses, kept or not.
+  __device__ void SuppressByAll(uint32_t size, uint32_t max_rows) {
+    const uint32_t t = threadIdx.x;
+    const bool in_chunk = StartChunk(size);
+    const RivalBounds& own = shared_.bounds[t];
+    uint32_t next = 0;
+    const bool alive = FallsToNone(in_chunk, [&] {
+      for (; next < taken_; ++next) {
+        if (IsNear(rivals_[next], own)) return next++;
+      }
+      for (; next < taken_ + t; ++next) {
+        const uint32_t before = next - taken_;
+        if (IsNear(shared_.bounds[before], own)) {
+          ++next;
+          return chunk_boxes_at_ + before;
+        }
+      }
+      return kNoRival;
+    });
+    uint32_t row = rows_ + __popc(shared_.alive[t / 32] & ((1U << (t % 32)) - 1U));
+    for (uint32_t word = 0; word < 32; ++word) {
+      const uint32_t in_word = __popc(shared_.alive[word]);
+      if (word < t / 32) row += in_word;
+      rows_ += in_word;
+    }
+    rows_ = min(rows_, max_rows);
+    if (alive && row < max_rows) kept_keys_[row] = chunk_.keys[t];
+    if (in_chunk) AddRival(taken_ + t);
+    taken_ += size;
+    __syncthreads();  // the chunk is done with
+  }
+
+ private:
+  static constexpr uint32_t kWarps = kRotatedChunk / 32;
+
+  // Whether the thread has a box.
+  __device__ bool StartChunk(uint32_t size) {
+    const bool in_chunk = threadIdx.x < size;
+    const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, in_chunk);
+    if (threadIdx.x % 32 == 0) shared_.alive[threadIdx.x / 32] = alive_in_warp;
+    if (threadIdx.x < 32 && threadIdx.x >= kWarps) shared_.alive[threadIdx.x] = 0;
+    __syncthreads();
+    return in_chunk;
+  }
+
+  __device__ bool IsNear(const RivalBounds& rival, const RivalBounds& own) const {
+    if (rival.class_id != own.class_id) return false;
+    if (!rival.place.known || !own.place.known) return true;
+    return comparison_.bounds.MayExceed(rival.place, own.place);
+  }
+
+  __device__ bool Exceeds(uint32_t rival, uint32_t candidate) const {
+    return Method::Exceeds(boxes_[rival], boxes_[chunk_boxes_at_ + candidate], comparison_.limit);
+  }
+
+  // The thread's box of the chunk, for candidates of later chunks. By one thread for each.
+  __device__ void AddRival(uint32_t at) {
+    boxes_[at] = boxes_[chunk_boxes_at_ + threadIdx.x];
+    rivals_[at] = shared_.bounds[threadIdx.x];
+  }
+
+  // Which of the 32 candidates from `first` on suppress which, a warp for one at a time.
+  __device__ void FindSuppressors(uint32_t first, uint32_t alive_in_group) {
+    const uint32_t lane = threadIdx.x % 32;
+    for (uint32_t own = threadIdx.x / 32; own < 32; own += kWarps) {
+      const uint32_t both = alive_in_group >> lane & alive_in_group >> own & 1U;
+      const bool hit = both != 0 && lane < own &&
+                       IsNear(shared_.bounds[first + lane], shared_.bounds[first + own]) &&
+                       Exceeds(chunk_boxes_at_ + first + lane, first + own);
+      const uint32_t suppressors = __ballot_sync(0xFFFFFFFFU, hit);
+      if (lane == 0) shared_.suppressors[own] = suppressors;
+    }
+  }
+
+  // Whether the thread's candidate, if it is alive, stays so: whether none of its rivals suppresses
+  // it, which next_rival() gives as places in boxes_, one at a time, then kNoRival. Each round
+  // compares one rival of every candidate. shared_.alive follows.
+  template <typename NextRival>
+  __device__ bool FallsToNone(bool alive, NextRival next_rival) {
+    const uint32_t t = threadIdx.x;
+    uint32_t* candidates = chunk_.buckets;
+    uint32_t* rivals = chunk_.buckets + kRotatedChunk;
+    for (;;) {
+      const uint32_t rival = alive ? next_rival() : kNoRival;
+      const uint32_t lanes = __ballot_sync(0xFFFFFFFFU, rival != kNoRival);
+      uint32_t place = 0;
+      if (t % 32 == 0 && lanes != 0) place = atomicAdd(&shared_.pairs[turn_], __popc(lanes));
+      place = __shfl_sync(0xFFFFFFFFU, place, 0) + __popc(lanes & ((1U << (t % 32)) - 1U));
+      if (rival != kNoRival) {
+        candidates[place] = t;
+        rivals[place] = rival;
+      }
+      __syncthreads();
+      const uint32_t pairs = shared_.pairs[turn_];
+      if (t == 0) shared_.pairs[turn_ ^ 1U] = 0;
+      if (pairs == 0) return alive;
+      turn_ ^= 1U;
+      if (t < pairs && Exceeds(rivals[t], candidates[t])) {
+        atomicAnd(&shared_.alive[candidates[t] / 32], ~(1U << (candidates[t] % 32)));
+      }
+      __syncthreads();
+      alive = alive && (shared_.alive[t / 32] >> (t % 32) & 1U) != 0;
+    }
+  }
+
+  const Comparison& comparison_;
+  RotatedChunk& shared_;
+  RotatedKeyChunk& chunk_;  // its buckets are the queue of pairs
+  uint32_t chunk_boxes_at_;
+  Box* boxes_;           // [rivals], and from chunk_boxes_at_ on the chunk's
+  uint64_t* kept_keys_;  // [rows]
+  RivalBounds* rivals_;  // [rivals]
+  uint32_t rows_ = 0;    // kept
+  uint32_t taken_ = 0;   // boxes of the chunks before; SuppressByAll
+  uint32_t turn_ = 0;
+};
+
+}  // namespace endcap
