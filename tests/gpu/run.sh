@@ -89,8 +89,9 @@ pytest=("$python" -m pytest -p pytest_timeout -p _hypothesis_pytestplugin -p no:
 pytest+=(-W default -o timeout=120 -q --durations=5 -c "$root/pyproject.toml" --rootdir "$root")
 
 step tests 150 "${pytest[@]}" "$root/tests/gpu"
-# Not those that run the others on the emulation.
-step python-tests 90 "${pytest[@]}" "$root"/tests/python/test_cuda_[!e]*.py
+# Not those that are for the emulation alone.
+step python-tests 90 "${pytest[@]}" \
+  "$root"/tests/python/test_cuda_{array,nms,postprocess,preprocess,python_backend,without}.py
 
 server=()
 if reason=$("$python" "$root/tests/gpu/unpack_kit.py" server "$kit" "$work/server" 2>&1); then
