@@ -33,7 +33,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
         bench-server bench-pipelines bench-clients bench-dali lint format docs wheel sdist gpu-kit \
-        gpu-check clean
+        gpu-python gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -134,9 +134,13 @@ sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
 
 # Run on a machine with a GPU by tests/gpu/run.sh; the wheel in it is for that machine's Python.
-gpu-kit: build
+gpu-kit: gpu-python build $(VENV)/.test
 	$(MAKE) --no-print-directory wheel PYTHON=$(GPU_PYTHON)
 	$(BIN)/python scripts/gpu_kit.py build/gpu-kit
+
+gpu-python:
+	@$(GPU_PYTHON) -c '' || { echo "make: GPU_PYTHON=$(GPU_PYTHON) cannot be run: name a Python of this" \
+	  "machine with the version that the GPU machine has; the wheel is built with it" >&2; exit 1; }
 
 gpu-check: gpu-kit
 	tests/gpu/run.sh build/gpu-kit

@@ -2,14 +2,16 @@
 
 python scripts/gpu_kit.py OUTPUT
 
-OUTPUT gets wheels/ (endcap's in dist/, pytest's, tritonclient's), tritonserver.tar.xz (NVIDIA's
-server and its libraries, without the Python backend) and `commit`. Runs in an environment with pip
-and the server's wheel.
+OUTPUT gets wheels/ (endcap's in dist/, those of the tests and of tritonclient, nvJPEG),
+tritonserver.tar.xz (NVIDIA's server and its libraries, without the Python backend) and `commit`.
+Runs in an environment with pip, the server's wheel and the tests' packages: the kit has their
+versions, which are known to work together.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import importlib.util
 import shutil
 import subprocess
@@ -18,21 +20,38 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST = ("iniconfig", "packaging", "pluggy", "pygments", "pytest", "pytest-timeout")
-# Of the server's tests; gRPC itself, which is large, is to be there.
+TESTS = (
+    "hypothesis",
+    "iniconfig",
+    "packaging",
+    "pluggy",
+    "pygments",
+    "pytest",
+    "pytest-timeout",
+    "sortedcontainers",
+)
+# gRPC and protobuf too: what a machine has of them seldom fits the client.
 CLIENT = (
     "brotli",
+    "certifi",
     "gevent",
     "geventhttpclient",
     "greenlet",
+    "grpcio",
     "ml-dtypes",
+    "protobuf",
     "python-rapidjson",
     "tritonclient",
+    "typing-extensions",
+    "urllib3",
     "zope-event",
     "zope-interface",
 )
+# Of the oldest driver that the code may meet, as nvcc is: see cuda-build in pyproject.toml.
+NVJPEG = "nvidia-nvjpeg==13.0.*"
 PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
-MOST_BYTES = 60_000_000
+# What is carried to such a machine may be 64 MiB; the tree itself takes 10 MB of them.
+MOST_BYTES = 54_000_000
 
 
 class KitError(Exception):
@@ -63,7 +82,15 @@ def fetch(target: Path, python: str) -> None:
     chosen = ("--no-deps", "--only-binary=:all:", "--implementation=cp", "--python-version", python)
     platforms = [f"--platform={name}_x86_64" for name in PLATFORMS]
     pip = (sys.executable, "-m", "pip", "download", "--dest", target)
-    output_of(*pip, *chosen, *platforms, *PYTEST, *CLIENT)
+    output_of(*pip, *chosen, *platforms, *map(pinned, (*TESTS, *CLIENT)), NVJPEG)
+
+
+def pinned(package: str) -> str:
+    """The package in the version of this environment."""
+    try:
+        return f"{package}=={importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        raise KitError(f"{package} is not installed here: `make gpu-kit` installs it") from None
 
 
 def pack_server(target: Path) -> None:

@@ -6,10 +6,9 @@ tests/cuda_emulation builds (ENDCAP_CUDA_LIBRARY names it) all run but those tha
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -17,14 +16,9 @@ TESTS = Path(__file__).resolve().parent.parent
 # jpegs, sample_heads, tolerances; and the modules beside this file
 sys.path[:0] = [str(TESTS / "python"), str(TESTS / "gpu")]
 
+from lacking import lacking  # noqa: E402
+
 import endcap  # noqa: E402
-
-
-def lacking(reason: str) -> NoReturn:
-    """Skips the test, or fails it where a GPU is required."""
-    if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session", autouse=True)

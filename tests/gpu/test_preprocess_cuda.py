@@ -8,6 +8,7 @@ import jpegs
 import numpy as np
 import pytest
 from cuda_inputs import on_gpu
+from lacking import lacking
 from pictures import BAD, FILES, PIXELS
 from tolerances import NVJPEG_STEPS
 
@@ -125,18 +126,43 @@ def test_the_decoder_that_ran_is_told() -> None:
         endcap.Preprocessor(jpeg_decoder="nvjpeg", device="cuda")
 
 
-def test_nvjpeg_is_near(real_gpu: endcap.CudaState) -> None:
-    options: dict[str, Any] = {"size": 64, "dtype": "uint8", "fit": "stretch"}
-    files = [FILES["4:2:0"], FILES["4:4:4"], FILES["gray"]]
+def by_nvjpeg(images: list[Any], **options: Any) -> endcap.PreprocessResult:
+    """Decoded by nvJPEG; without the library the test is skipped, or fails where it is required."""
     try:
-        result = endcap.Preprocessor(
-            **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
-        )(files)
+        result = endcap.preprocess(
+            images, **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+        )
     except endcap.CudaError as error:
-        if "nvJPEG" not in str(error):
+        if "nvJPEG was not found" not in str(error) and "could not be opened" not in str(error):
             raise
-        pytest.skip(str(error))
-    assert result.decoders == ("nvjpeg",) * 3
-    expected = endcap.Preprocessor(**options)(files).images.astype(np.int16)
-    difference = np.abs(result.images.to_numpy().astype(np.int16) - expected)
+        lacking(str(error))
+    assert result.decoders == ("nvjpeg",) * len(images)
+    return result
+
+
+NVJPEG_OPTIONS: dict[str, Any] = {"size": 64, "dtype": "uint8", "fit": "stretch"}
+
+
+def assert_near(actual: endcap.PreprocessResult, images: list[Any], **options: Any) -> None:
+    expected = endcap.preprocess(images, **options).images.astype(np.int16)
+    difference = np.abs(actual.images.to_numpy().astype(np.int16) - expected)
     assert difference.max() <= NVJPEG_STEPS
+
+
+@pytest.mark.parametrize("kind", ["4:2:0", "4:4:4", "gray", "progressive"])
+def test_nvjpeg_is_near(real_gpu: endcap.CudaState, kind: str) -> None:
+    images = [FILES[kind]]
+    assert_near(by_nvjpeg(images, **NVJPEG_OPTIONS), images, **NVJPEG_OPTIONS)
+
+
+def test_nvjpeg_decodes_batches_in_turn(real_gpu: endcap.CudaState) -> None:
+    batches = [[FILES["4:2:0"], FILES["gray"]], [FILES["4:4:4"]], [FILES["progressive"]] * 3]
+    results = [by_nvjpeg(images, **NVJPEG_OPTIONS) for images in batches]
+    for images, result in zip(batches, results, strict=True):
+        assert_near(result, images, **NVJPEG_OPTIONS)
+
+
+def test_nvjpeg_decodes_a_large_picture_of_odd_size(real_gpu: endcap.CudaState) -> None:
+    images = [jpegs.encode(jpegs.photo(1079, 1919, seed=41))]
+    options = NVJPEG_OPTIONS | {"size": 640}
+    assert_near(by_nvjpeg(images, **options), images, **options)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
-import traceback
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,19 +16,15 @@ from benchmarks import machine
 from gpu_benchmark.postprocess import measure_heads
 from gpu_benchmark.preprocess import measure_jpegs, measure_pixels
 from gpu_benchmark.rows import Results, table
+from gpu_benchmark.timing import ask_gpu
 
 
 def gpu_facts() -> dict[str, object]:
     """The GPU, its driver, and the CUDA of the code."""
     state = endcap.cuda_state()
-    asked = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm", "--format=csv,noheader"]
-    try:
-        told = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        told = ""
     return {
         "gpus": [device.name for device in state.devices],
-        "driver": (told or "unknown").splitlines()[0],
+        "driver": ask_gpu("driver_version,clocks.max.sm"),
         "cuda_of_driver": state.driver_version,
         "cuda_of_code": state.runtime_version,
         "architectures": state.architectures,
@@ -68,31 +62,35 @@ def main() -> int:
         from gpu_benchmark.server import measure_server
 
         parts.append(partial(measure_server, options.server))
-    failed = False
+    write(options.output, results, complete=False)
     for part in parts:
-        # One that fails must not cost the others their rows.
-        try:
+        with results.part(part.func.__name__):
             part(results)
-        except Exception:
-            failed = True
-            traceback.print_exc()
-            results.left_out.append(f"{part.func.__name__} failed: {sys.exc_info()[1]!r}")
-        write(options.output, results)
-    described = write(options.output, results)
+        results.sm_clock_mhz[part.func.__name__] = ask_gpu("clocks.sm")
+        write(options.output, results, complete=False)
+    described = write(options.output, results, complete=True)
     print(f"{described['gpus']}, driver {described['driver']}, commit {described['commit']}")
     print(table(results))
-    return 1 if failed else 0
+    return 1 if results.failed else 0
 
 
-def write(output: Path, results: Results) -> dict[str, Any]:
-    """Writes what there is so far; returns the description of the machine."""
+def write(output: Path, results: Results, complete: bool) -> dict[str, Any]:
+    """Writes what there is so far; returns the description of the machine.
+
+    complete: whether all parts have had their turn. What run.sh noted in the file stays.
+    """
     described = {**machine.describe(), **gpu_facts()}
     if os.environ.get("ENDCAP_COMMIT"):
         described["commit"] = os.environ["ENDCAP_COMMIT"]
+    noted = json.loads(output.read_text()) if output.exists() else {}
     written = {
+        "complete": complete,
         "machine": described,
+        "sm_clock_mhz": results.sm_clock_mhz,
         "rows": [asdict(row) for row in results.rows],
         "left_out": results.left_out,
+        "failed": results.failed,
+        "checks": noted.get("checks", {}),
     }
     output.write_text(json.dumps(written, indent=1) + "\n")
     return described

@@ -11,29 +11,31 @@ from PIL import Image
 
 BATCH = 64
 HEIGHT, WIDTH = 1080, 1920
+# Besides it, as 1920 x 1080 is three times the tensor's size, so that no weight is a fraction.
+OTHER_SIZES = ((720, 1280), (719, 1279))  # height, width
 SIZE = 640
 _DIFFERENT = 8
 ANCHORS = 8400
 NUM_CLASSES = 80
 
 
-def _picture(seed: int) -> npt.NDArray[np.uint8]:
-    """Shading, edges and grain, uint8 [HEIGHT, WIDTH, 3]."""
+def _picture(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Shading, edges and grain, uint8 [height, width, 3]."""
     random = np.random.default_rng(seed)
     small = random.uniform(0, 255, (18, 32, 3)).astype(np.uint8)
-    smooth = Image.fromarray(small).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    smooth = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
     picture = np.asarray(smooth).astype(np.float32)
     for _ in range(12):
-        y, x = int(random.integers(0, HEIGHT - 200)), int(random.integers(0, WIDTH - 300))
+        y, x = int(random.integers(0, height - 200)), int(random.integers(0, width - 300))
         picture[y : y + 200, x : x + 300] = random.uniform(0, 255, 3)
     picture += random.normal(0, 4, picture.shape)
     return np.clip(picture, 0, 255).astype(np.uint8)
 
 
 @lru_cache(maxsize=1)
-def pictures() -> list[npt.NDArray[np.uint8]]:
+def pictures(height: int = HEIGHT, width: int = WIDTH) -> list[npt.NDArray[np.uint8]]:
     """BATCH pictures, some of them the same."""
-    different = [_picture(seed) for seed in range(_DIFFERENT)]
+    different = [_picture(seed, height, width) for seed in range(_DIFFERENT)]
     return [different[number % _DIFFERENT] for number in range(BATCH)]
 
 

@@ -98,8 +98,9 @@ def measure_server(
         write_repository(repository, kinds)
         with running(server, repository) as port:
             for kind in kinds:
-                _check(port, model_of(kind))
-                for concurrency in concurrencies:
-                    value = images_per_second(port, model_of(kind), concurrency)
-                    who = f"{kind}, {concurrency} at once"
-                    results.rows.append(Row(WORK, who, value, "images/s", "no tensor travels back"))
+                with results.part(f"{WORK}, {kind}"):
+                    _check(port, model_of(kind))
+                    for concurrency in concurrencies:
+                        value = images_per_second(port, model_of(kind), concurrency)
+                        who, note = f"{kind}, {concurrency} at once", "no tensor travels back"
+                        results.rows.append(Row(WORK, who, value, "images/s", note))
