@@ -2,17 +2,29 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
+#include "cuda/cuda_api.h"
+#include "cuda/device_guard.h"
+#include "cuda/devices.h"
 #include "cuda/launch.h"
 
 namespace endcap {
 namespace {
 
 // What the pool keeps when the device has come to rest; more goes back to other users of the
-// device. A batch of 64 float tensors of 3 x 640 x 640 and its heads fit in.
-constexpr uint64_t kKeptBytes = uint64_t{1} << 30;
+// device. What is in use counts, buffers of contexts that live long too; a batch of 64 float
+// tensors of 3 x 640 x 640 and its heads fit in the least.
+constexpr uint64_t kLeastKeptBytes = uint64_t{1} << 30;
+constexpr uint64_t kKeptShare = 8;  // one part in so many of the device's memory
+
+uint64_t KeptBytes(int32_t device) {
+  CudaDeviceFacts facts{};
+  DescribeDevice(device, &facts);
+  return std::max(kLeastKeptBytes, static_cast<uint64_t>(facts.memory_bytes) / kKeptShare);
+}
 
 cudaMemPool_t MakePool(int32_t device) {
   cudaMemPoolProps properties{};
@@ -21,7 +33,7 @@ cudaMemPool_t MakePool(int32_t device) {
   properties.location.id = device;
   cudaMemPool_t pool = nullptr;
   Check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
-  uint64_t kept = kKeptBytes;
+  uint64_t kept = KeptBytes(device);
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
         "cudaMemPoolSetAttribute");
   return pool;
@@ -61,6 +73,11 @@ void ReleasePinned(void* memory) { Check(cudaFreeHost(memory), "cudaFreeHost"); 
 void Copy(void* to, const void* from, size_t bytes, void* stream) {
   Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
         "cudaMemcpyAsync");
+  // Whether the driver stages pageable memory before it returns is its own affair: where the GPU
+  // can read all of the host's memory it need not.
+  if (Locate(to).kind == CudaMemoryKind::kHost || Locate(from).kind == CudaMemoryKind::kHost) {
+    Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
+  }
 }
 
 void Fill(void* to, int32_t byte, size_t bytes, void* stream) {

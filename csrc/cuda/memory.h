@@ -14,7 +14,8 @@ void ReleaseOnDevice(void* memory, void* stream);
 void* AllocatePinned(size_t bytes);
 void ReleasePinned(void* memory);
 
-// Between host and device either way, or within the device.
+// Between host and device either way, or within the device. With host memory that is not pinned it
+// waits until the copy is done.
 void Copy(void* to, const void* from, size_t bytes, void* stream);
 void Fill(void* to, int32_t byte, size_t bytes, void* stream);
 

@@ -26,7 +26,9 @@ void WaitForStream(void* stream) {
 
 void* CreateEvent() {
   cudaEvent_t event = nullptr;
-  Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  // A host thread that waits sleeps: on a server's machine others want the core.
+  constexpr unsigned flags = cudaEventDisableTiming | cudaEventBlockingSync;
+  Check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
   return event;
 }
 

@@ -9,7 +9,7 @@ void* CreateStream();  // does not wait for the legacy default stream, nor that 
 void DestroyStream(void* stream);
 void WaitForStream(void* stream);
 
-void* CreateEvent();  // without a time
+void* CreateEvent();  // without a time; who waits for it sleeps
 void DestroyEvent(void* event);
 void RecordEvent(void* event, void* stream);
 void WaitForEvent(void* event);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/launch.h"
+#include "cuda/memory.h"
 #include "nms/greedy_cuda.h"
 
 namespace endcap {
@@ -37,9 +38,9 @@ class NmsScratch {
     const auto boxes = static_cast<size_t>(count);
     const size_t chunks = (boxes + kNmsChunk - 1) / kNmsChunk;
     Lay(boxes, chunks, sort_bytes);
-    void* memory = nullptr;
-    Check(cudaMallocAsync(&memory, bytes_, stream), "cudaMallocAsync");
-    memory_ = reinterpret_cast<uintptr_t>(memory);
+    int device = 0;
+    Check(cudaGetDevice(&device), "cudaGetDevice");
+    memory_ = reinterpret_cast<uintptr_t>(AllocateOnDevice(device, bytes_, stream));
     bytes_ = 0;
     Lay(boxes, chunks, sort_bytes);
   }

@@ -69,6 +69,38 @@ def test_heads_of_torch(torch: Any) -> None:
         np.testing.assert_array_equal(actual.indices, expected.indices)
 
 
+def test_a_captured_call_reads_new_heads_at_each_replay(torch: Any) -> None:
+    """Results are copied within the capture: their own memory is taken and given back there."""
+    batches = [
+        np.stack([yolov8_head(seed + at, anchors=2100, num_classes=8) for at in range(2)])
+        for seed in (0, 10, 20)
+    ]
+    head = torch.from_numpy(batches[0]).cuda()
+    outputs = [
+        torch.zeros(shape, dtype=dtype, device="cuda")
+        for shape, dtype in (((2,), torch.int32), ((2, 300, 4), torch.float32))
+    ]
+    postprocessor = endcap.Postprocessor(num_classes=8, device="cuda")
+
+    def enqueue() -> None:
+        result = postprocessor.enqueue(head, stream=torch.cuda.current_stream())
+        outputs[0].copy_(torch.from_dlpack(result.num_detections).reshape(2))
+        outputs[1].copy_(torch.from_dlpack(result.boxes))
+
+    enqueue()  # CUDA loads code at its first use, which a capture forbids
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        enqueue()
+    for batch in batches[1:]:
+        head.copy_(torch.from_numpy(batch))
+        graph.replay()
+        torch.cuda.synchronize()
+        expected = endcap.Postprocessor(num_classes=8)(batch)
+        np.testing.assert_array_equal(outputs[0].cpu().numpy(), expected.num_detections.ravel())
+        np.testing.assert_array_equal(outputs[1].cpu().numpy(), expected.boxes)
+
+
 def test_kept_indices_index_tensors(torch: Any) -> None:
     boxes = torch.tensor([[0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30]], device="cuda").float()
     scores = torch.tensor([0.5, 0.9, 0.4], device="cuda")

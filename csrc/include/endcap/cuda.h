@@ -52,8 +52,8 @@ std::shared_ptr<void> NewCudaStream(int device_id);
 // then. Throws kOutOfMemory, kCuda.
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target);
 
-// Copies between host and device memory, either way, or within the device. Host memory that is not
-// pinned is read before the call returns. Throws kCuda.
+// Copies between host and device memory, either way, or within the device. With host memory
+// that is not pinned the call waits until the copy is done. Throws kCuda.
 void CopyCuda(void* to, const void* from, size_t bytes, const CudaTarget& target);
 
 // Waits until everything on the stream is done. Throws kCuda, also for errors of earlier work.

@@ -79,6 +79,7 @@ using cudaEvent_t = struct CUevent_st*;
 using cudaMemPool_t = struct CUmemPoolHandle_st*;
 
 inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventBlockingSync = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0;
 
