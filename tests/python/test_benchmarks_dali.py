@@ -256,7 +256,8 @@ def test_without_dali_every_pipeline_is_a_row(
     assert found["latency"]["ratios"] == {"endcap.preprocess": 1.0}
     if not endcap.cuda_state().available:
         (reason,) = {row["note"] for row in found["gpu"]["rows"].values()}
-        assert reason == endcap.cuda_state().reason
+        assert reason.startswith("it needs a GPU")
+        assert "/" not in reason  # no path of this machine
 
 
 def test_operators_that_cannot_be_built_are_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
