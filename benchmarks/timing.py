@@ -40,7 +40,7 @@ class Budget:
 
     seconds: float
     fewest: int = 5
-    most: int = 60
+    most: int = 2000
 
     def rounds(self, one_round_seconds: float) -> int:
         """Rounds that fit, when one takes so long."""
