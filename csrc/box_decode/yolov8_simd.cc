@@ -48,9 +48,10 @@ void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   const auto anchors = static_cast<size_t>(head.row_length());
   scratch.passing.resize(anchors + kScanRoom);
   CandidateList list(params, scratch);
-  bool may_hold_nan = MayHoldNan(head.values().first(4 * anchors));
-  may_hold_nan |= params.ResolvedMultiLabel() ? AddEveryClass(params, head, scratch, list)
-                                              : AddBestClass(params, head, scratch, list);
+  bool may_hold_nan = params.ResolvedMultiLabel() ? AddEveryClass(params, head, scratch, list)
+                                                  : AddBestClass(params, head, scratch, list);
+  // The boxes last: those of the candidates are then in a cache when they are read again.
+  may_hold_nan |= MayHoldNan(head.values().first(4 * anchors));
   if (may_hold_nan) head.RefuseNan(4 + params.num_classes);
   FinishYolov8(params, head, list, scratch, candidates);
 }
