@@ -19,8 +19,8 @@ from pathlib import Path
 
 _FUNCTION = re.compile(r"Function\s*:?\s*(\S+?):?$")
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
-# Bytes a thread: for an array that is addressed at run time. ptxas tells of no spilled register.
-KNOWN_LOCAL = {"WriteDetections": 48}
+# Bytes a thread, none of them for a spilled register, as ptxas tells.
+KNOWN_LOCAL = {"WriteDetections": 48, "WriteByPolygons": 32, "WriteByProbiou": 32}
 _WIDE = re.compile(r"\b(LDG\.E\.128|STG\.E\.128|STS\.128)")
 
 
