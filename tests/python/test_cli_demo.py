@@ -54,8 +54,8 @@ def test_the_shipped_repository_finds_shapes_and_tells_where_the_time_goes(tmp_p
         assert 0 < step["queue"] + step["transfer"] + step["compute"] <= step["total"] * 1.001
     whole = times["server_ms"]["whole"]
     assert max(step["total"] for step in steps.values()) < whole["total"]
-    # The server's clock ends when the answer is handed over, which the client may have by then.
-    assert whole["total"] < times["client_ms"]["mean"] * 1.01
+    # All work is done before the client has its answer; the server's own clock may stop later.
+    assert sum(step["compute"] for step in steps.values()) < times["client_ms"]["mean"]
 
 
 def test_a_server_that_runs_already_is_used(
