@@ -10,105 +10,30 @@
 #include <thread>
 #include <vector>
 
+#include "cuda_preprocess_run.h"
 #include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
-#include "yuv_images.h"
 
 namespace endcap {
 namespace {
 
-using testing::AllYuvKinds;
 using testing::Bytes;
+using testing::CudaPreprocessorTest;
+using testing::CudaRun;
 using testing::Encoded;
+using testing::ExpectSame;
 using testing::ImageTensor;
 using testing::JpegOptions;
 using testing::MakeJpeg;
 using testing::MakePixels;
+using testing::OnCpu;
+using testing::OnGpu;
+using testing::Results;
+using testing::Sized;
 using testing::Throws;
-using testing::YuvImage;
-using testing::YuvKind;
-
-// Before the library is looked for, which happens once a process.
-const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
-
-// What a run leaves behind, tensors in CPU memory.
-struct Results {
-  std::vector<Bytes> tensors;
-  std::vector<std::array<float, 8>> geometry;
-  std::vector<int32_t> status;
-  std::vector<PreprocessItem> items;
-
-  explicit Results(size_t count) : tensors(count), geometry(count), status(count, -1) {}
-};
-
-Results OnCpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
-  Results results(images.size());
-  std::vector<PreprocessOutput> outputs;
-  for (size_t i = 0; i < images.size(); ++i) {
-    TensorView view = ImageTensor(params, nullptr);
-    results.tensors[i].resize(view.size_bytes());
-    view.data = results.tensors[i].data();
-    outputs.push_back({view, results.geometry[i].data(), &results.status[i], static_cast<int>(i)});
-  }
-  results.items = Preprocessor(params, 2).Run(images, outputs);
-  return results;
-}
-
-// A run whose tensors are still on their way.
-class CudaRun {
- public:
-  CudaRun(CudaPreprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
-      : target_{0, stream}, results_(images.size()) {
-    std::vector<PreprocessOutput> outputs;
-    for (size_t i = 0; i < images.size(); ++i) {
-      TensorView view = ImageTensor(preprocessor.params(), nullptr, Device::kCuda);
-      results_.tensors[i].resize(view.size_bytes());
-      memory_.push_back(AllocateCuda(view.size_bytes(), target_));
-      view.data = memory_.back().get();
-      outputs.push_back(
-          {view, results_.geometry[i].data(), &results_.status[i], static_cast<int>(i)});
-    }
-    results_.items = preprocessor.Run(images, outputs, stream);
-  }
-
-  Results Fetch() {
-    for (size_t i = 0; i < memory_.size(); ++i) {
-      CopyCuda(results_.tensors[i].data(), memory_[i].get(), results_.tensors[i].size(), target_);
-    }
-    SynchronizeCuda(target_);
-    return results_;
-  }
-
- private:
-  CudaTarget target_;
-  Results results_;
-  std::vector<std::shared_ptr<void>> memory_;
-};
-
-Results OnGpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
-  CudaPreprocessor preprocessor(params, 0, 2);
-  return CudaRun(preprocessor, images, nullptr).Fetch();
-}
-
-void ExpectSame(const Results& results, const Results& expected) {
-  for (size_t i = 0; i < expected.tensors.size(); ++i) {
-    EXPECT_TRUE(results.tensors[i] == expected.tensors[i]) << "tensor " << i;
-    EXPECT_EQ(results.geometry[i], expected.geometry[i]) << "geometry " << i;
-    EXPECT_EQ(results.status[i], expected.status[i]) << "status " << i;
-    EXPECT_EQ(results.items[i].status.code, expected.items[i].status.code);
-    EXPECT_EQ(results.items[i].status.message, expected.items[i].status.message);
-  }
-}
-
-PreprocessParams Sized(int height, int width) {
-  PreprocessParams params;
-  params.height = height;
-  params.width = width;
-  return params;
-}
 
 Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int luma_rows = 2) {
   JpegOptions options;
@@ -117,11 +42,6 @@ Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int lum
   options.luma_rows = luma_rows;
   return MakeJpeg(height, width, 3, options);
 }
-
-class CudaPreprocessorTest : public ::testing::Test {
- protected:
-  void SetUp() override { ASSERT_TRUE(DescribeCuda().available) << DescribeCuda().reason; }
-};
 
 TEST_F(CudaPreprocessorTest, FilesOfEveryKindInOneBatch) {
   const std::vector<Bytes> files = {Jpeg(45, 67, 0),
@@ -199,87 +119,6 @@ TEST_F(CudaPreprocessorTest, PixelsInCpuAndGpuMemory) {
     ExpectSame(results, OnCpu(params, {host, bottom_up, host}));
     EXPECT_EQ(results.items[0].decoder, JpegDecoder::kAuto);
   }
-}
-
-// Planes in device memory, each at an odd address.
-class OnGpuYuv {
- public:
-  explicit OnGpuYuv(const YuvImage& image) : view(image.view) {
-    const CudaTarget target;
-    view.device = Device::kCuda;
-    for (size_t i = 0; i < image.planes.size(); ++i) {
-      const Bytes& plane = image.planes[i];
-      if (plane.empty()) continue;
-      const size_t odd = 2 * i + 1;
-      memory_[i] = AllocateCuda(plane.size() + odd, target);
-      uint8_t* at = static_cast<uint8_t*>(memory_[i].get()) + odd;
-      CopyCuda(at, plane.data(), plane.size(), target);
-      view.planes[i].data = at;
-    }
-  }
-  ImageView view;
-
- private:
-  std::array<std::shared_ptr<void>, 3> memory_;
-};
-
-TEST_F(CudaPreprocessorTest, YuvInCpuAndGpuMemory) {
-  for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
-    for (const Color color : {Color::kRgb, Color::kBgr, Color::kGray}) {
-      PreprocessParams params = Sized(24, 36);
-      params.color = color;
-      params.interpolation = interpolation;
-      std::vector<std::unique_ptr<YuvImage>> images;
-      std::vector<std::unique_ptr<OnGpuYuv>> on_gpu;
-      std::vector<ImageView> views;
-      std::vector<ImageView> host_views;
-      for (const YuvKind& kind : AllYuvKinds()) {
-        const int width = 29 + static_cast<int>(images.size() % 11);
-        images.push_back(std::make_unique<YuvImage>(kind, 23, width, images.size() % 4));
-        on_gpu.push_back(std::make_unique<OnGpuYuv>(*images.back()));
-        views.insert(views.end(), {images.back()->view, on_gpu.back()->view});
-        host_views.insert(host_views.end(), {images.back()->view, images.back()->view});
-      }
-      ExpectSame(OnGpu(params, views), OnCpu(params, host_views));
-    }
-  }
-}
-
-// Rows that do not fit into shared memory are read in place.
-TEST_F(CudaPreprocessorTest, YuvOfVeryWideImages) {
-  for (const Color color : {Color::kRgb, Color::kGray}) {
-    PreprocessParams params = Sized(8, 36);
-    params.fit = Fit::kStretch;
-    params.color = color;
-    for (const YuvKind& kind : AllYuvKinds()) {
-      const YuvImage image(kind, 5, 13001);
-      const OnGpuYuv on_gpu(image);
-      ExpectSame(OnGpu(params, {image.view, on_gpu.view}), OnCpu(params, {image.view, image.view}));
-    }
-  }
-}
-
-TEST_F(CudaPreprocessorTest, YuvWithRowsBottomUp) {
-  const YuvImage image({}, 18, 26);
-  ImageView flipped = image.view;
-  YuvImage copy({}, 18, 26);
-  for (size_t i = 0; i < 2; ++i) {
-    const ptrdiff_t stride = image.view.planes[i].row_stride_bytes;
-    const ptrdiff_t rows = static_cast<ptrdiff_t>(image.planes[i].size()) / stride;
-    flipped.planes[i] = {image.planes[i].data() + stride * (rows - 1), -stride};
-    for (ptrdiff_t y = 0; y < rows; ++y) {
-      std::copy_n(image.planes[i].data() + stride * (rows - 1 - y), stride,
-                  copy.planes[i].data() + stride * y);
-    }
-  }
-  OnGpuYuv on_gpu(image);
-  for (size_t i = 0; i < 2; ++i) {
-    const ptrdiff_t stride = image.view.planes[i].row_stride_bytes;
-    on_gpu.view.planes[i].data += flipped.planes[i].data - image.planes[i].data();
-    on_gpu.view.planes[i].row_stride_bytes = -stride;
-  }
-  const PreprocessParams params = Sized(24, 36);
-  ExpectSame(OnGpu(params, {flipped, on_gpu.view}), OnCpu(params, {copy.view, copy.view}));
 }
 
 TEST_F(CudaPreprocessorTest, ImagesMayChangeAsSoonAsRunReturns) {

@@ -1,0 +1,103 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "endcap/cuda.h"
+#include "endcap/preprocess.h"
+#include "image_tensor.h"
+#include "jpeg_writer.h"
+
+// The same images by Preprocessor and, on the emulated GPU, by CudaPreprocessor.
+
+namespace endcap::testing {
+
+// Before the library is looked for, which happens once a process.
+inline const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
+
+// What a run leaves behind, tensors in CPU memory.
+struct Results {
+  std::vector<Bytes> tensors;
+  std::vector<std::array<float, 8>> geometry;
+  std::vector<int32_t> status;
+  std::vector<PreprocessItem> items;
+
+  explicit Results(size_t count) : tensors(count), geometry(count), status(count, -1) {}
+};
+
+inline Results OnCpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
+  Results results(images.size());
+  std::vector<PreprocessOutput> outputs;
+  for (size_t i = 0; i < images.size(); ++i) {
+    TensorView view = ImageTensor(params, nullptr);
+    results.tensors[i].resize(view.size_bytes());
+    view.data = results.tensors[i].data();
+    outputs.push_back({view, results.geometry[i].data(), &results.status[i], static_cast<int>(i)});
+  }
+  results.items = Preprocessor(params, 2).Run(images, outputs);
+  return results;
+}
+
+// A run whose tensors are still on their way.
+class CudaRun {
+ public:
+  CudaRun(CudaPreprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
+      : target_{0, stream}, results_(images.size()) {
+    std::vector<PreprocessOutput> outputs;
+    for (size_t i = 0; i < images.size(); ++i) {
+      TensorView view = ImageTensor(preprocessor.params(), nullptr, Device::kCuda);
+      results_.tensors[i].resize(view.size_bytes());
+      memory_.push_back(AllocateCuda(view.size_bytes(), target_));
+      view.data = memory_.back().get();
+      outputs.push_back(
+          {view, results_.geometry[i].data(), &results_.status[i], static_cast<int>(i)});
+    }
+    results_.items = preprocessor.Run(images, outputs, stream);
+  }
+
+  Results Fetch() {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      CopyCuda(results_.tensors[i].data(), memory_[i].get(), results_.tensors[i].size(), target_);
+    }
+    SynchronizeCuda(target_);
+    return results_;
+  }
+
+ private:
+  CudaTarget target_;
+  Results results_;
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
+inline Results OnGpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
+  CudaPreprocessor preprocessor(params, 0, 2);
+  return CudaRun(preprocessor, images, nullptr).Fetch();
+}
+
+inline void ExpectSame(const Results& results, const Results& expected) {
+  for (size_t i = 0; i < expected.tensors.size(); ++i) {
+    EXPECT_TRUE(results.tensors[i] == expected.tensors[i]) << "tensor " << i;
+    EXPECT_EQ(results.geometry[i], expected.geometry[i]) << "geometry " << i;
+    EXPECT_EQ(results.status[i], expected.status[i]) << "status " << i;
+    EXPECT_EQ(results.items[i].status.code, expected.items[i].status.code);
+    EXPECT_EQ(results.items[i].status.message, expected.items[i].status.message);
+  }
+}
+
+inline PreprocessParams Sized(int height, int width) {
+  PreprocessParams params;
+  params.height = height;
+  params.width = width;
+  return params;
+}
+
+class CudaPreprocessorTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(DescribeCuda().available) << DescribeCuda().reason; }
+};
+
+}  // namespace endcap::testing
