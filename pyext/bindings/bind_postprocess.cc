@@ -2,6 +2,7 @@
 #include "bindings/convert.h"
 #include "bindings/cuda_batch.h"
 #include "bindings/head_batch.h"
+#include "bindings/head_call.h"
 #include "endcap/postprocess.h"
 
 namespace py = pybind11;
@@ -69,7 +70,9 @@ void BindPostprocess(py::module_& module) {
           }),
           py::arg("parameters"), py::arg("threads"))
       .def_property_readonly("threads", &Postprocessor::threads)
-      .def("run", endcap::python::Run, py::arg("parts").noconvert());
+      .def("run", endcap::python::Run, py::arg("parts").noconvert())
+      .def("__call__", endcap::python::CallHead, py::arg("head"), py::arg("geometry").noconvert(),
+           py::arg("status").noconvert(), py::arg("with_packed_masks"));
   endcap::python::DefineProperties(cpu);
 
   py::class_<CudaPostprocessor> cuda(module, "CudaPostprocessor");

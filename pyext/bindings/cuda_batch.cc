@@ -37,7 +37,7 @@ void CudaBatch::Add(const CudaPart& part) {
   } else if (py::isinstance<py::array_t<float>>(geometry)) {
     AddGeometry(py::reinterpret_borrow<py::array_t<float>>(geometry));
   }
-  if (status.size() != 0) AddStatus(status);
+  if (status && status->size() != 0) AddStatus(*status);
   for (const std::optional<CudaTensor>& tensor : out) AddOutput(tensor);
 }
 

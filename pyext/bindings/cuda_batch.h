@@ -12,10 +12,11 @@
 namespace endcap::python {
 
 // The items of one caller: head, the tensors of HeadInputs, each [B, ...], and geometry [B,8] or
-// None: CudaTensors or NumPy's arrays; status [B] or empty; out, the tensors of PostprocessOutputs,
-// each [B, ...], or None for one that is not wanted.
-using CudaPart = std::tuple<py::list, py::object, py::array_t<int32_t, py::array::c_style>,
-                            std::vector<std::optional<CudaTensor>>>;
+// None: CudaTensors or NumPy's arrays; status [B], empty or None; out, the tensors of
+// PostprocessOutputs, each [B, ...], or None for one that is not wanted.
+using CudaPart =
+    std::tuple<py::list, py::object, std::optional<py::array_t<int32_t, py::array::c_style>>,
+               std::vector<std::optional<CudaTensor>>>;
 
 // Heads of several callers whose results are device memory, seen as one batch of views. The parts
 // must outlive it. Throws kInvalidArgument where the arrays of a part differ in their number of

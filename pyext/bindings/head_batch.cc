@@ -33,10 +33,12 @@ void HeadBatch::Add(HeadPart& part, Rows& rows) {
   const auto is_absent_or_has_rows = [&](const std::optional<py::array>& array) {
     return !array || has_rows(*array);
   };
+  const bool has_geometry = geometry && geometry->size() != 0;
+  const bool has_status = status && status->size() != 0;
   if (!std::all_of(head.begin(), head.end(), has_rows) ||
       !std::all_of(out.begin(), out.end(), is_absent_or_has_rows) ||
-      (geometry.size() != 0 && geometry.size() != count * Geometry::kSize) ||
-      (status.size() != 0 && status.size() != count)) {
+      (has_geometry && geometry->size() != count * Geometry::kSize) ||
+      (has_status && status->size() != count)) {
     FailRows();
   }
   rows.count = static_cast<size_t>(count);
@@ -46,8 +48,8 @@ void HeadBatch::Add(HeadPart& part, Rows& rows) {
     PostprocessOutput& output = outputs_.emplace_back();
     if (with_rle) output.rle = &rows.rles[static_cast<size_t>(i)];
     for (const py::array& tensor : head) input.head.push_back(ItemView(tensor, i));
-    if (geometry.size() != 0) input.geometry = geometry.data() + i * Geometry::kSize;
-    if (status.size() != 0) input.status = status.data()[i];
+    if (has_geometry) input.geometry = geometry->data() + i * Geometry::kSize;
+    if (has_status) input.status = status->data()[i];
     for (std::optional<py::array>& tensor : out) {
       output.tensors.push_back(tensor ? MutableItemView(*tensor, i) : TensorView{});
     }
@@ -57,11 +59,20 @@ void HeadBatch::Add(HeadPart& part, Rows& rows) {
 py::list HeadBatch::Results(const std::vector<PostprocessItem>& items) const {
   py::list results;
   std::span<const PostprocessItem> rest(items);
-  for (const Rows& rows : parts_) {
-    results.append(py::make_tuple(ItemTuples(rest.first(rows.count)), ToBytes(rows.rles)));
-    rest = rest.subspan(rows.count);
+  const std::vector<py::list> rles = RunLengths();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const size_t count = parts_[i].count;
+    results.append(py::make_tuple(ItemTuples(rest.first(count)), rles[i]));
+    rest = rest.subspan(count);
   }
   return results;
+}
+
+std::vector<py::list> HeadBatch::RunLengths() const {
+  std::vector<py::list> lists;
+  lists.reserve(parts_.size());
+  for (const Rows& rows : parts_) lists.push_back(ToBytes(rows.rles));
+  return lists;
 }
 
 std::vector<ItemTuple> ItemTuples(std::span<const PostprocessItem> items) {

@@ -11,11 +11,12 @@
 
 namespace endcap::python {
 
-// The items of one caller: head, the tensors of HeadInputs, each [B, ...]; geometry [B,8] or empty;
-// status [B] or empty; out, the tensors of PostprocessOutputs, each [B, ...], or None for one that
-// is not wanted; whether the run lengths of masks are.
+// The items of one caller: head, the tensors of HeadInputs, each [B, ...]; geometry [B,8], empty or
+// None; status [B], empty or None; out, the tensors of PostprocessOutputs, each [B, ...], or None
+// for one that is not wanted; whether the run lengths of masks are.
 using Dense = py::array_t<float, py::array::c_style>;
-using HeadPart = std::tuple<std::vector<py::array>, Dense, py::array_t<int32_t, py::array::c_style>,
+using StatusRows = py::array_t<int32_t, py::array::c_style>;
+using HeadPart = std::tuple<std::vector<py::array>, std::optional<Dense>, std::optional<StatusRows>,
                             std::vector<std::optional<py::array>>, bool>;
 
 // Heads of several callers, seen as one batch of views. The parts must outlive it. Throws
@@ -30,6 +31,9 @@ class HeadBatch {
   // What became of every part: (status, message, truncated) of each of its items, and their run
   // lengths, none where they were not wanted.
   py::list Results(const std::vector<PostprocessItem>& items) const;
+
+  // For every part and each of its items, as bytes; none where they were not wanted.
+  std::vector<py::list> RunLengths() const;
 
  private:
   struct Rows {

@@ -11,19 +11,19 @@ from endcap._text import Parameters
 
 Spec = tuple[str, str, list[int]]
 Parameter = tuple[str, str, str, str]
-# Head, geometry or an empty array, status or an empty array, out, whether run lengths are wanted.
+# Head, geometry, status, out, whether run lengths are wanted.
 HeadPart = tuple[
     list[npt.NDArray[Any]],
-    npt.NDArray[np.float32],
-    npt.NDArray[np.int32],
+    npt.NDArray[np.float32] | None,
+    npt.NDArray[np.int32] | None,
     Sequence[npt.NDArray[Any] | None],
     bool,
 ]
-# Head, geometry, status or an empty array, out.
+# Head, geometry, status, out.
 CudaPart = tuple[
     Sequence["npt.NDArray[Any] | CudaTensor"],
     "npt.NDArray[np.float32] | CudaTensor | None",
-    npt.NDArray[np.int32],
+    npt.NDArray[np.int32] | None,
     Sequence["CudaTensor | None"],
 ]
 
@@ -201,6 +201,13 @@ class Postprocessor:
     def run(
         self, parts: list[HeadPart]
     ) -> list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]: ...
+    def __call__(
+        self,
+        head: list[npt.NDArray[Any]],
+        geometry: npt.NDArray[np.float32] | None,
+        status: npt.NDArray[np.int32] | None,
+        with_packed_masks: bool,
+    ) -> tuple[tuple[npt.NDArray[Any] | None, ...], npt.NDArray[np.bool_], list[list[bytes]]]: ...
 
 class CudaPostprocessor:
     def __init__(self, parameters: Parameters, device_id: int) -> None: ...

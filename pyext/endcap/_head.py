@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ def to_batched(head: Head, specs: Specs) -> tuple[list[npt.NDArray[Any]], bool]:
     Raises:
         InvalidArgumentError: a missing input, or a rank that fits neither one image nor a batch.
     """
+    if len(specs) == 1 and _is_as_it_is(head) and head.ndim == len(specs[0][2]):
+        return [head[np.newaxis]], False  # nearly always: no question is asked twice
     arrays = [
         _to_array(part, name) for part, (name, _, _) in zip(_parts(head, specs), specs, strict=True)
     ]
@@ -81,10 +83,13 @@ def _parts(head: Head, specs: Specs) -> list[Any]:
     raise InvalidArgumentError(f"this head has {len(names)} inputs: give a mapping with {names}")
 
 
+def _is_as_it_is(part: Any) -> TypeGuard[npt.NDArray[Any]]:
+    return type(part) is np.ndarray and part.dtype in _AS_IT_IS and part.flags.c_contiguous
+
+
 def _to_array(part: Any, name: str) -> npt.NDArray[Any]:
-    # Nearly always; each question below takes as long as this one.
-    if type(part) is np.ndarray and part.dtype in _AS_IT_IS and part.flags.c_contiguous:
-        return part
+    if _is_as_it_is(part):
+        return part  # each question below takes as long as this one
     if not isinstance(part, np.ndarray) and hasattr(part, "__dlpack__"):
         part = from_dlpack(part, name)
     refuse_cuda(part, name)

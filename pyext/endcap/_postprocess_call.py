@@ -13,6 +13,7 @@ from endcap._device import Target
 from endcap._head import Head, to_cuda_batched
 from endcap.cuda_array import CudaArray
 from endcap.cuda_detections import CudaClassification, CudaDetections
+from endcap.detections import FIELDS
 from endcap.errors import InvalidArgumentError
 
 # Whatever NumPy makes an array of; for a GPU also an array on it.
@@ -55,20 +56,12 @@ class CudaCall:
             CudaArray(tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor)
             for name, tensor in zip(self._names, self._out, strict=True)
         ]
+        fields: dict[str, Any] = {
+            FIELDS[name]: array for name, array in zip(self._names, arrays, strict=True)
+        }
         if self._family == "classification":
-            return CudaClassification(*arrays)
-        named = dict(zip(self._names, arrays, strict=True))
-        return CudaDetections(
-            num_detections=named["num_detections"],
-            boxes=named["detection_boxes"],
-            scores=named["detection_scores"],
-            class_ids=named["detection_classes"],
-            indices=named["detection_indices"],
-            status=named["status"],
-            truncated=truncated,
-            keypoints=named.get("detection_keypoints"),
-            angles=named.get("detection_angles"),
-        )
+            return CudaClassification(**fields)
+        return CudaDetections(truncated=truncated, **fields)
 
 
 def _cuda_geometry(
@@ -88,10 +81,10 @@ def _cuda_geometry(
 
 def checked_rows(
     values: npt.ArrayLike | None, dtype: type[Any], shape: tuple[int, ...], name: str
-) -> npt.NDArray[Any]:
-    """Return the values as an array of that shape; an empty one for None, [1, ...] for [...]."""
+) -> npt.NDArray[Any] | None:
+    """Return the values as an array of that shape, [1, ...] for [...]; None for None."""
     if values is None:
-        return np.empty(0, dtype)
+        return None
     array = to_array(values, dtype, name)
     if shape[0] == 1 and array.shape == shape[1:]:
         array = array.reshape(shape)

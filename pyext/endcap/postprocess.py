@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import empty
 from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._head import Head, to_batched
 from endcap._postprocess_call import CudaCall, checked_rows
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_detections import CudaClassification, CudaDetections
-from endcap.detections import Classification, Detections
+from endcap.detections import FIELDS, Classification, Detections, detections_of
 from endcap.errors import InvalidArgumentError, error_for_status
 
 # Whatever NumPy makes an array of; with device="cuda" also an array on that device.
@@ -91,18 +90,16 @@ class Postprocessor:
         )
         self._family = head
         self._inputs = self._core.inputs
-        self._names = [name for name, _, _ in self._core.outputs]
-        if packed_masks and "detection_masks" not in self._names:
+        names = [name for name, _, _ in self._core.outputs]
+        self._has_masks = "mask_size" in names
+        self._has_source_masks = "detection_masks" not in names
+        if packed_masks and self._has_source_masks:
             raise InvalidArgumentError(
                 f"packed_masks has nothing to pack with head {head}"
-                + (
-                    ": give mask_resolution=prototype or input"
-                    if "mask_size" in self._names
-                    else ""
-                )
+                + (": give mask_resolution=prototype or input" if self._has_masks else "")
             )
-        self._unwanted = () if packed_masks else ("detection_masks",)
-        self._outputs = [(tuple(shape), np.dtype(dtype)) for _, dtype, shape in self._core.outputs]
+        self._packed_masks = packed_masks
+        self._fields = [FIELDS[name] for name in names]
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -168,36 +165,20 @@ class Postprocessor:
         refuse_stream(stream)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
-        geometry_rows = checked_rows(geometry, np.float32, (count, 8), "geometry")
-        status_rows = checked_rows(status, np.int32, (count,), "status")
-        out = [
-            None if name in self._unwanted else empty((count, *shape), dtype)
-            for name, (shape, dtype) in zip(self._names, self._outputs, strict=True)
-        ]
-        part = (tensors, geometry_rows, status_rows, out, "mask_size" in self._names)
-        [(items, rle)] = self._core.run([part])
-        _raise_first(items)
-        named: dict[str, Any] = dict(zip(self._names, out, strict=True))
-        status_out = named.pop("status")[:, 0]
-        if self._family == "classification":
-            return Classification(
-                named["class_scores"], named["class_ids"], named["class_probabilities"], status_out
-            )
-        return Detections(
-            num_detections=named["num_detections"][:, 0],
-            boxes=named["detection_boxes"],
-            scores=named["detection_scores"],
-            class_ids=named["detection_classes"],
-            indices=named["detection_indices"],
-            status=status_out,
-            truncated=_truncated(items),
-            keypoints=named.get("detection_keypoints"),
-            angles=named.get("detection_angles"),
-            rle=rle if "mask_size" in named else None,
-            mask_size=named.get("mask_size"),
-            packed_masks=named.get("detection_masks"),
-            has_source_masks="detection_masks" not in named,
+        rows, truncated, rle = self._core(
+            tensors,
+            checked_rows(geometry, np.float32, (count, 8), "geometry"),
+            checked_rows(status, np.int32, (count,), "status"),
+            self._packed_masks,
         )
+        fields: dict[str, Any] = dict(zip(self._fields, rows, strict=True))
+        if self._family == "classification":
+            return Classification(**fields)
+        fields["truncated"] = truncated
+        if self._has_masks:
+            fields["rle"] = rle
+        fields["has_source_masks"] = self._has_source_masks
+        return detections_of(fields)
 
     def enqueue(
         self,
