@@ -105,8 +105,9 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
   std::optional<ChromaUpsampling> upsampling;
   if (path == Path::kSimd && options.channels != 1) upsampling = UpsamplingOf(session.info());
-  session.Start(upsampling.has_value());
-  if (path == Path::kSimd) session.TakeOverEntropyDecoding();
+  using Codes = LibjpegSession::Codes;
+  session.Start(upsampling.has_value(),
+                path == Path::kSimd ? Codes::kEntropyDecoder : Codes::kLibrary);
   int64_t decode_ns = NanosecondsSince(start);
 
   sink.Begin(format);

@@ -6,70 +6,125 @@
 #include <jpegint.h>
 #endif
 
+#include <new>
+#include <optional>
+
 #include "decode/huffman_block.h"
 #include "decode/huffman_cache.h"
 #include "decode/jpeg_codes.h"
 
 namespace endcap {
 
-// A file with several scans has been read to its end by now: `info` tells of the last, and tables
-// may have come after it that nobody has checked.
-bool EntropyDecoder::CanDecode(jpeg_decompress_struct& info) noexcept {
-  return ENDCAP_HAS_JPEGINT != 0 && info.progressive_mode == 0 && info.arith_code == 0 &&
-         info.data_precision == 8 && jpeg_has_multiple_scans(&info) == 0 &&
-         info.comps_in_scan == info.num_components && info.Ss == 0 && info.Se == DCTSIZE2 - 1;
+bool EntropyDecoder::CanDecode(const jpeg_decompress_struct& info) noexcept {
+  return ENDCAP_HAS_JPEGINT != 0 && info.arith_code == 0 && info.data_precision == 8;
 }
 
-EntropyDecoder::EntropyDecoder(jpeg_decompress_struct& info)
-    : bytes_(info.src->next_input_byte, info.src->next_input_byte + info.src->bytes_in_buffer) {
-  std::array<const HuffmanTable*, NUM_HUFF_TBLS> dc_tables{};
-  std::array<const HuffmanTable*, NUM_HUFF_TBLS> ac_tables{};
-  const auto read = [this](HuffmanTable::Use use, const JHUFF_TBL& table,
-                           const HuffmanTable*& read_before) {
-    if (read_before != nullptr) return;
-    tables_.push_back(KeptHuffmanTable(use, table.bits + 1, table.huffval));
-    read_before = tables_.back().get();
-  };
-  for (int i = 0; i < info.blocks_in_MCU; ++i) {
-    const int member = info.MCU_membership[i];
-    const jpeg_component_info& component = *info.cur_comp_info[member];
-    const auto dc = static_cast<size_t>(component.dc_tbl_no);
-    const auto ac = static_cast<size_t>(component.ac_tbl_no);
-    read(HuffmanTable::Use::kDc, *info.dc_huff_tbl_ptrs[dc], dc_tables[dc]);
-    read(HuffmanTable::Use::kAc, *info.ac_huff_tbl_ptrs[ac], ac_tables[ac]);
-    blocks_[static_cast<size_t>(i)] = {dc_tables[dc], ac_tables[ac], &component,
-                                       &last_dc_[static_cast<size_t>(member)]};
+EntropyDecoder::EntropyDecoder(const jpeg_decompress_struct& info) {
+  if (info.progressive_mode == 0) return;
+  nonzero_.resize(static_cast<size_t>(info.num_components));
+  for (size_t i = 0; i < nonzero_.size(); ++i) {
+    // As many blocks as the library will count, whatever its later steps scale.
+    const jpeg_component_info& component = info.comp_info[i];
+    nonzero_[i].resize(size_t{component.width_in_blocks} * component.height_in_blocks);
   }
-  restarts_to_go_ = info.restart_interval;
-  bytes_.Begin(bits_);
-  info.client_data = this;
+}
+
+void EntropyDecoder::TakeOver(j_decompress_ptr info) {
 #if ENDCAP_HAS_JPEGINT
-  info.entropy->decode_mcu = DecodeMcu;
+  auto& decoder = *static_cast<EntropyDecoder*>(info->client_data);
+  decoder.library_start_ = info->entropy->start_pass;
+  info->entropy->start_pass = StartScan;
+#endif
+  BeginOrFail(info);
+}
+
+// The library's own step checks the scan's parameters and tables, and notes what it brings.
+void EntropyDecoder::StartScan(j_decompress_ptr info) {
+  static_cast<EntropyDecoder*>(info->client_data)->library_start_(info);
+  BeginOrFail(info);
+}
+
+void EntropyDecoder::BeginOrFail(j_decompress_ptr info) {
+  bool has_memory = true;
+  try {
+    static_cast<EntropyDecoder*>(info->client_data)->Begin(*info);
+  } catch (const std::bad_alloc&) {
+    has_memory = false;  // no exception may pass through the library
+  }
+  if (!has_memory) ERREXIT1(info, JERR_OUT_OF_MEMORY, 0);
+#if ENDCAP_HAS_JPEGINT
+  info->entropy->decode_mcu = DecodeMcu;
 #endif
 }
 
-// Called by the library for each MCU, with blocks of zeros, or without any where it wants none.
+void EntropyDecoder::Begin(const jpeg_decompress_struct& info) {
+  scan_ = KindOf(info);
+  tables_.clear();
+  for (int i = 0; i < info.blocks_in_MCU; ++i) {
+    const int member = info.MCU_membership[i];
+    const jpeg_component_info& component = *info.cur_comp_info[member];
+    Block& block = blocks_[static_cast<size_t>(i)];
+    block = {nullptr, nullptr, &component, &last_dc_[static_cast<size_t>(member)]};
+    if (scan_ == Scan::kSequential || scan_ == Scan::kFirstDc) {
+      block.dc = Read(HuffmanTable::Use::kDc, info.dc_huff_tbl_ptrs[component.dc_tbl_no]);
+    }
+    if (const auto use = AcUse(scan_)) {
+      block.ac = Read(*use, info.ac_huff_tbl_ptrs[component.ac_tbl_no]);
+    }
+  }
+  if (!nonzero_.empty()) {
+    next_nonzero_ = nonzero_[static_cast<size_t>(blocks_[0].component->component_index)].data();
+  }
+  band_ = {static_cast<size_t>(info.Ss), static_cast<size_t>(info.Se),
+           static_cast<unsigned>(info.Al)};
+  band_places_ = PlacesFrom(band_.first) & ~PlacesFrom(band_.last + 1);
+  last_dc_.fill(0);
+  blocks_to_pass_ = 0;
+  mcus_to_go_ = int64_t{info.MCUs_per_row} * info.MCU_rows_in_scan;
+  restarts_to_go_ = info.restart_interval;
+  next_restart_ = 0;
+  bytes_.SetRaw({info.src->next_input_byte, info.src->bytes_in_buffer});
+  bytes_.Begin(bits_);
+}
+
+const HuffmanTable* EntropyDecoder::Read(HuffmanTable::Use use, const JHUFF_TBL* table) {
+  tables_.push_back(KeptHuffmanTable(use, table->bits + 1, table->huffval));
+  return tables_.back().get();
+}
+
 boolean EntropyDecoder::DecodeMcu(j_decompress_ptr info, JBLOCKROW* blocks) {
   auto& decoder = *static_cast<EntropyDecoder*>(info->client_data);
-  if (decoder.fault_ != 0) return TRUE;  // the blocks remain zeros
-  if (info->restart_interval != 0) {
-    if (decoder.restarts_to_go_ == 0 && !decoder.Restart(info)) return TRUE;
-    --decoder.restarts_to_go_;
-  }
-  if (!decoder.Decode(info, blocks)) decoder.Lose(info, decoder.fault_);
+  if (decoder.fault_ == 0) decoder.Decode(info, blocks);  // else the blocks remain as they are
+  if (--decoder.mcus_to_go_ == 0) decoder.End(info);
   return TRUE;
 }
 
-bool EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) noexcept {
-  ScanBits bits = bits_;
+void EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) {
+  if (info->restart_interval != 0) {
+    if (restarts_to_go_ == 0 && !Restart(info)) return;
+    --restarts_to_go_;
+  }
+  if (!PassesOver() && !DecodeBlocks(info, blocks)) Lose(info, fault_);
+}
+
+// Whether an MCU of a progressive scan has no bit of its own, which most have not. It is done then.
+bool EntropyDecoder::PassesOver() noexcept {
+  if (blocks_to_pass_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {
+    return false;
+  }
+  --blocks_to_pass_;
+  ++next_nonzero_;
+  return true;
+}
+
+bool EntropyDecoder::DecodeBlocks(j_decompress_ptr info, JBLOCKROW* blocks) noexcept {
   for (int i = 0; i < info->blocks_in_MCU; ++i) {
-    const Block& block = blocks_[static_cast<size_t>(i)];
-    if (!bytes_.HasBlock(bits)) bytes_.Move(bits);
-    const bool needed = blocks != nullptr && block.component->component_needed != 0;
-    JCOEF* coefficients = needed ? *blocks[i] : nullptr;
-    const bool good = DecodeHuffmanBlock(bits, *block.dc, *block.ac, *block.last_dc, coefficients);
+    if (!bytes_.HasBlock(bits_)) bytes_.Move(bits_);
+    const bool ends_here = !bytes_.HasBlock(bits_);
+    const bool good =
+        DecodeBlock(blocks_[static_cast<size_t>(i)], blocks == nullptr ? nullptr : *blocks[i]);
     // What was read behind the end are zeros, and may be any code.
-    if (!bytes_.HasBlock(bits) && bytes_.IsPastEnd(bits)) {
+    if (ends_here && bytes_.IsPastEnd(bits_)) {
       fault_ = JWRN_HIT_MARKER;
       return false;
     }
@@ -78,8 +133,27 @@ bool EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) noexcept {
       return false;
     }
   }
-  bits_ = bits;
   return true;
+}
+
+bool EntropyDecoder::DecodeBlock(const Block& block, JCOEF* coefficients) noexcept {
+  switch (scan_) {
+    case Scan::kFirstDc:
+      return DecodeFirstDc(bits_, *block.dc, band_.low, *block.last_dc, coefficients);
+    case Scan::kDcBit:
+      DecodeDcBit(bits_, band_.low, coefficients);
+      return true;
+    case Scan::kFirstAc:
+      return DecodeFirstAc(bits_, *block.ac, band_, blocks_to_pass_,
+                           {coefficients, next_nonzero_++});
+    case Scan::kAcBits:
+      return decode_ac_bits_(bits_, *block.ac, band_, blocks_to_pass_,
+                             {coefficients, next_nonzero_++});
+    case Scan::kSequential:
+      break;
+  }
+  if (block.component->component_needed == 0) coefficients = nullptr;
+  return DecodeHuffmanBlock(bits_, *block.dc, *block.ac, *block.last_dc, coefficients);
 }
 
 bool EntropyDecoder::Restart(j_decompress_ptr info) {
@@ -93,6 +167,7 @@ bool EntropyDecoder::Restart(j_decompress_ptr info) {
   next_restart_ = (next_restart_ + 1) % 8;
   restarts_to_go_ = info->restart_interval;
   last_dc_.fill(0);
+  blocks_to_pass_ = 0;
   bytes_.Begin(bits_);
   return true;
 }
@@ -101,6 +176,40 @@ void EntropyDecoder::Lose(j_decompress_ptr info, int warning) {
   fault_ = warning;
   info->err->msg_code = warning;
   (*info->err->emit_message)(reinterpret_cast<j_common_ptr>(info), -1);
+}
+
+// The library goes on behind the scan's data; where some was lost, with the end of the image.
+void EntropyDecoder::End(j_decompress_ptr info) noexcept {
+  const uint8_t marker = fault_ != 0 ? kEoi : bytes_.SkipToMarker();
+  info->unread_marker = fault_ != 0 || bytes_.has_marker() ? marker : 0;
+  info->src->next_input_byte = bytes_.rest().data();
+  info->src->bytes_in_buffer = bytes_.rest().size();
+}
+
+EntropyDecoder::Scan EntropyDecoder::KindOf(const jpeg_decompress_struct& info) noexcept {
+  if (info.progressive_mode == 0) return Scan::kSequential;
+  if (info.Ss == 0) return info.Ah == 0 ? Scan::kFirstDc : Scan::kDcBit;
+  return info.Ah == 0 ? Scan::kFirstAc : Scan::kAcBits;
+}
+
+DecodeAcBits EntropyDecoder::FastestAcBits() noexcept {
+  const DecodeAcBits by_deposit = DecodeAcBitsByDeposit();
+  return by_deposit != nullptr ? by_deposit : DecodeAcBitsAnywhere;
+}
+
+std::optional<HuffmanTable::Use> EntropyDecoder::AcUse(Scan scan) noexcept {
+  switch (scan) {
+    case Scan::kSequential:
+      return HuffmanTable::Use::kAc;
+    case Scan::kFirstAc:
+      return HuffmanTable::Use::kBands;
+    case Scan::kAcBits:
+      return HuffmanTable::Use::kCodes;
+    case Scan::kFirstDc:
+    case Scan::kDcBit:
+      break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace endcap

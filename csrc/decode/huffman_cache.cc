@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kCounts = HuffmanTable::kLongestCode;
 constexpr size_t kSymbols = 256;
-// Of two files, each with two tables for luma and two for chroma.
-constexpr size_t kKept = 8;
+// Of two files, each with two tables for luma and two for chroma; a progressive one has about ten.
+constexpr size_t kKept = 12;
 
 struct Kept {
   HuffmanTable::Use use = HuffmanTable::Use::kDc;

@@ -21,7 +21,7 @@ HuffmanTable::HuffmanTable(Use use, const uint8_t* counts, const uint8_t* symbol
     limits_[length] = code << (kLongestCode - length);
     code <<= 1;
   }
-  if (use == Use::kAc) JoinValues();
+  if (use == Use::kAc || use == Use::kBands) JoinValues();
 }
 
 // Fills the entries of all bits that begin with a code.
@@ -33,7 +33,7 @@ void HuffmanTable::Enter(Use use, uint32_t code, unsigned length, unsigned symbo
   HuffmanEntry entry = HuffmanEntry::Code(length, symbol);
   if (use == Use::kDc && value_bits == 0) entry = HuffmanEntry::Value(length, 1, 0);
   if (use == Use::kAc && value_bits == 0 && symbol >> 4 != 15) entry = HuffmanEntry::End(length);
-  if (value_bits == 0 || value_bits > rest) {
+  if (value_bits == 0 || value_bits > rest || use == Use::kCodes) {
     std::fill_n(first, size_t{1} << rest, entry);
     return;
   }

@@ -82,7 +82,10 @@ constexpr int ExtendedValue(uint32_t bits, unsigned size) noexcept {
 class HuffmanTable {
  public:
   static constexpr unsigned kLongestCode = 16;
-  enum class Use { kDc, kAc };
+  // What the codes stand for: DC differences; AC coefficients of sequential scans; those of
+  // progressive scans, where a code without a value may end several blocks; nothing that a lookup
+  // could tell.
+  enum class Use { kDc, kAc, kBands, kCodes };
 
   // `counts`: how many codes have each length, from 1 to 16 bits. `symbols`: theirs, 256 of them;
   // in a DC table none is above 15. The counts are those of a prefix code, as libjpeg has checked;

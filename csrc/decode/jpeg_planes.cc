@@ -125,8 +125,7 @@ int64_t JpegPlaneReader::Decode(uint8_t* block) {
   if (session_ == nullptr) Fail(ErrorCode::kInternal, "this file has no planes left to decode");
   const std::unique_ptr<LibjpegSession> session = std::move(session_);
   const auto start = Clock::now();
-  session->Start(/*raw=*/true);
-  session->TakeOverEntropyDecoding();
+  session->Start(/*raw=*/true, LibjpegSession::Codes::kEntropyDecoder);
   McuRow mcu_row(session->info(), layout_, block);
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
     session->ReadPlanes(mcu_row.At(mcu), ImageRowsPerMcu(session->info()));

@@ -85,20 +85,26 @@ void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
   Guarded([](jpeg_decompress_struct* info) { jpeg_calc_output_dimensions(info); });
 }
 
-void LibjpegSession::Start(bool raw) {
+void LibjpegSession::Start(bool raw, Codes codes) {
   info_.raw_data_out = raw ? TRUE : FALSE;
-  // Without restart markers the library's decoder hurries, and takes a bad code for a zero. (A file
-  // of several scans can set this back for the later ones.)
+  // Without restart markers the library's own decoder hurries, and takes a bad code for a zero. (A
+  // file of several scans can set this back for the later ones; EntropyDecoder does not mind.)
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
-  Guarded([](jpeg_decompress_struct* info) { jpeg_start_decompress(info); });
+  if (codes == Codes::kEntropyDecoder && EntropyDecoder::CanDecode(info_)) {
+    entropy_ = std::make_unique<EntropyDecoder>(info_);
+    info_.client_data = entropy_.get();
+    progress_.progress_monitor = OnProgress;
+    info_.progress = &progress_;
+  }
+  Guarded([](jpeg_decompress_struct* info) {
+    jpeg_start_decompress(info);
+    // There were no scans to read in it.
+    if (info->progress != nullptr) OnProgress(reinterpret_cast<j_common_ptr>(info));
+  });
   ThrowIfDataLost();
   if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end) {
     FailCorrupt("the JPEG is cut short: its last scans are missing");
   }
-}
-
-void LibjpegSession::TakeOverEntropyDecoding() {
-  if (EntropyDecoder::CanDecode(info_)) entropy_ = std::make_unique<EntropyDecoder>(info_);
 }
 
 int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {
@@ -138,6 +144,12 @@ void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
   });
   ThrowIfDataLost();
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no samples");
+}
+
+// The first time only: the library's decoder is there by now, and has read nothing yet.
+void LibjpegSession::OnProgress(j_common_ptr info) {
+  info->progress = nullptr;
+  EntropyDecoder::TakeOver(reinterpret_cast<j_decompress_ptr>(info));
 }
 
 void LibjpegSession::OnError(j_common_ptr info) {

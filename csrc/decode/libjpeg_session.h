@@ -54,9 +54,9 @@ class LibjpegSession {
   // Between ReadHeader and Start.
   void TakeFirstComponentOnly() noexcept;
   // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
-  void Start(bool raw);
-  // Has the Huffman codes decoded by EntropyDecoder where it can; after Start, before any read.
-  void TakeOverEntropyDecoding();
+  // codes: who decodes the Huffman codes; EntropyDecoder where it can.
+  enum class Codes { kLibrary, kEntropyDecoder };
+  void Start(bool raw, Codes codes);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
   int ReadRows(JSAMPROW* rows, int capacity);
   // Passes over `count` rows, without the last of the image: their entropy coding is read, no more.
@@ -85,6 +85,7 @@ class LibjpegSession {
   void ThrowIfDataLost() const;
   void NeedComponents(bool needed) noexcept;
 
+  static void OnProgress(j_common_ptr info);
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);
   static boolean OnSourceEmpty(j_decompress_ptr info);
@@ -93,6 +94,7 @@ class LibjpegSession {
   jpeg_decompress_struct info_{};
   ErrorManager error_{};
   SourceManager source_{};
+  jpeg_progress_mgr progress_{};
   std::unique_ptr<EntropyDecoder> entropy_;
 };
 

@@ -9,6 +9,7 @@ namespace endcap {
 
 void ScanBytes::Begin(ScanBits& bits) noexcept {
   marker_ = 0;
+  has_marker_ = false;
   data_end_ = window_.data();
   FillWindow();
   bits = {0, 0, window_.data()};
@@ -40,11 +41,16 @@ void ScanBytes::FillWindow() noexcept {
     }
     // Several 0xFF before a zero count as one, as for libjpeg.
     while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;
-    const uint8_t code = raw_ < raw_end_ ? *raw_++ : kEoi;
+    if (raw_ == raw_end_) {
+      marker_ = kEoi;
+      continue;
+    }
+    const uint8_t code = *raw_++;
     if (code == 0) {
       *data_end_++ = 0xFF;
     } else {
       marker_ = code;
+      has_marker_ = true;
     }
   }
   if (marker_ != 0) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace endcap {
 
@@ -39,8 +40,11 @@ class ScanBytes {
   // ahead before and after, and the word that it reads.
   static constexpr size_t kBlockBytes = 64 * (16 + 15) / 8 + 3 * 8;
 
-  // `begin` is behind a marker's segment.
-  ScanBytes(const uint8_t* begin, const uint8_t* end) noexcept : raw_(begin), raw_end_(end) {}
+  // `raw` is behind a marker's segment.
+  void SetRaw(std::span<const uint8_t> raw) noexcept {
+    raw_ = raw.data();
+    raw_end_ = raw.data() + raw.size();
+  }
 
   // Begins with the data behind a marker; sets `bits` to its first.
   void Begin(ScanBits& bits) noexcept;
@@ -51,18 +55,22 @@ class ScanBytes {
   void Move(ScanBits& bits) noexcept;
   // Whether more was read than there is before the marker.
   bool IsPastEnd(const ScanBits& bits) const noexcept;
-  // Leaves out what comes before the next marker and returns that; at the end of the file, and
-  // where none follows, the one that ends an image.
+  // Leaves out what comes before the next marker and returns that; at the end of the file, where
+  // none follows, the one that ends an image.
   uint8_t SkipToMarker() noexcept;
+  // After SkipToMarker: what follows the marker, and whether there was one.
+  std::span<const uint8_t> rest() const noexcept { return {raw_, raw_end_}; }
+  bool has_marker() const noexcept { return has_marker_; }
 
  private:
   static constexpr size_t kWindowBytes = 4096;
 
   void FillWindow() noexcept;
 
-  const uint8_t* raw_;
-  const uint8_t* raw_end_;
-  uint8_t marker_ = 0;  // that ended the data; 0: none so far
+  const uint8_t* raw_ = nullptr;
+  const uint8_t* raw_end_ = nullptr;
+  uint8_t marker_ = 0;       // that ended the data; 0: none so far
+  bool has_marker_ = false;  // that it stands in the file
   uint8_t* data_end_ = nullptr;
   const uint8_t* enough_ = nullptr;
   std::array<uint8_t, kWindowBytes + kBlockBytes + 8> window_;

@@ -151,15 +151,15 @@ TEST(HuffmanTable, LeavesOutWhatIsNoPrefixCode) {
 TEST(HuffmanCache, KeepsTheTablesOfTheLastFiles) {
   std::mt19937 random(3);
   std::vector<Codes> all;
-  for (int i = 0; i < 9; ++i) all.push_back(RandomCodes(Use::kDc, random));
+  for (int i = 0; i < 13; ++i) all.push_back(RandomCodes(Use::kDc, random));
   const auto table_of = [&all](size_t i, Use use = Use::kDc) {
     return KeptHuffmanTable(use, all[i].counts.data(), all[i].symbols.data());
   };
   const auto first = table_of(0);
   EXPECT_NE(table_of(0, Use::kAc), first);
-  for (size_t i = 1; i < 7; ++i) EXPECT_NE(table_of(i), first);
+  for (size_t i = 1; i < 11; ++i) EXPECT_NE(table_of(i), first);
   EXPECT_EQ(table_of(0), first);
-  EXPECT_NE(table_of(8), first);
+  EXPECT_NE(table_of(12), first);
   EXPECT_NE(table_of(0), first);  // left the cache; who has it keeps it
   EXPECT_EQ(first->Search(0).length(), table_of(0)->Search(0).length());
 }

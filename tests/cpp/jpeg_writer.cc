@@ -22,6 +22,26 @@ Bytes ExifPayload(int orientation) {
           1,   0x12, 0,   3,   0, 0, 0,   1,   0, value, 0, 0, 0, 0, 0, 0};
 }
 
+// Where they are to be others than the library's.
+std::vector<jpeg_scan_info> Scans(int channels, const JpegOptions& options) {
+  std::vector<jpeg_scan_info> scans;
+  const auto add = [&](int first, int last, int high, int low) {
+    for (int c = 0; c < channels; ++c) scans.push_back({1, {c}, first, last, high, low});
+  };
+  if (options.separate_scans) add(0, 63, 0, 0);
+  if (options.bit_by_bit) {
+    scans.push_back({channels, {0, 1, 2, 3}, 0, 0, 0, 2});
+    add(1, 2, 0, 3);
+    add(3, 9, 0, 3);
+    add(10, 63, 0, 3);
+    for (const int low : {2, 1, 0}) {
+      add(1, 63, low + 1, low);
+      if (low < 2) scans.push_back({channels, {0, 1, 2, 3}, 0, 0, low + 1, low});
+    }
+  }
+  return scans;
+}
+
 }  // namespace
 
 Bytes MakePixels(int height, int width, int channels) {
@@ -60,11 +80,10 @@ Bytes WriteJpeg(const Bytes& pixels, int height, int width, int channels,
   info.restart_in_rows = options.restart_rows;
   info.optimize_coding = options.optimized ? TRUE : FALSE;
   if (options.progressive) jpeg_simple_progression(&info);
-  std::vector<jpeg_scan_info> scans;
-  if (options.separate_scans) {
-    for (int c = 0; c < channels; ++c) scans.push_back({1, {c}, 0, 63, 0, 0});
+  const std::vector<jpeg_scan_info> scans = Scans(channels, options);
+  if (!scans.empty()) {
     info.scan_info = scans.data();
-    info.num_scans = channels;
+    info.num_scans = static_cast<int>(scans.size());
   }
   jpeg_start_compress(&info, TRUE);
   if (options.orientation != 0) {

@@ -15,6 +15,7 @@ Bytes MakePixels(int height, int width, int channels);
 struct JpegOptions {
   int quality = 90;
   bool progressive = false;
+  bool bit_by_bit = false;      // progressive, each scan a bit of few coefficients; 1 or 3 channels
   bool separate_scans = false;  // sequential, one scan for each component
   int orientation = 0;          // 0: no EXIF segment
   int luma_columns = 2;         // samples of luma for each of chroma; color only

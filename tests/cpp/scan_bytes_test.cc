@@ -44,7 +44,11 @@ Bytes ReadAll(ScanBytes& bytes, ScanBits& bits, size_t block) {
   }
 }
 
-ScanBytes BytesOf(const Bytes& file) { return {file.data(), file.data() + file.size()}; }
+ScanBytes BytesOf(const Bytes& file) {
+  ScanBytes bytes;
+  bytes.SetRaw(file);
+  return bytes;
+}
 
 TEST(ScanBytes, AreThoseBeforeTheMarkerWithoutStuffing) {
   for (const size_t count : {0U, 1U, 7U, 8U, 255U, 3800U, 4095U, 4096U, 4097U, 30000U}) {
@@ -73,6 +77,8 @@ TEST(ScanBytes, EndWithTheFile) {
     bytes.Begin(bits);
     EXPECT_EQ(ReadAll(bytes, bits, 1), (Bytes{1, 2, 3}));
     EXPECT_EQ(bytes.SkipToMarker(), kEoi);
+    EXPECT_EQ(bytes.has_marker(), !tail.empty() && tail.back() == kEoi);
+    EXPECT_TRUE(bytes.rest().empty());
   }
 }
 
@@ -91,6 +97,9 @@ TEST(ScanBytes, AMarkerIsFoundBehindDataThatNobodyRead) {
   ScanBits bits;
   bytes.Begin(bits);
   EXPECT_EQ(bytes.SkipToMarker(), kRst7);
+  EXPECT_TRUE(bytes.has_marker());
+  ASSERT_EQ(bytes.rest().size(), 1U);
+  EXPECT_EQ(bytes.rest()[0], 77);
   bytes.Begin(bits);
   EXPECT_EQ(ReadAll(bytes, bits, 1), Bytes{77});
 }
