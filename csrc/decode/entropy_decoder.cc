@@ -33,6 +33,7 @@ void EntropyDecoder::TakeOver(j_decompress_ptr info) {
 #if ENDCAP_HAS_JPEGINT
   auto& decoder = *static_cast<EntropyDecoder*>(info->client_data);
   decoder.library_start_ = info->entropy->start_pass;
+  decoder.has_several_scans_ = jpeg_has_multiple_scans(info) != 0;
   info->entropy->start_pass = StartScan;
 #endif
   BeginOrFail(info);
@@ -107,7 +108,8 @@ void EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) {
   if (!PassesOver() && !DecodeBlocks(info, blocks)) Lose(info, fault_);
 }
 
-// Whether an MCU of a progressive scan has no bit of its own, which most have not. It is done then.
+// Most MCUs of a progressive scan have no bit of their own. Passes over such a one; returns false
+// where there is something to read.
 bool EntropyDecoder::PassesOver() noexcept {
   if (blocks_to_pass_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {
     return false;
@@ -153,7 +155,8 @@ bool EntropyDecoder::DecodeBlock(const Block& block, JCOEF* coefficients) noexce
       break;
   }
   if (block.component->component_needed == 0) coefficients = nullptr;
-  return DecodeHuffmanBlock(bits_, *block.dc, *block.ac, *block.last_dc, coefficients);
+  return DecodeHuffmanBlock(bits_, *block.dc, *block.ac, *block.last_dc, coefficients,
+                            has_several_scans_);
 }
 
 bool EntropyDecoder::Restart(j_decompress_ptr info) {

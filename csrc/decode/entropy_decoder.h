@@ -67,6 +67,7 @@ class EntropyDecoder {
   void End(j_decompress_ptr info) noexcept;
 
   void (*library_start_)(j_decompress_ptr info) = nullptr;
+  bool has_several_scans_ = false;
   std::vector<std::vector<uint64_t>> nonzero_;  // of each component's blocks; see ProgressiveBlock
   DecodeAcBits decode_ac_bits_ = FastestAcBits();
   // Of a scan.

@@ -33,11 +33,10 @@ inline uint32_t TakeBlocks(ScanBits& bits, unsigned run) {
   return (1U << run) + more;
 }
 
-// The DC coefficient behind `last`, which it becomes. False: a bad code.
-inline bool TakeDc(ScanBits& bits, const HuffmanTable& table, int32_t& last) {
+// From the last DC coefficient of a component to this one. False: a bad code.
+inline bool TakeDcDifference(ScanBits& bits, const HuffmanTable& table, int32_t& difference) {
   bits.Fill();
   HuffmanEntry entry = table.Look(bits.bits);
-  int difference = 0;
   if (entry.has_values()) {
     bits.Drop(entry.length());
     difference = entry.first_value();
@@ -45,8 +44,6 @@ inline bool TakeDc(ScanBits& bits, const HuffmanTable& table, int32_t& last) {
     if (!TakeCode(bits, table, entry)) return false;
     difference = TakeValue(bits, entry.value_bits());
   }
-  // A damaged file's sum may leave the type; it wraps.
-  last = static_cast<int32_t>(static_cast<uint32_t>(last) + static_cast<uint32_t>(difference));
   return true;
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "decode/byte_reader.h"
@@ -52,8 +53,10 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
   while (summary.count < stop_after) {
     const uint8_t marker = SkipToMarker(reader);
     if (marker == 0 || marker == kEoi) break;
-    const size_t length = reader.Word();
-    if (length < 2 || length - 2 > reader.remaining()) break;
+    if (marker == kTem) continue;
+    // As libjpeg-turbo reads it, a length that does not cover itself is that of an empty segment.
+    const size_t length = std::max<size_t>(reader.Word(), 2);
+    if (length - 2 > reader.remaining()) break;
     if (marker == kSos) {
       ++summary.count;
       seen |= ScanComponents(ByteReader(reader.here(), length - 2), markers);

@@ -3,6 +3,7 @@
 #include <jerror.h>
 
 #include <limits>
+#include <utility>
 
 #include "common/fail.h"
 
@@ -72,6 +73,7 @@ void LibjpegSession::ReadHeader(const ImageHeader& expected) {
       (info_.progressive_mode != 0) != expected.progressive) {
     FailCorrupt("the JPEG's bytes changed while it was decoded");
   }
+  progress_.scan_count = expected.scan_count;
 }
 
 void LibjpegSession::TakeFirstComponentOnly() noexcept {
@@ -93,13 +95,14 @@ void LibjpegSession::Start(bool raw, Codes codes) {
   if (codes == Codes::kEntropyDecoder && EntropyDecoder::CanDecode(info_)) {
     entropy_ = std::make_unique<EntropyDecoder>(info_);
     info_.client_data = entropy_.get();
-    progress_.progress_monitor = OnProgress;
-    info_.progress = &progress_;
+    progress_.takes_over = true;
   }
+  progress_.base.progress_monitor = OnProgress;
+  info_.progress = &progress_.base;
   Guarded([](jpeg_decompress_struct* info) {
     jpeg_start_decompress(info);
-    // There were no scans to read in it.
-    if (info->progress != nullptr) OnProgress(reinterpret_cast<j_common_ptr>(info));
+    OnProgress(reinterpret_cast<j_common_ptr>(info));  // it calls it for several scans only
+    info->progress = nullptr;
   });
   ThrowIfDataLost();
   if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end) {
@@ -146,10 +149,18 @@ void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no samples");
 }
 
-// The first time only: the library's decoder is there by now, and has read nothing yet.
+// Called between what is read of the scans. The first time the library's decoder is there, and has
+// read nothing yet.
 void LibjpegSession::OnProgress(j_common_ptr info) {
-  info->progress = nullptr;
-  EntropyDecoder::TakeOver(reinterpret_cast<j_decompress_ptr>(info));
+  auto* monitor = reinterpret_cast<ProgressMonitor*>(info->progress);
+  auto* decompress = reinterpret_cast<j_decompress_ptr>(info);
+  if (std::exchange(monitor->takes_over, false)) EntropyDecoder::TakeOver(decompress);
+  if (decompress->input_scan_number <= monitor->scan_count) return;
+  auto* manager = reinterpret_cast<ErrorManager*>(info->err);
+  std::snprintf(manager->message, sizeof(manager->message), "it has more than the %d scans counted",
+                monitor->scan_count);
+  manager->base.msg_code = 0;
+  std::longjmp(manager->escape, 1);
 }
 
 void LibjpegSession::OnError(j_common_ptr info) {

@@ -80,6 +80,12 @@ class LibjpegSession {
     bool past_end;
   };
 
+  struct ProgressMonitor {
+    jpeg_progress_mgr base;
+    int scan_count;   // of the header
+    bool takes_over;  // EntropyDecoder is to, and has not yet
+  };
+
   template <typename Call>
   void Guarded(Call call);
   void ThrowIfDataLost() const;
@@ -94,7 +100,7 @@ class LibjpegSession {
   jpeg_decompress_struct info_{};
   ErrorManager error_{};
   SourceManager source_{};
-  jpeg_progress_mgr progress_{};
+  ProgressMonitor progress_{};
   std::unique_ptr<EntropyDecoder> entropy_;
 };
 

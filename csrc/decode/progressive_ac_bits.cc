@@ -6,7 +6,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define ENDCAP_DEPOSIT __attribute__((target("bmi,bmi2,lzcnt,popcnt")))
+#define ENDCAP_DEPOSIT __attribute__((target("bmi,bmi2,popcnt")))
 #endif
 
 namespace endcap {
@@ -135,8 +135,9 @@ bool DecodeAcBitsAnywhere(ScanBits& kept, const HuffmanTable& table, const Spect
 DecodeAcBits DecodeAcBitsByDeposit() noexcept {
 #ifdef ENDCAP_DEPOSIT
   // AMD's first two generations of Zen do PDEP in microcode, bit by bit.
-  if (__builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
-      !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2")) {
+  if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("popcnt") && !__builtin_cpu_is("znver1") &&
+      !__builtin_cpu_is("znver2")) {
     return DecodeByDeposit;
   }
 #endif

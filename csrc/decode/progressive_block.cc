@@ -7,7 +7,9 @@ namespace endcap {
 
 bool DecodeFirstDc(ScanBits& bits, const HuffmanTable& table, unsigned low, int32_t& last_dc,
                    int16_t* coefficients) {
-  if (!TakeDc(bits, table, last_dc)) return false;
+  int32_t difference = 0;
+  if (!TakeDcDifference(bits, table, difference)) return false;
+  if (__builtin_add_overflow(last_dc, difference, &last_dc)) return false;
   coefficients[0] = static_cast<int16_t>(static_cast<uint32_t>(last_dc) << low);
   return true;
 }

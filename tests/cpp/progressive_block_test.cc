@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "decode/zigzag_order.h"
@@ -166,6 +168,25 @@ TEST(ProgressiveBlock, RefinesAFullBlock) {
     EXPECT_EQ(block, expected);
     EXPECT_EQ(blocks_to_pass, 0U);
     EXPECT_EQ(Position(bits, data), 63);
+  }
+}
+
+// As libjpeg-turbo refuses it.
+TEST(ProgressiveBlock, ADcCoefficientThatLeavesItsTypeIsAnError) {
+  Codes codes;
+  codes.symbols[0] = 2;  // differences of two bits
+  const HuffmanTable table(HuffmanTable::Use::kDc, codes.counts.data(), codes.symbols.data());
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  for (const auto& [last, bits, is_good] : {std::tuple{kMost - 3, 0b0000'1100, true},
+                                            {kMost - 2, 0b0000'1100, false},
+                                            {-kMost + 2, 0b0000'0000, true},
+                                            {-kMost + 1, 0b0000'0000, false}}) {
+    std::vector<uint8_t> data(16);
+    data[0] = static_cast<uint8_t>(bits);
+    ScanBits scan{0, 0, data.data()};
+    int32_t last_dc = last;
+    int16_t coefficient = 0;
+    EXPECT_EQ(DecodeFirstDc(scan, table, 1, last_dc, &coefficient), is_good) << last;
   }
 }
 
