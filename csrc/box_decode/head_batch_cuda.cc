@@ -34,6 +34,7 @@ bool RunsOnCuda(HeadFamily family) noexcept {
     case HeadFamily::kYolov8:
     case HeadFamily::kYolov8Pose:
     case HeadFamily::kYolov8Obb:
+    case HeadFamily::kYolov8Seg:
     case HeadFamily::kEnd2End:
     case HeadFamily::kRtdetr:
     case HeadFamily::kSsd:

@@ -17,6 +17,7 @@ set(ENDCAP_CUDA_KERNELS
   nms/key_sort_cuda.cu
   nms/nms_cuda.cu
   postprocess/detection_cuda.cu
+  postprocess/instance_masks_cuda.cu
   postprocess/rotated_detection_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "common/fail.h"
+
 namespace endcap {
 
 void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficients,
@@ -18,9 +20,19 @@ void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficient
       for (size_t m = 0; m < static_cast<size_t>(prototypes.count); ++m) {
         sum += coefficients[m] * pixels[m * plane + column];
       }
-      logits[row * stride + column] = std::abs(sum) < kLeastLogit ? 0.0F : sum;
+      logits[row * stride + column] = SettledLogit(sum);
     }
   }
+}
+
+void FailLogit(const std::string& detection, size_t row, size_t column, float value) {
+  FailArgument("the mask logit of ", detection, " at row ", row, ", column ", column,
+               " of the prototypes is ", std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf"),
+               ": it must be finite");
+}
+
+std::string DetectionName(size_t number, int32_t candidate) {
+  return "detection " + std::to_string(number) + " (candidate " + std::to_string(candidate) + ")";
 }
 
 }  // namespace endcap

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "endcap/masks.h"
 #include "masks/window.h"
@@ -14,11 +16,16 @@ inline size_t LogitStride(const MaskWindow& window) {
 
 // The sums of prototypes times coefficients (float32 [prototypes.count]) at the window's prototype
 // pixels, added in the order of the prototypes: logits[row][LogitStride]. What is written beyond
-// the last column means nothing. A sum nearer to 0 than kLeastLogit is 0: no network means it, and
-// interpolation between others cannot underflow.
-inline constexpr float kLeastLogit = 1e-20F;
+// the last column means nothing. See SettledLogit.
 void MaskLogitsScalar(const MaskPrototypes& prototypes, const float* coefficients,
                       const MaskWindow& window, float* logits);
+
+// Throws what a logit that is not finite comes to. detection: "detection 3", see DetectionName; row
+// and column: of the prototypes.
+[[noreturn]] void FailLogit(const std::string& detection, size_t row, size_t column, float value);
+
+// "detection 3 (candidate 17)".
+std::string DetectionName(size_t number, int32_t candidate);
 
 // The same, bit for bit. Returns false where a logit may not be finite.
 bool MaskLogitsSimd(const MaskPrototypes& prototypes, const float* coefficients,

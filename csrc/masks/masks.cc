@@ -34,9 +34,8 @@ struct MaskScratch {
 
 // "detection 3", and which candidate that was.
 std::string NameOf(const MaskDetections& detections, size_t n) {
-  std::string name = "detection " + std::to_string(n);
-  if (detections.indices.empty()) return name;
-  return name + " (candidate " + std::to_string(detections.indices[n]) + ")";
+  if (detections.indices.empty()) return "detection " + std::to_string(n);
+  return DetectionName(n, detections.indices[n]);
 }
 
 void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
@@ -58,11 +57,8 @@ void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& 
     for (size_t column = 0; column < window.prototype_columns.size(); ++column) {
       const float value = logits[row * stride + column];
       if (std::isfinite(value)) continue;
-      FailArgument("the mask logit of ", NameOf(detections, n), " at row ",
-                   static_cast<size_t>(window.prototype_rows.begin) + row, ", column ",
-                   static_cast<size_t>(window.prototype_columns.begin) + column,
-                   " of the prototypes is ",
-                   std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf"), ": it must be finite");
+      FailLogit(NameOf(detections, n), static_cast<size_t>(window.prototype_rows.begin) + row,
+                static_cast<size_t>(window.prototype_columns.begin) + column, value);
     }
   }
 }

@@ -92,13 +92,10 @@ void MaskTaps::Make(const MaskAxis& axis) {
   begin.resize(static_cast<size_t>(axis.prototypes) + 1);
   size_t reached = 0;  // begin[0, reached) are set
   for (size_t i = 0; i < pixels; ++i) {
-    const double centre =
-        ((static_cast<double>(i) + 0.5) * axis.scale + axis.pad) * axis.ratio - 0.5;
-    const double position =
-        std::clamp(centre, static_cast<double>(axis.low), static_cast<double>(axis.high));
-    first[i] = static_cast<int32_t>(position);
-    weight[i] = static_cast<float>(position - first[i]);
-    second[i] = first[i] + (weight[i] > 0.0F ? 1 : 0);
+    const MaskTap tap = TapAt(axis, static_cast<int>(i));
+    first[i] = tap.first;
+    second[i] = tap.second;
+    weight[i] = tap.weight;
     for (; reached <= static_cast<size_t>(first[i]); ++reached) {
       begin[reached] = static_cast<int32_t>(i);
     }

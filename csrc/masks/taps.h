@@ -5,28 +5,12 @@
 #include <vector>
 
 #include "endcap/masks.h"
+#include "masks/mask_rule.h"
 
 namespace endcap {
 
 // Vector loads may read so many elements beyond the last of a list.
 inline constexpr size_t kMaskRoom = 16;
-
-// How the pixels of a mask lie among the prototypes' along one axis: the centre of pixel i lies at
-// ((i + 0.5) * scale + pad) * ratio - 0.5 of them, and not outside [low, high].
-struct MaskAxis {
-  int pixels = 0;      // of the mask
-  int prototypes = 0;  // pixels of a prototype
-  double scale = 1.0;
-  double pad = 0.0;
-  double ratio = 1.0;  // prototype pixels to a pixel of the input
-  int low = 0;
-  int high = 0;
-};
-
-struct MaskAxes {
-  MaskAxis x;
-  MaskAxis y;
-};
 
 // Throws as MaskSizeOf.
 MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan);

@@ -6,14 +6,6 @@
 
 namespace endcap {
 
-struct PixelRange {
-  int begin = 0;
-  int end = 0;
-
-  bool empty() const noexcept { return begin >= end; }
-  size_t size() const noexcept { return empty() ? 0 : static_cast<size_t>(end - begin); }
-};
-
 // The pixels of a mask that lie in its box, and the prototype pixels around their centres.
 struct MaskWindow {
   PixelRange columns, rows;
@@ -21,6 +13,11 @@ struct MaskWindow {
 
   bool empty() const noexcept { return columns.empty() || rows.empty(); }
 };
+
+// A box's coordinates at prototype resolution to one of the model's input.
+inline float BoxRatio(int prototypes, int input) {
+  return static_cast<float>(static_cast<double>(prototypes) / static_cast<double>(input));
+}
 
 // `box` is xyxy in pixels of the model's input, any numbers.
 MaskWindow MaskWindowOf(const float* box, const MaskPrototypes& prototypes, const MaskPlan& plan,

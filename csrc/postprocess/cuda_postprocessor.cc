@@ -2,7 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,17 +26,34 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
 };
 
-void RefuseForCuda(const HeadParams& head) {
-  const bool large_grid = head.family == HeadFamily::kSsd && !GridFits(head);
-  if (RunsOnCuda(head.family) && !large_grid) return;
-  std::string grid;
-  if (large_grid) {
-    grid = " with an anchor_grid of more than " + std::to_string(kMaxGridLevels) + " levels or " +
-           std::to_string(kMaxGridSizes) + " sizes";
+constexpr const char* kUseCpu =
+    " by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a model's config";
+
+void RefuseForCuda(const PostprocessParams& params) {
+  const HeadParams& head = params.head;
+  const std::string_view name = HeadFamilyName(head.family);
+  if (!RunsOnCuda(head.family)) Fail(ErrorCode::kUnsupported, "head ", name, " is read", kUseCpu);
+  if (head.family == HeadFamily::kSsd && !GridFits(head)) {
+    Fail(ErrorCode::kUnsupported, "head ssd with an anchor_grid of more than ", kMaxGridLevels,
+         " levels or ", kMaxGridSizes, " sizes is read", kUseCpu);
   }
-  Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family), grid,
-       " is read by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a "
-       "model's config");
+  if (head.family != HeadFamily::kYolov8Seg) return;
+  if (params.mask_resolution == MaskResolution::kSource) {
+    Fail(ErrorCode::kUnsupported, "masks with mask_resolution=source are made", kUseCpu,
+         "; a GPU makes those of prototype and of input");
+  }
+  if (head.prototype_height > head.input_height || head.prototype_width > head.input_width) {
+    Fail(ErrorCode::kUnsupported, "masks of prototypes that are larger than input_size are made",
+         kUseCpu);
+  }
+}
+
+void RefuseRunLengths(std::span<const PostprocessOutput> outputs) {
+  for (const PostprocessOutput& output : outputs) {
+    if (output.rle == nullptr) continue;
+    Fail(ErrorCode::kUnsupported, "run lengths of masks (detection_rle) are made", kUseCpu,
+         "; a GPU makes detection_masks, a bit for each pixel");
+  }
 }
 
 }  // namespace
@@ -77,6 +94,7 @@ struct CudaPostprocessor::Engine {
     for (size_t i = 0; i < out.size(); ++i) {
       CheckOutputs(outputs, out[i], i, Device::kCuda, device_id);
     }
+    RefuseRunLengths(out);
     CheckDetectionInputs(params, in, device_id);
   }
 
@@ -114,7 +132,7 @@ struct CudaPostprocessor::Engine {
 
 CudaPostprocessor::CudaPostprocessor(const PostprocessParams& params, int device_id) {
   Validate(params);
-  RefuseForCuda(params.head);
+  RefuseForCuda(params);
   RequireCuda(device_id);
   engine_.reset(new Engine{params, PostprocessOutputs(params), device_id, {}, {}});
 }

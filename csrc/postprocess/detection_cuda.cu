@@ -4,6 +4,7 @@
 #include "postprocess/detection_image_cuda.h"
 #include "postprocess/detection_keypoints_cuda.h"
 #include "postprocess/detection_suppress_cuda.h"
+#include "postprocess/instance_masks_cuda.h"
 #include "postprocess/rotated_detection_cuda.h"
 
 namespace endcap {
@@ -50,21 +51,22 @@ __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batc
   return rows;
 }
 
-// The image's keypoints, or what makes its result an error, into faults.record.
+// The image's keypoints; or what makes its result an error, into faults.record: one that is not
+// finite, or a coefficient of a mask.
 __device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch& batch,
                                     uint32_t image, uint32_t rows, ImageFaults& faults) {
   const DetectionImage& target = batch.images[image];
-  if (target.extra == nullptr) return;
+  if (target.extra == nullptr && target.masks == nullptr) return;
   if (threadIdx.x == 0) faults.first_bad = kNoKeypoint;
   __syncthreads();  // after the rows' anchors, too
   const KeypointSource source = {batch.keypoints, heads.images[image],
                                  batch.kept_anchors + size_t{image} * batch.kept_capacity};
   FindBadKeypoint(source, rows, &faults.first_bad);
   __syncthreads();
-  if (faults.first_bad == kNoKeypoint) {
+  if (faults.first_bad != kNoKeypoint) {
+    if (threadIdx.x == 0) faults.record = KeypointFault(source, faults.first_bad);
+  } else if (target.extra != nullptr) {
     WriteKeypointRows(source, target, rows);
-  } else if (threadIdx.x == 0) {
-    faults.record = KeypointFault(source, faults.first_bad);
   }
   __syncthreads();
 }
@@ -97,6 +99,7 @@ void LaunchDetection(const DetectionLaunch& launch, void* stream) {
   if (launch.detections.rotated.angle_row != 0) return LaunchRotatedRows(launch, cuda_stream);
   Launch(WriteDetections, static_cast<uint32_t>(launch.heads.count), kChunk, 0, cuda_stream,
          launch.heads, launch.detections);
+  if (launch.masks.packs != 0) LaunchMasks(launch, cuda_stream);
 }
 
 }  // namespace endcap

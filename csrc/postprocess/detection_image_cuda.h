@@ -62,7 +62,9 @@ __device__ inline void WriteNothing(const HeadBatch& heads, const DetectionBatch
                                     uint32_t image, int32_t status, const DetectionRecord& why) {
   WriteBlank(batch.images[image], heads.rule, batch.max_rows, status);
   FillExtra(batch.images[image], batch.extra_values, 0, batch.max_rows);
-  if (threadIdx.x == 0 && batch.records != nullptr) batch.records[image] = why;
+  if (threadIdx.x != 0) return;
+  batch.kept_rows[image] = kNoRows;
+  if (batch.records != nullptr) batch.records[image] = why;
 }
 
 __device__ inline void WriteFault(const HeadBatch& heads, const DetectionBatch& batch,
@@ -78,6 +80,7 @@ __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch&
   FillExtra(target, batch.extra_values, rows, batch.max_rows);
   if (threadIdx.x != 0) return;
   WriteCounts(target, heads.rule.family, rows, 0);
+  batch.kept_rows[image] = rows;
   if (batch.records == nullptr) return;
   DetectionRecord& told = batch.records[image];
   told = record;

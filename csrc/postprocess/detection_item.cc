@@ -1,5 +1,6 @@
 #include "box_decode/families.h"
 #include "common/fail.h"
+#include "masks/logits.h"
 #include "postprocess/detection_plan.h"
 
 namespace endcap {
@@ -42,6 +43,11 @@ namespace {
     case DetectionFault::kExtraNotFinite:
       FailArgument("head has ", static_cast<float>(first), " in row ", second, " of anchor ",
                    element);
+    case DetectionFault::kMaskLogit: {
+      const MaskPlace place = MaskPlace::Of(static_cast<uint32_t>(second));
+      FailLogit(DetectionName(element, record.input), place.row, place.column,
+                static_cast<float>(first));
+    }
     case DetectionFault::kNone:
       break;
   }

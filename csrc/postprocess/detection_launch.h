@@ -5,6 +5,7 @@
 
 #include "box_decode/head_batch_cuda.h"
 #include "endcap/geometry.h"
+#include "masks/mask_rule.h"
 #include "nms/rotated_rule.h"
 #include "postprocess/keypoint.h"
 
@@ -43,6 +44,7 @@ enum class DetectionFault : int32_t {
   kRowHighestNotFinite,  // softmax of a row; element: row; values[0]: its greatest score
   kClassScoreNotFinite,  // element: class; values[0]: score
   kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
+  kMaskLogit,            // element: detection; input: index; values: the sum, and its MaskPlace
 };
 
 // What became of one image, for the host to read.
@@ -62,9 +64,12 @@ struct DetectionImage {
   int32_t has_values;
   int32_t status;  // of the stages before
   float* extra;    // keypoints or angles: device memory; null: skipped
+  uint8_t* masks;  // yolov8_seg: device memory; null: skipped
 };
 
-// yolov8_pose: what is below the scores of a head. A count of 0 is for all other families.
+// What is below the scores of a head: yolov8_pose's keypoints, or the coefficients of yolov8_seg's
+// masks, of which nothing but `count`, `values` and `first_row` is set. A count of 0 is for all
+// other families.
 struct KeypointColumns {
   KeypointRule rule;
   uint32_t count;      // keypoints
@@ -80,8 +85,31 @@ struct RotatedHeads {
   uint32_t angle_row;
 };
 
+// yolov8_seg: where the pixels of a mask lie. `packs` of 0 is for all other families.
+struct MaskBatch {
+  int32_t packs;
+  MaskAxes axes;                    // no pixel of a mask is narrower than one of a prototype
+  float box_units[2];               // from pixels of the model's input to those of the mask
+  uint32_t row_bytes;               // of a packed mask
+  int32_t* sizes[kMaxBatchImages];  // mask_size of each image: device memory; null: skipped
+};
+
+// A prototype's pixel as a number.
+struct MaskPlace {
+  uint32_t row;
+  uint32_t column;
+
+  static constexpr uint32_t kColumns = uint32_t{1} << 16;
+  ENDCAP_HOST_DEVICE uint32_t number() const { return row * kColumns + column; }
+  ENDCAP_HOST_DEVICE static MaskPlace Of(uint32_t number) {
+    return {number / kColumns, number % kColumns};
+  }
+};
+
 // Scratch of a kept box, for the candidates of later chunks.
 inline constexpr size_t kKeptBytes = 32;
+
+inline constexpr uint32_t kNoRows = ~uint32_t{0};
 
 struct DetectionBatch {
   int32_t suppresses;  // the family needs NMS
@@ -92,7 +120,8 @@ struct DetectionBatch {
   uint32_t kept_capacity;  // of each image
   void* kept;              // [images][kept_bytes]: kKeptBytes of each kept box, or RotatedScratch
   size_t kept_bytes;
-  uint32_t* kept_anchors;  // [images][kept_capacity]; where there are keypoints
+  uint32_t* kept_anchors;  // [images][kept_capacity]; where there are keypoints or masks
+  uint32_t* kept_rows;     // [images], rows that were written; kNoRows: the image has failed
   uint32_t extra_values;   // of each row of DetectionImage::extra
   KeypointColumns keypoints;
   RotatedHeads rotated;
@@ -101,11 +130,12 @@ struct DetectionBatch {
 };
 
 // Up to kMaxBatchImages heads to output rows, by two kernels: the filter of the family, and one
-// that takes each image's candidates to rows (of its own for rotated boxes). Both structs are the
-// kernels' arguments; all pointers are device memory.
+// that takes each image's candidates to rows (of its own for rotated boxes); then the masks' two.
+// The structs are the kernels' arguments; all pointers are device memory.
 struct DetectionLaunch {
   HeadBatch heads;
   DetectionBatch detections;
+  MaskBatch masks;
 };
 
 }  // namespace endcap

@@ -8,6 +8,7 @@
 #include "box_decode/score_rows.h"
 #include "common/fail.h"
 #include "common/score_order.h"
+#include "masks/window.h"
 #include "postprocess/output_rows.h"
 
 namespace endcap {
@@ -80,13 +81,16 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
   return image;
 }
 
-DetectionImage MakeDetectionImage(const PostprocessInput& input, const PostprocessOutput& output) {
+DetectionImage MakeDetectionImage(HeadFamily family, const PostprocessInput& input,
+                                  const PostprocessOutput& output) {
+  const bool is_seg = family == HeadFamily::kYolov8Seg;
   DetectionImage image = {};
   const std::vector<TensorView>& tensors = output.tensors;
   const size_t plain = std::min(tensors.size() - 1, size_t{kStatusOutput});
   for (size_t i = 0; i < plain; ++i) image.outputs[i] = tensors[i].data;
   image.outputs[plain] = tensors.back().data;
-  if (tensors.size() > plain + 1) image.extra = static_cast<float*>(tensors[plain].data);
+  if (!is_seg && tensors.size() > plain + 1) image.extra = static_cast<float*>(tensors[plain].data);
+  if (is_seg) image.masks = static_cast<uint8_t*>(tensors[plain + 1].data);
   image.status = input.status;
   if (input.geometry != nullptr && input.geometry_device == Device::kCuda) {
     image.geometry = input.geometry;
@@ -95,6 +99,24 @@ DetectionImage MakeDetectionImage(const PostprocessInput& input, const Postproce
     image.has_values = 1;
   }
   return image;
+}
+
+void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput> outputs,
+              DetectionLaunch& launch) {
+  const HeadParams& head = params.head;
+  const MaskPrototypes prototypes = {nullptr, head.mask_coefficients, head.prototype_height,
+                                     head.prototype_width};
+  const MaskPlan plan = {params.mask_resolution, head.input_height, head.input_width, nullptr};
+  const bool scales = plan.resolution == MaskResolution::kPrototype;
+  MaskBatch& masks = launch.masks;
+  masks.packs = 1;
+  masks.axes = MaskAxesOf(prototypes, plan);
+  masks.box_units[0] = scales ? BoxRatio(prototypes.width, plan.input_width) : 1.0F;
+  masks.box_units[1] = scales ? BoxRatio(prototypes.height, plan.input_height) : 1.0F;
+  masks.row_bytes = static_cast<uint32_t>(MaskSizeOf(prototypes, plan).packed_row_bytes());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    masks.sizes[i] = static_cast<int32_t*>(outputs[i].tensors[kExtraOutput].data);
+  }
 }
 
 }  // namespace
@@ -146,14 +168,16 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
   }
   const size_t key_bytes = sizeof(uint64_t) * groups.key_capacity;
   const size_t anchor_bytes = sizeof(uint32_t) * groups.kept_capacity;
-  const size_t image_bytes = sizeof(CandidateState) + key_bytes + groups.kept_bytes + anchor_bytes;
-  const size_t fit = std::clamp<size_t>((kScratchBytes - 4 * kAlignment) / image_bytes, 1,
+  const size_t image_bytes =
+      sizeof(CandidateState) + key_bytes + groups.kept_bytes + anchor_bytes + sizeof(uint32_t);
+  const size_t fit = std::clamp<size_t>((kScratchBytes - 5 * kAlignment) / image_bytes, 1,
                                         static_cast<size_t>(kMaxBatchImages));
   groups.images = std::min(fit, std::max<size_t>(inputs.size(), 1));
   groups.keys_at = Aligned(sizeof(CandidateState) * groups.images);
   groups.kept_at = groups.keys_at + Aligned(key_bytes * groups.images);
   groups.anchors_at = groups.kept_at + Aligned(groups.kept_bytes * groups.images);
-  groups.bytes = groups.anchors_at + Aligned(anchor_bytes * groups.images);
+  groups.rows_at = groups.anchors_at + Aligned(anchor_bytes * groups.images);
+  groups.bytes = groups.rows_at + Aligned(sizeof(uint32_t) * groups.images);
   return groups;
 }
 
@@ -181,6 +205,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   batch.kept_capacity = groups.kept_capacity;
   batch.kept = memory.scratch + groups.kept_at;
   batch.kept_anchors = reinterpret_cast<uint32_t*>(memory.scratch + groups.anchors_at);
+  batch.kept_rows = reinterpret_cast<uint32_t*>(memory.scratch + groups.rows_at);
   batch.kept_bytes = groups.kept_bytes;
   if (params.head.family == HeadFamily::kYolov8Obb) {
     batch.extra_values = 1;
@@ -194,10 +219,16 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
                        static_cast<uint32_t>(params.head.keypoint_values),
                        static_cast<uint32_t>(4 + params.head.num_classes)};
   }
+  if (params.head.family == HeadFamily::kYolov8Seg) {
+    batch.keypoints.count = static_cast<uint32_t>(params.head.mask_coefficients);
+    batch.keypoints.values = 1;
+    batch.keypoints.first_row = static_cast<uint32_t>(4 + params.head.num_classes);
+    SetMasks(params, outputs, launch);
+  }
   batch.records = memory.records;
   for (size_t i = 0; i < inputs.size(); ++i) {
     heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);
-    batch.images[i] = MakeDetectionImage(inputs[i], outputs[i]);
+    batch.images[i] = MakeDetectionImage(params.head.family, inputs[i], outputs[i]);
     if (classifies) {
       heads.images[i].class_probabilities =
           static_cast<float*>(batch.images[i].outputs[kProbabilitiesOutput]);

@@ -28,6 +28,10 @@ class CudaDetections:
             ``Postprocessor.enqueue``, which does not wait to learn it.
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
         angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
+        mask_size: int32 [B, 2] of ``yolov8_seg``, height and width of each image's masks; else
+            None.
+        packed_masks: uint8 [B, K, height, ceil(width / 8)] of ``yolov8_seg``, a bit a pixel as
+            ``numpy.unpackbits`` reads them; else None. A GPU gives no run lengths.
 
     Indexing, iterating and ``to_supervision`` copy all of it to the host first, each time: with
     many images call ``to_numpy`` once.
@@ -42,6 +46,8 @@ class CudaDetections:
     truncated: npt.NDArray[np.bool_] | None
     keypoints: CudaArray | None = None
     angles: CudaArray | None = None
+    mask_size: CudaArray | None = None
+    packed_masks: CudaArray | None = None
 
     def to_numpy(self) -> Detections:
         """Return a copy in host memory; waits for it.
@@ -57,8 +63,11 @@ class CudaDetections:
             indices=self.indices.to_numpy(),
             status=self.status.to_numpy(),
             truncated=self.truncated,
-            keypoints=None if self.keypoints is None else self.keypoints.to_numpy(),
-            angles=None if self.angles is None else self.angles.to_numpy(),
+            keypoints=_copied(self.keypoints),
+            angles=_copied(self.angles),
+            mask_size=_copied(self.mask_size),
+            packed_masks=_copied(self.packed_masks),
+            has_source_masks=self.mask_size is None,
         )
 
     def __len__(self) -> int:
@@ -73,6 +82,10 @@ class CudaDetections:
     def to_supervision(self) -> Any:
         """Return the only image's ``supervision.Detections``, as ``Detections.to_supervision``."""
         return self.to_numpy().to_supervision()
+
+
+def _copied(array: CudaArray | None) -> npt.NDArray[Any] | None:
+    return None if array is None else array.to_numpy()
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,8 @@ class ImageDetections:
             clipped to the image.
         rle: N masks of ``yolov8_seg``, each COCO's compressed run lengths; else None.
         mask_size: height and width of the masks; None without masks.
+        packed_masks: the same masks as bits, uint8 [N, height, ceil(width / 8)], where these were
+            asked for or are from a GPU, which gives no run lengths; else None.
         has_source_masks: whether these are pixels of the source image.
     """
 
@@ -64,6 +66,7 @@ class ImageDetections:
     rle: list[bytes] | None = None
     mask_size: tuple[int, int] | None = None
     has_source_masks: bool = True
+    packed_masks: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -90,6 +93,9 @@ class ImageDetections:
             InvalidArgumentError: the head has no masks.
             OutOfMemoryError: there is no room for them; ``endcap.masks.decode_rle`` gives one.
         """
+        if self.mask_size is not None and self.packed_masks is not None:
+            bits = np.unpackbits(self.packed_masks, axis=2, count=self.mask_size[1])
+            return bits.view(np.bool_)
         if self.rle is None or self.mask_size is None:
             raise InvalidArgumentError("these detections have no masks: their head gives none")
         masks = empty((len(self), *self.mask_size), np.dtype(np.bool_))
@@ -113,7 +119,7 @@ class ImageDetections:
             corners = self.rotated_corners()
             boxes = np.hstack([corners.min(1), corners.max(1)])
             data["xyxyxyxy"] = corners
-        if self.rle is not None and not self.has_source_masks:
+        if self.mask_size is not None and not self.has_source_masks:
             raise InvalidArgumentError(
                 'these masks are not of the source image: give mask_resolution="source"'
             )
@@ -122,7 +128,7 @@ class ImageDetections:
             xyxy=boxes,
             confidence=self.scores,
             class_id=self.class_ids.astype(np.int64),
-            mask=None if self.rle is None else self.masks(),
+            mask=None if self.mask_size is None else self.masks(),
             data=data,
         )
 
@@ -143,10 +149,11 @@ class Detections:
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
         angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
         rle: of ``yolov8_seg``, for each image its detections' masks as COCO's compressed run
-            lengths; else None.
+            lengths; else None, as from a GPU.
         mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
         packed_masks: uint8 [B, K, height, ceil(width / 8)], a bit a pixel as ``numpy.unpackbits``
-            reads them, where ``Postprocessor(packed_masks=True)`` asked for it; else None.
+            reads them, where ``Postprocessor(packed_masks=True)`` asked for it or a GPU made them;
+            else None.
         has_source_masks: whether the masks are pixels of the source images.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.
@@ -183,6 +190,7 @@ class Detections:
             rle=None if self.rle is None else self.rle[image],
             mask_size=None if self.mask_size is None else _size(self.mask_size[image]),
             has_source_masks=self.has_source_masks,
+            packed_masks=None if self.packed_masks is None else self.packed_masks[image, :rows],
         )
 
     def __iter__(self) -> Iterator[ImageDetections]:

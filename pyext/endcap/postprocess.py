@@ -37,10 +37,12 @@ class Postprocessor:
             rtdetr and ssd, False else). With classification the answer holds only the classes over
             score_threshold, at most top_k; activation must be ``sigmoid`` or ``none``.
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. yolov8_seg is for the CPU only.
+        device: ``cpu``, ``cuda`` or ``cuda:N``. A GPU makes masks of yolov8_seg with
+            mask_resolution="input" or "prototype", as bits.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
-        packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source".
+        packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source". A
+            GPU always does.
         fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
             ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,

@@ -163,7 +163,8 @@ TEST(CApiCuda, RefusesHeadsAndOutputsThatDoNotFit) {
   EXPECT_TRUE(Refused("head has shape", call.Run(handle.get())));
   endcap_postprocessor* made = nullptr;
   const endcap_parameter masks = {"head", "yolov8_seg"};
-  EXPECT_TRUE(Refused(ErrorCode::kUnsupported, "yolov8_seg is read by the CPU only",
+  EXPECT_TRUE(Refused(ErrorCode::kUnsupported,
+                      "masks with mask_resolution=source are made by the CPU only",
                       endcap_postprocessor_new(&masks, 1, 0, 1, &made)));
 }
 

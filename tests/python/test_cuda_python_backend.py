@@ -9,7 +9,7 @@ import jpegs
 import numpy as np
 import pytest
 from cuda_inputs import ByDlpack, on_gpu, require_cuda
-from sample_heads import yolov8_head
+from sample_heads import seg_outputs, yolov8_head
 from server_requests import StubRequest, answers_of
 
 import endcap
@@ -128,6 +128,23 @@ def test_labels_of_ids_on_the_gpu(tmp_path: Path) -> None:
     logits = ByDlpack(np.float32([[0, 5, 1]]))
     (answer,) = answers_of(stage, [StubRequest({"logits": logits}, ["class_labels"])])
     assert answer["class_labels"].tolist() == [[b"dog", b"bird"]]
+
+
+def test_masks_without_run_lengths() -> None:
+    fields = {"prototype_size": "40,80", "input_size": "160,320", "mask_resolution": "input"}
+    given = config(8, head="yolov8_seg", num_classes=2, mask_coefficients=8, **fields)
+    settings = postprocess_settings(given, Path())
+    made = seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
+    tensors = {name: array[None] for name, array in made.items()}
+    wanted = StubRequest(tensors, ["num_detections", "mask_size", "detection_masks"])
+    expected = answers_of(PostprocessStage(settings, None), [wanted])
+    assert expected[0]["detection_masks"].any()
+    stage = PostprocessStage(settings, GPU)
+    assert_same(answers_of(stage, [wanted]), expected)
+    with pytest.raises(
+        endcap.UnsupportedError, match=r"\(detection_rle\) are made by the CPU only"
+    ):
+        stage.prepare(StubRequest(tensors, ["detection_rle"]))
 
 
 def test_regions_are_refused() -> None:

@@ -39,7 +39,7 @@ def test_what_only_a_cpu_reads_gets_no_gpu(family: str, tmp_path: Path) -> None:
     is_for_cpu = family in CPU_FAMILIES
     expected = ["KIND_CPU"] if is_for_cpu else []
     assert [kinds.Name(group.kind) for group in config.instance_group] == expected
-    assert ("No GPU reads heads of this family" in text) == is_for_cpu
+    assert ("No GPU makes run lengths of masks" in text) == is_for_cpu
 
 
 def test_validate_refuses_a_gpu_for_what_only_a_cpu_reads(tmp_path: Path) -> None:
@@ -48,5 +48,26 @@ def test_validate_refuses_a_gpu_for_what_only_a_cpu_reads(tmp_path: Path) -> Non
     config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU"))
     done = run("validate", models)
     assert done.exit_code == 1
-    assert "head=yolov8_seg is read by the CPU only" in " ".join(done.stdout.split())
+    assert (
+        "masks of head=yolov8_seg with mask_resolution=source are made by the CPU only"
+        in " ".join(done.stdout.split())
+    )
     assert done.stdout.count("error:") == 1
+
+
+@pytest.mark.parametrize("gives_run_lengths", [True, False])
+def test_validate_lets_a_gpu_make_packed_masks_alone(
+    gives_run_lengths: bool, tmp_path: Path
+) -> None:
+    models = written(tmp_path, extras.seg(), "--set", "mask_resolution=input")
+    config = models / "postprocess/config.pbtxt"
+    parsed = text_format.Parse(config.read_text(), model_config_pb2.ModelConfig())
+    parsed.instance_group[0].kind = model_config_pb2.ModelInstanceGroup.KIND_GPU
+    if not gives_run_lengths:
+        for output in list(parsed.output):
+            if output.name == "detection_rle":
+                parsed.output.remove(output)
+    config.write_text(text_format.MessageToString(parsed))
+    said = " ".join(run("validate", models).stdout.split())
+    sentence = "the model asks for a GPU, and detection_rle is made by the CPU only"
+    assert (sentence in said) == gives_run_lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 from typing import Any
 
@@ -32,6 +33,23 @@ def assert_rows(actual: Any, expected: Rows, *, image: int = 0) -> None:
     np.testing.assert_array_equal(actual.class_ids[image], expected.class_ids)
     np.testing.assert_array_equal(actual.scores[image], expected.scores)
     np.testing.assert_array_equal(actual.boxes[image], expected.boxes)
+
+
+@pytest.mark.parametrize(
+    ("head", "shapes"),
+    [
+        ("yolov8", [(84, 3)]),
+        ("yolov8_pose", [(135, 3)]),
+        ("yolov8_obb", [(85, 3)]),
+        ("yolov8_seg", [(116, 3), (32, 160, 160)]),
+    ],
+)
+def test_results_have_every_field(head: str, shapes: list[tuple[int, ...]]) -> None:
+    tensors = [np.zeros(shape, np.float32) for shape in shapes]
+    result = endcap.Postprocessor(head)(tensors if len(tensors) > 1 else tensors[0])
+    assert isinstance(result, endcap.Detections)
+    assert set(vars(result)) == {field.name for field in dataclasses.fields(endcap.Detections)}
+    assert repr(result).startswith("Detections(num_detections=array([0]")
 
 
 @pytest.mark.parametrize("geometry", [None, GEOMETRY], ids=["model_pixels", "source_pixels"])

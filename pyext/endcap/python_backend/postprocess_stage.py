@@ -10,12 +10,16 @@ import numpy as np
 from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap.cuda_array import CudaArray
-from endcap.errors import error_for_status
+from endcap.errors import UnsupportedError, error_for_status
 from endcap.python_backend.head_job import HeadJob, part_for_cpu, part_for_cuda, read_heads
 from endcap.python_backend.row_memory import RowMemory
 from endcap.python_backend.run_lengths import padded_run_lengths
 from endcap.python_backend.settings import Settings
 
+_NO_RUN_LENGTHS = (
+    "run lengths of masks (detection_rle) are made by the CPU only: ask for detection_masks, a bit "
+    "for each pixel, or give the model instance_group { kind: KIND_CPU } in its config"
+)
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
 
 
@@ -50,7 +54,14 @@ class PostprocessStage:
         return {name: value for name, _, _, value in self._core.parameters}
 
     def prepare(self, request: Any) -> HeadJob:
-        """Read a request."""
+        """Read a request.
+
+        Raises:
+            UnsupportedError: an output that the device cannot give.
+            InvalidArgumentError: as read_heads.
+        """
+        if self._target is not None and "detection_rle" in request.requested_output_names():
+            raise UnsupportedError(_NO_RUN_LENGTHS)
         return read_heads(request, self._inputs, batched=self._batched, target=self._target)
 
     def run(self, jobs: Sequence[HeadJob]) -> None:

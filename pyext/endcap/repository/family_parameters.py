@@ -24,5 +24,5 @@ FAMILY_PARAMETERS = {
     "classification": ("num_classes", "top_k", "activation", "multi_label", "score_threshold"),
 }
 
-# No GPU reads these, so that a model of theirs is for the CPU.
+# Not all that a model of these gives is made by a GPU: as it is written here, it is for the CPU.
 CPU_FAMILIES = ("yolov8_seg",)

@@ -89,17 +89,26 @@ def _check_parameters(model: Model) -> Iterator[Finding]:
             )
 
 
-def _check_instances(model: Model) -> Iterator[Finding]:
+def _made_by_cpu(model: Model) -> str:
+    """Return what of the model's no GPU gives, "" where there is nothing."""
     head = model.parameters.get("head", "")
+    if model.stage != POSTPROCESS or head not in CPU_FAMILIES:
+        return ""
+    resolution = model.parameters.get("mask_resolution", "source")
+    if resolution == "source":
+        return f"masks of head={head} with mask_resolution={resolution} are made"
+    outputs = [output.name for output in model.config.output]
+    return "" if outputs and "detection_rle" not in outputs else "detection_rle is made"
+
+
+def _check_instances(model: Model) -> Iterator[Finding]:
     for index, group in enumerate(model.config.instance_group):
         if enum_name(group, "kind") != "KIND_GPU":
             continue
         line = model.lines.nth("instance_group", index).line_of("kind")
-        if model.stage == POSTPROCESS and head in CPU_FAMILIES:
+        if what := _made_by_cpu(model):
             yield model.error(
-                line,
-                f"the model asks for a GPU, and head={head} is read by the CPU only",
-                "write KIND_CPU",
+                line, f"the model asks for a GPU, and {what} by the CPU only", "write KIND_CPU"
             )
         elif gpu_count() == 0:
             yield model.finding(
