@@ -2,7 +2,6 @@
 
 #include "fake_triton_handles.h"
 
-
 extern "C" {
 
 TRITONSERVER_Error* TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char* message) {
