@@ -42,7 +42,8 @@ void RefuseForCuda(const PostprocessParams& params) {
     Fail(ErrorCode::kUnsupported, "masks with mask_resolution=source are made", kUseCpu,
          "; a GPU makes those of prototype and of input");
   }
-  if (head.prototype_height > head.input_height || head.prototype_width > head.input_width) {
+  if (params.mask_resolution == MaskResolution::kInput &&
+      (head.prototype_height > head.input_height || head.prototype_width > head.input_width)) {
     Fail(ErrorCode::kUnsupported, "masks of prototypes that are larger than input_size are made",
          kUseCpu);
   }

@@ -102,7 +102,10 @@ __device__ LogitWindow MakeLogits(const MaskSource& source, const Tile& tile, ui
     shared.logits[i] = logit;
     if (IsFinite(logit)) continue;
     const uint64_t number = uint64_t{detection} << 32U | place.number();
-    atomicMax(&state.bad_logit, static_cast<unsigned long long>(~number));
+    // Where a network gives nothing but NaN, nearly all threads come here, and few with a greater
+    // one.
+    const auto noted = *static_cast<volatile unsigned long long*>(&state.bad_logit);
+    if (~number > noted) atomicMax(&state.bad_logit, static_cast<unsigned long long>(~number));
   }
   return window;
 }

@@ -93,13 +93,14 @@ class ImageDetections:
             InvalidArgumentError: the head has no masks.
             OutOfMemoryError: there is no room for them; ``endcap.masks.decode_rle`` gives one.
         """
-        if self.mask_size is not None and self.packed_masks is not None:
-            bits = np.unpackbits(self.packed_masks, axis=2, count=self.mask_size[1])
-            return bits.view(np.bool_)
-        if self.rle is None or self.mask_size is None:
+        if self.mask_size is None or (self.rle is None and self.packed_masks is None):
             raise InvalidArgumentError("these detections have no masks: their head gives none")
         masks = empty((len(self), *self.mask_size), np.dtype(np.bool_))
-        for mask, rle in zip(masks, self.rle, strict=True):
+        if self.packed_masks is not None:
+            for mask, bits in zip(masks, self.packed_masks, strict=True):
+                mask[:] = np.unpackbits(bits, axis=1, count=self.mask_size[1])
+            return masks
+        for mask, rle in zip(masks, self.rle or (), strict=True):
             mask[:] = decode_rle(rle, self.mask_size)
         return masks
 

@@ -42,7 +42,7 @@ class Postprocessor:
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
         packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source". A
-            GPU always does.
+            GPU always does: max_detections * height * width / 8 bytes an image.
         fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
             ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
@@ -53,7 +53,8 @@ class Postprocessor:
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
-        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads.
+        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads, or masks
+            that only the CPU makes, such as those of mask_resolution="source", the default.
     """
 
     def __init__(

@@ -108,7 +108,14 @@ def _check_instances(model: Model) -> Iterator[Finding]:
         line = model.lines.nth("instance_group", index).line_of("kind")
         if what := _made_by_cpu(model):
             yield model.error(
-                line, f"the model asks for a GPU, and {what} by the CPU only", "write KIND_CPU"
+                line,
+                f"the model asks for a GPU, and {what} by the CPU only",
+                "write KIND_CPU"
+                + (
+                    ", or list the outputs that it is to give, without detection_rle"
+                    if what.startswith("detection_rle")
+                    else ""
+                ),
             )
         elif gpu_count() == 0:
             yield model.finding(
