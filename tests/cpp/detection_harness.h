@@ -19,6 +19,17 @@
 
 namespace endcap::testing {
 
+inline constexpr std::array<float, 8> kGeometry = {0.5F,    0.5F,    10.0F, 20.0F,
+                                                   1200.0F, 1100.0F, 1.0F,  0.0F};
+
+inline PostprocessParams Params(HeadFamily family, int classes) {
+  PostprocessParams params;
+  params.head.family = family;
+  params.head.num_classes = classes;
+  params.max_detections = 100;
+  return params;
+}
+
 class DeviceBytes {
  public:
   explicit DeviceBytes(size_t bytes) {

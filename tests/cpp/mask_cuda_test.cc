@@ -11,11 +11,11 @@ namespace {
 
 using testing::ExpectSameAsCpu;
 using testing::FloatTensor;
+using testing::kGeometry;
 using testing::RandomHead;
 using testing::Results;
 using testing::TestImage;
 
-constexpr std::array<float, 8> kGeometry = {0.5F, 0.5F, 10.0F, 20.0F, 1200.0F, 1100.0F, 1.0F, 0.0F};
 constexpr int kCoefficients = 5;
 constexpr int kClasses = 3;
 constexpr size_t kMasks = 6;  // positions of the outputs

@@ -14,11 +14,11 @@ namespace {
 
 using testing::ExpectSameAsCpu;
 using testing::FloatTensor;
+using testing::kGeometry;
 using testing::RandomHead;
 using testing::Results;
 using testing::TestImage;
 
-constexpr std::array<float, 8> kGeometry = {0.5F, 0.5F, 10.0F, 20.0F, 1200.0F, 1100.0F, 1.0F, 0.0F};
 constexpr std::array<float, 8> kStretched = {0.4F, 1.3F, -3.0F, 2.0F, 900.0F, 700.0F, 1.0F, 0.0F};
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();

@@ -14,13 +14,12 @@ namespace endcap {
 namespace {
 
 using testing::ExpectSameAsCpu;
+using testing::kGeometry;
 using testing::MakeScoreRows;
 using testing::Results;
 using testing::ScoreRowHead;
 using testing::ScoreRowParams;
 using testing::TestImage;
-
-constexpr std::array<float, 8> kGeometry = {0.5F, 0.5F, 10.0F, 20.0F, 1200.0F, 1100.0F, 1.0F, 0.0F};
 
 class ScalarPath {
  public:

@@ -128,8 +128,16 @@ def test_masks(resolution: str) -> None:
     on_cpu = endcap.Postprocessor(**fields)(images)
     np.testing.assert_array_equal(on_gpu[1].masks(), on_cpu[1].masks())
     images["protos"][1] = np.nan
+    postprocessor = endcap.Postprocessor(**fields, device="cuda")
     with pytest.raises(endcap.InvalidArgumentError, match="image index 1 of 3: the mask logit of"):
-        endcap.Postprocessor(**fields, device="cuda")(images)
+        postprocessor(images)
+    enqueued = postprocessor.enqueue(images).to_numpy()
+    assert enqueued.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT, 0]
+    assert enqueued.mask_size is not None
+    assert enqueued.packed_masks is not None
+    assert not enqueued.packed_masks[1].any()
+    assert enqueued.mask_size[1].tolist() == [0, 0]
+    np.testing.assert_array_equal(enqueued[2].masks(), on_cpu[2].masks())
 
 
 @pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])
