@@ -25,8 +25,7 @@ Shapes are those of one image; a batch dimension goes in front. C = `num_classes
 `max_detections`, M = `mask_coefficients`, P = `num_keypoints`, `*` is for the network to decide.
 Inputs of type float32 may be float16 as well. Boxes are in pixels of the network's input unless
 `box_unit` is `normalized`, and then `input_size` says how large that is. A score counts when it
-is *greater* than `score_threshold`. A GPU reads all of them, but makes
-no run lengths of masks and no masks of the source image.
+is *greater* than `score_threshold`. A GPU reads all of them.
 """
 
 # What a family is; everything that can be read from the code is.

@@ -83,12 +83,6 @@ void PostprocessModel::Prepare(JobType& job, const Workplace& workplace) {
 
 void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
   const Request& request = job.exchange->request;
-  if (workplace.on_gpu() && GivesRle(params_) && request.WantsOutput(kDetectionRle)) {
-    throw Error(ErrorCode::kUnsupported,
-                "run lengths of masks (detection_rle) are made by the CPU only: ask for "
-                "detection_masks, a bit for each pixel, or give the model instance_group { kind: "
-                "KIND_CPU } in its config");
-  }
   const InputReading in_place{batched(), workplace, true};
   const InputReading on_host{batched(), workplace, false};
   std::vector<InputItems> head;

@@ -21,7 +21,7 @@ void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
       return LaunchFilterEfficientNms(batch, stream);
     case HeadFamily::kClassification:
       return LaunchFilterClassification(batch, stream);
-    default:  // RunsOnCuda has refused it
+    default:  // PlainFamily gives no other
       return;
   }
 }

@@ -28,24 +28,6 @@ ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
 
 }  // namespace
 
-bool RunsOnCuda(HeadFamily family) noexcept {
-  switch (family) {
-    case HeadFamily::kYolov5:
-    case HeadFamily::kYolov8:
-    case HeadFamily::kYolov8Pose:
-    case HeadFamily::kYolov8Obb:
-    case HeadFamily::kYolov8Seg:
-    case HeadFamily::kEnd2End:
-    case HeadFamily::kRtdetr:
-    case HeadFamily::kSsd:
-    case HeadFamily::kEfficientNms:
-    case HeadFamily::kClassification:
-      return true;
-    default:
-      return false;
-  }
-}
-
 HeadRule MakeHeadRule(const HeadParams& params) {
   Activation activation = params.ResolvedActivation();
   // efficient_nms gives scores, whatever the activation says.

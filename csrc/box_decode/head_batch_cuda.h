@@ -42,9 +42,6 @@ struct HeadRule {
   AnchorRule anchors;
 };
 
-// Whether there is a kernel for the family.
-bool RunsOnCuda(HeadFamily family) noexcept;
-
 HeadRule MakeHeadRule(const HeadParams& params);
 
 // How many candidates an image with so many rows (as of HeadImage) can have.

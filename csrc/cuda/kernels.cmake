@@ -18,7 +18,9 @@ set(ENDCAP_CUDA_KERNELS
   nms/nms_cuda.cu
   postprocess/detection_cuda.cu
   postprocess/instance_masks_cuda.cu
+  postprocess/packed_masks_cuda.cu
   postprocess/rotated_detection_cuda.cu
+  postprocess/run_lengths_cuda.cu
 )
 list(TRANSFORM ENDCAP_CUDA_KERNELS PREPEND "${PROJECT_SOURCE_DIR}/csrc/")
 

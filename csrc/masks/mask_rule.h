@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "common/host_device.h"
+#include "endcap/masks.h"
 
 namespace endcap {
 
@@ -23,6 +25,32 @@ struct MaskAxes {
   MaskAxis x;
   MaskAxis y;
 };
+
+// A whole number of pixels of the source image, as a geometry holds it: float32 is exact.
+ENDCAP_HOST_DEVICE inline bool IsMaskSide(float side) {
+  return side >= 1.0F && side <= static_cast<float>(kMaxMaskSide) && side == std::floor(side);
+}
+
+// The axis of a mask of the source image, `pixels` long there, from the one of a mask of the
+// model's input. Low and high are the prototype pixels whose centres lie in the picture, or the one
+// in its middle. scale > 0 and pad: as of Geometry, finite.
+ENDCAP_HOST_DEVICE inline MaskAxis SourceAxis(MaskAxis axis, int pixels, float scale, float pad) {
+  axis.pixels = pixels;
+  axis.scale = static_cast<double>(scale);
+  axis.pad = static_cast<double>(pad);
+  const double begin = axis.pad * axis.ratio;
+  const double end = (axis.pad + axis.pixels * axis.scale) * axis.ratio;
+  const double last = axis.prototypes - 1;
+  const double low = std::ceil(begin - 0.5);
+  const double high = std::ceil(end - 0.5) - 1.0;
+  const double middle = std::floor((begin + end) / 2);
+  const auto limited = [last](double place) {
+    return static_cast<int>(place < 0.0 ? 0.0 : (place > last ? last : place));
+  };
+  axis.low = limited(low <= high ? low : middle);
+  axis.high = limited(low <= high ? high : middle);
+  return axis;
+}
 
 // The prototype pixels around the centre of a mask's pixel.
 struct MaskTap {
@@ -68,6 +96,14 @@ ENDCAP_HOST_DEVICE inline PixelRange PixelsBetween(float low, float high, int pi
 // it never turns back, since each product only falls or only rises.
 ENDCAP_HOST_DEVICE inline float Interpolate(float from, float to, float weight) {
   return (1.0F - weight) * from + weight * to;
+}
+
+// Whether all values between these two, by Interpolate, are positive as the first is, or none is.
+// Very small products with weights may underflow to 0: of those nothing is said.
+inline constexpr float kLeastSafe = 4.0F * std::numeric_limits<float>::min();
+
+ENDCAP_HOST_DEVICE inline bool IsOneSided(float from, float to) {
+  return (from <= 0.0F && to <= 0.0F) || (from >= kLeastSafe && to >= kLeastSafe);
 }
 
 // A sum of prototypes nearer to 0 than this is 0: no network means it, and interpolation between

@@ -156,10 +156,7 @@ void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detecti
     }
     scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);
     bytes += rle[n].size();
-    if (bytes > kMaxRleBytes) {
-      Fail(ErrorCode::kImageLimit, "the run lengths of ", n + 1, " masks of ", size.width, "x",
-           size.height, " pixels take more than ", kMaxRleBytes, " bytes");
-    }
+    CheckRleBytes(bytes, n + 1, size.width, size.height);
   });
 }
 

@@ -5,44 +5,28 @@
 
 #include "common/fail.h"
 #include "endcap/masks.h"
+#include "masks/rle_rule.h"
 
 namespace endcap {
 namespace {
 
-constexpr int kGroupBits = 5;
-constexpr int64_t kGroup = 31;
-constexpr int64_t kSign = 16;  // of the last group
-constexpr int kMore = 32;      // another group follows
-constexpr int kZero = 48;      // '0' stands for a group of 0
-constexpr int kMaxGroups = 7;  // differences of 32-bit numbers
-
-void AppendNumber(int64_t number, std::string& rle) {
-  bool more = true;
-  while (more) {
-    const int64_t group = number & kGroup;
-    number >>= kGroupBits;
-    more = (group & kSign) != 0 ? number != -1 : number != 0;
-    rle.push_back(static_cast<char>(group + (more ? kMore : 0) + kZero));
-  }
-}
-
 // Reads one number and moves `position` behind it.
 int64_t ReadNumber(std::string_view rle, size_t& position) {
   int64_t number = 0;
-  for (int group = 0; group < kMaxGroups; ++group) {
+  for (int group = 0; group < kRleMaxGroups; ++group) {
     if (position == rle.size()) FailArgument("the run lengths end within a number");
-    const int value = static_cast<unsigned char>(rle[position]) - kZero;
-    if (value < 0 || value >= 2 * kMore) {
-      FailArgument("the run lengths have character code ", value + kZero, " at ", position,
+    const int value = static_cast<unsigned char>(rle[position]) - kRleZero;
+    if (value < 0 || value >= 2 * kRleMore) {
+      FailArgument("the run lengths have character code ", value + kRleZero, " at ", position,
                    ": COCO's compressed counts use the codes 48 to 111");
     }
     ++position;
-    number |= (value & kGroup) << (kGroupBits * group);
-    if ((value & kMore) != 0) continue;
-    const bool negative = (value & kSign) != 0;
-    return negative ? number - (int64_t{1} << (kGroupBits * (group + 1))) : number;
+    number |= (value & kRleGroup) << (kRleGroupBits * group);
+    if ((value & kRleMore) != 0) continue;
+    const bool negative = (value & kRleSign) != 0;
+    return negative ? number - (int64_t{1} << (kRleGroupBits * (group + 1))) : number;
   }
-  FailArgument("the run lengths hold a number of more than ", kMaxGroups, " characters at ",
+  FailArgument("the run lengths hold a number of more than ", kRleMaxGroups, " characters at ",
                position);
 }
 
@@ -53,8 +37,14 @@ void RleCounts::Write(uint32_t pixels, std::string& rle) {
   rle.clear();
   for (size_t i = 0; i < counts_.size(); ++i) {
     const int64_t before = i > 2 ? counts_[i - 2] : 0;
-    AppendNumber(counts_[i] - before, rle);
+    WriteRleNumber(counts_[i] - before, [&rle](char group) { rle.push_back(group); });
   }
+}
+
+void CheckRleBytes(size_t bytes, size_t masks, int width, int height) {
+  if (bytes <= kMaxRleBytes) return;
+  Fail(ErrorCode::kImageLimit, "the run lengths of ", masks, " masks of ", width, "x", height,
+       " pixels take more than ", kMaxRleBytes, " bytes");
 }
 
 std::string EncodeRle(std::span<const uint8_t> columns) {

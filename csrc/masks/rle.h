@@ -41,4 +41,7 @@ class RleCounts {
   uint32_t end_ = 0;  // of the last run
 };
 
+// Throws kImageLimit where the strings of an image's first `masks` masks take too many bytes.
+void CheckRleBytes(size_t bytes, size_t masks, int width, int height);
+
 }  // namespace endcap

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "common/lane_bits-inl.h"
 #include "masks/interpolate-inl.h"
@@ -22,12 +21,8 @@ using FloatVector = hn::Vec<Floats>;
 
 constexpr size_t kWordBits = 64;
 
-// Below this, products with weights may underflow to 0, and a value between two that are positive
-// may not be positive.
-constexpr float kLeast = 4.0F * std::numeric_limits<float>::min();
-
 // The values of a mask's column at each row of the prototypes, and their signs. `values` are whole
-// words of rows. Returns whether none of them is below kLeast and positive.
+// words of rows. Returns whether none of them is below kLeastSafe and positive.
 bool MakeColumn(const float* left, const float* right, float right_weight, ColumnScratch& scratch) {
   const Floats d;
   const auto weight = hn::Set(d, right_weight);
@@ -40,7 +35,7 @@ bool MakeColumn(const float* left, const float* right, float right_weight, Colum
       const auto value = Interpolate(d, hn::LoadU(d, left + i), hn::LoadU(d, right + i), weight);
       const auto positive = hn::Gt(value, zero);
       word |= LaneBits(d, positive) << i;
-      unsafe = hn::Or(unsafe, hn::And(positive, hn::Lt(value, hn::Set(d, kLeast))));
+      unsafe = hn::Or(unsafe, hn::And(positive, hn::Lt(value, hn::Set(d, kLeastSafe))));
       hn::StoreU(value, d, values + i);
     }
     left += kWordBits;

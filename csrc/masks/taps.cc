@@ -28,25 +28,9 @@ MaskAxis Axis(MaskResolution resolution, int prototypes, int input) {
   return axis;
 }
 
-// Whole pixels of the source image. Its float32 side is exact.
 int SourceSide(const char* name, float side) {
-  if (!(side >= 1.0F && side <= static_cast<float>(kMaxMaskSide)) || side != std::floor(side)) {
-    FailArgument("geometry has ", name, " ", side,
-                 ": masks of the source need a whole number from 1 to ", kMaxMaskSide);
-  }
+  if (!IsMaskSide(side)) FailMaskSide(name, side);
   return static_cast<int>(side);
-}
-
-// The prototype pixels [low, high] whose centres lie in the picture, or the one in its middle.
-void LimitToPicture(MaskAxis& axis) {
-  const double begin = axis.pad * axis.ratio;
-  const double end = (axis.pad + axis.pixels * axis.scale) * axis.ratio;
-  const double last = axis.high;
-  const double low = std::ceil(begin - 0.5);
-  const double high = std::ceil(end - 0.5) - 1.0;
-  const double middle = std::floor((begin + end) / 2);
-  axis.low = static_cast<int>(std::clamp(low <= high ? low : middle, 0.0, last));
-  axis.high = static_cast<int>(std::clamp(low <= high ? high : middle, 0.0, last));
 }
 
 void PlaceInSource(MaskAxis& axis, int pixels, float scale, float pad) {
@@ -54,13 +38,15 @@ void PlaceInSource(MaskAxis& axis, int pixels, float scale, float pad) {
     FailArgument("geometry has scale ", scale, " and padding ", pad,
                  ": the scale must be greater than 0 and both finite");
   }
-  axis.pixels = pixels;
-  axis.scale = static_cast<double>(scale);
-  axis.pad = static_cast<double>(pad);
-  LimitToPicture(axis);
+  axis = SourceAxis(axis, pixels, scale, pad);
 }
 
 }  // namespace
+
+void FailMaskSide(const char* name, float side) {
+  FailArgument("geometry has ", name, " ", side,
+               ": masks of the source need a whole number from 1 to ", kMaxMaskSide);
+}
 
 MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
   CheckSide("the prototypes' height", prototypes.height);

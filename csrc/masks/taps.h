@@ -15,6 +15,9 @@ inline constexpr size_t kMaskRoom = 16;
 // Throws as MaskSizeOf.
 MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan);
 
+// Throws what a side of the source image that is not IsMaskSide comes to. name: image_w or image_h.
+[[noreturn]] void FailMaskSide(const char* name, float side);
+
 // For each pixel of a mask along one axis the prototype pixels around its centre. Neither `first`
 // nor, between equal ones, `weight` ever falls from one pixel to the next.
 struct MaskTaps {

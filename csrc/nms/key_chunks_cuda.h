@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "cuda/block_sum.h"
+
 // A block's way through many keys in ascending order, a chunk at a time: what suppression never
 // comes to is never sorted. Every thread of the block comes to every function.
 
@@ -29,14 +31,6 @@ struct BucketCut {
   uint32_t buckets;
   uint32_t keys;
 };
-
-__device__ inline uint32_t InclusiveWarpSum(uint32_t value) {
-  for (uint32_t step = 1; step < 32; step *= 2) {
-    const uint32_t before = __shfl_up_sync(0xFFFFFFFFU, value, step);
-    if (threadIdx.x % 32 >= step) value += before;
-  }
-  return value;
-}
 
 template <uint32_t kSize>
 __device__ BucketCut CutBuckets(KeyChunk<kSize>& chunk) {

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "common/fail.h"
 #include "cuda/runtime.h"
 #include "endcap/postprocess.h"
+#include "postprocess/cuda_run_lengths.h"
 #include "postprocess/detection_plan.h"
 #include "postprocess/output_rows.h"
 
@@ -31,29 +33,9 @@ constexpr const char* kUseCpu =
 
 void RefuseForCuda(const PostprocessParams& params) {
   const HeadParams& head = params.head;
-  const std::string_view name = HeadFamilyName(head.family);
-  if (!RunsOnCuda(head.family)) Fail(ErrorCode::kUnsupported, "head ", name, " is read", kUseCpu);
   if (head.family == HeadFamily::kSsd && !GridFits(head)) {
     Fail(ErrorCode::kUnsupported, "head ssd with an anchor_grid of more than ", kMaxGridLevels,
          " levels or ", kMaxGridSizes, " sizes is read", kUseCpu);
-  }
-  if (head.family != HeadFamily::kYolov8Seg) return;
-  if (params.mask_resolution == MaskResolution::kSource) {
-    Fail(ErrorCode::kUnsupported, "masks with mask_resolution=source are made", kUseCpu,
-         "; a GPU makes those of prototype and of input");
-  }
-  if (params.mask_resolution == MaskResolution::kInput &&
-      (head.prototype_height > head.input_height || head.prototype_width > head.input_width)) {
-    Fail(ErrorCode::kUnsupported, "masks of prototypes that are larger than input_size are made",
-         kUseCpu);
-  }
-}
-
-void RefuseRunLengths(std::span<const PostprocessOutput> outputs) {
-  for (const PostprocessOutput& output : outputs) {
-    if (output.rle == nullptr) continue;
-    Fail(ErrorCode::kUnsupported, "run lengths of masks (detection_rle) are made", kUseCpu,
-         "; a GPU makes detection_masks, a bit for each pixel");
   }
 }
 
@@ -67,6 +49,7 @@ struct CudaPostprocessor::Engine {
   int device_id;
   std::mutex mutex;
   std::vector<std::unique_ptr<Staging>> idle;
+  RunLengthRoom room;  // the most that a call has needed
 
   // Memory that no work of the GPU uses any more.
   std::unique_ptr<Staging> TakeStaging() {
@@ -95,7 +78,6 @@ struct CudaPostprocessor::Engine {
     for (size_t i = 0; i < out.size(); ++i) {
       CheckOutputs(outputs, out[i], i, Device::kCuda, device_id);
     }
-    RefuseRunLengths(out);
     CheckDetectionInputs(params, in, device_id);
   }
 
@@ -114,19 +96,82 @@ struct CudaPostprocessor::Engine {
     return heads;
   }
 
-  // records: device memory for one of each image, or null.
+  // records: device memory for one of each image, or null. runs: null where nobody wants them.
   void Launch(std::span<const PostprocessInput> in, std::span<const PostprocessOutput> out,
-              DetectionRecord* records, const CudaTarget& target) {
+              DetectionRecord* records, const CudaRunLengths* runs, const CudaTarget& target) {
     const std::shared_ptr<void> heads = UploadHeads(in, target);
     const DetectionGroups groups = PlanGroups(params, in);
     const std::shared_ptr<void> scratch = AllocateCuda(groups.bytes, target);
     DetectionMemory memory = {static_cast<uint8_t*>(scratch.get()),
-                              static_cast<const uint8_t*>(heads.get()), records};
+                              static_cast<const uint8_t*>(heads.get()),
+                              records,
+                              {},
+                              runs == nullptr ? nullptr : runs->texts()};
     for (size_t first = 0; first < in.size(); first += groups.images) {
       const size_t count = std::min(groups.images, in.size() - first);
+      if (runs != nullptr) memory.runs = runs->OfLaunch(first / groups.images);
       const DetectionLaunch launch = MakeDetectionLaunch(params, groups, in.subspan(first, count),
                                                          out.subspan(first, count), memory);
       CheckCuda(Cuda().detect(device_id, &launch, target.stream));
+    }
+  }
+
+  RunLengthRoom FirstRoom(size_t images, size_t images_of_launch) {
+    const RunLengthRoom guess = RunLengthRoom::Guess(images, images_of_launch);
+    const std::lock_guard lock(mutex);
+    return {std::max(room.words, guess.words), std::max(room.bytes, guess.bytes)};
+  }
+
+  void KeepRoom(const RunLengthRoom& needed) {
+    const std::lock_guard lock(mutex);
+    room = {std::max(room.words, needed.words), std::max(room.bytes, needed.bytes)};
+  }
+
+  std::vector<PostprocessItem> ItemsOf(std::span<const DetectionRecord> records) const {
+    std::vector<PostprocessItem> items;
+    items.reserve(records.size());
+    for (const DetectionRecord& record : records) items.push_back(ItemOf(params.head, record));
+    return items;
+  }
+
+  // All is repeated where run lengths found too little room: once the engine has seen as many,
+  // never.
+  std::vector<PostprocessItem> Run(std::span<const PostprocessInput> in,
+                                   std::span<const PostprocessOutput> out,
+                                   const CudaTarget& target) {
+    const size_t record_bytes = in.size() * sizeof(DetectionRecord);
+    const std::shared_ptr<void> memory = AllocateCuda(record_bytes, target);
+    auto* records = static_cast<DetectionRecord*>(memory.get());
+    const size_t of_launch = PlanGroups(params, in).images;
+    RunLengthRoom wanted = FirstRoom(in.size(), of_launch);
+    for (;;) {
+      std::optional<CudaRunLengths> runs;
+      if (GivesRle(params) && WantsRunLengths(out)) {
+        runs.emplace(in.size(), (in.size() + of_launch - 1) / of_launch,
+                     static_cast<size_t>(params.max_detections), wanted, target);
+      }
+      Launch(in, out, records, runs ? &*runs : nullptr, target);
+      std::vector<uint8_t> read(record_bytes + (runs ? runs->noted_bytes() : 0));
+      std::unique_ptr<Staging> staging = TakeStaging();
+      staging->memory.Reserve(read.size());
+      CopyCuda(staging->memory.data(), records, record_bytes, target);
+      if (runs) runs->CopyNoted(staging->memory.data() + record_bytes);
+      staging->used.Record(target.stream);
+      SynchronizeCuda(target);
+      std::memcpy(read.data(), staging->memory.data(), read.size());
+      GiveBack(std::move(staging));
+      const uint8_t* noted = read.data() + record_bytes;
+      const bool had_room = !runs || runs->HadRoom(noted, wanted);
+      KeepRoom(wanted);
+      if (!had_room) continue;
+      const std::span told(reinterpret_cast<const DetectionRecord*>(read.data()), in.size());
+      std::vector<PostprocessItem> items = ItemsOf(told);
+      if (runs) {
+        staging = TakeStaging();
+        runs->Read(noted, told, outputs, out, staging->memory, items);
+        GiveBack(std::move(staging));
+      }
+      return items;
     }
   }
 };
@@ -135,7 +180,7 @@ CudaPostprocessor::CudaPostprocessor(const PostprocessParams& params, int device
   Validate(params);
   RefuseForCuda(params);
   RequireCuda(device_id);
-  engine_.reset(new Engine{params, PostprocessOutputs(params), device_id, {}, {}});
+  engine_.reset(new Engine{params, PostprocessOutputs(params), device_id, {}, {}, {}});
 }
 
 CudaPostprocessor::~CudaPostprocessor() = default;
@@ -149,8 +194,13 @@ int CudaPostprocessor::device_id() const noexcept { return engine_->device_id; }
 void CudaPostprocessor::Enqueue(std::span<const PostprocessInput> inputs,
                                 std::span<const PostprocessOutput> outputs, void* stream) {
   engine_->Check(inputs, outputs);
+  if (WantsRunLengths(outputs)) {
+    Fail(ErrorCode::kUnsupported,
+         "run lengths of masks (detection_rle) are strings, whose lengths are known when the work "
+         "is done: wait for it with Run, or take detection_masks, a bit for each pixel");
+  }
   if (inputs.empty()) return;
-  engine_->Launch(inputs, outputs, nullptr, {engine_->device_id, stream});
+  engine_->Launch(inputs, outputs, nullptr, nullptr, {engine_->device_id, stream});
 }
 
 std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessInput> inputs,
@@ -158,22 +208,7 @@ std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessI
                                                     void* stream) {
   engine_->Check(inputs, outputs);
   if (inputs.empty()) return {};
-  const CudaTarget target = {engine_->device_id, stream};
-  const size_t bytes = inputs.size() * sizeof(DetectionRecord);
-  const std::shared_ptr<void> records = AllocateCuda(bytes, target);
-  engine_->Launch(inputs, outputs, static_cast<DetectionRecord*>(records.get()), target);
-  std::unique_ptr<Staging> staging = engine_->TakeStaging();
-  staging->memory.Reserve(bytes);
-  CopyCuda(staging->memory.data(), records.get(), bytes, target);
-  staging->used.Record(target.stream);
-  SynchronizeCuda(target);
-  std::vector<DetectionRecord> read(inputs.size());
-  std::memcpy(read.data(), staging->memory.data(), bytes);
-  engine_->GiveBack(std::move(staging));
-  std::vector<PostprocessItem> items;
-  items.reserve(inputs.size());
-  for (const DetectionRecord& record : read) items.push_back(ItemOf(engine_->params.head, record));
-  return items;
+  return engine_->Run(inputs, outputs, {engine_->device_id, stream});
 }
 
 }  // namespace endcap

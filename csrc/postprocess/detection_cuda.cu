@@ -56,7 +56,8 @@ __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batc
 __device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch& batch,
                                     uint32_t image, uint32_t rows, ImageFaults& faults) {
   const DetectionImage& target = batch.images[image];
-  if (target.extra == nullptr && target.masks == nullptr) return;
+  const bool has_masks = target.masks != nullptr || target.run_lengths != nullptr;
+  if (target.extra == nullptr && !has_masks) return;
   if (threadIdx.x == 0) faults.first_bad = kNoKeypoint;
   __syncthreads();  // after the rows' anchors, too
   const KeypointSource source = {batch.keypoints, heads.images[image],
@@ -99,7 +100,7 @@ void LaunchDetection(const DetectionLaunch& launch, void* stream) {
   if (launch.detections.rotated.angle_row != 0) return LaunchRotatedRows(launch, cuda_stream);
   Launch(WriteDetections, static_cast<uint32_t>(launch.heads.count), kChunk, 0, cuda_stream,
          launch.heads, launch.detections);
-  if (launch.masks.packs != 0) LaunchMasks(launch, cuda_stream);
+  if (launch.masks.is_there != 0) LaunchMasks(launch, cuda_stream);
 }
 
 }  // namespace endcap

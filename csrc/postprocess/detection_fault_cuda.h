@@ -13,7 +13,7 @@ namespace endcap {
 
 __device__ inline DetectionRecord Fault(DetectionFault fault, uint32_t element = 0,
                                         double value = 0.0, double second = 0.0) {
-  return {fault, 0, element, 0, 0, {value, second}};
+  return {fault, 0, element, 0, 0, 0, 0, {value, second}};
 }
 
 __device__ inline bool HasGeometry(const DetectionImage& image) {
@@ -39,6 +39,15 @@ __device__ inline DetectionRecord GeometryFault(const DetectionImage& image) {
     return Fault(DetectionFault::kGeometryImage, 0, geometry.image_w, geometry.image_h);
   }
   return Fault(DetectionFault::kNone);
+}
+
+// yolov8_seg with masks of the source image.
+__device__ inline DetectionRecord MaskSideFault(const DetectionImage& image) {
+  if (!HasGeometry(image)) return Fault(DetectionFault::kNone);
+  const Geometry geometry = ReadGeometry(image);
+  if (!IsMaskSide(geometry.image_w)) return Fault(DetectionFault::kMaskSide, 0, geometry.image_w);
+  if (IsMaskSide(geometry.image_h)) return Fault(DetectionFault::kNone);
+  return Fault(DetectionFault::kMaskSide, 0, geometry.image_h, 1.0);
 }
 
 // A row of scores whose greatest is not finite, and which holds no NaN.

@@ -55,6 +55,11 @@ __device__ inline void FindFault(const HeadBatch& heads, const DetectionBatch& b
   if (shared.record.fault == DetectionFault::kNone) {
     FindBadCandidate(heads, batch, image, keys, shared);
   }
+  if (batch.masks_of_source != 0 && shared.record.fault == DetectionFault::kNone) {
+    __syncthreads();  // everybody has read it
+    if (threadIdx.x == 0) shared.record = MaskSideFault(batch.images[image]);
+    __syncthreads();
+  }
 }
 
 // No detections: of an image that has failed before, or fails here.

@@ -1,6 +1,7 @@
 #include "box_decode/families.h"
 #include "common/fail.h"
 #include "masks/logits.h"
+#include "masks/taps.h"
 #include "postprocess/detection_plan.h"
 
 namespace endcap {
@@ -43,6 +44,8 @@ namespace {
     case DetectionFault::kExtraNotFinite:
       FailArgument("head has ", static_cast<float>(first), " in row ", second, " of anchor ",
                    element);
+    case DetectionFault::kMaskSide:
+      FailMaskSide(second == 0 ? "image_w" : "image_h", static_cast<float>(first));
     case DetectionFault::kMaskLogit: {
       const MaskPlace place = MaskPlace::Of(static_cast<uint32_t>(second));
       FailLogit(DetectionName(element, record.input), place.row, place.column,

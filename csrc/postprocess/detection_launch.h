@@ -44,6 +44,7 @@ enum class DetectionFault : int32_t {
   kRowHighestNotFinite,  // softmax of a row; element: row; values[0]: its greatest score
   kClassScoreNotFinite,  // element: class; values[0]: score
   kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
+  kMaskSide,             // values: image_w or image_h, and 0 or 1 for which
   kMaskLogit,            // element: detection; input: index; values: the sum, and its MaskPlace
 };
 
@@ -54,7 +55,15 @@ struct DetectionRecord {
   uint32_t element;
   int32_t num_detections;
   int32_t truncated;
+  int32_t mask_height;  // yolov8_seg
+  int32_t mask_width;
   double values[2];
+};
+
+// Where the run lengths of one mask are in RunLengthMemory::text.
+struct RunLengthText {
+  uint64_t at;
+  uint64_t bytes;
 };
 
 struct DetectionImage {
@@ -62,9 +71,10 @@ struct DetectionImage {
   const float* geometry;  // device memory; null: `values`, where has_values says so
   float values[Geometry::kSize];
   int32_t has_values;
-  int32_t status;  // of the stages before
-  float* extra;    // keypoints or angles: device memory; null: skipped
-  uint8_t* masks;  // yolov8_seg: device memory; null: skipped
+  int32_t status;              // of the stages before
+  float* extra;                // keypoints or angles: device memory; null: skipped
+  uint8_t* masks;              // yolov8_seg: device memory; null: skipped
+  RunLengthText* run_lengths;  // [max_rows], of rows that are written; null: skipped
 };
 
 // What is below the scores of a head: yolov8_pose's keypoints, or the coefficients of yolov8_seg's
@@ -85,13 +95,26 @@ struct RotatedHeads {
   uint32_t angle_row;
 };
 
-// yolov8_seg: where the pixels of a mask lie. `packs` of 0 is for all other families.
+// Memory that blocks take as much of as they need, until there is no more of it: then nothing is
+// written, and what is asked for tells how much more would do.
+struct RunLengthMemory {
+  uint32_t* scratch;
+  uint64_t scratch_words;
+  char* text;
+  uint64_t text_bytes;
+  unsigned long long* words_asked;  // of this launch
+  unsigned long long* bytes_asked;  // of all launches
+};
+
+// yolov8_seg: where the pixels of a mask lie. is_there of 0 is for all other families.
 struct MaskBatch {
-  int32_t packs;
-  MaskAxes axes;                    // no pixel of a mask is narrower than one of a prototype
+  int32_t is_there;
+  int32_t of_source;  // the axes are the input's: an image's geometry makes its own of them
+  MaskAxes axes;
   float box_units[2];               // from pixels of the model's input to those of the mask
   uint32_t row_bytes;               // of a packed mask
   int32_t* sizes[kMaxBatchImages];  // mask_size of each image: device memory; null: skipped
+  RunLengthMemory runs;             // where an image has run_lengths
 };
 
 // A prototype's pixel as a number.
@@ -120,9 +143,10 @@ struct DetectionBatch {
   uint32_t kept_capacity;  // of each image
   void* kept;              // [images][kept_bytes]: kKeptBytes of each kept box, or RotatedScratch
   size_t kept_bytes;
-  uint32_t* kept_anchors;  // [images][kept_capacity]; where there are keypoints or masks
-  uint32_t* kept_rows;     // [images], rows that were written; kNoRows: the image has failed
-  uint32_t extra_values;   // of each row of DetectionImage::extra
+  int32_t masks_of_source;  // yolov8_seg: the sides of the geometry's image count
+  uint32_t* kept_anchors;   // [images][kept_capacity]; where there are keypoints or masks
+  uint32_t* kept_rows;      // [images], rows that were written; kNoRows: the image has failed
+  uint32_t extra_values;    // of each row of DetectionImage::extra
   KeypointColumns keypoints;
   RotatedHeads rotated;
   DetectionRecord* records;  // [images], or null

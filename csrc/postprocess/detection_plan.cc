@@ -81,16 +81,19 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
   return image;
 }
 
-DetectionImage MakeDetectionImage(HeadFamily family, const PostprocessInput& input,
-                                  const PostprocessOutput& output) {
-  const bool is_seg = family == HeadFamily::kYolov8Seg;
+// run_lengths: of this image, where it wants them.
+DetectionImage MakeDetectionImage(const PostprocessParams& params, const PostprocessInput& input,
+                                  const PostprocessOutput& output, RunLengthText* run_lengths) {
+  const bool is_seg = params.head.family == HeadFamily::kYolov8Seg;
+  const bool packs = is_seg && params.mask_resolution != MaskResolution::kSource;
   DetectionImage image = {};
   const std::vector<TensorView>& tensors = output.tensors;
   const size_t plain = std::min(tensors.size() - 1, size_t{kStatusOutput});
   for (size_t i = 0; i < plain; ++i) image.outputs[i] = tensors[i].data;
   image.outputs[plain] = tensors.back().data;
   if (!is_seg && tensors.size() > plain + 1) image.extra = static_cast<float*>(tensors[plain].data);
-  if (is_seg) image.masks = static_cast<uint8_t*>(tensors[plain + 1].data);
+  if (packs) image.masks = static_cast<uint8_t*>(tensors[plain + 1].data);
+  if (is_seg && output.rle != nullptr) image.run_lengths = run_lengths;
   image.status = input.status;
   if (input.geometry != nullptr && input.geometry_device == Device::kCuda) {
     image.geometry = input.geometry;
@@ -102,18 +105,21 @@ DetectionImage MakeDetectionImage(HeadFamily family, const PostprocessInput& inp
 }
 
 void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput> outputs,
-              DetectionLaunch& launch) {
+              const RunLengthMemory& runs, DetectionLaunch& launch) {
   const HeadParams& head = params.head;
   const MaskPrototypes prototypes = {nullptr, head.mask_coefficients, head.prototype_height,
                                      head.prototype_width};
   const MaskPlan plan = {params.mask_resolution, head.input_height, head.input_width, nullptr};
   const bool scales = plan.resolution == MaskResolution::kPrototype;
   MaskBatch& masks = launch.masks;
-  masks.packs = 1;
+  masks.is_there = 1;
+  masks.of_source = plan.resolution == MaskResolution::kSource ? 1 : 0;
   masks.axes = MaskAxesOf(prototypes, plan);
   masks.box_units[0] = scales ? BoxRatio(prototypes.width, plan.input_width) : 1.0F;
   masks.box_units[1] = scales ? BoxRatio(prototypes.height, plan.input_height) : 1.0F;
   masks.row_bytes = static_cast<uint32_t>(MaskSizeOf(prototypes, plan).packed_row_bytes());
+  masks.runs = runs;
+  launch.detections.masks_of_source = masks.of_source;
   for (size_t i = 0; i < outputs.size(); ++i) {
     masks.sizes[i] = static_cast<int32_t*>(outputs[i].tensors[kExtraOutput].data);
   }
@@ -223,18 +229,20 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
     batch.keypoints.count = static_cast<uint32_t>(params.head.mask_coefficients);
     batch.keypoints.values = 1;
     batch.keypoints.first_row = static_cast<uint32_t>(4 + params.head.num_classes);
-    SetMasks(params, outputs, launch);
+    SetMasks(params, outputs, memory.runs, launch);
   }
   batch.records = memory.records;
   for (size_t i = 0; i < inputs.size(); ++i) {
     heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);
-    batch.images[i] = MakeDetectionImage(params.head.family, inputs[i], outputs[i]);
+    RunLengthText* texts = memory.texts == nullptr ? nullptr : memory.texts + i * batch.max_rows;
+    batch.images[i] = MakeDetectionImage(params, inputs[i], outputs[i], texts);
     if (classifies) {
       heads.images[i].class_probabilities =
           static_cast<float*>(batch.images[i].outputs[kProbabilitiesOutput]);
     }
   }
   if (memory.records != nullptr) memory.records += inputs.size();
+  if (memory.texts != nullptr) memory.texts += inputs.size() * batch.max_rows;
   return launch;
 }
 

@@ -18,12 +18,12 @@ py::list Run(Postprocessor& postprocessor, std::vector<HeadPart> parts) {
     const py::gil_scoped_release release;
     items = postprocessor.Run(batch.inputs(), batch.outputs());
   }
-  return batch.Results(items);
+  return batch.results().Results(items);
 }
 
-// parts: of CudaBatch. Returns the items of all of them.
-std::vector<ItemTuple> RunCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& parts,
-                               StreamHandle stream) {
+// parts: of CudaBatch. Returns as Run.
+py::list RunCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& parts,
+                 StreamHandle stream) {
   const CudaBatch batch(parts);
   std::vector<PostprocessItem> items;
   {
@@ -31,7 +31,7 @@ std::vector<ItemTuple> RunCuda(CudaPostprocessor& postprocessor, const std::vect
     const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
     items = postprocessor.Run(batch.inputs(), batch.outputs(), StreamOf(stream));
   }
-  return ItemTuples(items);
+  return batch.results().Results(items);
 }
 
 void EnqueueCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& parts,

@@ -25,7 +25,7 @@ CudaBatch::CudaBatch(const std::vector<CudaPart>& parts) {
 }
 
 void CudaBatch::Add(const CudaPart& part) {
-  const auto& [head, geometry, status, out] = part;
+  const auto& [head, geometry, status, out, with_rle] = part;
   const int64_t rows = head.empty() ? -1 : RowsOf(head[0]);
   if (rows < 0) FailRows();
   begin_ = inputs_.size();
@@ -39,6 +39,7 @@ void CudaBatch::Add(const CudaPart& part) {
   }
   if (status && status->size() != 0) AddStatus(*status);
   for (const std::optional<CudaTensor>& tensor : out) AddOutput(tensor);
+  results_.Add(Outputs(), with_rle);
 }
 
 void CudaBatch::RequireRows(int64_t rows) const {

@@ -2,11 +2,11 @@
 
 #include <optional>
 #include <span>
-#include <string>
 #include <tuple>
 #include <vector>
 
 #include "bindings/convert.h"
+#include "bindings/part_results.h"
 #include "endcap/postprocess.h"
 
 namespace endcap::python {
@@ -28,28 +28,14 @@ class HeadBatch {
   std::span<const PostprocessInput> inputs() const noexcept { return inputs_; }
   std::span<const PostprocessOutput> outputs() const noexcept { return outputs_; }
 
-  // What became of every part: (status, message, truncated) of each of its items, and their run
-  // lengths, none where they were not wanted.
-  py::list Results(const std::vector<PostprocessItem>& items) const;
-
-  // For every part and each of its items, as bytes; none where they were not wanted.
-  std::vector<py::list> RunLengths() const;
+  const PartResults& results() const noexcept { return results_; }
 
  private:
-  struct Rows {
-    size_t count = 0;
-    std::vector<std::vector<std::string>> rles;  // one for each row, or none
-  };
+  void Add(HeadPart& part);
 
-  void Add(HeadPart& part, Rows& rows);
-
-  std::vector<Rows> parts_;
   std::vector<PostprocessInput> inputs_;
   std::vector<PostprocessOutput> outputs_;
+  PartResults results_;
 };
-
-// (status, message, truncated) of every item.
-using ItemTuple = std::tuple<int32_t, std::string, bool>;
-std::vector<ItemTuple> ItemTuples(std::span<const PostprocessItem> items);
 
 }  // namespace endcap::python

@@ -89,7 +89,8 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::array> head,
   for (py::ssize_t i = 0; i < count; ++i) {
     truncated.mutable_at(i) = items[static_cast<size_t>(i)].truncated;
   }
-  return py::make_tuple(std::move(results), std::move(truncated), batch.RunLengths().front());
+  return py::make_tuple(std::move(results), std::move(truncated),
+                        batch.results().RunLengths().front());
 }
 
 }  // namespace endcap::python

@@ -19,13 +19,16 @@ HeadPart = tuple[
     Sequence[npt.NDArray[Any] | None],
     bool,
 ]
-# Head, geometry, status, out.
+# Head, geometry, status, out, whether run lengths are wanted.
 CudaPart = tuple[
     Sequence["npt.NDArray[Any] | CudaTensor"],
     "npt.NDArray[np.float32] | CudaTensor | None",
     npt.NDArray[np.int32] | None,
     Sequence["CudaTensor | None"],
+    bool,
 ]
+# Of every part: status, message and truncated of each item, and each item's run lengths.
+PartResults = list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]
 
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
 def cuda_state() -> tuple[
@@ -198,9 +201,7 @@ class Postprocessor:
     def inputs(self) -> list[Spec]: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(
-        self, parts: list[HeadPart]
-    ) -> list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]: ...
+    def run(self, parts: list[HeadPart]) -> PartResults: ...
     def __call__(
         self,
         head: list[npt.NDArray[Any]],
@@ -217,5 +218,5 @@ class CudaPostprocessor:
     def inputs(self) -> list[Spec]: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(self, parts: list[CudaPart], stream: int) -> list[tuple[int, str, bool]]: ...
+    def run(self, parts: list[CudaPart], stream: int) -> PartResults: ...
     def enqueue(self, parts: list[CudaPart], stream: int) -> None: ...

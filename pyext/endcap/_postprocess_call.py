@@ -32,6 +32,9 @@ class CudaCall:
         head: Head,
         geometry: Array | None,
         status: Array | None,
+        *,
+        with_packed_masks: bool,
+        with_rle: bool,
     ) -> None:
         tensors = to_cuda_batched(head, core.inputs, target)
         count = tensors[0].shape[0]
@@ -39,7 +42,9 @@ class CudaCall:
         self._names = [name for name, _, _ in core.outputs]
         self._out = [
             _cuda_input.empty((count, *shape), np.dtype(dtype), target)
-            for _, dtype, shape in core.outputs
+            if name != "detection_masks" or with_packed_masks
+            else None
+            for name, dtype, shape in core.outputs
         ]
         self.stream = target.stream
         self.part = (
@@ -47,20 +52,24 @@ class CudaCall:
             _cuda_geometry(geometry, count, target),
             checked_rows(status, np.int32, (count,), "status"),
             self._out,
+            with_rle,
         )
 
     def result(
-        self, truncated: npt.NDArray[np.bool_] | None
+        self, truncated: npt.NDArray[np.bool_] | None, rle: list[list[bytes]] | None
     ) -> CudaDetections | CudaClassification:
-        arrays = [
-            CudaArray(tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor)
-            for name, tensor in zip(self._names, self._out, strict=True)
-        ]
         fields: dict[str, Any] = {
-            FIELDS[name]: array for name, array in zip(self._names, arrays, strict=True)
+            FIELDS[name]: CudaArray(
+                tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor
+            )
+            for name, tensor in zip(self._names, self._out, strict=True)
+            if tensor is not None
         }
         if self._family == "classification":
             return CudaClassification(**fields)
+        if "mask_size" in self._names:
+            fields["rle"] = rle
+            fields["has_source_masks"] = "detection_masks" not in self._names
         return CudaDetections(truncated=truncated, **fields)
 
 

@@ -31,7 +31,12 @@ class CudaDetections:
         mask_size: int32 [B, 2] of ``yolov8_seg``, height and width of each image's masks; else
             None.
         packed_masks: uint8 [B, K, height, ceil(width / 8)] of ``yolov8_seg``, a bit a pixel as
-            ``numpy.unpackbits`` reads them; else None. A GPU gives no run lengths.
+            ``numpy.unpackbits`` reads them, where ``Postprocessor(packed_masks=True)`` asked for
+            it; else None.
+        rle: of ``yolov8_seg``, in host memory, for each image its detections' masks as COCO's
+            compressed run lengths; None after ``Postprocessor.enqueue``, which does not wait for
+            them, and for other heads.
+        has_source_masks: whether masks are of the source image.
 
     Indexing, iterating and ``to_supervision`` copy all of it to the host first, each time: with
     many images call ``to_numpy`` once.
@@ -48,6 +53,8 @@ class CudaDetections:
     angles: CudaArray | None = None
     mask_size: CudaArray | None = None
     packed_masks: CudaArray | None = None
+    rle: list[list[bytes]] | None = None
+    has_source_masks: bool = True
 
     def to_numpy(self) -> Detections:
         """Return a copy in host memory; waits for it.
@@ -67,7 +74,8 @@ class CudaDetections:
             angles=_copied(self.angles),
             mask_size=_copied(self.mask_size),
             packed_masks=_copied(self.packed_masks),
-            has_source_masks=self.mask_size is None,
+            rle=self.rle,
+            has_source_masks=self.has_source_masks,
         )
 
     def __len__(self) -> int:

@@ -52,7 +52,7 @@ class ImageDetections:
         rle: N masks of ``yolov8_seg``, each COCO's compressed run lengths; else None.
         mask_size: height and width of the masks; None without masks.
         packed_masks: the same masks as bits, uint8 [N, height, ceil(width / 8)], where these were
-            asked for or are from a GPU, which gives no run lengths; else None.
+            asked for; else None.
         has_source_masks: whether these are pixels of the source image.
     """
 
@@ -90,11 +90,16 @@ class ImageDetections:
         """Return the masks of ``yolov8_seg`` pixel by pixel, bool [N, height, width].
 
         Raises:
-            InvalidArgumentError: the head has no masks.
+            InvalidArgumentError: the head has no masks, or ``enqueue`` made none.
             OutOfMemoryError: there is no room for them; ``endcap.masks.decode_rle`` gives one.
         """
-        if self.mask_size is None or (self.rle is None and self.packed_masks is None):
+        if self.mask_size is None:
             raise InvalidArgumentError("these detections have no masks: their head gives none")
+        if self.rle is None and self.packed_masks is None:
+            raise InvalidArgumentError(
+                "enqueue made no masks: Postprocessor(packed_masks=True) has them as bits, and a "
+                "call waits for run lengths"
+            )
         masks = empty((len(self), *self.mask_size), np.dtype(np.bool_))
         if self.packed_masks is not None:
             for mask, bits in zip(masks, self.packed_masks, strict=True):
@@ -150,11 +155,10 @@ class Detections:
         keypoints: float32 [B, K, P, 3] of ``yolov8_pose``; else None.
         angles: float32 [B, K] of ``yolov8_obb``, as in ``ImageDetections``; else None.
         rle: of ``yolov8_seg``, for each image its detections' masks as COCO's compressed run
-            lengths; else None, as from a GPU.
+            lengths; else None.
         mask_size: int32 [B, 2], height and width of each image's masks; None without masks.
         packed_masks: uint8 [B, K, height, ceil(width / 8)], a bit a pixel as ``numpy.unpackbits``
-            reads them, where ``Postprocessor(packed_masks=True)`` asked for it or a GPU made them;
-            else None.
+            reads them, where ``Postprocessor(packed_masks=True)`` asked for it; else None.
         has_source_masks: whether the masks are pixels of the source images.
 
     ``detections[i]`` gives image i with its real rows only; iterating gives every image.

@@ -37,12 +37,11 @@ class Postprocessor:
             rtdetr and ssd, False else). With classification the answer holds only the classes over
             score_threshold, at most top_k; activation must be ``sigmoid`` or ``none``.
         class_agnostic: boxes of different classes suppress each other (False).
-        device: ``cpu``, ``cuda`` or ``cuda:N``. A GPU makes masks of yolov8_seg with
-            mask_resolution="input" or "prototype", as bits.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
-        packed_masks: yolov8_seg also gives its masks as bits; not with mask_resolution="source". A
-            GPU always does: max_detections * height * width / 8 bytes an image.
+        packed_masks: yolov8_seg also gives its masks as bits, max_detections * height * width / 8
+            bytes an image; not with mask_resolution="source".
         fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
             ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
             ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
@@ -53,8 +52,8 @@ class Postprocessor:
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
         CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
-        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads, or masks
-            that only the CPU makes, such as those of mask_resolution="source", the default.
+        UnsupportedError: a CUDA device was asked for with a head that only the CPU reads, or packed
+            masks that only the CPU makes.
     """
 
     def __init__(
@@ -154,17 +153,10 @@ class Postprocessor:
             OutOfMemoryError: the host's, or the device's.
         """
         if isinstance(self._core, _core.CudaPostprocessor):
-            call = CudaCall(
-                self._core,
-                self._family,
-                cuda_target(self._device_id or 0, stream),
-                head,
-                geometry,
-                status,
-            )
-            items = self._core.run([call.part], call.stream)
+            call = self._cuda_call(self._core, head, geometry, status, stream, waits=True)
+            [(items, rle)] = self._core.run([call.part], call.stream)
             _raise_first(items)
-            return call.result(_truncated(items))
+            return call.result(_truncated(items), rle)
         refuse_stream(stream)
         tensors, _ = to_batched(head, self._inputs)
         count = len(tensors[0])
@@ -194,7 +186,7 @@ class Postprocessor:
         """Process as a call does, in the order of ``stream`` and without waiting for it.
 
         Arguments are as for a call. What a bad head comes to is its image's ``status`` in the
-        result, and no error; ``truncated`` is None.
+        result, and no error; ``truncated`` is None, and masks are there with packed_masks alone.
 
         Raises:
             InvalidArgumentError: a shape or dtype that does not fit, or ``device="cpu"``.
@@ -203,16 +195,30 @@ class Postprocessor:
         """
         if not isinstance(self._core, _core.CudaPostprocessor):
             raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-        call = CudaCall(
-            self._core,
+        call = self._cuda_call(self._core, head, geometry, status, stream, waits=False)
+        self._core.enqueue([call.part], call.stream)
+        return call.result(None, None)
+
+    def _cuda_call(
+        self,
+        core: _core.CudaPostprocessor,
+        head: Head,
+        geometry: Array | None,
+        status: Array | None,
+        stream: object,
+        *,
+        waits: bool,
+    ) -> CudaCall:
+        return CudaCall(
+            core,
             self._family,
             cuda_target(self._device_id or 0, stream),
             head,
             geometry,
             status,
+            with_packed_masks=self._packed_masks,
+            with_rle=waits and self._has_masks,
         )
-        self._core.enqueue([call.part], call.stream)
-        return call.result(None)
 
 
 def _truncated(items: _Items) -> npt.NDArray[np.bool_]:

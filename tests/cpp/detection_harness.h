@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "common/half.h"
-#include "cuda/launch.h"
+#include "device_bytes.h"
 #include "endcap/postprocess.h"
 #include "postprocess/detection_cuda.h"
 #include "postprocess/detection_plan.h"
+#include "run_length_memory.h"
 
 // Runs batches by Postprocessor and by the kernels, and compares all that comes out.
 
@@ -29,29 +30,6 @@ inline PostprocessParams Params(HeadFamily family, int classes) {
   params.max_detections = 100;
   return params;
 }
-
-class DeviceBytes {
- public:
-  explicit DeviceBytes(size_t bytes) {
-    Check(cudaMalloc(&data_, bytes + 1), "cudaMalloc");  // at least one
-  }
-  ~DeviceBytes() { cudaFree(data_); }
-  DeviceBytes(DeviceBytes&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  DeviceBytes& operator=(DeviceBytes&&) = delete;
-
-  uint8_t* data() const { return static_cast<uint8_t*>(data_); }
-  void Write(const void* from, size_t bytes, size_t offset = 0) {
-    Check(cudaMemcpy(data() + offset, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-  }
-  std::vector<uint8_t> Read(size_t bytes) const {
-    std::vector<uint8_t> values(bytes);
-    Check(cudaMemcpy(values.data(), data_, bytes, cudaMemcpyDefault), "cudaMemcpy");
-    return values;
-  }
-
- private:
-  void* data_ = nullptr;
-};
 
 struct TestTensor {
   std::vector<uint8_t> bytes;
@@ -92,11 +70,13 @@ struct TestImage {
   size_t misaligned_by = 0;       // bytes, of the heads on the device
   bool staged = false;            // the head is in CPU memory
   std::vector<size_t> skipped{};  // outputs that nobody wants
+  bool without_rle = false;       // nobody wants run lengths, where the family gives them
 };
 
 struct Results {
   std::vector<std::vector<std::vector<uint8_t>>> tensors;  // [image][output] bytes
   std::vector<PostprocessItem> items;
+  std::vector<std::vector<std::string>> rles;  // of each image
 };
 
 inline constexpr uint8_t kUnwritten = 0xA5;
@@ -145,6 +125,10 @@ inline Results RunOnCpu(const PostprocessParams& params, const std::vector<TestI
     }
     outputs.push_back(OutputViews(specs, images[i], data, Device::kCpu));
   }
+  results.rles.resize(images.size(), {"unwritten"});
+  for (size_t i = 0; i < images.size(); ++i) {
+    if (GivesRle(params) && !images[i].without_rle) outputs[i].rle = &results.rles[i];
+  }
   results.items = postprocessor.Run(inputs, outputs);
   return results;
 }
@@ -192,17 +176,29 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   std::vector<uint8_t> heads(staged_bytes);
   StageHeads(inputs, heads.data());
   staged.Write(heads.data(), heads.size());
-  DetectionMemory places = {scratch.data(), staged.data(),
-                            reinterpret_cast<DetectionRecord*>(records.data())};
+  const size_t launches = (images.size() + groups.images - 1) / groups.images;
+  const auto rows = static_cast<size_t>(params.max_detections);
+  std::optional<RunLengthBytes> runs;
+  if (GivesRle(params)) runs.emplace(images.size(), launches, rows);
+  DetectionMemory places = {scratch.data(),
+                            staged.data(),
+                            reinterpret_cast<DetectionRecord*>(records.data()),
+                            {},
+                            runs ? runs->texts() : nullptr};
+  Results results;
+  results.rles.resize(images.size(), {"unwritten"});
+  for (size_t i = 0; i < images.size(); ++i) {
+    if (runs && !images[i].without_rle) outputs[i].rle = &results.rles[i];
+  }
   const std::span<const PostprocessInput> in(inputs);
   const std::span<const PostprocessOutput> out(outputs);
   for (size_t first = 0; first < in.size(); first += groups.images) {
     const size_t count = std::min(groups.images, in.size() - first);
+    if (runs) places.runs = runs->OfLaunch(first / groups.images);
     LaunchDetection(MakeDetectionLaunch(params, groups, in.subspan(first, count),
                                         out.subspan(first, count), places),
                     nullptr);
   }
-  Results results;
   results.tensors.resize(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
     for (size_t k = 0; k < specs.size(); ++k) {
@@ -216,6 +212,8 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
     DetectionRecord record;
     std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
     results.items.push_back(ItemOf(params.head, record));
+    const auto detections = static_cast<size_t>(results.items.back().num_detections);
+    if (outputs[i].rle != nullptr) results.rles[i] = runs->Strings(i, detections);
   }
   return results;
 }
@@ -232,6 +230,7 @@ inline Results ExpectSameAsCpu(const PostprocessParams& params,
     EXPECT_EQ(actual.items[i].status.message, expected.items[i].status.message);
     EXPECT_EQ(actual.items[i].num_detections, expected.items[i].num_detections);
     EXPECT_EQ(actual.items[i].truncated, expected.items[i].truncated);
+    EXPECT_EQ(actual.rles[i], expected.rles[i]);
     for (size_t k = 0; k < specs.size(); ++k) {
       EXPECT_EQ(actual.tensors[i][k], expected.tensors[i][k]) << specs[k].name;
     }

@@ -119,10 +119,11 @@ if command -v compute-sanitizer >/dev/null; then
   sanitize=(compute-sanitizer --error-exitcode 9 --launch-timeout 60)
   step memcheck 120 "${sanitize[@]}" --tool memcheck "${pytest[@]}" -k "$few" \
     "$root/tests/gpu/test_preprocess_cuda.py" "$root/tests/gpu/test_postprocess_cuda.py" \
-    "$root/tests/gpu/test_nms_cuda.py"
+    "$root/tests/gpu/test_masks_cuda.py" "$root/tests/gpu/test_nms_cuda.py"
   step racecheck 60 "${sanitize[@]}" --tool racecheck "${pytest[@]}" \
     -k "(any_length and 1025) or (test_nms and 65)" \
-    "$root/tests/gpu/test_postprocess_cuda.py" "$root/tests/gpu/test_nms_cuda.py"
+    "$root/tests/gpu/test_postprocess_cuda.py" "$root/tests/gpu/test_masks_cuda.py" \
+    "$root/tests/gpu/test_nms_cuda.py"
 else
   spare "memcheck and racecheck: compute-sanitizer is not installed"
 fi

@@ -6,40 +6,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from both_devices import GEOMETRY, assert_same, both
 from sample_heads import (
     efficient_nms_outputs,
     end2end_head,
     obb_head,
     pose_head,
     rtdetr_outputs,
-    seg_outputs,
     ssd_outputs,
     yolov5_head,
     yolov8_head,
 )
 
 import endcap
-
-GEOMETRY = np.array([[0.5, 0.5, 16.0, 8.0, 1200.0, 1000.0, 1.0, 0.0]], np.float32)
-FIELDS = (
-    *("num_detections", "boxes", "scores", "class_ids", "indices", "status", "truncated"),
-    *("keypoints", "angles", "mask_size", "packed_masks", "has_source_masks"),
-)
-
-
-def assert_same(actual: endcap.CudaDetections, expected: endcap.Detections) -> None:
-    copied = actual.to_numpy()
-    for field in FIELDS:
-        np.testing.assert_array_equal(getattr(copied, field), getattr(expected, field), field)
-
-
-def both(tensors: Any, geometry: Any = None, **options: Any) -> endcap.Detections:
-    """Runs heads on both and compares; returns the CPU's."""
-    packs = options.get("head") == "yolov8_seg"
-    expected = endcap.Postprocessor(**options, packed_masks=packs)(tensors, geometry)
-    actual = endcap.Postprocessor(**options, device="cuda")(tensors, geometry)
-    assert_same(actual, expected)
-    return expected
 
 
 def heads(count: int, anchors: int = 700, num_classes: int = 5, levels: int = 0) -> np.ndarray:
@@ -109,35 +88,6 @@ def test_pose(values: int) -> None:
     assert detections.keypoints is not None
     assert (detections.num_detections == 40).all()
     both(head.astype(np.float16), head="yolov8_pose", **fields)
-
-
-@pytest.mark.parametrize("resolution", ["input", "prototype"])
-def test_masks(resolution: str) -> None:
-    images = batch_of(
-        [seg_outputs(seed, anchors=900, num_classes=3, size=(152, 160)) for seed in range(3)]
-    )
-    fields: dict[str, Any] = {
-        **{"head": "yolov8_seg", "num_classes": 3, "mask_coefficients": 8, "max_detections": 30},
-        **{"prototype_size": "152,160", "input_size": "608,640", "mask_resolution": resolution},
-    }
-    detections = both(images, np.repeat(GEOMETRY, 3, axis=0), **fields)
-    assert detections.packed_masks is not None
-    assert detections.packed_masks.any(axis=(2, 3))[:, 0].all()
-    both({name: array.astype(np.float16) for name, array in images.items()}, **fields)
-    on_gpu = endcap.Postprocessor(**fields, device="cuda")(images)
-    on_cpu = endcap.Postprocessor(**fields)(images)
-    np.testing.assert_array_equal(on_gpu[1].masks(), on_cpu[1].masks())
-    images["protos"][1] = np.nan
-    postprocessor = endcap.Postprocessor(**fields, device="cuda")
-    with pytest.raises(endcap.InvalidArgumentError, match="image index 1 of 3: the mask logit of"):
-        postprocessor(images)
-    enqueued = postprocessor.enqueue(images).to_numpy()
-    assert enqueued.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT, 0]
-    assert enqueued.mask_size is not None
-    assert enqueued.packed_masks is not None
-    assert not enqueued.packed_masks[1].any()
-    assert enqueued.mask_size[1].tolist() == [0, 0]
-    np.testing.assert_array_equal(enqueued[2].masks(), on_cpu[2].masks())
 
 
 @pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])

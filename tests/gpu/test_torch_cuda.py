@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pictures import FILES, PIXELS
-from sample_heads import yolov8_head
+from sample_heads import seg_outputs, yolov8_head
 
 import endcap
 
@@ -99,6 +99,35 @@ def test_a_captured_call_reads_new_heads_at_each_replay(torch: Any) -> None:
         expected = endcap.Postprocessor(num_classes=8)(batch)
         np.testing.assert_array_equal(outputs[0].cpu().numpy(), expected.num_detections.ravel())
         np.testing.assert_array_equal(outputs[1].cpu().numpy(), expected.boxes)
+
+
+def test_a_captured_call_makes_masks(torch: Any) -> None:
+    fields: dict[str, Any] = {
+        **{"head": "yolov8_seg", "num_classes": 3, "mask_coefficients": 8, "max_detections": 9},
+        **{"prototype_size": "40,80", "input_size": "160,320", "mask_resolution": "input"},
+    }
+    batches = [seg_outputs(seed, anchors=70, num_classes=3, size=(40, 80)) for seed in (0, 1)]
+    tensors = {name: torch.from_numpy(array[None]).cuda() for name, array in batches[0].items()}
+    packed = torch.zeros((1, 9, 160, 40), dtype=torch.uint8, device="cuda")
+    postprocessor = endcap.Postprocessor(**fields, packed_masks=True, device="cuda")
+
+    def enqueue() -> None:
+        result = postprocessor.enqueue(tensors, stream=torch.cuda.current_stream())
+        packed.copy_(torch.from_dlpack(result.packed_masks))
+
+    enqueue()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        enqueue()
+    for batch in reversed(batches):
+        for name, array in batch.items():
+            tensors[name].copy_(torch.from_numpy(array[None]))
+        graph.replay()
+        torch.cuda.synchronize()
+        expected = endcap.Postprocessor(**fields, packed_masks=True)(batch)
+        np.testing.assert_array_equal(packed.cpu().numpy(), expected.packed_masks)
+        assert expected.packed_masks.any()
 
 
 def test_kept_indices_index_tensors(torch: Any) -> None:

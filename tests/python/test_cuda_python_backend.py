@@ -130,21 +130,20 @@ def test_labels_of_ids_on_the_gpu(tmp_path: Path) -> None:
     assert answer["class_labels"].tolist() == [[b"dog", b"bird"]]
 
 
-def test_masks_without_run_lengths() -> None:
+def test_masks_in_both_forms() -> None:
     fields = {"prototype_size": "40,80", "input_size": "160,320", "mask_resolution": "input"}
     given = config(8, head="yolov8_seg", num_classes=2, mask_coefficients=8, **fields)
     settings = postprocess_settings(given, Path())
     made = seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
     tensors = {name: array[None] for name, array in made.items()}
-    wanted = StubRequest(tensors, ["num_detections", "mask_size", "detection_masks"])
-    expected = answers_of(PostprocessStage(settings, None), [wanted])
+    requests = [
+        StubRequest(tensors, ["num_detections", "mask_size", "detection_masks"]),
+        StubRequest(tensors, ["detection_rle"]),
+    ]
+    expected = answers_of(PostprocessStage(settings, None), requests)
     assert expected[0]["detection_masks"].any()
-    stage = PostprocessStage(settings, GPU)
-    assert_same(answers_of(stage, [wanted]), expected)
-    with pytest.raises(
-        endcap.UnsupportedError, match=r"\(detection_rle\) are made by the CPU only"
-    ):
-        stage.prepare(StubRequest(tensors, ["detection_rle"]))
+    assert max(len(mask) for mask in expected[1]["detection_rle"][0]) > 20
+    assert_same(answers_of(PostprocessStage(settings, GPU), requests), expected)
 
 
 def test_regions_are_refused() -> None:

@@ -146,22 +146,6 @@ def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
     assert endcap.Postprocessor(**options).device == "cpu"
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({}, "masks with mask_resolution=source are made by the CPU only"),
-        (
-            {"mask_resolution": "input", "prototype_size": "160", "input_size": "96,320"},
-            "masks of prototypes that are larger than input_size are made by the CPU only",
-        ),
-    ],
-)
-def test_masks_without_a_kernel_name_the_cpu(fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(endcap.UnsupportedError, match=says):
-        endcap.Postprocessor("yolov8_seg", **fields, device="cuda")
-    assert endcap.Postprocessor("yolov8_seg", **fields).device == "cpu"
-
-
 IMPOSSIBLE: list[dict[str, Any]] = [
     {"head": "yolov99"},
     {"num_classes": 0},

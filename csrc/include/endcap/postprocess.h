@@ -101,8 +101,8 @@ class Postprocessor {
 // The same on a GPU, for a whole batch without a round trip to the host. Reusable and thread-safe.
 class CudaPostprocessor {
  public:
-  // Throws as Validate, kUnsupported for a head that only the CPU reads, and kCuda when the device
-  // cannot be used.
+  // Throws as Validate, kUnsupported for a grid of anchors that only the CPU reads, and kCuda when
+  // the device cannot be used.
   explicit CudaPostprocessor(const PostprocessParams& params, int device_id = 0);
   ~CudaPostprocessor();
   CudaPostprocessor(const CudaPostprocessor&) = delete;
@@ -116,12 +116,13 @@ class CudaPostprocessor {
   // default stream), without waiting. Heads and outputs are memory of the device (heads may be CPU
   // memory too, and are then read before the call returns), geometry either. What a bad head comes
   // to is its `status` output. Shapes and dtypes are checked first: throws kInvalidArgument for
-  // them, kCuda and kOutOfMemory. With heads and geometry in device memory the call can be captured
-  // into a CUDA graph, after one like it has run outside of the capture.
+  // them, kUnsupported for `rle`, kCuda and kOutOfMemory. With heads and geometry in device memory
+  // the call can be captured into a CUDA graph, after one like it has run outside of the capture.
   void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
                void* stream);
 
-  // Enqueue, and waits for the result: what each item came to, with the sentence of a bad one.
+  // Enqueue, and waits for the result: what each item came to, with the sentence of a bad one, and
+  // run lengths of masks, made on the device.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs, void* stream);
 

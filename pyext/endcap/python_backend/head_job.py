@@ -47,6 +47,11 @@ class HeadJob:
         """How many images there are."""
         return int(self.head[0].shape[0])
 
+    @property
+    def wants_run_lengths(self) -> bool:
+        """Whether masks are wanted in that form."""
+        return "detection_rle" in self.wanted
+
 
 def read_heads(
     request: Any, names: Collection[str], *, batched: bool, target: Target | None
@@ -91,12 +96,12 @@ def _rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Ten
     return rows
 
 
-def part_for_cpu(job: HeadJob, *, with_rle: bool) -> _core.HeadPart:
+def part_for_cpu(job: HeadJob) -> _core.HeadPart:
     """Return the job as the CPU's core takes it."""
-    return job.head, job.geometry, job.status, [*job.out.values()], with_rle
+    return job.head, job.geometry, job.status, [*job.out.values()], job.wants_run_lengths
 
 
 def part_for_cuda(job: HeadJob) -> _core.CudaPart:
     """Return the job as the GPU's core takes it."""
     geometry = job.geometry if job.geometry.shape[0] > 0 else None
-    return job.head, geometry, job.status, [*job.out.values()]
+    return job.head, geometry, job.status, [*job.out.values()], job.wants_run_lengths

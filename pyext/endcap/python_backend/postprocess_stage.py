@@ -10,16 +10,12 @@ import numpy as np
 from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap.cuda_array import CudaArray
-from endcap.errors import UnsupportedError, error_for_status
+from endcap.errors import error_for_status
 from endcap.python_backend.head_job import HeadJob, part_for_cpu, part_for_cuda, read_heads
 from endcap.python_backend.row_memory import RowMemory
 from endcap.python_backend.run_lengths import padded_run_lengths
 from endcap.python_backend.settings import Settings
 
-_NO_RUN_LENGTHS = (
-    "run lengths of masks (detection_rle) are made by the CPU only: ask for detection_masks, a bit "
-    "for each pixel, or give the model instance_group { kind: KIND_CPU } in its config"
-)
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
 
 
@@ -57,11 +53,8 @@ class PostprocessStage:
         """Read a request.
 
         Raises:
-            UnsupportedError: an output that the device cannot give.
             InvalidArgumentError: as read_heads.
         """
-        if self._target is not None and "detection_rle" in request.requested_output_names():
-            raise UnsupportedError(_NO_RUN_LENGTHS)
         return read_heads(request, self._inputs, batched=self._batched, target=self._target)
 
     def run(self, jobs: Sequence[HeadJob]) -> None:
@@ -69,13 +62,11 @@ class PostprocessStage:
         self._give_memory(jobs)
         if isinstance(self._core, _core.CudaPostprocessor):
             assert self._target is not None  # or the core were the CPU's
-            items = self._core.run([part_for_cuda(job) for job in jobs], self._target.stream)
-            for job in jobs:
-                job.items, items = items[: job.count], items[job.count :]
-            return
-        parts = [part_for_cpu(job, with_rle="detection_rle" in job.wanted) for job in jobs]
-        for job, (of_job, rle) in zip(jobs, self._core.run(parts), strict=True):
-            job.items, job.rle = of_job, rle
+            results = self._core.run([part_for_cuda(job) for job in jobs], self._target.stream)
+        else:
+            results = self._core.run([part_for_cpu(job) for job in jobs])
+        for job, (items, rle) in zip(jobs, results, strict=True):
+            job.items, job.rle = items, rle
 
     def finish(self, job: HeadJob) -> dict[str, Any]:
         """Return the outputs that a request wants.
@@ -93,7 +84,7 @@ class PostprocessStage:
             ids = ids if isinstance(ids, np.ndarray) else ids.to_numpy()
             results["class_labels"] = self._labels.names_of(ids)
             results["class_paths"] = self._labels.paths_of(ids)
-        if "detection_rle" in job.wanted:
+        if job.wants_run_lengths:
             results["detection_rle"] = padded_run_lengths(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
 

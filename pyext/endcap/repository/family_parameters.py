@@ -23,6 +23,3 @@ FAMILY_PARAMETERS = {
     "efficient_nms": (*_GENERAL, *_BOXES),
     "classification": ("num_classes", "top_k", "activation", "multi_label", "score_threshold"),
 }
-
-# Not all that a model of these gives is made by a GPU: as it is written here, it is for the CPU.
-CPU_FAMILIES = ("yolov8_seg",)

@@ -16,7 +16,6 @@ from endcap.repository.dali_texts import Text, dali_context, in_dali_backend
 from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
-from endcap.repository.family_parameters import CPU_FAMILIES
 from endcap.repository.options import End, FirstEnd, Runtime
 from endcap.repository.plan import Plan, values
 from endcap.repository.tensor_spec import TensorSpec
@@ -135,7 +134,6 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
-        "is_for_cpu": plan.head.family in CPU_FAMILIES,
         "encoded": ENCODED,
         "has_whole_shapes": whole,
         "may_be_onnxruntime": plan.fits_onnxruntime,

@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from endcap.repository.family_parameters import CPU_FAMILIES
 from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
-from endcap.repository.validation.model import POSTPROCESS, Model, enum_name
+from endcap.repository.validation.model import Model, enum_name
 from endcap.repository.validation.tensors import SIDES
 from endcap.server.gpu import gpu_count
 
@@ -89,35 +88,12 @@ def _check_parameters(model: Model) -> Iterator[Finding]:
             )
 
 
-def _made_by_cpu(model: Model) -> str:
-    """Return what of the model's no GPU gives, "" where there is nothing."""
-    head = model.parameters.get("head", "")
-    if model.stage != POSTPROCESS or head not in CPU_FAMILIES:
-        return ""
-    resolution = model.parameters.get("mask_resolution", "source")
-    if resolution == "source":
-        return f"masks of head={head} with mask_resolution={resolution} are made"
-    outputs = [output.name for output in model.config.output]
-    return "" if outputs and "detection_rle" not in outputs else "detection_rle is made"
-
-
 def _check_instances(model: Model) -> Iterator[Finding]:
     for index, group in enumerate(model.config.instance_group):
         if enum_name(group, "kind") != "KIND_GPU":
             continue
         line = model.lines.nth("instance_group", index).line_of("kind")
-        if what := _made_by_cpu(model):
-            yield model.error(
-                line,
-                f"the model asks for a GPU, and {what} by the CPU only",
-                "write KIND_CPU"
-                + (
-                    ", or list the outputs that it is to give, without detection_rle"
-                    if what.startswith("detection_rle")
-                    else ""
-                ),
-            )
-        elif gpu_count() == 0:
+        if gpu_count() == 0:
             yield model.finding(
                 Severity.NOTE,
                 line,

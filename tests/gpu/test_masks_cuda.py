@@ -1,0 +1,120 @@
+"""Masks of yolov8_seg on a GPU are the CPU's: bits and run lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from both_devices import GEOMETRY, both
+from sample_heads import seg_outputs
+
+import endcap
+from endcap import _core
+
+RESOLUTIONS = ("input", "prototype", "source")
+GEOMETRIES = np.repeat(GEOMETRY, 3, axis=0)
+GEOMETRIES[1] = (0.25, 0.3, 0.0, 40.5, 2560.0, 1700.0, 1.0, 0.0)
+GEOMETRIES[2] = (4.0, 4.0, 0.0, 4.0, 160.0, 150.0, 1.0, 0.0)
+
+
+def fields_of(resolution: str, **more: object) -> dict[str, Any]:
+    return {
+        **{"head": "yolov8_seg", "num_classes": 3, "mask_coefficients": 8, "max_detections": 30},
+        **{"prototype_size": "152,160", "input_size": "608,640", "mask_resolution": resolution},
+        **more,
+    }
+
+
+def images(count: int = 3, size: tuple[int, int] = (152, 160)) -> dict[str, np.ndarray]:
+    parts = [seg_outputs(seed, anchors=900, num_classes=3, size=size) for seed in range(count)]
+    return {name: np.stack([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.parametrize("resolution", RESOLUTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_masks(resolution: str, dtype: type[np.floating[Any]]) -> None:
+    tensors = {name: array.astype(dtype) for name, array in images().items()}
+    packs = resolution != "source"
+    detections = both(tensors, GEOMETRIES, **fields_of(resolution, packed_masks=packs))
+    assert detections.rle is not None
+    assert all(len(rle) == 30 for rle in detections.rle)
+    assert max(len(mask) for rle in detections.rle for mask in rle) > 100
+    if packs:
+        assert detections.packed_masks is not None
+        assert detections.packed_masks.any(axis=(2, 3))[:, 0].all()
+
+
+@pytest.mark.parametrize("resolution", ["input", "source"])
+def test_masks_of_bits_and_of_run_lengths_are_the_same(resolution: str) -> None:
+    """Without a geometry the source image is the model's input."""
+    fields = fields_of("input", packed_masks=True, device="cuda")
+    packed = endcap.Postprocessor(**fields).enqueue(images())
+    runs = endcap.Postprocessor(**fields_of(resolution), device="cuda")(images())
+    assert runs.packed_masks is None
+    assert packed.to_numpy().rle is None
+    np.testing.assert_array_equal(runs[1].masks(), packed[1].masks())
+
+
+def test_more_run_lengths_than_an_engine_has_seen() -> None:
+    """Its memory grows, and is enough for what came before."""
+    fields = fields_of("source", prototype_size="608,640", score_threshold=0.01)
+    postprocessor = endcap.Postprocessor(**fields, device="cuda")
+    reference = endcap.Postprocessor(**fields)
+    tensors = images(2, size=(608, 640))
+    tensors["protos"] += np.random.default_rng(1).normal(0, 1, tensors["protos"].shape)
+    tensors["head"][1, 2:4] = 1000.0  # the boxes, whole pictures
+    one = {name: array[:1] for name, array in tensors.items()}
+    for part in (one, tensors, one):
+        assert postprocessor(part).rle == reference(part).rle
+    longest = max(len(mask) for rle in reference(tensors).rle or () for mask in rle)
+    assert longest > 100_000
+
+
+def test_a_bad_image_among_others() -> None:
+    tensors = images()
+    fields = fields_of("input", packed_masks=True)
+    good = endcap.Postprocessor(**fields)(tensors)
+    tensors["protos"][1] = np.nan
+    postprocessor = endcap.Postprocessor(**fields, device="cuda")
+    with pytest.raises(endcap.InvalidArgumentError, match="image index 1 of 3: the mask logit of"):
+        postprocessor(tensors)
+    enqueued = postprocessor.enqueue(tensors).to_numpy()
+    assert enqueued.status.tolist() == [0, endcap.Status.INVALID_ARGUMENT, 0]
+    assert enqueued.mask_size is not None
+    assert enqueued.packed_masks is not None
+    assert not enqueued.packed_masks[1].any()
+    assert enqueued.mask_size[1].tolist() == [0, 0]
+    np.testing.assert_array_equal(enqueued[2].masks(), good[2].masks())
+
+
+def test_images_that_failed_before_have_no_run_lengths() -> None:
+    status = np.array([0, 3, 0], np.int32)
+    postprocessor = endcap.Postprocessor(**fields_of("source"), device="cuda")
+    detections = postprocessor(images(), GEOMETRIES, status)
+    expected = endcap.Postprocessor(**fields_of("source"))(images(), GEOMETRIES, status)
+    assert expected.rle is not None
+    assert [len(rle) for rle in expected.rle] == [30, 0, 30]
+    assert detections.rle == expected.rle
+
+
+def test_a_source_image_of_half_a_pixel() -> None:
+    geometry = GEOMETRIES.copy()
+    geometry[2, 5] = 150.5
+    for device in ("cpu", "cuda"):
+        postprocessor = endcap.Postprocessor(**fields_of("source"), device=device)
+        with pytest.raises(endcap.InvalidArgumentError, match=r"geometry has image_h 150\.5"):
+            postprocessor(images(), geometry)
+
+
+def test_enqueue_makes_no_run_lengths() -> None:
+    enqueued = endcap.Postprocessor(**fields_of("source"), device="cuda").enqueue(
+        images(), GEOMETRIES
+    )
+    assert enqueued.to_numpy().mask_size.tolist() == [[1000, 1200], [1700, 2560], [150, 160]]
+    with pytest.raises(endcap.InvalidArgumentError, match="enqueue made no masks"):
+        enqueued[0].masks()
+    core = _core.CudaPostprocessor([("head", "yolov8_seg")], 0)
+    tensors = [np.zeros((1, *shape), np.float32) for shape in ((116, 1), (32, 160, 160))]
+    with pytest.raises(endcap.UnsupportedError, match="wait for it with Run"):
+        core.enqueue([(tensors, None, None, [None] * len(core.outputs), True)], 0)
