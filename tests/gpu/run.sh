@@ -115,13 +115,13 @@ fi
 if command -v compute-sanitizer >/dev/null; then
   # Few tests: each access is checked, which takes long.
   few="ultralytics or torchvision or any_length or bad"
-  few+=" or (rotated_boxes and 33) or (test_nms and (31 or 65))"
+  few+=" or (rotated_boxes and 33) or (test_nms and (31 or 65)) or (test_masks and float16)"
   sanitize=(compute-sanitizer --error-exitcode 9 --launch-timeout 60)
   step memcheck 120 "${sanitize[@]}" --tool memcheck "${pytest[@]}" -k "$few" \
     "$root/tests/gpu/test_preprocess_cuda.py" "$root/tests/gpu/test_postprocess_cuda.py" \
     "$root/tests/gpu/test_masks_cuda.py" "$root/tests/gpu/test_nms_cuda.py"
   step racecheck 60 "${sanitize[@]}" --tool racecheck "${pytest[@]}" \
-    -k "(any_length and 1025) or (test_nms and 65)" \
+    -k "(any_length and 1025) or (test_nms and 65) or (test_masks and float16 and source)" \
     "$root/tests/gpu/test_postprocess_cuda.py" "$root/tests/gpu/test_masks_cuda.py" \
     "$root/tests/gpu/test_nms_cuda.py"
 else

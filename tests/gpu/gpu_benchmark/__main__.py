@@ -13,6 +13,7 @@ from typing import Any
 
 import endcap
 from benchmarks import machine
+from gpu_benchmark.masks import measure_masks
 from gpu_benchmark.postprocess import measure_heads
 from gpu_benchmark.preprocess import measure_jpegs, measure_pixels
 from gpu_benchmark.rows import Results, table
@@ -57,7 +58,8 @@ def main() -> int:
         print(f"nothing was measured: {error}")
         return 1 if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1" else 0
     results = Results()
-    parts = [partial(part, torch) for part in (measure_pixels, measure_heads, measure_jpegs)]
+    measured = (measure_pixels, measure_heads, measure_jpegs, measure_masks)
+    parts = [partial(part, torch) for part in measured]
     if options.server is not None:
         from gpu_benchmark.server import measure_server
 
