@@ -22,6 +22,16 @@ std::span<const Roi> RoisOf(const InputTensor& tensor) {
   return {static_cast<const Roi*>(view.data), static_cast<size_t>(view.shape[0])};
 }
 
+std::vector<RoiImage> RoiImages(std::span<const RoisInput> inputs,
+                                std::span<const std::vector<PreprocessOutput>> outputs) {
+  std::vector<RoiImage> images;
+  images.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    images.push_back({inputs[i].image, inputs[i].rois, outputs[i]});
+  }
+  return images;
+}
+
 }  // namespace
 
 RoisModel::RoisModel(const ModelConfig& config, const MetricFamilies& families,
@@ -34,22 +44,20 @@ RoisModel::RoisModel(const ModelConfig& config, const MetricFamilies& families,
 }
 
 RoisModel::Engine RoisModel::NewEngine(const Workplace& workplace) {
-  if (workplace.on_gpu()) {
-    throw Error(ErrorCode::kUnsupported,
-                "a model with input 'rois' works on the CPU only: give its config "
-                "instance_group { kind: KIND_CPU }");
+  if (!workplace.on_gpu()) {
+    auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
+      return std::make_shared<Preprocessor>(params_, threads_);
+    });
+    return [preprocessor](auto inputs, auto outputs) {
+      return preprocessor->RunRois(RoiImages(inputs, outputs));
+    };
   }
-  auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
-    return std::make_shared<Preprocessor>(params_, threads_);
+  const CudaTarget target = workplace.target();
+  auto preprocessor = cuda_.Get(target.device_id, [&] {
+    return std::make_shared<CudaPreprocessor>(params_, target.device_id, threads_);
   });
-  return [preprocessor](std::span<const RoisInput> inputs,
-                        std::span<const std::vector<PreprocessOutput>> outputs) {
-    std::vector<RoiImage> images;
-    images.reserve(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      images.push_back({inputs[i].image, inputs[i].rois, outputs[i]});
-    }
-    return preprocessor->RunRois(images);
+  return [preprocessor, target](auto inputs, auto outputs) {
+    return preprocessor->RunRois(RoiImages(inputs, outputs), target.stream);
   };
 }
 
@@ -59,7 +67,7 @@ int RoisModel::RequestThreadCount(const Workplace& workplace) const noexcept {
 }
 
 void RoisModel::Prepare(JobType& job, const Workplace& workplace) {
-  const InputReading reading{.batched = false, .workplace = workplace};
+  const InputReading reading{.batched = false, .workplace = workplace};  // in host memory
   job.tensors.push_back(job.exchange->request.GetInput(kEncoded, reading));
   job.tensors.push_back(job.exchange->request.GetInput(kRois, reading));
   const Bytes file = EncodedFiles(job.tensors[0]).front();
@@ -67,19 +75,24 @@ void RoisModel::Prepare(JobType& job, const Workplace& workplace) {
   const auto count = static_cast<int64_t>(rois.size());
   CheckRoiCount(params_, count);
   job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), rois});
-  AllocateOutputs(job, count);
+  AllocateOutputs(job, count, workplace);
 }
 
-void RoisModel::AllocateOutputs(JobType& job, int64_t roi_count) {
+void RoisModel::AllocateOutputs(JobType& job, int64_t roi_count, const Workplace& workplace) {
+  const MemoryPlace gpu_or_cpu = workplace.memory();
   RequestOutputs& results = job.results;
   for (const TensorSpec& spec : PreprocessRoisOutputs(params_, roi_count)) {
-    const bool images = spec.name == "images";
-    results.Add(spec, 1, {{}, {}, images}, counters());
+    if (spec.name == "images") {
+      results.Add(spec, 1, {gpu_or_cpu, gpu_or_cpu, true}, counters());
+    } else {
+      results.Add(spec, 1, {}, counters());
+    }
   }
   results.Allocate();
   const std::vector<TensorSpec> of_roi = PreprocessOutputs(params_);
   const auto items = [&](size_t output) {
-    return OutputItemsAt(of_roi[output], results[output].first().data);
+    const TensorView all = results[output].first();
+    return OutputItemsAt(of_roi[output], all.data, {all.device, all.device_id});
   };
   std::vector<PreprocessOutput>& outputs = job.outputs.emplace_back();
   for (int64_t i = 0; i < roi_count; ++i) {

@@ -31,11 +31,12 @@ class RoisModel final : public BatchModel<RoisInput, std::vector<PreprocessOutpu
   bool ToleratesFailedItems() const noexcept override;
 
  private:
-  void AllocateOutputs(JobType& job, int64_t roi_count);
+  void AllocateOutputs(JobType& job, int64_t roi_count, const Workplace& workplace);
 
   PreprocessParams params_;
   int threads_;
   EnginePool<Preprocessor> cpu_;
+  EnginePool<CudaPreprocessor> cuda_;
   Counter decode_seconds_;
 };
 

@@ -1,42 +1,13 @@
 #include "preprocess/cuda_batch.h"
 
 #include <chrono>
-#include <exception>
-#include <mutex>
 
 #include "common/path_select.h"
+#include "preprocess/cuda_rows.h"
+#include "preprocess/device_errors.h"
 #include "preprocess/preprocess_output.h"
 
 namespace endcap {
-
-// What goes wrong with the device on any of a batch's threads: the first is thrown at the end.
-class DeviceErrors {
- public:
-  template <typename Call>
-  void Guard(Call call) noexcept {
-    try {
-      call();
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!first_) first_ = std::current_exception();
-    }
-  }
-  void Rethrow() const {
-    if (first_) std::rethrow_exception(first_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr first_;
-};
-
-namespace {
-
-size_t AlignPlane(size_t bytes) {
-  return (bytes + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment;
-}
-
-}  // namespace
 
 CudaBatch::CudaBatch(const PreprocessParams& params, const CudaImage::Surroundings& surroundings,
                      ThreadPool& pool, std::span<const ImageView> views,

@@ -1,44 +1,11 @@
 #include "preprocess/cuda_image.h"
 
-#include <cstring>
-
 #include "common/fail.h"
 #include "decode/jpeg_decoder_choice.h"
+#include "preprocess/cuda_rows.h"
 #include "preprocess/pixel_source.h"
 
 namespace endcap {
-namespace {
-
-// Rows that go up as pixels begin where wide loads are aligned.
-size_t AlignedRow(int width, int channels) {
-  const size_t bytes = static_cast<size_t>(width) * static_cast<size_t>(channels);
-  return (bytes + kPlaneRowAlignment - 1) / kPlaneRowAlignment * kPlaneRowAlignment;
-}
-
-// Puts the bands of a decoder into rows of `row_stride_bytes`.
-class RowSink : public BandSink {
- public:
-  RowSink(uint8_t* rows, size_t row_stride_bytes)
-      : rows_(rows), row_stride_bytes_(row_stride_bytes) {}
-
-  void Begin(const BandFormat& format) override { format_ = format; }
-  void Consume(const RowBand& band) override {
-    const size_t bytes = static_cast<size_t>(format_.width) * static_cast<size_t>(format_.channels);
-    for (int i = 0; i < band.row_count; ++i) {
-      std::memcpy(rows_ + row_stride_bytes_ * static_cast<size_t>(band.first_row + i),
-                  band.data + band.row_stride_bytes * i, bytes);
-    }
-  }
-  int EndRow() const override { return format_.height; }
-
- private:
-  uint8_t* rows_;
-  size_t row_stride_bytes_;
-  BandFormat format_;
-};
-
-}  // namespace
-
 CudaImage::CudaImage(const PreprocessParams& params, const ImageView& view,
                      const Surroundings& surroundings)
     : view_(view) {
@@ -144,7 +111,7 @@ FusedImage CudaImage::Describe(const uint8_t* device) const {
   image.height = format_.height;
   image.planes[0] = device;
   image.row_stride_bytes[0] = static_cast<int64_t>(row_stride_bytes_);
-  image.source = format_.channels == 1 ? FusedSource::kGray : FusedSource::kRgb;
+  image.source = RowSource(format_.channels);
   return image;
 }
 

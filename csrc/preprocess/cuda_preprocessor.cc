@@ -8,6 +8,7 @@
 #include "endcap/preprocess.h"
 #include "preprocess/cuda_batch.h"
 #include "preprocess/cuda_context.h"
+#include "preprocess/cuda_roi_batch.h"
 #include "preprocess/preprocess_output.h"
 
 namespace endcap {
@@ -65,6 +66,26 @@ struct CudaPreprocessor::Engine {
     return items;
   }
 
+  void CheckRois(const RoiImage& image) const {
+    if (image.rois.size() != image.outputs.size()) {
+      FailArgument(image.rois.size(), " rois came with ", image.outputs.size(), " outputs");
+    }
+    CheckRoiCount(params, static_cast<int64_t>(image.rois.size()));
+    for (size_t i = 0; i < image.outputs.size(); ++i) CheckOutput(image.outputs[i].image, i);
+  }
+
+  std::vector<RoiItem> RunRois(std::span<const RoiImage> images, void* stream) {
+    CudaRoiBatch batch(params, device_id, pool, images);
+    batch.Open();
+    std::unique_ptr<CudaPreprocessContext> context = contexts.Take();
+    context->Begin();
+    batch.Upload(*context);
+    std::vector<RoiItem> items = batch.Finish(*context);
+    if (context->plan().image_count() > 0) context->Launch(stream);
+    contexts.Return(std::move(context));
+    return items;
+  }
+
   // `auto` took nvJPEG for files that it then refused: they get the decoder that they would have
   // without it, in a batch of their own, whose tensors replace the blank ones.
   void RunAgain(const std::vector<size_t>& indices, std::span<const ImageView> images,
@@ -118,6 +139,12 @@ std::vector<PreprocessItem> CudaPreprocessor::Run(std::span<const ImageView> ima
     engine_->RunAgain(refused, images, outputs, stream, items);
   }
   return items;
+}
+
+std::vector<RoiItem> CudaPreprocessor::RunRois(std::span<const RoiImage> images, void* stream) {
+  for (const RoiImage& image : images) engine_->CheckRois(image);
+  if (images.empty()) return {};
+  return engine_->RunRois(images, stream);
 }
 
 }  // namespace endcap

@@ -22,6 +22,8 @@ class FusedPlan {
   // Forgets the images.
   void Clear();
 
+  size_t image_count() const noexcept { return images_.size(); }
+
   // An image whose tensor becomes zeros; and one that was added and becomes so.
   void AddBlank(void* output);
   void MakeBlank(size_t image);

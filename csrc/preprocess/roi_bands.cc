@@ -5,20 +5,6 @@
 
 namespace endcap {
 
-PixelRect BoundingRect(const std::vector<RoiTarget>& targets) {
-  PixelRect all = targets.front().rect;
-  for (const RoiTarget& target : targets) {
-    const PixelRect& rect = target.rect;
-    const int right = std::max(all.right(), rect.right());
-    const int bottom = std::max(all.bottom(), rect.bottom());
-    all.x = std::min(all.x, rect.x);
-    all.y = std::min(all.y, rect.y);
-    all.width = right - all.x;
-    all.height = bottom - all.y;
-  }
-  return all;
-}
-
 RoiBands::RoiBands(Path path, const PreprocessParams& params, std::vector<RoiTarget> targets)
     : path_(path), params_(params), targets_(std::move(targets)) {
   std::sort(targets_.begin(), targets_.end(),

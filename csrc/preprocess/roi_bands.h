@@ -7,18 +7,10 @@
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
 #include "endcap/row_band.h"
+#include "preprocess/roi_targets.h"
 #include "preprocess/tensor_sink.h"
 
 namespace endcap {
-
-// A region that has pixels, and where its tensor goes.
-struct RoiTarget {
-  PixelRect rect;
-  const PreprocessOutput* output = nullptr;
-};
-
-// The smallest rectangle that holds all of `targets`, of which there is at least one.
-PixelRect BoundingRect(const std::vector<RoiTarget>& targets);
 
 // Hands the rows of an upright image, as they arrive, to all regions that they lie in. A region has
 // its resizer from its first row to the last one that it needs, so memory is taken by regions that

@@ -1,9 +1,9 @@
-#include <algorithm>
 #include <vector>
 
 #include "common/fail.h"
 #include "endcap/preprocess.h"
 #include "preprocess/preprocess_output.h"
+#include "preprocess/roi_targets.h"
 #include "preprocess/rois_to_tensors.h"
 
 namespace endcap {
@@ -87,11 +87,7 @@ std::vector<RoiItem> Preprocessor::RunRois(std::span<const RoiImage> images) {
   for (const Share& share : shares) {
     if (items[share.image].status.ok()) items[share.image].status = share.image_status;
   }
-  for (RoiItem& item : items) {
-    const auto bad = std::find_if(item.rois.begin(), item.rois.end(),
-                                  [](const ItemStatus& status) { return !status.ok(); });
-    if (item.status.ok() && bad != item.rois.end()) item.status = *bad;
-  }
+  for (RoiItem& item : items) SettleRoiItem(item);
   return items;
 }
 

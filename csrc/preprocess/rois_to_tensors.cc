@@ -7,33 +7,20 @@
 #include "common/path_select.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixel_source.h"
-#include "preprocess/placement.h"
 #include "preprocess/preprocess_output.h"
 #include "preprocess/roi_bands.h"
-#include "preprocess/roi_rect.h"
+#include "preprocess/roi_targets.h"
 #include "preprocess/tensor_sink.h"
 
 namespace endcap {
 namespace {
 
-// The good regions, with their geometry written; a bad one gets its status and a blank tensor.
+// The good regions; a bad one gets a blank tensor.
 std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const RoiImage& image, size_t first,
                                 const ImageHeader& header, std::span<ItemStatus> statuses) {
-  const int image_w = header.oriented_width();
-  const int image_h = header.oriented_height();
-  std::vector<RoiTarget> targets;
+  std::vector<RoiTarget> targets = RoiTargetsOf(params, image, first, header, statuses);
   for (size_t i = 0; i < statuses.size(); ++i) {
-    const size_t index = first + i;
-    const PreprocessOutput& output = image.outputs[index];
-    try {
-      const PixelRect rect = RectOf(image.rois[index], index, image.rois.size(), image_w, image_h);
-      WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
-                                            image_h, header.orientation, output.source_index));
-      targets.push_back({rect, &output});
-    } catch (const Error&) {
-      statuses[i] = StatusOfCurrentException();
-      WriteBlank(output);
-    }
+    if (!statuses[i].ok()) WriteBlank(image.outputs[first + i]);
   }
   return targets;
 }

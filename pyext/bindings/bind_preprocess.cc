@@ -70,20 +70,24 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
   return ToTuples(items);
 }
 
-// image: a list of one; rois [K,4].
-ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
-                  const std::string& pixel_format, const py::array_t<float>& rois, py::array out,
-                  py::array_t<float> geometry, py::array_t<int32_t> status) {
+// The rows of rois [K,4], which go with a list of one image.
+std::span<const Roi> RoisOf(const py::list& image, const py::array_t<float>& rois) {
   static_assert(sizeof(Roi) == 4 * sizeof(float));
   if (image.size() != 1 || rois.ndim() != 2 || rois.shape(1) != 4 ||
       (rois.flags() & py::array::c_style) == 0) {
     throw Error(ErrorCode::kInvalidArgument, "rois must be C-contiguous, [K,4], with one image");
   }
+  return {reinterpret_cast<const Roi*>(rois.data()), static_cast<size_t>(rois.shape(0))};
+}
+
+ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
+                  const std::string& pixel_format, const py::array_t<float>& rois, py::array out,
+                  py::array_t<float> geometry, py::array_t<int32_t> status) {
+  const std::span<const Roi> regions = RoisOf(image, rois);
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs =
       Outputs(out, out.ndim() < 1 ? -1 : out.shape(0), rois.shape(0), geometry, status, 0);
-  const auto* first = reinterpret_cast<const Roi*>(rois.data());
-  const RoiImage job{borrowed.views()[0], {first, static_cast<size_t>(rois.shape(0))}, outputs};
+  const RoiImage job{borrowed.views()[0], regions, outputs};
   std::vector<RoiItem> items;
   {
     const py::gil_scoped_release release;
@@ -110,10 +114,34 @@ std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& i
   return ToTuples(items);
 }
 
+ItemTuple RunRoisCuda(CudaPreprocessor& preprocessor, const py::list& image,
+                      const std::string& pixel_format, const py::array_t<float>& rois,
+                      const CudaTensor& out, py::array_t<float> geometry,
+                      py::array_t<int32_t> status, StreamHandle stream) {
+  const std::span<const Roi> regions = RoisOf(image, rois);
+  const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
+  const auto outputs = Outputs(out, out.shape.empty() ? -1 : out.shape[0],
+                               static_cast<py::ssize_t>(regions.size()), geometry, status, 0);
+  const RoiImage job{borrowed.views()[0], regions, outputs};
+  std::vector<CudaTarget> targets = borrowed.cuda_targets();
+  targets.push_back(out.target);
+  std::vector<RoiItem> items;
+  {
+    const py::gil_scoped_release release;
+    const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
+    items = preprocessor.RunRois({&job, 1}, StreamOf(stream));
+  }
+  return ToTuple(items[0].status, items[0].decode_ns, items[0].decoder);
+}
+
 // What both kinds tell of themselves.
 template <typename Engine>
 void DefineProperties(py::class_<Engine>& engine) {
   engine.def_property_readonly("threads", &Engine::threads)
+      .def(
+          "check_roi_count",
+          [](const Engine& self, int64_t count) { CheckRoiCount(self.params(), count); },
+          py::arg("count"))
       .def_property_readonly("parameters",
                              [](const Engine& self) {
                                return ParameterTuples(DescribePreprocessParams(self.params()));
@@ -137,12 +165,6 @@ void BindPreprocess(py::module_& module) {
           py::arg("parameters"), py::arg("threads"))
       .def("run", endcap::python::Run, py::arg("images"), py::arg("pixel_format"), py::arg("out"),
            py::arg("geometry").noconvert(), py::arg("status").noconvert())
-      .def(
-          "check_roi_count",
-          [](const Preprocessor& self, int64_t count) {
-            endcap::CheckRoiCount(self.params(), count);
-          },
-          py::arg("count"))
       .def("run_rois", endcap::python::RunRois, py::arg("image"), py::arg("pixel_format"),
            py::arg("rois").noconvert(), py::arg("out"), py::arg("geometry").noconvert(),
            py::arg("status").noconvert());
@@ -157,7 +179,10 @@ void BindPreprocess(py::module_& module) {
            py::arg("parameters"), py::arg("device_id"), py::arg("threads"))
       .def("run", endcap::python::RunCuda, py::arg("images"), py::arg("pixel_format"),
            py::arg("out"), py::arg("geometry").noconvert(), py::arg("status").noconvert(),
-           py::arg("stream"));
+           py::arg("stream"))
+      .def("run_rois", endcap::python::RunRoisCuda, py::arg("image"), py::arg("pixel_format"),
+           py::arg("rois").noconvert(), py::arg("out"), py::arg("geometry").noconvert(),
+           py::arg("status").noconvert(), py::arg("stream"));
   endcap::python::DefineProperties(cuda);
 
   module.def("preset_names", [] {

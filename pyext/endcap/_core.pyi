@@ -190,6 +190,17 @@ class CudaPreprocessor:
         status: npt.NDArray[np.int32],
         stream: int,
     ) -> list[tuple[int, str, int, str]]: ...
+    def check_roi_count(self, count: int) -> None: ...
+    def run_rois(
+        self,
+        image: Sequence[ImageBuffer | YuvBuffers | CudaTensor],
+        pixel_format: str,
+        rois: npt.NDArray[np.float32],
+        out: CudaTensor,
+        geometry: npt.NDArray[np.float32],
+        status: npt.NDArray[np.int32],
+        stream: int,
+    ) -> tuple[int, str, int, str]: ...
 
 class Postprocessor:
     def __init__(self, parameters: Parameters, threads: int) -> None: ...

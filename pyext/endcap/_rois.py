@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from endcap._arrays import to_array
 from endcap._images import Image, is_single_image
-from endcap.errors import InvalidArgumentError, UnsupportedError
+from endcap.errors import InvalidArgumentError
 
 
 def to_rois(rois: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -37,10 +37,3 @@ def image_of_rois(images: Image) -> Image:
             "and call again for the next"
         )
     return images
-
-
-def rois_need_cpu(device: str) -> UnsupportedError:
-    """Return the error for regions on a GPU."""
-    return UnsupportedError(
-        f'rois are cut out on the CPU only; device is {device}: give device="cpu"'
-    )

@@ -14,7 +14,7 @@ from endcap import _core
 from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import Image, is_single_image, to_buffer, to_cuda_buffer
 from endcap._preprocess_out import cuda_output, host_output
-from endcap._rois import image_of_rois, rois_need_cpu, to_rois
+from endcap._rois import image_of_rois, to_rois
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
@@ -129,7 +129,8 @@ class Preprocessor:
                 pixels may lie on that device.
             rois: regions of the one image, real numbers [K, 4]: x1, y1, x2, y2 in its pixels after
                 EXIF orientation, as a detector's boxes are. Each is rounded outward to whole pixels
-                and clipped. With ``device="cpu"`` only.
+                and clipped. On a GPU the part of the image that holds them is decoded by the CPU,
+                whatever ``jpeg_decoder`` says; YUV must be in host memory.
             out: an array to write the tensors into, C-contiguous, of the result's shape and dtype;
                 with ``device="cuda"`` on that device, by DLPack or the CUDA array interface.
             pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold.
@@ -140,7 +141,7 @@ class Preprocessor:
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its
                 place in the batch, unless ``on_error`` is ``blank``.
-            UnsupportedError: ``rois`` with a CUDA device.
+            UnsupportedError: ``rois`` of YUV in GPU memory.
             InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
                 more regions than ``max_rois``; and, unless ``on_error`` is ``blank``, a region that
                 is not finite, empty or outside the image.
@@ -185,17 +186,26 @@ class Preprocessor:
         pixel_format: str,
         stream: object,
     ) -> PreprocessResult:
-        if isinstance(self._core, _core.CudaPreprocessor):
-            raise rois_need_cpu(self.device)
-        refuse_stream(stream)
         count = len(rois)
         self._core.check_roi_count(count)
-        buffer = to_buffer(image_of_rois(image))
+        image = image_of_rois(image)
         geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
-        tensors = host_output(out, (count, *self._shape), self._dtype)
-        failure, message, decode_ns, decoder = self._core.run_rois(
-            [buffer], pixel_format, rois, tensors, geometry, status
-        )
+        shape = (count, *self._shape)
+        tensors: Array
+        if isinstance(self._core, _core.CudaPreprocessor):
+            target = cuda_target(self._device_id or 0, stream)
+            memory = cuda_output(out, shape, self._dtype, target)
+            tensors = CudaArray(memory) if out is None else out
+            buffer = [to_cuda_buffer(image, target)]
+            item = self._core.run_rois(
+                buffer, pixel_format, rois, memory, geometry, status, target.stream
+            )
+        else:
+            refuse_stream(stream)
+            tensors = host_output(out, shape, self._dtype)
+            host_buffer = [to_buffer(image)]
+            item = self._core.run_rois(host_buffer, pixel_format, rois, tensors, geometry, status)
+        failure, message, decode_ns, decoder = item
         if self._raises and failure != 0:
             raise error_for_status(failure, message)
         return PreprocessResult(
@@ -224,8 +234,6 @@ def preprocess(
 
     See Preprocessor and its call for the arguments and errors.
     """
-    if cuda_device(device) is not None and rois is not None:
-        raise rois_need_cpu(device)
     parameters = to_parameters({"size": size, **fields})
     preprocessor = _cached_preprocessor(preset, tuple(parameters), device, threads)
     return preprocessor(images, rois=rois, out=out, pixel_format=pixel_format, stream=stream)

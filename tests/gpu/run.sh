@@ -91,7 +91,7 @@ pytest+=(-W default -o timeout=120 -q --durations=5 -c "$root/pyproject.toml" --
 step tests 150 "${pytest[@]}" "$root/tests/gpu"
 # Not those that are for the emulation alone.
 step python-tests 90 "${pytest[@]}" \
-  "$root"/tests/python/test_cuda_{array,nms,postprocess,preprocess,python_backend,without}.py
+  "$root"/tests/python/test_cuda_{array,nms,postprocess,preprocess,python_backend,rois,without}.py
 
 server=()
 if reason=$("$python" "$root/tests/gpu/unpack_kit.py" server "$kit" "$work/server" 2>&1); then

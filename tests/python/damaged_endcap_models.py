@@ -14,14 +14,6 @@ PREPROCESS = {
         at="max_batch_size: 4",
         says="max_batch_size is 4 in a model with input rois",
     ),
-    "rois_on_any_device": Damage(
-        model="preprocess_rois",
-        edits=(("kind: KIND_CPU", "kind: KIND_AUTO"),),
-        at="instance_group {",
-        says="a model with input rois works on the CPU only, and Triton takes a GPU",
-        severity="warning",
-        loads=True,
-    ),
     "other_rois": Damage(
         model="preprocess_rois",
         edits=(("dims: [ -1, 4 ]", "dims: [ 4 ]"),),

@@ -164,10 +164,3 @@ def test_results_go_on_to_the_next_stage() -> None:
         ByInterface(square.images.to_numpy()[0]), size=20, fit="stretch", device="cuda"
     )
     assert_same(again, endcap.preprocess(on_host.images[0], size=20, fit="stretch"))
-
-
-def test_regions_are_refused_by_a_sentence_that_names_the_cpu() -> None:
-    preprocessor = endcap.Preprocessor(size=SIZE, device="cuda")
-    for stream in (None, 2):
-        with pytest.raises(endcap.UnsupportedError, match='give device="cpu"'):
-            preprocessor(FILES[0], rois=[[0, 0, 9, 9]], stream=stream)

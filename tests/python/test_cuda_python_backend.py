@@ -17,7 +17,6 @@ from endcap._device import Target
 from endcap.python_backend.device import target_of
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.rois_stage import RoisStage
 from endcap.python_backend.settings import Settings, postprocess_settings, preprocess_settings
 
 require_cuda()
@@ -144,12 +143,6 @@ def test_masks_in_both_forms() -> None:
     assert expected[0]["detection_masks"].any()
     assert max(len(mask) for mask in expected[1]["detection_rle"][0]) > 20
     assert_same(answers_of(PostprocessStage(settings, GPU), requests), expected)
-
-
-def test_regions_are_refused() -> None:
-    settings = preprocess_settings({**config(0), "input": [{"name": "rois"}]})
-    with pytest.raises(endcap.UnsupportedError, match="KIND_CPU"):
-        RoisStage(settings, GPU)
 
 
 def test_the_instance_says_where_it_works() -> None:

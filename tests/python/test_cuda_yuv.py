@@ -71,8 +71,3 @@ def test_planes_must_lie_together() -> None:
         )
     with pytest.raises(endcap.InvalidArgumentError, match="lies on cuda:0"):
         endcap.preprocess(endcap.nv12(on_gpu(planes.nv12)), size=SIZE)
-
-
-def test_regions_are_the_cpus() -> None:
-    with pytest.raises(endcap.UnsupportedError, match='give device="cpu"'):
-        endcap.preprocess(noise(36, 52).image(), rois=[[0, 0, 9, 9]], size=SIZE, device="cuda")

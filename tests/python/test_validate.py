@@ -85,16 +85,6 @@ def test_a_damage_is_found_once_in_its_line(
         assert damage.at in finding.file.read_text().split("\n")[finding.line - 1]
 
 
-def test_rois_on_a_gpu_are_an_error(tmp_path: Path) -> None:
-    config = copy_model("preprocess_rois", tmp_path) / "config.pbtxt"
-    config.write_text(config.read_text().replace("KIND_CPU", "KIND_GPU"))
-    findings = validate_repository(tmp_path).findings
-    (error,) = [finding for finding in findings if finding.severity == "error"]
-    assert error.problem == "a model with input rois works on the CPU only"
-    assert error.line is not None
-    assert "KIND_GPU" in config.read_text().split("\n")[error.line - 1]
-
-
 def test_one_broken_model_hides_nothing_in_another(tmp_path: Path) -> None:
     repository = copy_of_shipped(tmp_path)
     names = ["colon", "iou_threshold", "no_model_file", "larger_batch", "absent_model"]

@@ -13,7 +13,7 @@ import tritonclient.grpc as grpc_client
 from calls import infer, strings
 from model_folders import batching, write_postprocess, write_preprocess
 from running_server import RunningServer, run_server
-from served_models import ANCHORS, NUM_CLASSES, POSTPROCESS, PREPROCESS_TEXT
+from served_models import ANCHORS, ENCODED, NUM_CLASSES, POSTPROCESS, PREPROCESS_TEXT, ROIS
 from tritonclient.utils import InferenceServerException
 
 import endcap
@@ -28,6 +28,10 @@ pytestmark = pytest.mark.skipif(
 FILES = [jpegs.photo_jpeg(60, 90), jpegs.photo_jpeg(200, 120, seed=1)]
 HEAD = sample_heads.yolov8_head(5, anchors=ANCHORS, num_classes=NUM_CLASSES)[None]
 GEOMETRY = np.array([[0.5, 0.6, 3, 2, 900, 1000, 1, 0]], np.float32)
+SEG = {
+    **{"head": "yolov8_seg", "num_classes": "2", "mask_coefficients": "8"},
+    **{"prototype_size": "40,80", "input_size": "160,320", "max_detections": "20"},
+}
 # One step, so that its outputs are tensors inside the server before they are the client's.
 ENSEMBLE = """
 platform: "ensemble"
@@ -55,6 +59,15 @@ def gpu_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServ
         write_postprocess(
             repository, f"post_{kind}", max_batch_size=8, parameters=POSTPROCESS, more=more
         )
+        on_it = f"instance_group {{ kind: KIND_{kind.upper()} }}"
+        write_preprocess(
+            repository,
+            f"rois_{kind}",
+            parameters=PREPROCESS_TEXT | {"on_error": "blank"},
+            inputs=[ENCODED, ROIS],
+            more=on_it,
+        )
+        write_postprocess(repository, f"seg_{kind}", max_batch_size=8, parameters=SEG, more=on_it)
     (repository / "pre_ensemble" / "1").mkdir(parents=True)
     (repository / "pre_ensemble" / "config.pbtxt").write_text(ENSEMBLE)
     with run_server(repository) as running:
@@ -83,6 +96,24 @@ def test_postprocess_gives_the_cpu_s_detections(gpu_client) -> None:
     expected = infer(gpu_client, "post_cpu", tensors)
     assert expected["num_detections"][0, 0] > 0
     for name, array in infer(gpu_client, "post_gpu", tensors).items():
+        np.testing.assert_array_equal(array, expected[name], name)
+
+
+def test_regions_are_the_cpu_s(gpu_client) -> None:
+    rois = np.float32([[3, 4, 40, 50], [0, 0, 120, 200], [500, 500, 600, 600]])
+    tensors = {"encoded": strings(FILES[1:], batched=False), "rois": rois}
+    expected = infer(gpu_client, "rois_cpu", tensors)
+    assert expected["status"].tolist() == [0, 0, endcap.Status.INVALID_ARGUMENT]
+    for name, array in infer(gpu_client, "rois_gpu", tensors).items():
+        np.testing.assert_array_equal(array, expected[name], name)
+
+
+def test_run_lengths_of_masks_are_the_cpu_s(gpu_client) -> None:
+    made = sample_heads.seg_outputs(1, anchors=70, num_classes=2, size=(40, 80))
+    tensors = {name: array[None] for name, array in made.items()} | {"geometry": GEOMETRY}
+    expected = infer(gpu_client, "seg_cpu", tensors)
+    assert max(len(mask) for mask in expected["detection_rle"][0]) > 20
+    for name, array in infer(gpu_client, "seg_gpu", tensors).items():
         np.testing.assert_array_equal(array, expected[name], name)
 
 

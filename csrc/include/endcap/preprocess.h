@@ -193,6 +193,11 @@ class CudaPreprocessor {
   std::vector<PreprocessItem> Run(std::span<const ImageView> images,
                                   std::span<const PreprocessOutput> outputs, void* stream);
 
+  // As Preprocessor::RunRois, with images, outputs and `stream` as for Run: what holds the regions
+  // is decoded by CPU threads (`jpeg_decoder` does not apply) and goes up as pixels. YUV in GPU
+  // memory is kUnsupported.
+  std::vector<RoiItem> RunRois(std::span<const RoiImage> images, void* stream);
+
  private:
   struct Engine;
   std::unique_ptr<Engine> engine_;

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from endcap import _core
+from endcap import _core, _cuda_input
 from endcap._arrays import empty
 from endcap._device import Target
 from endcap._images import ImageBuffer
-from endcap.errors import InvalidArgumentError, UnsupportedError, error_for_status
+from endcap.cuda_array import CudaArray
+from endcap.errors import InvalidArgumentError, error_for_status
 from endcap.python_backend.input_tensors import encoded_files, get_input, on_host
 from endcap.python_backend.settings import Settings
 
@@ -30,23 +31,23 @@ class RoisJob:
 
 
 class RoisStage:
-    """What a model instance with regions of interest has; it works on the CPU.
+    """What a model instance with regions of interest has.
 
     Args:
         settings: of the model.
-        target: None; what a GPU's instance has is refused.
+        target: the GPU to work on; None for the CPU.
 
     Raises:
-        UnsupportedError: for a GPU.
+        CudaError: the GPU cannot be used.
     """
 
     def __init__(self, settings: Settings, target: Target | None) -> None:
-        if target is not None:
-            raise UnsupportedError(
-                "a model with input 'rois' works on the CPU only: give its config instance_group "
-                "{ kind: KIND_CPU }"
-            )
-        self._core = _core.Preprocessor(settings.parameters, settings.threads)
+        self._target = target
+        self._core = (
+            _core.Preprocessor(settings.parameters, settings.threads)
+            if target is None
+            else _core.CudaPreprocessor(settings.parameters, target.device_id, settings.threads)
+        )
         self._tolerant = self.parameters["on_error"] == "blank"
 
     @property
@@ -72,14 +73,26 @@ class RoisStage:
     def run(self, jobs: Sequence[RoisJob]) -> None:
         """Cut out every request's regions; without batches the server hands over one at a time."""
         for job in jobs:
-            job.results = out = {
-                name: empty((len(job.rois), *shape), np.dtype(dtype))
+            job.results = {
+                name: self._rows(name, (len(job.rois), *shape), np.dtype(dtype))
                 for name, dtype, shape in self._core.outputs
             }
-            code, message, *_ = self._core.run_rois(
-                job.file, "rgb", job.rois, out["images"], out["geometry"], out["status"]
-            )
+            images, geometry, status = job.results.values()
+            if isinstance(self._core, _core.CudaPreprocessor):
+                code, message, *_ = self._core.run_rois(
+                    job.file, "rgb", job.rois, images, geometry, status, images.stream
+                )
+            else:
+                code, message, *_ = self._core.run_rois(
+                    job.file, "rgb", job.rois, images, geometry, status
+                )
             job.failure = (code, message)
+
+    def _rows(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Return memory for an output; the tensors' is the GPU's where there is one."""
+        if self._target is not None and name == "images":
+            return _cuda_input.empty(shape, dtype, self._target)
+        return empty(shape, dtype)
 
     def finish(self, job: RoisJob) -> dict[str, Any]:
         """Return the outputs that a request wants.
@@ -91,4 +104,6 @@ class RoisStage:
         if code != 0 and not self._tolerant:
             raise error_for_status(code, message)
         of_each_region = {**job.results, "status": job.results["status"].reshape(-1)}
+        if self._target is not None:
+            of_each_region["images"] = CudaArray(of_each_region["images"])
         return {name: rows for name, rows in of_each_region.items() if name in job.wanted}
