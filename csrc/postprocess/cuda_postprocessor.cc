@@ -28,6 +28,13 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
 };
 
+// Larger pinned memory is given back at once.
+constexpr size_t kMostKeptBytes = size_t{128} << 20;
+
+std::span<const DetectionRecord> RecordsIn(const std::vector<uint8_t>& read, size_t count) {
+  return {reinterpret_cast<const DetectionRecord*>(read.data()), count};
+}
+
 constexpr const char* kUseCpu =
     " by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a model's config";
 
@@ -49,7 +56,7 @@ struct CudaPostprocessor::Engine {
   int device_id;
   std::mutex mutex;
   std::vector<std::unique_ptr<Staging>> idle;
-  RunLengthRoom room;  // the most that a call has needed
+  RunLengthRooms rooms;
 
   // Memory that no work of the GPU uses any more.
   std::unique_ptr<Staging> TakeStaging() {
@@ -67,6 +74,7 @@ struct CudaPostprocessor::Engine {
   }
 
   void GiveBack(std::unique_ptr<Staging> staging) {
+    if (staging->memory.capacity() > kMostKeptBytes) return;
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(staging));
   }
@@ -103,28 +111,33 @@ struct CudaPostprocessor::Engine {
     const DetectionGroups groups = PlanGroups(params, in);
     const std::shared_ptr<void> scratch = AllocateCuda(groups.bytes, target);
     DetectionMemory memory = {static_cast<uint8_t*>(scratch.get()),
-                              static_cast<const uint8_t*>(heads.get()),
-                              records,
-                              {},
-                              runs == nullptr ? nullptr : runs->texts()};
+                              static_cast<const uint8_t*>(heads.get()), records,
+                              runs == nullptr ? RunLengthMemory{} : runs->memory()};
     for (size_t first = 0; first < in.size(); first += groups.images) {
       const size_t count = std::min(groups.images, in.size() - first);
-      if (runs != nullptr) memory.runs = runs->OfLaunch(first / groups.images);
       const DetectionLaunch launch = MakeDetectionLaunch(params, groups, in.subspan(first, count),
                                                          out.subspan(first, count), memory);
       CheckCuda(Cuda().detect(device_id, &launch, target.stream));
     }
   }
 
-  RunLengthRoom FirstRoom(size_t images, size_t images_of_launch) {
-    const RunLengthRoom guess = RunLengthRoom::Guess(images, images_of_launch);
-    const std::lock_guard lock(mutex);
-    return {std::max(room.words, guess.words), std::max(room.bytes, guess.bytes)};
-  }
-
-  void KeepRoom(const RunLengthRoom& needed) {
-    const std::lock_guard lock(mutex);
-    room = {std::max(room.words, needed.words), std::max(room.bytes, needed.bytes)};
+  // Launches and waits. Returns a DetectionRecord of each image; what `runs` noted follows.
+  std::vector<uint8_t> LaunchAndRead(std::span<const PostprocessInput> in,
+                                     std::span<const PostprocessOutput> out,
+                                     const CudaRunLengths* runs, const CudaTarget& target) {
+    const size_t bytes = in.size() * sizeof(DetectionRecord);
+    const std::shared_ptr<void> records = AllocateCuda(bytes, target);
+    Launch(in, out, static_cast<DetectionRecord*>(records.get()), runs, target);
+    std::vector<uint8_t> read(bytes + (runs == nullptr ? 0 : runs->noted_bytes()));
+    std::unique_ptr<Staging> staging = TakeStaging();
+    staging->memory.Reserve(read.size());
+    CopyCuda(staging->memory.data(), records.get(), bytes, target);
+    if (runs != nullptr) runs->CopyNoted(staging->memory.data() + bytes);
+    staging->used.Record(target.stream);
+    SynchronizeCuda(target);
+    std::memcpy(read.data(), staging->memory.data(), read.size());
+    GiveBack(std::move(staging));
+    return read;
   }
 
   std::vector<PostprocessItem> ItemsOf(std::span<const DetectionRecord> records) const {
@@ -134,45 +147,62 @@ struct CudaPostprocessor::Engine {
     return items;
   }
 
-  // All is repeated where run lengths found too little room: once the engine has seen as many,
-  // never.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> in,
                                    std::span<const PostprocessOutput> out,
                                    const CudaTarget& target) {
-    const size_t record_bytes = in.size() * sizeof(DetectionRecord);
-    const std::shared_ptr<void> memory = AllocateCuda(record_bytes, target);
-    auto* records = static_cast<DetectionRecord*>(memory.get());
-    const size_t of_launch = PlanGroups(params, in).images;
-    RunLengthRoom wanted = FirstRoom(in.size(), of_launch);
-    for (;;) {
-      std::optional<CudaRunLengths> runs;
-      if (GivesRle(params) && WantsRunLengths(out)) {
-        runs.emplace(in.size(), (in.size() + of_launch - 1) / of_launch,
-                     static_cast<size_t>(params.max_detections), wanted, target);
+    return ItemsOf(RecordsIn(LaunchAndRead(in, out, nullptr, target), in.size()));
+  }
+
+  // Some images of a call that wants run lengths: nothing, and a greater `room`, where there was
+  // too little of it.
+  std::vector<PostprocessItem> RunPart(std::span<const PostprocessInput> in,
+                                       std::span<const PostprocessOutput> out, RunLengthRoom& room,
+                                       const CudaTarget& target) {
+    const CudaRunLengths runs(in.size(), static_cast<size_t>(params.max_detections), room, target);
+    const std::vector<uint8_t> read = LaunchAndRead(in, out, &runs, target);
+    const std::span<const DetectionRecord> records = RecordsIn(read, in.size());
+    const uint8_t* noted = read.data() + records.size_bytes();
+    if (!runs.HadRoom(noted, room)) return {};
+    std::vector<PostprocessItem> items = ItemsOf(records);
+    std::unique_ptr<Staging> staging = TakeStaging();
+    runs.Read(noted, records, outputs, out, staging->memory, items);
+    GiveBack(std::move(staging));
+    return items;
+  }
+
+  // The images are taken together as far as what their run lengths need stays within bounds. What
+  // was needed is remembered, so that a part is repeated for the first ones alone. An image that
+  // alone takes more than the GPU has fails by itself.
+  std::vector<PostprocessItem> RunWithRunLengths(std::span<const PostprocessInput> in,
+                                                 std::span<const PostprocessOutput> out,
+                                                 const CudaTarget& target) {
+    std::vector<PostprocessItem> items;
+    size_t most = PlanGroups(params, in).images;
+    std::optional<RunLengthRoom> room;
+    while (items.size() < in.size()) {
+      const size_t count = std::min(most, in.size() - items.size());
+      const auto part_in = in.subspan(items.size(), count);
+      const auto part_out = out.subspan(items.size(), count);
+      if (!room) room = rooms.First(count);
+      std::vector<PostprocessItem> made;
+      try {
+        made = RunPart(part_in, part_out, *room, target);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory || count > 1) throw;
+        made.resize(1);
+        made[0].status = {error.code(), error.what()};
+        BlankOutputs(outputs, part_out[0], error.code(), target);
       }
-      Launch(in, out, records, runs ? &*runs : nullptr, target);
-      std::vector<uint8_t> read(record_bytes + (runs ? runs->noted_bytes() : 0));
-      std::unique_ptr<Staging> staging = TakeStaging();
-      staging->memory.Reserve(read.size());
-      CopyCuda(staging->memory.data(), records, record_bytes, target);
-      if (runs) runs->CopyNoted(staging->memory.data() + record_bytes);
-      staging->used.Record(target.stream);
-      SynchronizeCuda(target);
-      std::memcpy(read.data(), staging->memory.data(), read.size());
-      GiveBack(std::move(staging));
-      const uint8_t* noted = read.data() + record_bytes;
-      const bool had_room = !runs || runs->HadRoom(noted, wanted);
-      KeepRoom(wanted);
-      if (!had_room) continue;
-      const std::span told(reinterpret_cast<const DetectionRecord*>(read.data()), in.size());
-      std::vector<PostprocessItem> items = ItemsOf(told);
-      if (runs) {
-        staging = TakeStaging();
-        runs->Read(noted, told, outputs, out, staging->memory, items);
-        GiveBack(std::move(staging));
+      if (!made.empty()) {
+        rooms.Keep(*room, count);
+        items.insert(items.end(), made.begin(), made.end());
+        room.reset();
+      } else if (count > 1 && !room->IsModest()) {
+        most = count / 2;
+        room.reset();
       }
-      return items;
     }
+    return items;
   }
 };
 
@@ -208,7 +238,10 @@ std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessI
                                                     void* stream) {
   engine_->Check(inputs, outputs);
   if (inputs.empty()) return {};
-  return engine_->Run(inputs, outputs, {engine_->device_id, stream});
+  const CudaTarget target = {engine_->device_id, stream};
+  const bool has_runs = GivesRle(engine_->params) && WantsRunLengths(outputs);
+  return has_runs ? engine_->RunWithRunLengths(inputs, outputs, target)
+                  : engine_->Run(inputs, outputs, target);
 }
 
 }  // namespace endcap

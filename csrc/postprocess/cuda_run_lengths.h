@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -15,25 +16,38 @@ namespace endcap {
 // Whether any image's are wanted.
 bool WantsRunLengths(std::span<const PostprocessOutput> outputs) noexcept;
 
+// No detection, with the status of what went wrong, in device memory; waits.
+void BlankOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output,
+                  ErrorCode code, const CudaTarget& target);
+
 // How much the kernels may write: RunLengthMemory's two memories.
 struct RunLengthRoom {
-  size_t words = 0;  // of each launch's scratch
-  size_t bytes = 0;  // of the text of all
+  size_t words = 0;  // of scratch
+  size_t bytes = 0;  // of text
 
-  // For a first try.
-  static RunLengthRoom Guess(size_t images, size_t images_of_launch) noexcept;
+  // So much may be taken for several images together.
+  bool IsModest() const noexcept;
 };
 
-// The run lengths of one call's masks, in device memory. What the kernels found no room for is
-// known when the call's work is done: then it is to be repeated with more.
+// What images have needed, as a guess for the next ones. Thread-safe.
+class RunLengthRooms {
+ public:
+  RunLengthRoom First(size_t images);
+  void Keep(const RunLengthRoom& needed, size_t images);
+
+ private:
+  std::mutex mutex_;
+  RunLengthRoom of_image_;
+};
+
+// The run lengths of one launch's masks, in device memory. What the kernels found no room for is
+// known when the work is done: then it is to be repeated with more.
 class CudaRunLengths {
  public:
   // rows: of each image's outputs. Throws kOutOfMemory, kCuda.
-  CudaRunLengths(size_t images, size_t launches, size_t rows, RunLengthRoom room,
-                 const CudaTarget& target);
+  CudaRunLengths(size_t images, size_t rows, RunLengthRoom room, const CudaTarget& target);
 
-  RunLengthMemory OfLaunch(size_t launch) const noexcept;
-  RunLengthText* texts() const noexcept;  // [images][rows], device memory
+  RunLengthMemory memory() const noexcept;
 
   // Enqueues the copy of what the kernels noted, so many bytes, to pinned memory.
   size_t noted_bytes() const noexcept { return noted_bytes_; }
@@ -50,12 +64,12 @@ class CudaRunLengths {
             PinnedBuffer& pinned, std::vector<PostprocessItem>& items) const;
 
  private:
-  size_t launches_;
+  size_t images_;
   size_t rows_;
   RunLengthRoom room_;
   CudaTarget target_;
   size_t noted_bytes_;
-  std::shared_ptr<void> noted_;  // bytes asked, words asked of each launch, texts
+  std::shared_ptr<void> noted_;  // words and bytes asked, bytes of images, texts
   std::shared_ptr<void> scratch_;
   std::shared_ptr<void> text_;
 };

@@ -96,14 +96,17 @@ struct RotatedHeads {
 };
 
 // Memory that blocks take as much of as they need, until there is no more of it: then nothing is
-// written, and what is asked for tells how much more would do.
+// written, and what is asked for tells how much more would do. An image of which more than
+// kMaxRleBytes are known takes no more of the text.
 struct RunLengthMemory {
   uint32_t* scratch;
   uint64_t scratch_words;
   char* text;
   uint64_t text_bytes;
-  unsigned long long* words_asked;  // of this launch
-  unsigned long long* bytes_asked;  // of all launches
+  unsigned long long* words_asked;
+  unsigned long long* bytes_asked;
+  unsigned long long* bytes_of_image;  // [images], what their strings take, written or not
+  RunLengthText* texts;                // [images][max_rows]
 };
 
 // yolov8_seg: where the pixels of a mask lie. is_there of 0 is for all other families.

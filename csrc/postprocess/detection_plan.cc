@@ -234,7 +234,8 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   batch.records = memory.records;
   for (size_t i = 0; i < inputs.size(); ++i) {
     heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);
-    RunLengthText* texts = memory.texts == nullptr ? nullptr : memory.texts + i * batch.max_rows;
+    RunLengthText* texts = memory.runs.texts;
+    if (texts != nullptr) texts += i * batch.max_rows;
     batch.images[i] = MakeDetectionImage(params, inputs[i], outputs[i], texts);
     if (classifies) {
       heads.images[i].class_probabilities =
@@ -242,7 +243,6 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
     }
   }
   if (memory.records != nullptr) memory.records += inputs.size();
-  if (memory.texts != nullptr) memory.texts += inputs.size() * batch.max_rows;
   return launch;
 }
 

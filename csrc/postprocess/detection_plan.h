@@ -41,8 +41,7 @@ struct DetectionMemory {
   uint8_t* scratch;          // DetectionGroups::bytes, 256-byte aligned
   const uint8_t* staged;     // the next image's staged heads; moved on
   DetectionRecord* records;  // the next image's record; moved on. Or null
-  RunLengthMemory runs;      // of the next launch; where there are texts
-  RunLengthText* texts;      // [max_detections] of the next image; moved on. Or null
+  RunLengthMemory runs;      // for one launch; all null: nobody wants them
 };
 
 // One launch, for at most groups.images images.

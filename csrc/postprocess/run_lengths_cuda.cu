@@ -21,7 +21,7 @@ struct EncodeShared {
   unsigned long long place;
 };
 
-// As much of a memory as the block needs. False where it is no longer there.
+// As much of a memory, or of a limit, as the block needs. False where it is no longer there.
 __device__ bool Take(unsigned long long* asked, uint64_t capacity, uint64_t need,
                      EncodeShared& shared, uint64_t& place) {
   if (threadIdx.x == 0) {
@@ -105,17 +105,18 @@ __device__ void WriteText(const RunLengths& runs, EncodeShared& shared, char* te
 }
 
 // The string of the changes, where there is room for it.
-__device__ void Encode(const RunLengths& runs, const RunLengthMemory& memory, EncodeShared& shared,
-                       RunLengthText& result) {
+__device__ void Encode(const RunLengths& runs, const RunLengthMemory& memory, uint32_t image,
+                       EncodeShared& shared, RunLengthText& result) {
   uint32_t characters = 0;
   for (uint32_t i = threadIdx.x; i < runs.size(); i += kEncodeThreads) {
     characters += CharactersOf(runs.Number(i));
   }
   const uint32_t bytes = SumInBlock(characters, shared.warp_sums).total;
   uint64_t at = 0;
-  if (!Take(memory.bytes_asked, memory.text_bytes, bytes, shared, at)) return;
-  WriteText(runs, shared, memory.text + at);
+  const bool fits = Take(memory.bytes_of_image + image, kMaxRleBytes, bytes, shared, at) &&
+                    Take(memory.bytes_asked, memory.text_bytes, bytes, shared, at);
   if (threadIdx.x == 0) result = {at, bytes};
+  if (fits) WriteText(runs, shared, memory.text + at);
 }
 
 // Grid: x has the rows, y the images.
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kEncodeThreads)
     WriteChanges(window, axes, shared, changes);
     runs.changes = changes;
   }
-  Encode(runs, memory, shared, target.run_lengths[detection]);
+  Encode(runs, memory, image, shared, target.run_lengths[detection]);
 }
 
 }  // namespace

@@ -176,15 +176,12 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   std::vector<uint8_t> heads(staged_bytes);
   StageHeads(inputs, heads.data());
   staged.Write(heads.data(), heads.size());
-  const size_t launches = (images.size() + groups.images - 1) / groups.images;
   const auto rows = static_cast<size_t>(params.max_detections);
   std::optional<RunLengthBytes> runs;
-  if (GivesRle(params)) runs.emplace(images.size(), launches, rows);
-  DetectionMemory places = {scratch.data(),
-                            staged.data(),
+  if (GivesRle(params)) runs.emplace(groups.images, rows);
+  DetectionMemory places = {scratch.data(), staged.data(),
                             reinterpret_cast<DetectionRecord*>(records.data()),
-                            {},
-                            runs ? runs->texts() : nullptr};
+                            runs ? runs->memory() : RunLengthMemory{}};
   Results results;
   results.rles.resize(images.size(), {"unwritten"});
   for (size_t i = 0; i < images.size(); ++i) {
@@ -194,10 +191,18 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   const std::span<const PostprocessOutput> out(outputs);
   for (size_t first = 0; first < in.size(); first += groups.images) {
     const size_t count = std::min(groups.images, in.size() - first);
-    if (runs) places.runs = runs->OfLaunch(first / groups.images);
+    if (runs) runs->Clear();
     LaunchDetection(MakeDetectionLaunch(params, groups, in.subspan(first, count),
                                         out.subspan(first, count), places),
                     nullptr);
+    const auto bytes = records.Read((first + count) * sizeof(DetectionRecord));
+    for (size_t i = first; i < first + count; ++i) {
+      DetectionRecord record;
+      std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
+      results.items.push_back(ItemOf(params.head, record));
+      const auto detections = static_cast<size_t>(results.items.back().num_detections);
+      if (outputs[i].rle != nullptr) results.rles[i] = runs->Strings(i - first, detections);
+    }
   }
   results.tensors.resize(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
@@ -206,14 +211,6 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
       Check(cudaMemcpy(bytes.data(), written[i][k], bytes.size(), cudaMemcpyDefault), "cudaMemcpy");
       results.tensors[i].push_back(std::move(bytes));
     }
-  }
-  const auto bytes = records.Read(images.size() * sizeof(DetectionRecord));
-  for (size_t i = 0; i < images.size(); ++i) {
-    DetectionRecord record;
-    std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
-    results.items.push_back(ItemOf(params.head, record));
-    const auto detections = static_cast<size_t>(results.items.back().num_detections);
-    if (outputs[i].rle != nullptr) results.rles[i] = runs->Strings(i, detections);
   }
   return results;
 }

@@ -141,8 +141,3 @@ def test_results_do_not_depend_on_threads(threads: int) -> None:
     for image in (FILE, pixels):
         actual = endcap.Preprocessor(size=48, threads=threads)(image, rois=rois)
         np.testing.assert_array_equal(actual.images, expected.images)
-
-
-def test_a_gpu_is_refused_by_a_sentence_that_names_the_cpu() -> None:
-    with pytest.raises(endcap.UnsupportedError, match='cuda:1: give device="cpu"'):
-        endcap.preprocess(FILE, rois=[GOOD], device="cuda:1")
