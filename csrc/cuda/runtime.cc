@@ -45,6 +45,14 @@ void RequireCuda(int device_id) {
   }
 }
 
+int CudaDeviceOf(const void* memory) noexcept {
+  const CudaApi* api = TheCudaLibrary().api;
+  CudaMemoryKind kind = CudaMemoryKind::kHost;
+  int32_t device = -1;
+  if (api == nullptr || api->locate(memory, &kind, &device) != 0) return -1;
+  return kind == CudaMemoryKind::kDevice ? device : -1;
+}
+
 std::shared_ptr<void> NewCudaStream(int device_id) {
   const auto stream = std::make_shared<CudaStream>(device_id);
   return {stream, stream->get()};

@@ -130,7 +130,13 @@ void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput
 void CheckDetectionInputs(const PostprocessParams& params, std::span<const PostprocessInput> inputs,
                           int device_id) {
   for (const PostprocessInput& input : inputs) {
-    if (input.status == 0) CheckHead(params.head, input.head, device_id);
+    if (input.status != 0) continue;
+    CheckHead(params.head, input.head, device_id);
+    // A GPU's error for this would end all its work in the process.
+    if (input.geometry_device == Device::kCuda &&
+        reinterpret_cast<uintptr_t>(input.geometry) % alignof(float) != 0) {
+      FailArgument("geometry does not begin at a multiple of its element's size");
+    }
   }
 }
 

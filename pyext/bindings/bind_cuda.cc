@@ -48,6 +48,10 @@ void BindCuda(py::module_& module) {
   module.def("require_cuda", endcap::RequireCuda, py::arg("device_id"),
              py::call_guard<py::gil_scoped_release>());
   module.def(
+      "cuda_device_of",
+      [](StreamHandle pointer) { return endcap::CudaDeviceOf(reinterpret_cast<void*>(pointer)); },
+      py::arg("pointer"), py::call_guard<py::gil_scoped_release>());
+  module.def(
       "order_cuda_after",
       [](int device_id, StreamHandle stream, StreamHandle before) {
         if (StreamOf(stream) == StreamOf(before)) return;

@@ -17,18 +17,15 @@ _LEGACY_DEFAULT_STREAM = 1  # as DLPack writes it, where 0 is not allowed
 
 
 def device_of(source: Any) -> int | None:
-    """Return the number of the CUDA device that an array lies on, None for host memory.
-
-    The CUDA array interface does not tell the device: an array that has it alone is taken to be on
-    device 0.
-    """
+    """Return the number of the CUDA device that an array lies on, None for host memory."""
     if isinstance(source, (np.ndarray, bytes, bytearray, memoryview)):
         return None
     describe = getattr(source, "__dlpack_device__", None)
     if describe is not None:
         kind, number = describe()
         return int(number) if kind == DLPACK_CUDA else None
-    return None if getattr(source, "__cuda_array_interface__", None) is None else 0
+    interface = getattr(source, "__cuda_array_interface__", None)
+    return None if interface is None else _device_of_interface(interface)
 
 
 def refuse_cuda(source: Any, name: str) -> None:
@@ -104,6 +101,7 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
     interface = source.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise InvalidArgumentError(f"{name} has a mask: give an array without one")
+    _require_device(_device_of_interface(interface), target, name)
     strides = interface.get("strides")
     stream = interface.get("stream")
     if stream is not None:
@@ -117,6 +115,11 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
         target.stream,
         source,
     )
+
+
+def _device_of_interface(interface: dict[str, Any]) -> int:
+    # The interface does not tell the device. Without elements there is no address to ask for.
+    return max(_core.cuda_device_of(interface["data"][0]), 0)
 
 
 def _require_device(device_id: int, target: Target, name: str) -> None:

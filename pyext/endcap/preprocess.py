@@ -136,7 +136,8 @@ class Preprocessor:
             pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold.
             stream: a CUDA stream: None for the legacy default stream, which is also what torch and
                 CuPy use unless told otherwise; a ``cudaStream_t`` as a number; or an object with
-                ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy).
+                ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy). The number 2 is
+                another stream in every thread: a result made with it is for that thread alone.
 
         Raises:
             CorruptImageError, ImageLimitError, UnsupportedError: the first bad image, with its

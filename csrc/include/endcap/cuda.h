@@ -36,6 +36,10 @@ const CudaState& DescribeCuda() noexcept;
 // Throws kCuda, with the reason and what to do, when device `device_id` cannot be used.
 void RequireCuda(int device_id);
 
+// The GPU in whose memory an address is; -1 for memory that is in none, or where there is no GPU to
+// ask.
+int CudaDeviceOf(const void* memory) noexcept;
+
 // Where GPU work goes: everything that takes a target is enqueued on its stream and does not wait
 // for it, unless it says so.
 struct CudaTarget {
