@@ -61,18 +61,14 @@ __device__ PixelRange PrototypesUpTo(const MaskAxis& axis, const PixelRange& pix
   return {below.begin, follows ? max(below.end, TapAt(axis, pixels.end).first) : below.end};
 }
 
-// The logits below a tile.
+// The prototype pixels below a tile. Their logits are in TileShared::logits where there is room.
 struct LogitWindow {
   PixelRange columns, rows;
-  const MaskSource& source;
-  const float* kept;  // null: there is no room for so many
 
-  __device__ float At(int row, int column) const {
-    if (kept == nullptr) {
-      return source.Logit(static_cast<uint32_t>(row), static_cast<uint32_t>(column));
-    }
-    return kept[static_cast<uint32_t>(row - rows.begin) * columns.size() +
-                static_cast<uint32_t>(column - columns.begin)];
+  __device__ bool fits() const { return uint64_t{columns.size()} * rows.size() <= kMostLogits; }
+  __device__ float At(const float* logits, int row, int column) const {
+    return logits[static_cast<uint32_t>(row - rows.begin) * columns.size() +
+                  static_cast<uint32_t>(column - columns.begin)];
   }
 };
 
@@ -80,17 +76,17 @@ struct LogitWindow {
 __device__ LogitWindow MakeTileLogits(const MaskSource& source, const Tile& tile,
                                       uint32_t detection, CandidateState& state,
                                       TileShared& shared) {
-  LogitWindow window = {PrototypesUpTo(source.axes.x, tile.inside_columns, tile.columns_follow),
-                        PrototypesUpTo(source.axes.y, tile.inside_rows, tile.rows_follow), source,
-                        nullptr};
+  const LogitWindow window = {
+      PrototypesUpTo(source.axes.x, tile.inside_columns, tile.columns_follow),
+      PrototypesUpTo(source.axes.y, tile.inside_rows, tile.rows_follow)};
   const uint32_t width = window.columns.size();
   const uint32_t count = width * window.rows.size();
-  if (count <= kMostLogits) window.kept = shared.logits;
+  const bool fits = window.fits();
   for (uint32_t i = threadIdx.x; i < count; i += kPackThreads) {
     const MaskPlace place = {static_cast<uint32_t>(window.rows.begin) + i / width,
                              static_cast<uint32_t>(window.columns.begin) + i % width};
     const float logit = source.Logit(place.row, place.column);
-    if (window.kept != nullptr) shared.logits[i] = logit;
+    if (fits) shared.logits[i] = logit;
     if (!IsFinite(logit)) NoteBadLogit(state, detection, place);
   }
   return window;
@@ -106,18 +102,21 @@ __device__ void MakeTaps(const MaskAxes& axes, const Tile& tile, TileShared& sha
   }
 }
 
-// The byte whose first pixel is `first` in the tile, of a row that is inside.
-__device__ uint8_t PackByte(const Tile& tile, const LogitWindow& window, const TileShared& shared,
-                            const MaskTap& row, int first) {
+// The byte whose first pixel is `first` in the tile, of a row that is inside. at(row, column): the
+// logit of a prototype pixel, kUnroll pixels of which are worked on at once.
+template <int kUnroll, typename At>
+__device__ uint8_t PackByte(const Tile& tile, const TileShared& shared, const MaskTap& row,
+                            int first, At at) {
   uint32_t bits = 0;
+#pragma unroll kUnroll
   for (int i = 0; i < 8; ++i) {
     const int x = tile.columns.begin + first + i;
     if (x < tile.inside_columns.begin || x >= tile.inside_columns.end) continue;
     const MaskTap& column = shared.columns[first + i];
-    const float upper = Interpolate(window.At(row.first, column.first),
-                                    window.At(row.first, column.second), column.weight);
-    const float lower = Interpolate(window.At(row.second, column.first),
-                                    window.At(row.second, column.second), column.weight);
+    const float upper =
+        Interpolate(at(row.first, column.first), at(row.first, column.second), column.weight);
+    const float lower =
+        Interpolate(at(row.second, column.first), at(row.second, column.second), column.weight);
     if (Interpolate(upper, lower, row.weight) > 0.0F) bits |= 0x80U >> i;
   }
   return static_cast<uint8_t>(bits);
@@ -161,11 +160,21 @@ __global__ void __launch_bounds__(kPackThreads)
   MakeTaps(masks.axes, tile, shared);
   const LogitWindow window = MakeTileLogits(source, tile, detection, heads.states[image], shared);
   __syncthreads();
-  ForEachByte(masks, tile, mask, [&](int row, int byte, uint8_t* to) {
-    const int y = tile.rows.begin + row;
-    const bool is_inside = y >= tile.inside_rows.begin && y < tile.inside_rows.end;
-    *to = is_inside ? PackByte(tile, window, shared, shared.rows[row], 8 * byte) : 0;
-  });
+  const auto write = [&]<int kUnroll>(auto at) {
+    ForEachByte(masks, tile, mask, [&](int row, int byte, uint8_t* to) {
+      const int y = tile.rows.begin + row;
+      const bool is_inside = y >= tile.inside_rows.begin && y < tile.inside_rows.end;
+      *to = is_inside ? PackByte<kUnroll>(tile, shared, shared.rows[row], 8 * byte, at) : 0;
+    });
+  };
+  if (window.fits()) {
+    write.template operator()<8>(
+        [&](int row, int column) { return window.At(shared.logits, row, column); });
+  } else {
+    write.template operator()<1>([&](int row, int column) {
+      return source.Logit(static_cast<uint32_t>(row), static_cast<uint32_t>(column));
+    });
+  }
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#include <gtest/gtest.h>
+
+#include "endcap/error.h"
+#include "endcap/masks.h"
+#include "masks/rle.h"
+#include "postprocess/cuda_run_lengths.h"
+
+namespace endcap {
+namespace {
+
+TEST(RunLengthRooms, GrowWithWhatImagesHaveNeeded) {
+  RunLengthRooms rooms;
+  const RunLengthRoom guess = rooms.First(3);
+  EXPECT_EQ(guess.words, 3 * rooms.First(1).words);
+  rooms.Keep({10 * guess.words, guess.bytes}, 2);
+  EXPECT_EQ(rooms.First(1).words, 5 * guess.words);
+  EXPECT_EQ(rooms.First(3).bytes, guess.bytes * 3 / 2);
+  rooms.Keep({1, 1}, 2);  // less is no reason to forget
+  EXPECT_EQ(rooms.First(1).words, 5 * guess.words);
+}
+
+TEST(RunLengthRooms, NeverBeginBeyondBounds) {
+  RunLengthRooms rooms;
+  rooms.Keep({size_t{1} << 40, size_t{1} << 40}, 1);
+  EXPECT_TRUE(rooms.First(1).IsModest());
+  EXPECT_TRUE(rooms.First(64).IsModest());
+  const RunLengthRoom most = rooms.First(64);
+  EXPECT_FALSE((RunLengthRoom{most.words + 1, most.bytes}.IsModest()));
+  EXPECT_FALSE((RunLengthRoom{most.words, most.bytes + 1}.IsModest()));
+}
+
+TEST(RleBytes, AreLimitedForEachImage) {
+  EXPECT_NO_THROW(CheckRleBytes(kMaxRleBytes, 9, 640, 480));
+  try {
+    CheckRleBytes(kMaxRleBytes + 1, 9, 640, 480);
+    FAIL() << "it must throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kImageLimit);
+    EXPECT_STREQ(error.what(),
+                 "the run lengths of 9 masks of 640x480 pixels take more than 268435456 bytes");
+  }
+}
+
+}  // namespace
+}  // namespace endcap
