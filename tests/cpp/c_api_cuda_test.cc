@@ -162,10 +162,13 @@ TEST(CApiCuda, RefusesHeadsAndOutputsThatDoNotFit) {
   OnGpu moved(call, {0, nullptr});
   EXPECT_TRUE(Refused("head has shape", call.Run(handle.get())));
   endcap_postprocessor* made = nullptr;
-  const endcap_parameter masks = {"head", "yolov8_seg"};
+  std::string levels = "640:9x9";
+  for (int i = 0; i < 16; ++i) levels += ";640:9x9";
+  const std::array<endcap_parameter, 3> grid = {
+      {{"head", "ssd"}, {"anchors", "grid"}, {"anchor_grid", levels.c_str()}}};
   EXPECT_TRUE(Refused(ErrorCode::kUnsupported,
-                      "masks with mask_resolution=source are made by the CPU only",
-                      endcap_postprocessor_new(&masks, 1, 0, 1, &made)));
+                      "more than 16 levels or 128 sizes is read by the CPU",
+                      endcap_postprocessor_new(grid.data(), grid.size(), 0, 1, &made)));
 }
 
 TEST(CApiCuda, NmsKeepsWhatTheCpuKeeps) {

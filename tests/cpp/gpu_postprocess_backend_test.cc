@@ -200,43 +200,33 @@ TEST(GpuPostprocessBackend, SeveralLabelsAnswerAsOnTheCpu) {
   ExpectSame(Server(parameters, kOnGpu).Infer({request})[0], expected);
 }
 
-TEST(GpuPostprocessBackend, MasksAnswerAsOnTheCpuWithoutRunLengths) {
-  const std::map<std::string, std::string> parameters = {
+TEST(GpuPostprocessBackend, MasksAnswerAsOnTheCpu) {
+  std::map<std::string, std::string> parameters = {
       {"head", "yolov8_seg"},    {"num_classes", "1"},    {"mask_coefficients", "2"},
       {"prototype_size", "8,8"}, {"input_size", "32,32"}, {"mask_resolution", "input"},
       {"max_detections", "2"}};
   const std::vector<float> head = {16, 8, 16, 8, 20, 10, 20, 10, 0.9F, 0.8F, 1, -1, 0.5F, 1};
   std::vector<float> prototypes;
   for (int i = 0; i < 2 * 8 * 8; ++i) prototypes.push_back(static_cast<float>(i * 7 % 11) - 5.0F);
-  const fake::Request request{
-      {Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
-       Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 8, 8}, prototypes, kGpu)},
-      {"num_detections", "mask_size", "detection_masks"},
-      {}};
-  const Answer expected = OnCpu(parameters, request);
-  EXPECT_EQ(expected.outputs.at("num_detections").Values<int32_t>()[0], 2);
-  EXPECT_EQ(expected.outputs.at("mask_size").Values<int32_t>(), (std::vector<int32_t>{32, 32}));
+  fake::Request request{{Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
+                         Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 8, 8}, prototypes, kGpu)},
+                        {"num_detections", "mask_size", "detection_masks"},
+                        {}};
+  const Answer packed = OnCpu(parameters, request);
+  EXPECT_EQ(packed.outputs.at("num_detections").Values<int32_t>()[0], 2);
+  EXPECT_EQ(packed.outputs.at("mask_size").Values<int32_t>(), (std::vector<int32_t>{32, 32}));
+  fake::Request both_forms = request;
+  both_forms.outputs.push_back("detection_rle");
+  const Answer all = OnCpu(parameters, both_forms);
+  EXPECT_GT(all.outputs.at("detection_rle").buffer.bytes, 30U);
   Server server(parameters, kOnGpu);
-  ExpectSame(server.Infer({request})[0], expected);
-  fake::Request with_run_lengths = request;
-  with_run_lengths.outputs.push_back("detection_rle");
-  const std::vector<Answer> answers = server.Infer({with_run_lengths, request});
-  EXPECT_NE(answers[0].error.find("detection_rle) are made by the CPU only"), std::string::npos)
-      << answers[0].error;
-  ExpectSame(answers[1], expected);
-}
+  const std::vector<Answer> answers = server.Infer({both_forms, request});
+  ExpectSame(answers[0], all);
+  ExpectSame(answers[1], packed);
 
-TEST(GpuPostprocessBackend, MasksThatOnlyTheCpuMakesFailTheLoadWithASentence) {
-  try {
-    const Server server({{"head", "yolov8_seg"}, {"num_classes", "3"}}, kOnGpu);
-    FAIL() << "the model loaded";
-  } catch (const std::runtime_error& error) {
-    const std::string sentence = error.what();
-    EXPECT_NE(sentence.find("masks with mask_resolution=source are made by the CPU only"),
-              std::string::npos)
-        << sentence;
-    EXPECT_NE(sentence.find("KIND_CPU"), std::string::npos) << sentence;
-  }
+  parameters["mask_resolution"] = "source";
+  request.outputs = {"mask_size", "detection_rle"};
+  ExpectSame(Server(parameters, kOnGpu).Infer({request})[0], OnCpu(parameters, request));
 }
 
 }  // namespace
