@@ -28,8 +28,8 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
 };
 
-// Larger pinned memory is given back at once.
-constexpr size_t kMostKeptBytes = size_t{128} << 20;
+// Pinned memory of more text is given back at once.
+constexpr size_t kMostKeptText = size_t{64} << 20;
 
 std::span<const DetectionRecord> RecordsIn(const std::vector<uint8_t>& read, size_t count) {
   return {reinterpret_cast<const DetectionRecord*>(read.data()), count};
@@ -74,7 +74,6 @@ struct CudaPostprocessor::Engine {
   }
 
   void GiveBack(std::unique_ptr<Staging> staging) {
-    if (staging->memory.capacity() > kMostKeptBytes) return;
     const std::lock_guard lock(mutex);
     idle.push_back(std::move(staging));
   }
@@ -166,41 +165,49 @@ struct CudaPostprocessor::Engine {
     std::vector<PostprocessItem> items = ItemsOf(records);
     std::unique_ptr<Staging> staging = TakeStaging();
     runs.Read(noted, records, outputs, out, staging->memory, items);
-    GiveBack(std::move(staging));
+    if (staging->memory.capacity() <= kMostKeptText) GiveBack(std::move(staging));
     return items;
   }
 
   // The images are taken together as far as what their run lengths need stays within bounds. What
-  // was needed is remembered, so that a part is repeated for the first ones alone. An image that
-  // alone takes more than the GPU has fails by itself.
+  // was needed is remembered, so that only the first ones are repeated. An image that alone takes
+  // more than the GPU has fails by itself.
   std::vector<PostprocessItem> RunWithRunLengths(std::span<const PostprocessInput> in,
                                                  std::span<const PostprocessOutput> out,
                                                  const CudaTarget& target) {
     std::vector<PostprocessItem> items;
-    size_t most = PlanGroups(params, in).images;
+    size_t most = std::min(PlanGroups(params, in).images, rooms.Together());
     std::optional<RunLengthRoom> room;
+    bool began_with_least = false;
     while (items.size() < in.size()) {
       const size_t count = std::min(most, in.size() - items.size());
       const auto part_in = in.subspan(items.size(), count);
       const auto part_out = out.subspan(items.size(), count);
       if (!room) room = rooms.First(count);
+      bool halves = false;
       std::vector<PostprocessItem> made;
       try {
         made = RunPart(part_in, part_out, *room, target);
+        if (!made.empty()) rooms.Keep(*room, count);
+        halves = made.empty() && count > 1 && !room->IsModest();
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::kOutOfMemory || count > 1) throw;
-        made.resize(1);
-        made[0].status = {error.code(), error.what()};
-        BlankOutputs(outputs, part_out[0], error.code(), target);
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        halves = count > 1;
+        if (count == 1 && !began_with_least) {  // others may have asked for more
+          room = RunLengthRooms::Least();
+          began_with_least = true;
+          continue;
+        }
+        if (count == 1) {
+          made.resize(1);
+          made[0].status = {error.code(), error.what()};
+          BlankOutputs(outputs, part_out[0], error.code(), target);
+        }
       }
-      if (!made.empty()) {
-        rooms.Keep(*room, count);
-        items.insert(items.end(), made.begin(), made.end());
-        room.reset();
-      } else if (count > 1 && !room->IsModest()) {
-        most = count / 2;
-        room.reset();
-      }
+      if (halves) most = count / 2;
+      if (halves || !made.empty()) room.reset();
+      if (!made.empty()) began_with_least = false;
+      items.insert(items.end(), made.begin(), made.end());
     }
     return items;
   }

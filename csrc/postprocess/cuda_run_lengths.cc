@@ -17,8 +17,12 @@ constexpr RunLengthRoom kLeast = {size_t{1} << 16, size_t{1} << 14};
 // 256 MiB of scratch, 128 MiB of text.
 constexpr RunLengthRoom kModest = {size_t{64} << 20, size_t{128} << 20};
 
-size_t Grown(size_t had, Asked asked) {
-  return asked <= had ? had : std::max(2 * had, static_cast<size_t>(asked));
+// Twice as much while that is modest, so that it is not asked for often.
+size_t Grown(size_t had, Asked asked, size_t modest) {
+  if (asked <= had) return had;
+  const size_t more = 2 * had <= modest ? 2 * had : std::max(modest, had + had / 4);
+  return asked <= modest ? std::max<size_t>(asked, std::min(more, modest))
+                         : std::max<size_t>(asked, more);
 }
 
 size_t Share(size_t all, size_t images) { return (all + images - 1) / images; }
@@ -73,6 +77,15 @@ bool RunLengthRoom::IsModest() const noexcept {
   return words <= kModest.words && bytes <= kModest.bytes;
 }
 
+RunLengthRoom RunLengthRooms::Least() noexcept { return kLeast; }
+
+size_t RunLengthRooms::Together() {
+  const std::lock_guard lock(mutex_);
+  const size_t by_words = kModest.words / std::max(of_image_.words, kLeast.words);
+  const size_t by_bytes = kModest.bytes / std::max(of_image_.bytes, kLeast.bytes);
+  return std::max<size_t>(1, std::min(by_words, by_bytes));
+}
+
 RunLengthRoom RunLengthRooms::First(size_t images) {
   const std::lock_guard lock(mutex_);
   return {std::min(std::max(of_image_.words, kLeast.words) * images, kModest.words),
@@ -116,7 +129,7 @@ void CudaRunLengths::CopyNoted(uint8_t* pinned) const {
 
 bool CudaRunLengths::HadRoom(const uint8_t* noted, RunLengthRoom& room) const noexcept {
   const auto* asked = AskedIn(noted);
-  room = {Grown(room_.words, asked[0]), Grown(room_.bytes, asked[1])};
+  room = {Grown(room_.words, asked[0], kModest.words), Grown(room_.bytes, asked[1], kModest.bytes)};
   return asked[0] <= room_.words && asked[1] <= room_.bytes;
 }
 

@@ -32,7 +32,12 @@ struct RunLengthRoom {
 // What images have needed, as a guess for the next ones. Thread-safe.
 class RunLengthRooms {
  public:
+  // Of one image that needs little.
+  static RunLengthRoom Least() noexcept;
+
   RunLengthRoom First(size_t images);
+  // How many images are modest together, by what one has needed; at least one.
+  size_t Together();
   void Keep(const RunLengthRoom& needed, size_t images);
 
  private:

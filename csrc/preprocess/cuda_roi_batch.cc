@@ -44,17 +44,20 @@ void CudaRoiBatch::Open() {
 void CudaRoiBatch::Upload(CudaPreprocessContext& context) {
   size_t end = 0;
   for (size_t i = 0; i < images_.size(); ++i) {
+    const std::optional<CudaRoiImage>& image = images_[i];
     offsets_[i] = end;
-    end += AlignPlane(images_[i] ? images_[i]->staged_bytes() : 0);
+    end += AlignPlane(image ? image->staged_bytes() : 0);
   }
   context.ReserveImages(end, end);
   DeviceErrors errors;
   pool_.ParallelFor(count_, [&](int i) {
     const auto at = static_cast<size_t>(i);
-    if (!images_[at] || images_[at]->staged_bytes() == 0) return;
-    const size_t bytes = images_[at]->staged_bytes();
-    Try(at, [&] { images_[at]->Fill(context.host_images() + offsets_[at], items_[at]); });
-    if (images_[at]) errors.Guard([&] { context.Upload(offsets_[at], bytes); });
+    const std::optional<CudaRoiImage>& opened = images_[at];
+    if (!opened || opened->staged_bytes() == 0) return;
+    const CudaRoiImage& image = *opened;
+    const size_t bytes = image.staged_bytes();
+    Try(at, [&] { image.Fill(context.host_images() + offsets_[at], items_[at]); });
+    if (opened) errors.Guard([&] { context.Upload(offsets_[at], bytes); });
   });
   errors.Rethrow();
 }
@@ -62,8 +65,9 @@ void CudaRoiBatch::Upload(CudaPreprocessContext& context) {
 std::vector<RoiItem> CudaRoiBatch::Finish(CudaPreprocessContext& context) {
   for (size_t i = 0; i < images_.size(); ++i) {
     const std::span<const PreprocessOutput> outputs = views_[i].outputs;
-    if (images_[i]) {
-      images_[i]->AddTo(context.plan(), context.device_images() + offsets_[i]);
+    const std::optional<CudaRoiImage>& image = images_[i];
+    if (image) {
+      image->AddTo(context.plan(), context.device_images() + offsets_[i]);
     } else {
       for (const PreprocessOutput& output : outputs) {
         context.plan().AddBlank(output.image.data);

@@ -40,6 +40,18 @@ int FirstOf(const AxisTaps& axis, int output, int source_size, int least) {
        " are not neighbours, or begin before those of the one before");
 }
 
+// What positions are counted in: far more than pictures of one kind have.
+constexpr size_t kMostWords = size_t{1} << 28;
+
+void CheckWords(size_t words) {
+  if (words > kMostWords) {
+    FailArgument(
+        "images or regions of too many sizes came together: their filters' weights take "
+        "more than ",
+        kMostWords, " numbers; give fewer in a call");
+  }
+}
+
 void AlignWords(std::vector<int32_t>& words) {
   words.resize((words.size() + kFusedQuad - 1) / kFusedQuad * kFusedQuad);
 }
@@ -99,6 +111,7 @@ CompactTaps Compact(const AxisTaps& axis, int source_size) {
 
 FusedTaps AppendTaps(const PreprocessParams& params, const Placement& placement, int width,
                      int height, std::vector<int32_t>& words) {
+  CheckWords(words.size());
   const AxisTaps columns =
       MakeAxisTaps(params, {width, placement.resized_w, placement.crop_x, placement.visible_w,
                             false, height, placement.resized_h});

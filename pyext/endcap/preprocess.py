@@ -195,16 +195,16 @@ class Preprocessor:
         tensors: Array
         if isinstance(self._core, _core.CudaPreprocessor):
             target = cuda_target(self._device_id or 0, stream)
+            buffer = [to_cuda_buffer(image, target)]
             memory = cuda_output(out, shape, self._dtype, target)
             tensors = CudaArray(memory) if out is None else out
-            buffer = [to_cuda_buffer(image, target)]
             item = self._core.run_rois(
                 buffer, pixel_format, rois, memory, geometry, status, target.stream
             )
         else:
             refuse_stream(stream)
-            tensors = host_output(out, shape, self._dtype)
             host_buffer = [to_buffer(image)]
+            tensors = host_output(out, shape, self._dtype)
             item = self._core.run_rois(host_buffer, pixel_format, rois, tensors, geometry, status)
         failure, message, decode_ns, decoder = item
         if self._raises and failure != 0:

@@ -10,6 +10,7 @@ namespace {
 
 TEST(RunLengthRooms, GrowWithWhatImagesHaveNeeded) {
   RunLengthRooms rooms;
+  EXPECT_GE(rooms.Together(), 64U);
   const RunLengthRoom guess = rooms.First(3);
   EXPECT_EQ(guess.words, 3 * rooms.First(1).words);
   rooms.Keep({10 * guess.words, guess.bytes}, 2);
@@ -23,6 +24,7 @@ TEST(RunLengthRooms, NeverBeginBeyondBounds) {
   RunLengthRooms rooms;
   rooms.Keep({size_t{1} << 40, size_t{1} << 40}, 1);
   EXPECT_TRUE(rooms.First(1).IsModest());
+  EXPECT_EQ(rooms.Together(), 1);
   EXPECT_TRUE(rooms.First(64).IsModest());
   const RunLengthRoom most = rooms.First(64);
   EXPECT_FALSE((RunLengthRoom{most.words + 1, most.bytes}.IsModest()));
