@@ -1,4 +1,4 @@
-"""An image whose masks find no room on a GPU fails alone: on the emulated one with little memory."""
+"""An image whose masks find no room on a GPU fails alone: on an emulated one with little memory."""
 
 from __future__ import annotations
 
