@@ -32,8 +32,8 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients bench-dali lint format docs wheel sdist gpu-kit \
-        gpu-python gpu-check clean
+        bench-server bench-pipelines bench-clients bench-dali lint sanitize races format docs wheel \
+        sdist gpu-kit gpu-python gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -48,6 +48,8 @@ help:
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
+	@echo "make sanitize     the C++ tests under AddressSanitizer and UBSan"
+	@echo "make races        the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
@@ -72,6 +74,14 @@ test-python: build $(VENV)/.test
 	  tests/python tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  $(BIN)/python -m pytest tests/gpu
+
+# C++ tests, GPU code on the emulated GPU among them. sanitize: of memory and of undefined behaviour, by
+# AddressSanitizer and UBSan; races: of threads, a GPU's among them, and streams, by ThreadSanitizer.
+sanitize races: export PATH := $(abspath $(BIN)):$(PATH)
+sanitize races: build
+	cmake --preset $@
+	cmake --build --preset $@
+	ctest --preset $@ --parallel $(JOBS)
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/triton

@@ -81,7 +81,8 @@ __device__ inline void NoteBadLogit(CandidateState& state, uint32_t detection,
   const uint64_t number = uint64_t{detection} << 32U | place.number();
   // Where a network gives nothing but NaN, nearly all threads come here, and few with a greater
   // one.
-  const auto noted = *static_cast<volatile unsigned long long*>(&state.bad_logit);
+  const auto noted =
+      __nv_atomic_load_n(&state.bad_logit, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
   if (~number > noted) atomicMax(&state.bad_logit, static_cast<unsigned long long>(~number));
 }
 

@@ -234,8 +234,9 @@ TEST(JpegPlanes, StandAlignedOneAfterTheOther) {
 }
 
 TEST(JpegPlanes, AreNotThereForOtherColors) {
-  EXPECT_FALSE(Open(MakeJpeg(20, 30, 4), {}).layout().available);
-  JpegPlaneReader reader = Open(MakeJpeg(20, 30, 4), {1, 1});
+  const Bytes file = MakeJpeg(20, 30, 4);
+  EXPECT_FALSE(Open(file, {}).layout().available);
+  JpegPlaneReader reader = Open(file, {1, 1});
   EXPECT_FALSE(reader.layout().available);
   EXPECT_TRUE(Throws(ErrorCode::kInternal, "planes", [&] { reader.Decode(nullptr); }));
 }
@@ -271,7 +272,8 @@ TEST(JpegPlanes, OfFilesThatChangedSinceTheirHeaderWasReadAreAnError) {
 }
 
 TEST(JpegPlanes, AreDecodedOnce) {
-  JpegPlaneReader reader = Open(MakeJpeg(20, 30), {});
+  const Bytes file = MakeJpeg(20, 30);  // which a reader only refers to
+  JpegPlaneReader reader = Open(file, {});
   Bytes block(reader.layout().size_bytes);
   EXPECT_GT(reader.Decode(block.data()), 0);
   EXPECT_TRUE(Throws(ErrorCode::kInternal, "planes", [&] { reader.Decode(block.data()); }));

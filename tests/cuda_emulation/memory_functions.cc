@@ -18,6 +18,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { ret
 
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   const Guard guard(Lock());
+  KnowAll();  // memory that a stream has given back may be given again
   *memory = AllocateDevice(bytes);
   return Note(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "cuda_emulation/fibers.h"
 #include "streams.h"
 
 namespace {
@@ -28,9 +29,9 @@ int DeviceCount() {
 
 cudaError_t CheckLaunch(dim3 grid, dim3 block, size_t shared_bytes) {
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  const bool fits = threads >= 1 && threads <= 1024 && block.z <= 64 && grid.x >= 1 &&
-                    grid.x <= 0x7FFFFFFFU && grid.y >= 1 && grid.y <= 65535 && grid.z >= 1 &&
-                    grid.z <= 65535 && shared_bytes <= size_t{227} << 10;
+  const bool fits = threads >= 1 && threads <= uint64_t{kMaxThreads} && block.z <= 64 &&
+                    grid.x >= 1 && grid.x <= 0x7FFFFFFFU && grid.y >= 1 && grid.y <= 65535 &&
+                    grid.z >= 1 && grid.z <= 65535 && shared_bytes <= kMaxShared;
   return Note(fits ? cudaSuccess : cudaErrorInvalidConfiguration);
 }
 

@@ -9,8 +9,18 @@
 namespace endcap::emulation {
 namespace {
 
+std::recursive_mutex lock;
+int running_stream = 0;
+
+Stream MakeStream() {
+  static int count = 0;
+  auto stream = std::make_shared<CUstream_st>();
+  stream->number = count++;
+  return stream;
+}
+
 std::set<Stream>& Streams() {
-  static auto* streams = new std::set<Stream>{std::make_shared<CUstream_st>()};
+  static auto* streams = new std::set<Stream>{MakeStream()};
   return *streams;
 }
 
@@ -20,16 +30,13 @@ Stream& DefaultStream() {
 }
 
 Stream& StreamOfThisThread() {
-  thread_local Stream stream = *Streams().insert(std::make_shared<CUstream_st>()).first;
+  thread_local Stream stream = *Streams().insert(MakeStream()).first;
   return stream;
 }
 
 }  // namespace
 
-std::recursive_mutex& Lock() {
-  static auto* mutex = new std::recursive_mutex;
-  return *mutex;
-}
+std::recursive_mutex& Lock() { return lock; }
 
 Stream Find(cudaStream_t handle) {
   constexpr uintptr_t legacy = 1;      // cudaStreamLegacy
@@ -45,13 +52,24 @@ Stream Find(cudaStream_t handle) {
 
 void RunUntil(CUstream_st& stream, uint64_t position) {
   const DeviceAccess access;
+  const Observed waiting(Observed::Caller::kThis);
   while (stream.done < position) {
     const auto work = std::move(stream.queue.front());
     stream.queue.pop_front();
-    work();
+    const int outer = std::exchange(running_stream, stream.number);
+    stream.observed.Enter();
+    work->before.Learn();
+    OnStackOfItsOwn(work->function);
+    stream.work_done.Tell();
+    waiting.Enter();
+    running_stream = outer;
     ++stream.done;
+    stream.work_done.Learn();
   }
+  stream.work_done.Learn();
 }
+
+int RunningStream() { return running_stream; }
 
 void RunAll() {
   for (const Stream& stream : std::vector<Stream>(Streams().begin(), Streams().end())) {
@@ -59,7 +77,14 @@ void RunAll() {
   }
 }
 
-void Push(const Stream& stream, std::function<void()> work) {
+void KnowAll() {
+  for (const Stream& stream : Streams()) stream->work_done.Learn();
+}
+
+void Push(const Stream& stream, std::function<void()> function) {
+  auto work = std::make_unique<CUstream_st::Work>();
+  work->function = std::move(function);
+  work->before.Tell();
   stream->queue.push_back(std::move(work));
   ++stream->enqueued;
 }
@@ -80,7 +105,7 @@ cudaError_t cudaDeviceSynchronize() {
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
   const Guard guard(Lock());
-  const auto stream = std::make_shared<CUstream_st>();
+  const Stream stream = MakeStream();
   Streams().insert(stream);
   *handle = stream.get();
   return cudaSuccess;
@@ -133,5 +158,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(Lock());
   const bool done = !event->stream || event->stream->done >= event->position;
+  if (done && event->stream) RunUntil(*event->stream, event->position);
   return done ? cudaSuccess : cudaErrorNotReady;  // not an error to be noted
 }

@@ -7,12 +7,20 @@
 #include <mutex>
 
 #include "cuda_emulation/runtime.h"
+#include "observed.h"
 
 // Work waits in its stream until somebody waits for it. Positions count a stream's work.
 struct CUstream_st {
-  std::deque<std::function<void()>> queue;
+  struct Work {
+    std::function<void()> function;
+    endcap::emulation::Known before;  // what the host did until it asked for the work
+  };
+  std::deque<std::unique_ptr<Work>> queue;
   uint64_t enqueued = 0;
   uint64_t done = 0;
+  int number = 0;                        // of all streams
+  endcap::emulation::Observed observed;  // who does the work
+  endcap::emulation::Known work_done;
 };
 
 struct CUevent_st {
@@ -32,10 +40,16 @@ using Guard = std::lock_guard<std::recursive_mutex>;
 Stream Find(cudaStream_t handle);
 
 void Push(const Stream& stream, std::function<void()> work);
-// Does the work before `position`, and what it waits for.
+// Does the work before `position`, and what it waits for; the caller knows of it then.
 void RunUntil(CUstream_st& stream, uint64_t position);
 // All of the work of all streams.
 void RunAll();
+
+// The caller knows of all work that was done.
+void KnowAll();
+
+// The number of the stream whose work is being done.
+int RunningStream();
 
 // What cudaGetLastError gives next, unless it is cudaSuccess; returns it.
 cudaError_t Note(cudaError_t error);

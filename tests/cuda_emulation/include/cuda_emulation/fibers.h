@@ -14,6 +14,7 @@ namespace endcap::emulation {
 
 inline constexpr int kWarpSize = 32;
 inline constexpr int kMaxThreads = 1024;
+inline constexpr size_t kMaxShared = size_t{227} << 10;
 
 // What a running thread sees of itself.
 struct ThreadView {
@@ -35,6 +36,9 @@ using Lanes = std::array<uint64_t, kWarpSize>;
 // Waits for the lanes of `mask`, which must all come, and returns what each of them gave (0 for
 // others). Ends the process with a message where a lane of the mask has ended.
 Lanes Exchange(uint32_t mask, uint64_t value);
+
+// __syncwarp: waits for the lanes of `mask`, as Exchange does.
+void WarpBarrier(uint32_t mask);
 
 // The lane of the running thread.
 int Lane();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,7 +17,11 @@
 #define __forceinline__ inline
 #define __noinline__
 #define __constant__ static
+#if defined(ENDCAP_CUDA_RACES)
+#define __shared__ static thread_local
+#else
 #define __shared__ static
+#endif
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
@@ -34,7 +39,7 @@ inline int __syncthreads_count(int predicate) {
 inline int __syncthreads_or(int predicate) {
   return endcap::emulation::Barrier(predicate != 0 ? 1 : 0) != 0 ? 1 : 0;
 }
-inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) { endcap::emulation::Exchange(mask, 0); }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFU) { endcap::emulation::WarpBarrier(mask); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
@@ -136,48 +141,59 @@ T __reduce_min_sync(unsigned mask, T value) {
   return endcap::emulation::Reduce(mask, value, [](T a, T b) { return std::min(a, b); });
 }
 
-// Threads are fibers of one host thread: nothing comes between a read and a write.
+namespace endcap::emulation {
+
+// The atomic functions of CUDA order nothing but themselves.
+template <typename T, typename Change>
+T ChangeAtomically(T* address, Change change) {
+  const std::atomic_ref<T> value(*address);
+  T old = value.load(std::memory_order_relaxed);
+  while (!value.compare_exchange_weak(old, change(old), std::memory_order_relaxed)) continue;
+  return old;
+}
+
+}  // namespace endcap::emulation
+
 template <typename T, typename V>
 T atomicAdd(T* address, V value) {
-  const T old = *address;
-  *address = static_cast<T>(old + static_cast<T>(value));
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return static_cast<T>(old + static_cast<T>(value)); });
 }
 template <typename T, typename V>
 T atomicMax(T* address, V value) {
-  const T old = *address;
-  *address = std::max(old, static_cast<T>(value));
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return std::max(old, static_cast<T>(value)); });
 }
 template <typename T, typename V>
 T atomicMin(T* address, V value) {
-  const T old = *address;
-  *address = std::min(old, static_cast<T>(value));
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return std::min(old, static_cast<T>(value)); });
 }
 template <typename T, typename V>
 T atomicOr(T* address, V value) {
-  const T old = *address;
-  *address = old | static_cast<T>(value);
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return static_cast<T>(old | static_cast<T>(value)); });
 }
 template <typename T, typename V>
 T atomicAnd(T* address, V value) {
-  const T old = *address;
-  *address = old & static_cast<T>(value);
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return static_cast<T>(old & static_cast<T>(value)); });
 }
 template <typename T, typename V>
 T atomicExch(T* address, V value) {
-  const T old = *address;
-  *address = static_cast<T>(value);
-  return old;
+  return endcap::emulation::ChangeAtomically(address, [=](T) { return static_cast<T>(value); });
 }
 template <typename T, typename C, typename V>
 T atomicCAS(T* address, C compare, V value) {
-  const T old = *address;
-  if (old == static_cast<T>(compare)) *address = static_cast<T>(value);
-  return old;
+  return endcap::emulation::ChangeAtomically(
+      address, [=](T old) { return old == static_cast<T>(compare) ? static_cast<T>(value) : old; });
+}
+
+#define __NV_ATOMIC_RELAXED 0
+#define __NV_THREAD_SCOPE_DEVICE 0
+template <typename T>
+T __nv_atomic_load_n(T* address, int, int) {
+  return std::atomic_ref<T>(*address).load(std::memory_order_relaxed);
 }
 
 template <typename T>
