@@ -138,7 +138,11 @@ def test_tensors_of_another_shape_are_refused(name: str) -> None:
 
 
 def test_other_heads_have_no_masks() -> None:
-    rows = plain(outputs(7))[0]
+    head = outputs(7)
+    rows = plain(head)[0]
+    masked = endcap.Postprocessor("yolov8_seg", **OPTIONS)(head)[0]
+    np.testing.assert_array_equal(rows.boxes, masked.boxes)
     assert rows.rle is None
+    assert masked.rle is not None
     with pytest.raises(endcap.InvalidArgumentError, match="no masks"):
         rows.masks()
