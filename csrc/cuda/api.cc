@@ -11,6 +11,7 @@
 #include "cuda/streams.h"
 #include "decode/nvjpeg_decode.h"
 #include "nms/nms_cuda.h"
+#include "nms/rotated_nms_cuda.h"
 #include "postprocess/detection_cuda.h"
 #include "preprocess/fused_launch.h"
 
@@ -118,6 +119,10 @@ constexpr CudaApi kApi = {
         },
     .nms = [](int32_t device, const NmsLaunch* launch,
               void* stream) { return OnDevice(device, [&] { LaunchNms(*launch, stream); }); },
+    .nms_rotated =
+        [](int32_t device, const RotatedNmsLaunch* launch, void* stream) {
+          return OnDevice(device, [&] { LaunchRotatedNms(*launch, stream); });
+        },
 
     .nvjpeg_open =
         [](int32_t device, void** decoder) {

@@ -8,6 +8,7 @@ namespace endcap {
 struct FusedLaunch;        // preprocess/fused_launch.h
 struct DetectionLaunch;    // postprocess/detection_launch.h
 struct NmsLaunch;          // nms/nms_launch.h
+struct RotatedNmsLaunch;   // nms/rotated_nms_launch.h
 struct NvjpegDecodeBatch;  // decode/nvjpeg_batch.h
 
 // The table of functions between the core and libendcap_cuda.so. Both are built from one source
@@ -60,6 +61,7 @@ struct CudaApi {
   int32_t (*preprocess)(int32_t device, const FusedLaunch* launch, void* stream);
   int32_t (*detect)(int32_t device, const DetectionLaunch* launch, void* stream);
   int32_t (*nms)(int32_t device, const NmsLaunch* launch, void* stream);
+  int32_t (*nms_rotated)(int32_t device, const RotatedNmsLaunch* launch, void* stream);
 
   int32_t (*nvjpeg_open)(int32_t device, void** decoder);
   int32_t (*nvjpeg_close)(int32_t device, void* decoder);

@@ -16,6 +16,7 @@ set(ENDCAP_CUDA_KERNELS
   box_decode/yolov8_multi_label_cuda.cu
   nms/key_sort_cuda.cu
   nms/nms_cuda.cu
+  nms/rotated_nms_cuda.cu
   postprocess/detection_cuda.cu
   postprocess/instance_masks_cuda.cu
   postprocess/packed_masks_cuda.cu

@@ -6,6 +6,7 @@
 #include "cuda/cuda_api.h"
 #include "decode/nvjpeg_batch.h"
 #include "nms/nms_launch.h"
+#include "nms/rotated_nms_launch.h"
 #include "postprocess/detection_launch.h"
 #include "preprocess/fused_launch.h"
 
@@ -14,9 +15,10 @@ namespace endcap {
 // The sizes of what goes through the table, in one number: another one is another build's.
 constexpr uint32_t LaunchLayout() {
   uint32_t layout = kCudaApiVersion;
-  for (const size_t bytes : {sizeof(CudaApi), sizeof(CudaDeviceFacts), sizeof(FusedLaunch),
-                             sizeof(FusedImage), sizeof(DetectionLaunch), sizeof(NmsLaunch),
-                             sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage)}) {
+  for (const size_t bytes :
+       {sizeof(CudaApi), sizeof(CudaDeviceFacts), sizeof(FusedLaunch), sizeof(FusedImage),
+        sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
+        sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage)}) {
     layout = layout * 31 + static_cast<uint32_t>(bytes);
   }
   return layout;

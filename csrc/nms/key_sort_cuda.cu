@@ -1,5 +1,26 @@
+#include "common/score_order.h"
 #include "cuda/launch.h"
 #include "nms/key_sort_cuda.h"
+
+namespace endcap {
+namespace {
+
+constexpr uint32_t kKeyThreads = 256;
+
+__global__ void __launch_bounds__(kKeyThreads)
+    MakeKeys(const float* scores, uint64_t* keys, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kKeyThreads + threadIdx.x;
+  if (i < count) keys[i] = ScoreKey(scores[i], static_cast<uint32_t>(i));
+}
+
+}  // namespace
+
+void MakeScoreKeys(const float* scores, uint64_t* keys, int64_t count, cudaStream_t stream) {
+  const auto blocks = static_cast<uint32_t>((count + kKeyThreads - 1) / kKeyThreads);
+  Launch(MakeKeys, blocks, kKeyThreads, 0, stream, scores, keys, count);
+}
+
+}  // namespace endcap
 
 #if defined(ENDCAP_CUDA_EMULATED)
 

@@ -1,4 +1,5 @@
 #include "common/score_order.h"
+#include "cuda/launch.h"
 #include "nms/key_sort_cuda.h"
 #include "nms/nms_cuda.h"
 #include "nms/nms_scratch_cuda.h"
@@ -14,14 +15,6 @@ constexpr uint32_t kThreads = 256;
 
 __device__ int64_t GlobalThread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    MakeKeys(const NmsLaunch launch, const NmsArrays arrays) {
-  const int64_t i = GlobalThread();
-  if (i == 0) *arrays.progress = {};
-  if (i >= launch.count) return;
-  arrays.keys[i] = ScoreKey(launch.scores[i], static_cast<uint32_t>(i));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -161,13 +154,17 @@ void LaunchNms(const NmsLaunch& launch, void* stream) {
     return;
   }
   const size_t sort_bytes = SortScratchBytes(launch.count);
-  const NmsScratch scratch(launch.count, sort_bytes, cuda_stream);
-  const NmsArrays& arrays = scratch.arrays();
+  NmsArrays arrays = {};
+  uint8_t* sort = nullptr;
+  const StreamScratch memory(cuda_stream, [&](StreamScratch& scratch) {
+    LayNmsArrays(arrays, static_cast<size_t>(launch.count), scratch);
+    scratch.Place(sort, sort_bytes);
+  });
   const uint32_t blocks = BlocksFor(launch.count, kThreads);
   const uint32_t chunks = BlocksFor(launch.count, kNmsChunk);
-  Launch(MakeKeys, blocks, kThreads, 0, cuda_stream, launch, arrays);
-  SortScoreKeys(arrays.keys, arrays.sorted_keys, launch.count, scratch.sort(), sort_bytes,
-                cuda_stream);
+  Check(cudaMemsetAsync(arrays.progress, 0, sizeof(NmsProgress), cuda_stream), "cudaMemsetAsync");
+  MakeScoreKeys(launch.scores, arrays.keys, launch.count, cuda_stream);
+  SortScoreKeys(arrays.keys, arrays.sorted_keys, launch.count, sort, sort_bytes, cuda_stream);
   Launch(OrderBoxes, blocks, kThreads, 0, cuda_stream, launch, arrays);
   Launch(FindOverlaps, dim3(chunks, 32), kNmsChunk, 0, cuda_stream, launch, arrays);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {

@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/launch.h"
-#include "cuda/memory.h"
+#include "cuda/stream_scratch.h"
 #include "nms/greedy_cuda.h"
 
 namespace endcap {
@@ -31,48 +30,16 @@ struct NmsArrays {
   NmsProgress* progress;  // [1]
 };
 
-// The arrays, in one piece of memory that is taken and given back in the order of a stream.
-class NmsScratch {
- public:
-  NmsScratch(int64_t count, size_t sort_bytes, cudaStream_t stream) : stream_(stream) {
-    const auto boxes = static_cast<size_t>(count);
-    const size_t chunks = (boxes + kNmsChunk - 1) / kNmsChunk;
-    Lay(boxes, chunks, sort_bytes);
-    int device = 0;
-    Check(cudaGetDevice(&device), "cudaGetDevice");
-    memory_ = reinterpret_cast<uintptr_t>(AllocateOnDevice(device, bytes_, stream));
-    bytes_ = 0;
-    Lay(boxes, chunks, sort_bytes);
-  }
-  ~NmsScratch() { (void)cudaFreeAsync(reinterpret_cast<void*>(memory_), stream_); }
-  NmsScratch(const NmsScratch&) = delete;
-  NmsScratch& operator=(const NmsScratch&) = delete;
-
-  const NmsArrays& arrays() const { return arrays_; }
-  void* sort() const { return sort_; }
-
- private:
-  void Lay(size_t boxes, size_t chunks, size_t sort_bytes) {
-    Place(arrays_.keys, boxes);
-    Place(arrays_.sorted_keys, boxes);
-    Place(arrays_.boxes, boxes);
-    Place(arrays_.overlaps, chunks * 32 * kNmsChunk);
-    Place(arrays_.suppressed, boxes);
-    Place(arrays_.chunk_kept, size_t{kNmsChunk});
-    Place(arrays_.progress, size_t{1});
-    Place(sort_, sort_bytes);
-  }
-  template <typename T>
-  void Place(T*& array, size_t count) {
-    array = reinterpret_cast<T*>(memory_ + bytes_);
-    bytes_ += (count * sizeof(T) + 255) / 256 * 256;
-  }
-
-  cudaStream_t stream_;
-  uintptr_t memory_ = 0;
-  size_t bytes_ = 0;
-  NmsArrays arrays_ = {};
-  uint8_t* sort_ = nullptr;
-};
+// Of `count` boxes; see StreamScratch.
+inline void LayNmsArrays(NmsArrays& arrays, size_t count, StreamScratch& scratch) {
+  const size_t chunks = (count + kNmsChunk - 1) / kNmsChunk;
+  scratch.Place(arrays.keys, count);
+  scratch.Place(arrays.sorted_keys, count);
+  scratch.Place(arrays.boxes, count);
+  scratch.Place(arrays.overlaps, chunks * 32 * kNmsChunk);
+  scratch.Place(arrays.suppressed, count);
+  scratch.Place(arrays.chunk_kept, size_t{kNmsChunk});
+  scratch.Place(arrays.progress, size_t{1});
+}
 
 }  // namespace endcap

@@ -62,28 +62,37 @@ void RunRotatedIou(const py::array_t<float>& a, const py::array_t<float>& b,
 
 // The data of a C-contiguous tensor of `size` elements of T.
 template <typename T>
-const T* DataOf(const CudaTensor& tensor, char kind, int64_t size) {
+const T* DataOf(const CudaTensor& tensor, char kind, int64_t size, const char* shapes) {
   if (!tensor.strides_bytes.empty() || tensor.kind != kind || tensor.item_bytes != sizeof(T) ||
       tensor.size() != size) {
     throw Error(ErrorCode::kInvalidArgument,
-                "boxes, scores and class_ids must be C-contiguous float32 [N,4], float32 [N] and "
-                "int32 [N]");
+                std::string("boxes, scores and class_ids must be C-contiguous ") + shapes);
   }
   return reinterpret_cast<const T*>(tensor.data);
 }
 
-// The same in device memory. Waits for the number of kept boxes.
-CudaTensor RunNmsCuda(const CudaTensor& boxes, const CudaTensor& scores,
-                      const std::optional<CudaTensor>& class_ids, double iou_threshold,
-                      int device_id, StreamHandle stream, const py::object& stream_owner) {
-  const int64_t count = scores.size();
-  const auto* boxes_data = DataOf<float>(boxes, 'f', 4 * count);
-  const auto* scores_data = DataOf<float>(scores, 'f', count);
-  std::vector<CudaTarget> targets{boxes.target, scores.target};
+// Arrays of one image in device memory.
+struct CudaBoxes {
+  const CudaTensor& boxes;
+  const CudaTensor& scores;
+  const std::optional<CudaTensor>& class_ids;
+  int64_t numbers_per_box;
+  const char* shapes;  // for an error
+};
+
+// `suppress` is NmsCuda or NmsRotatedCuda. Waits for the number of kept boxes.
+template <typename Suppress, typename Options>
+CudaTensor RunOnCuda(Suppress suppress, const CudaBoxes& from, const Options& options,
+                     int device_id, StreamHandle stream, const py::object& stream_owner) {
+  const int64_t count = from.scores.size();
+  const auto* boxes_data =
+      DataOf<float>(from.boxes, 'f', from.numbers_per_box * count, from.shapes);
+  const auto* scores_data = DataOf<float>(from.scores, 'f', count, from.shapes);
+  std::vector<CudaTarget> targets{from.boxes.target, from.scores.target};
   const int32_t* classes_data = nullptr;
-  if (class_ids.has_value()) {
-    classes_data = DataOf<int32_t>(*class_ids, 'i', count);
-    targets.push_back(class_ids->target);
+  if (from.class_ids.has_value()) {
+    classes_data = DataOf<int32_t>(*from.class_ids, 'i', count, from.shapes);
+    targets.push_back(from.class_ids->target);
   }
   const CudaTarget target{device_id, StreamOf(stream)};
   if (count == 0) return EmptyCuda("<i8", {0}, target, stream_owner);
@@ -94,13 +103,29 @@ CudaTensor RunNmsCuda(const CudaTensor& boxes, const CudaTensor& scores,
     const py::gil_scoped_release release;
     const StreamOrder order(std::move(targets), target);
     auto* indices = reinterpret_cast<int64_t*>(kept.data);
-    NmsCuda(boxes_data, scores_data, classes_data, count, {iou_threshold, -1}, device_id,
-            target.stream, indices, indices + count);
+    suppress(boxes_data, scores_data, classes_data, count, options, device_id, target.stream,
+             indices, indices + count);
     CopyCuda(&kept_count, indices + count, sizeof(kept_count), target);
     SynchronizeCuda(target);
   }
   if (kept_count < 0) throw Error(ErrorCode::kInvalidArgument, "scores hold NaN");
   return Rows(kept, 0, kept_count);
+}
+
+CudaTensor RunNmsCuda(const CudaTensor& boxes, const CudaTensor& scores,
+                      const std::optional<CudaTensor>& class_ids, double iou_threshold,
+                      int device_id, StreamHandle stream, const py::object& stream_owner) {
+  const CudaBoxes from{boxes, scores, class_ids, 4, "float32 [N,4], float32 [N] and int32 [N]"};
+  return RunOnCuda(NmsCuda, from, NmsOptions{iou_threshold, -1}, device_id, stream, stream_owner);
+}
+
+CudaTensor RunNmsRotatedCuda(const CudaTensor& boxes, const CudaTensor& scores,
+                             const std::optional<CudaTensor>& class_ids, double iou_threshold,
+                             const std::string& method, int64_t max_detections, int device_id,
+                             StreamHandle stream, const py::object& stream_owner) {
+  const CudaBoxes from{boxes, scores, class_ids, 5, "float32 [N,5], float32 [N] and int32 [N]"};
+  const RotatedNmsOptions options{iou_threshold, max_detections, ParseRotatedNms(method)};
+  return RunOnCuda(NmsRotatedCuda, from, options, device_id, stream, stream_owner);
 }
 
 }  // namespace
@@ -118,4 +143,8 @@ void BindNms(py::module_& module) {
   module.def("nms_cuda", endcap::python::RunNmsCuda, py::arg("boxes"), py::arg("scores"),
              py::arg("class_ids"), py::arg("iou_threshold"), py::arg("device_id"),
              py::arg("stream"), py::arg("stream_owner"));
+  module.def("nms_rotated_cuda", endcap::python::RunNmsRotatedCuda, py::arg("boxes"),
+             py::arg("scores"), py::arg("class_ids"), py::arg("iou_threshold"), py::arg("method"),
+             py::arg("max_detections"), py::arg("device_id"), py::arg("stream"),
+             py::arg("stream_owner"));
 }

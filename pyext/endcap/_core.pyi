@@ -84,6 +84,17 @@ def nms_cuda(
     stream: int,
     stream_owner: object,
 ) -> CudaTensor: ...
+def nms_rotated_cuda(
+    boxes: CudaTensor,
+    scores: CudaTensor,
+    class_ids: CudaTensor | None,
+    iou_threshold: float,
+    method: str,
+    max_detections: int,
+    device_id: int,
+    stream: int,
+    stream_owner: object,
+) -> CudaTensor: ...
 def pack_masks(
     prototypes: npt.NDArray[np.float32],
     coefficients: npt.NDArray[np.float32],

@@ -1,20 +1,20 @@
-"""Non-maximum suppression of one image's rotated boxes, on the CPU."""
+"""Non-maximum suppression of one image's rotated boxes."""
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._arrays import empty, to_array, to_class_ids
+from endcap._arrays import empty, to_array
 from endcap._cuda_input import device_of
+from endcap._device import cuda_target, refuse_stream
+from endcap._nms_arguments import Array, CudaBoxes, HostBoxes, device_to_use, require_threshold
+from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError
 
-# Whatever NumPy makes an array of, in host memory.
-Array: TypeAlias = Any
 Method: TypeAlias = Literal["polygon", "probiou", "probiou_fast"]
 
 
@@ -26,7 +26,9 @@ def nms_rotated(
     class_ids: Array | None = None,
     method: Method = "polygon",
     max_detections: int | None = None,
-) -> npt.NDArray[np.int64]:
+    device: str | None = None,
+    stream: object = None,
+) -> Any:
     """Keep the best rotated boxes and drop those that overlap a better one.
 
     Equal scores go to the lower index. A box goes when an IoU is greater than the threshold; which,
@@ -49,30 +51,43 @@ def nms_rotated(
             boxes are of one class.
         method: ``polygon``, ``probiou`` or ``probiou_fast``.
         max_detections: stop after so many kept boxes; by default there is no limit.
+        device: as for nms.
+        stream: as for nms.
 
     Returns:
-        int64 [M], the indices of the kept boxes, best score first.
+        int64 [M], the indices of the kept boxes, best score first: a NumPy array, or on a GPU a
+        CudaArray.
 
     Raises:
         InvalidArgumentError: shapes that do not fit, a threshold outside 0 to 1, a NaN score, an
-            unknown method, an array on a GPU.
+            unknown method.
+        CudaError: the device cannot be used, or a CUDA call failed.
+        OutOfMemoryError: the host's, or the device's.
     """
-    if not isinstance(iou_threshold, Real):
-        raise InvalidArgumentError(f"iou_threshold is {iou_threshold!r}: give a number from 0 to 1")
-    box_array = _to_boxes(boxes, "boxes")
-    _require_host(scores, "scores")
-    score_array = to_array(scores, np.float32, "scores")
-    if score_array.ndim != 1 or len(score_array) != len(box_array):
-        raise InvalidArgumentError(
-            f"boxes have shape {list(box_array.shape)} and scores {list(score_array.shape)}: "
-            "give [N, 5] and [N]"
-        )
-    ids = np.empty(0, np.int32)
-    if class_ids is not None:
-        _require_host(class_ids, "class_ids")
-        ids = to_class_ids(class_ids, len(score_array))
+    threshold = require_threshold(iou_threshold)
     limit = _to_limit(max_detections)
-    return _core.nms_rotated(box_array, score_array, ids, float(iou_threshold), str(method), limit)
+    device_id = device_to_use(boxes, device)
+    if device_id is None:
+        refuse_stream(stream)
+        host = HostBoxes.take(boxes, scores, class_ids, 5)
+        return _core.nms_rotated(
+            host.boxes, host.scores, host.class_ids, threshold, str(method), limit
+        )
+    target = cuda_target(device_id, stream)
+    gpu = CudaBoxes.take(boxes, scores, class_ids, 5, target)
+    return CudaArray(
+        _core.nms_rotated_cuda(
+            gpu.boxes,
+            gpu.scores,
+            gpu.class_ids,
+            threshold,
+            str(method),
+            limit,
+            target.device_id,
+            target.stream,
+            target.stream_owner,
+        )
+    )
 
 
 def rotated_iou(
@@ -101,7 +116,11 @@ def rotated_iou(
 
 
 def _to_boxes(boxes: Array, name: str) -> npt.NDArray[np.float32]:
-    _require_host(boxes, name)
+    device_id = device_of(boxes)
+    if device_id is not None:
+        raise InvalidArgumentError(
+            f"{name} lies on cuda:{device_id}, and these IoUs are the CPU's: copy it to the host"
+        )
     array = to_array(boxes, np.float32, name)
     if array.shape == (0,):  # what an empty list becomes
         array = array.reshape(0, 5)
@@ -111,15 +130,6 @@ def _to_boxes(boxes: Array, name: str) -> npt.NDArray[np.float32]:
             "height and angle"
         )
     return array
-
-
-def _require_host(values: Array, name: str) -> None:
-    device_id = device_of(values)
-    if device_id is not None:
-        raise InvalidArgumentError(
-            f"{name} lies on cuda:{device_id}, and rotated boxes are compared on the CPU: copy it "
-            "to the host"
-        )
 
 
 def _to_limit(max_detections: int | None) -> int:

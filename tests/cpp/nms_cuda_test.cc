@@ -5,39 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 
 #include "common/score_order.h"
 #include "cuda/launch.h"
 #include "endcap/nms.h"
+#include "on_device.h"
 
 namespace endcap {
 namespace {
 
-template <typename T>
-class OnDevice {
- public:
-  explicit OnDevice(const std::vector<T>& values) {
-    Check(cudaMalloc(&data_, values.size() * sizeof(T) + 1), "cudaMalloc");
-    Check(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyDefault),
-          "cudaMemcpy");
-  }
-  ~OnDevice() { cudaFree(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-
-  T* get() const { return static_cast<T*>(data_); }
-  std::vector<T> Read(size_t count) const {
-    std::vector<T> values(count);
-    Check(cudaMemcpy(values.data(), data_, count * sizeof(T), cudaMemcpyDefault), "cudaMemcpy");
-    return values;
-  }
-
- private:
-  void* data_ = nullptr;
-};
+using testing::OnDevice;
 
 struct Boxes {
   std::vector<float> xyxy, scores;

@@ -29,6 +29,22 @@ def test_nms(count: int, iou_threshold: float) -> None:
     np.testing.assert_array_equal(kept.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("count", [1, 31, 65, 1100])
+@pytest.mark.parametrize("method", ["polygon", "probiou", "probiou_fast"])
+def test_nms_rotated(count: int, method: str) -> None:
+    random = np.random.default_rng(count)
+    angles = random.uniform(-7, 7, (count, 1))
+    boxes = np.hstack([random_boxes(random, count), angles]).astype(np.float32)
+    scores = np.round(random.uniform(0, 1, count), 2).astype(np.float32)  # with ties
+    class_ids = random.integers(0, 3, count).astype(np.int32)
+    for classes in (None, class_ids):
+        expected = endcap.nms_rotated(boxes, scores, 0.3, class_ids=classes, method=method)
+        kept = endcap.nms_rotated(
+            boxes, scores, 0.3, class_ids=classes, method=method, device="cuda"
+        )
+        np.testing.assert_array_equal(kept.to_numpy(), expected)
+
+
 def test_empty_and_infinite_boxes() -> None:
     boxes = np.array(
         [[0, 0, 0, 0], [0, 0, 0, 0], [-np.inf, 0, np.inf, 1], [5, 5, 1, 1], [0, 0, 9, 9]],

@@ -1,4 +1,4 @@
-"""nms and batched_nms on a GPU: the CPU's indices, wherever boxes lie."""
+"""nms, batched_nms and nms_rotated on a GPU: the CPU's indices, wherever boxes lie."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, on_gpu, require_cuda
+from rotated_crowds import CROWDS, Crowd
 
 import endcap
 
@@ -82,3 +83,61 @@ def test_what_does_not_fit(
 def test_the_cpu_does_not_fetch_boxes_from_the_gpu() -> None:
     with pytest.raises(endcap.InvalidArgumentError, match="boxes lies on cuda:0"):
         endcap.nms(on_gpu(BOXES), SCORES, 0.5, device="cpu")
+
+
+METHODS = ["polygon", "probiou", "probiou_fast"]
+
+
+def both_devices(crowd: Crowd, hold: Any, **options: Any) -> tuple[Any, np.ndarray]:
+    """What nms_rotated keeps on the GPU, and on the CPU."""
+    classes = crowd.class_ids
+    gpu = endcap.nms_rotated(
+        hold(crowd.boxes), hold(crowd.scores), 0.3, class_ids=hold(classes), **options
+    )
+    return gpu, endcap.nms_rotated(crowd.boxes, crowd.scores, 0.3, class_ids=classes, **options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_rotated_boxes_on_the_gpu(crowd: str, method: str) -> None:
+    on_the_gpu, expected = both_devices(CROWDS[crowd](900, 1, 3), on_gpu, method=method)
+    assert isinstance(on_the_gpu, endcap.CudaArray)
+    assert on_the_gpu.dtype == np.int64
+    assert len(expected) > 20
+    np.testing.assert_array_equal(on_the_gpu.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("hold", HOLDERS)
+@pytest.mark.parametrize("limit", [0, 7, None])
+def test_rotated_boxes_wherever_they_lie(hold: Any, limit: int | None) -> None:
+    crowd = CROWDS["scattered"](100, 2, 2)
+    on_the_gpu, expected = both_devices(crowd, hold, max_detections=limit)
+    np.testing.assert_array_equal(on_the_gpu.to_numpy(), expected)
+    up = endcap.nms_rotated(crowd.boxes.tolist(), crowd.scores, 0.3, device="cuda", stream=2)
+    assert up.stream == 2
+    np.testing.assert_array_equal(up.to_numpy(), endcap.nms_rotated(crowd.boxes, crowd.scores, 0.3))
+
+
+def test_no_rotated_boxes() -> None:
+    empty = np.zeros((0, 5), np.float32)
+    assert endcap.nms_rotated(on_gpu(empty), on_gpu(SCORES[:0]), 0.5).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"boxes": BOXES}, "shape"),
+        ({"scores": SCORES[:9]}, "shape"),
+        ({"scores": np.full(300, np.nan, np.float32)}, "NaN"),
+        ({"iou_threshold": 1.5}, "iou_threshold"),
+        ({"method": "exact"}, "polygon, probiou, probiou_fast"),
+        ({"max_detections": -1}, "max_detections"),
+        ({"device": "cpu"}, "boxes lies on cuda:0"),
+    ],
+)
+def test_rotated_boxes_that_do_not_fit(change: dict[str, Any], message: str) -> None:
+    rotated = np.hstack([BOXES, BOXES[:, :1]])
+    arguments = {"boxes": rotated, "scores": SCORES, "iou_threshold": 0.5} | change
+    arrays = {name: on_gpu(arguments.pop(name)) for name in ("boxes", "scores")}
+    with pytest.raises(endcap.InvalidArgumentError, match=message):
+        endcap.nms_rotated(**arrays, **arguments)

@@ -80,6 +80,14 @@ std::vector<int64_t> NmsRotated(std::span<const float> boxes_xywhr, std::span<co
                                 std::span<const int32_t> class_ids,
                                 const RotatedNmsOptions& options);
 
+// The same on a GPU, all pointers device memory: boxes_xywhr float32 [count][5], scores float32
+// [count], class_ids int32 [count] or null. Writes the kept indices into `kept` (int64 [count]) and
+// how many into `kept_count` (int64 [1]), in the order of `stream` (a cudaStream_t) and without
+// waiting; a NaN score makes kept_count -1. Throws kInvalidArgument, kCuda, kOutOfMemory.
+void NmsRotatedCuda(const float* boxes_xywhr, const float* scores, const int32_t* class_ids,
+                    int64_t count, const RotatedNmsOptions& options, int device_id, void* stream,
+                    int64_t* kept, int64_t* kept_count);
+
 // The IoU of every box of `a` [N][5] with every box of `b` [M][5], boxes as above, into `iou`
 // [N][M] float32. Equal with a and b exchanged.
 //

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/launch.h"
+#include "cuda/memory.h"
+
+namespace endcap {
+
+// Arrays side by side in one piece of device memory, which is taken and given back in the order of
+// a stream. Throws kCuda, kOutOfMemory.
+class StreamScratch {
+ public:
+  // lay(scratch) calls Place for each array, the same ones each time that it is called.
+  template <typename Lay>
+  StreamScratch(cudaStream_t stream, const Lay& lay) : stream_(stream) {
+    lay(*this);
+    int device = 0;
+    Check(cudaGetDevice(&device), "cudaGetDevice");
+    memory_ = reinterpret_cast<uintptr_t>(AllocateOnDevice(device, bytes_, stream));
+    bytes_ = 0;
+    lay(*this);
+  }
+  ~StreamScratch() { (void)cudaFreeAsync(reinterpret_cast<void*>(memory_), stream_); }
+  StreamScratch(const StreamScratch&) = delete;
+  StreamScratch& operator=(const StreamScratch&) = delete;
+
+  template <typename T>
+  void Place(T*& array, size_t count) {
+    array = reinterpret_cast<T*>(memory_ + bytes_);
+    bytes_ += (count * sizeof(T) + 255) / 256 * 256;
+  }
+
+ private:
+  cudaStream_t stream_;
+  uintptr_t memory_ = 0;
+  size_t bytes_ = 0;
+};
+
+}  // namespace endcap
