@@ -88,6 +88,19 @@ TEST(UnsuppressedCuda, Classification) {
   }
 }
 
+// Each step of the block's way to the greatest logit, which softmax wants, decides once.
+TEST(UnsuppressedCuda, TheGreatestLogitAnywhere) {
+  for (const int place : {0, 1, 2, 3, 7, 8, 16, 33, 64, 129, 255, 256, 511, 699}) {
+    std::vector<float> logits(700, -3.0F);
+    for (size_t c = 0; c < logits.size(); ++c) logits[c] += static_cast<float>(c % 13) / 8.0F;
+    logits[static_cast<size_t>(place)] = 4.0F;
+    auto params = Params(HeadFamily::kClassification, 700);
+    params.head.activation = Activation::kFamilyDefault;
+    params.head.top_k = 5;
+    ExpectSameAsCpu(params, {{{FloatTensor(logits, {700})}, std::nullopt}});
+  }
+}
+
 TEST(UnsuppressedCuda, ClassificationMultiLabel) {
   for (const int classes : {1, 5, 255, 257, 1000}) {
     for (const Activation activation : {Activation::kNone, Activation::kSigmoid}) {
