@@ -1,6 +1,7 @@
 # endcap::highway is Highway's headers. Its shared library is not linked: it would bring the C++
 # runtime with it, and all that is needed of it is the choice of the target, which
-# common/simd_target.cc makes.
+# common/simd_target.cc makes. (The preset `sanitize` links it: under AddressSanitizer Highway's own
+# checks are on, which end the process by a function of that library.)
 
 find_path(ENDCAP_HIGHWAY_INCLUDE_DIR hwy/highway.h)
 if(NOT ENDCAP_HIGHWAY_INCLUDE_DIR)

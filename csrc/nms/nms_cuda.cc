@@ -63,12 +63,16 @@ void NmsRotatedCuda(const float* boxes_xywhr, const float* scores, const int32_t
                     int64_t* kept, int64_t* kept_count) {
   CheckArguments(boxes_xywhr, scores, class_ids, count, options.iou_threshold, kept, kept_count);
   RequireCuda(device_id);
+  const RotatedScratchSize scratch =
+      SizeRotatedScratch(options.method, static_cast<uint32_t>(count),
+                         static_cast<uint32_t>(Limit(options.max_detections, count)));
   const RotatedNmsLaunch launch = {boxes_xywhr,
                                    scores,
                                    class_ids,
                                    count,
-                                   Limit(options.max_detections, count),
                                    MakeRotatedRule(options.method, options.iou_threshold),
+                                   scratch,
+                                   RotatedScratchBytes(options.method, scratch),
                                    kept,
                                    kept_count};
   CheckCuda(Cuda().nms_rotated(device_id, &launch, stream));

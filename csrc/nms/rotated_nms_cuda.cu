@@ -19,8 +19,7 @@ struct RotatedNmsShared {
 struct RotatedNmsArrays {
   uint64_t* keys;         // [count]
   uint64_t* sorted_keys;  // [count]
-  RotatedScratchSize size;
-  uint8_t* suppression;  // [RotatedScratchBytes of the size]
+  uint8_t* suppression;   // [launch.scratch_bytes]
 };
 
 __device__ bool AnyNan(const RotatedNmsLaunch& launch) {
@@ -39,10 +38,10 @@ __device__ void KeepRotated(const RotatedNmsLaunch& launch, const RotatedNmsArra
     if (t == 0) *launch.kept_count = -1;
     return;
   }
-  RotatedSuppression<Comparison> suppression(comparison, arrays.size, arrays.suppression,
+  RotatedSuppression<Comparison> suppression(comparison, launch.scratch, arrays.suppression,
                                              shared.boxes, shared.chunk);
   const auto count = static_cast<uint32_t>(launch.count);
-  const uint32_t max_rows = arrays.size.rows;
+  const uint32_t max_rows = launch.scratch.rows;
   for (uint32_t taken = 0; taken < count && suppression.rows() < max_rows;) {
     const uint32_t size = min(kRotatedChunk, count - taken);
     if (t < size) {
@@ -85,23 +84,21 @@ void LaunchRotatedNms(const RotatedNmsLaunch& launch, void* stream) {
     Check(cudaMemsetAsync(launch.kept_count, 0, sizeof(int64_t), cuda_stream), "cudaMemsetAsync");
     return;
   }
-  const RotatedNms method = launch.rule.method;
   const auto count = static_cast<size_t>(launch.count);
   const size_t sort_bytes = SortScratchBytes(launch.count);
   RotatedNmsArrays arrays = {};
-  arrays.size = SizeRotatedScratch(method, static_cast<uint32_t>(launch.count),
-                                   static_cast<uint32_t>(launch.max_detections));
   uint8_t* sort = nullptr;
   const StreamScratch memory(cuda_stream, [&](StreamScratch& scratch) {
     scratch.Place(arrays.keys, count);
     scratch.Place(arrays.sorted_keys, count);
-    scratch.Place(arrays.suppression, RotatedScratchBytes(method, arrays.size));
+    scratch.Place(arrays.suppression, launch.scratch_bytes);
     scratch.Place(sort, sort_bytes);
   });
   MakeScoreKeys(launch.scores, arrays.keys, launch.count, cuda_stream);
   SortScoreKeys(arrays.keys, arrays.sorted_keys, launch.count, sort, sort_bytes, cuda_stream);
-  Launch(method == RotatedNms::kPolygon ? KeepByPolygons : KeepByProbiou, 1, kRotatedChunk, 0,
-         cuda_stream, launch, arrays);
+  const bool by_polygons = launch.rule.method == RotatedNms::kPolygon;
+  Launch(by_polygons ? KeepByPolygons : KeepByProbiou, 1, kRotatedChunk, 0, cuda_stream, launch,
+         arrays);
 }
 
 }  // namespace endcap

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "nms/rotated_rule.h"
@@ -12,10 +13,11 @@ struct RotatedNmsLaunch {
   const float* scores;       // [count]
   const int32_t* class_ids;  // [count], or null
   int64_t count;             // below 2^31
-  int64_t max_detections;    // count where there is no limit
   RotatedRule rule;
-  int64_t* kept;        // [count]
-  int64_t* kept_count;  // [1]; -1 when a score is NaN
+  RotatedScratchSize scratch;  // of `count` candidates; its rows are the limit, or `count`
+  size_t scratch_bytes;        // RotatedScratchBytes of it
+  int64_t* kept;               // [count]
+  int64_t* kept_count;         // [1]; -1 when a score is NaN
 };
 
 }  // namespace endcap

@@ -95,7 +95,6 @@ CudaTensor RunOnCuda(Suppress suppress, const CudaBoxes& from, const Options& op
     targets.push_back(from.class_ids->target);
   }
   const CudaTarget target{device_id, StreamOf(stream)};
-  if (count == 0) return EmptyCuda("<i8", {0}, target, stream_owner);
   // The indices, and behind them how many there are.
   const CudaTensor kept = EmptyCuda("<i8", {count + 1}, target, stream_owner);
   int64_t kept_count = 0;

@@ -18,6 +18,8 @@ from endcap.errors import InvalidArgumentError
 # Whatever NumPy makes an array of, or an array on a GPU.
 Array: TypeAlias = Any
 
+_COLUMNS = {4: "x1, y1, x2, y2", 5: "centre x, centre y, width, height and angle"}
+
 
 def device_to_use(boxes: Array, device: str | None) -> int | None:
     """Return the number of the GPU that a call is for, None for the CPU."""
@@ -75,9 +77,11 @@ class CudaBoxes:
 
 def _count(boxes: tuple[int, ...], scores: tuple[int, ...], columns: int) -> int:
     count = scores[0] if len(scores) == 1 else -1
-    if boxes != (count, columns) and not (count == 0 and 0 in boxes):
+    # An empty list becomes an array of shape [0].
+    if boxes != (count, columns) and not (count == 0 and boxes == (0,)):
         raise InvalidArgumentError(
-            f"boxes have shape {list(boxes)} and scores {list(scores)}: give [N, {columns}] and [N]"
+            f"boxes have shape {list(boxes)} and scores {list(scores)}: "
+            f"give [N, {columns}], {_COLUMNS[columns]}, and [N]"
         )
     return count
 

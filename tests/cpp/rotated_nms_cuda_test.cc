@@ -54,11 +54,12 @@ Kept RunKernels(const Boxes& boxes, const RotatedNmsOptions& options) {
   const OnDevice kept_count(std::vector<int64_t>{-7});
   const auto count = static_cast<int64_t>(boxes.scores.size());
   const int64_t most = options.max_detections < 0 ? count : options.max_detections;
-  LaunchRotatedNms(
-      {xywhr.get(), scores.get(), boxes.class_ids.empty() ? nullptr : classes.get(), count,
-       std::min(most, count), MakeRotatedRule(options.method, options.iou_threshold), kept.get(),
-       kept_count.get()},
-      nullptr);
+  const RotatedScratchSize scratch = SizeRotatedScratch(
+      options.method, static_cast<uint32_t>(count), static_cast<uint32_t>(std::min(most, count)));
+  LaunchRotatedNms({xywhr.get(), scores.get(), boxes.class_ids.empty() ? nullptr : classes.get(),
+                    count, MakeRotatedRule(options.method, options.iou_threshold), scratch,
+                    RotatedScratchBytes(options.method, scratch), kept.get(), kept_count.get()},
+                   nullptr);
   Kept result = {kept_count.Read(1)[0], {}};
   if (result.count > 0) result.indices = kept.Read(static_cast<size_t>(result.count));
   return result;
@@ -115,6 +116,8 @@ TEST_P(RotatedNmsCuda, NumbersThatAreNotFinite) {
   const float odd[] = {kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 1e38F};
   for (size_t i = 0; i < boxes.xywhr.size(); i += 37) boxes.xywhr[i] = odd[i % 4];
   boxes.scores[5] = kInf;
+  boxes.scores[6] = 0.0F;
+  boxes.scores[7] = -0.0F;  // equal
   boxes.scores[600] = -kInf;
   ExpectSameAsCpu(boxes, 0.4);
 }

@@ -65,7 +65,7 @@ DeviceAccess::~DeviceAccess() {
 
 void* AllocateDevice(size_t bytes) {
   Arena& arena = TheArena();
-  const size_t size = (std::max(bytes, size_t{1}) + kAlignment - 1) / kAlignment * kAlignment;
+  const size_t size = (bytes / kAlignment + 1) * kAlignment;  // at least a byte behind the last
   size_t place = 0;
   for (const auto& [offset, length] : arena.allocated) {
     if (offset - place >= size) break;

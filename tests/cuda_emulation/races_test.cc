@@ -48,6 +48,17 @@ __global__ void WriteAfterBarrier(int* out) {
   if (t == 63) value = 2;
 }
 
+// One thread reads what another one, far from it in a large block, wrote.
+template <Between kBetween>
+__global__ void ReadFar(int* out, unsigned writer, unsigned reader) {
+  __shared__ int value;
+  if (threadIdx.x == writer) value = 1;
+  __syncthreads();
+  if (threadIdx.x == writer) value = 2;
+  if constexpr (kBetween == Between::kBarrier) __syncthreads();
+  if (threadIdx.x == reader) *out = value;
+}
+
 __global__ void WriteOneWord(int* out, bool atomically) {
   if (threadIdx.x != blockIdx.x % 2) return;
   if (atomically) {
@@ -58,24 +69,30 @@ __global__ void WriteOneWord(int* out, bool atomically) {
 }
 
 template <typename Kernel, typename... Args>
-void LaunchAndWait(Kernel kernel, unsigned blocks, const Args&... args) {
+void LaunchAndWait(Kernel kernel, unsigned blocks, unsigned threads, const Args&... args) {
   int* out = nullptr;
   Check(cudaMalloc(reinterpret_cast<void**>(&out), size_t{blocks} * 64 * sizeof(int)), "malloc");
   Check(cudaMemsetAsync(out, 0, size_t{blocks} * 64 * sizeof(int), nullptr), "memset");
-  Launch(kernel, blocks, 64, 64 * sizeof(int), nullptr, out, args...);
+  Launch(kernel, blocks, threads, 64 * sizeof(int), nullptr, out, args...);
   Check(cudaStreamSynchronize(nullptr), "wait");
   cudaFree(out);
 }
 
 template <typename Kernel, typename... Args>
-void ExpectEnd(int code, Kernel kernel, unsigned blocks, const Args&... args) {
+void ExpectEndOfBlocks(int code, Kernel kernel, unsigned blocks, unsigned threads,
+                       const Args&... args) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        LaunchAndWait(kernel, blocks, args...);
+        LaunchAndWait(kernel, blocks, threads, args...);
         std::exit(0);
       },
       testing::ExitedWithCode(code), code == 0 ? "" : "data race");
+}
+
+template <typename Kernel, typename... Args>
+void ExpectEnd(int code, Kernel kernel, unsigned blocks, const Args&... args) {
+  ExpectEndOfBlocks(code, kernel, blocks, 64, args...);
 }
 
 TEST(RacesDeathTest, WithinAWarp) {
@@ -92,6 +109,14 @@ TEST(RacesDeathTest, BetweenWarps) {
 }
 
 TEST(RacesDeathTest, AfterABarrier) { ExpectEnd(kRaceFound, WriteAfterBarrier, 1); }
+
+TEST(RacesDeathTest, InLargeBlocks) {
+  for (const unsigned reader : {1U, 255U, 256U, 510U, 1023U}) {
+    ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, 0U, reader);
+    ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, reader, 0U);
+  }
+  ExpectEndOfBlocks(0, ReadFar<Between::kBarrier>, 3, 1024, 0U, 255U);
+}
 
 TEST(RacesDeathTest, BetweenBlocks) {
   ExpectEnd(kRaceFound, WriteOneWord, 2, false);

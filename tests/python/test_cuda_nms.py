@@ -121,6 +121,12 @@ def test_rotated_boxes_wherever_they_lie(hold: Any, limit: int | None) -> None:
 def test_no_rotated_boxes() -> None:
     empty = np.zeros((0, 5), np.float32)
     assert endcap.nms_rotated(on_gpu(empty), on_gpu(SCORES[:0]), 0.5).shape == (0,)
+    for device in ("cpu", "cuda"):
+        assert endcap.nms_rotated([], [], 0.5, device=device).shape == (0,)
+        with pytest.raises(endcap.InvalidArgumentError, match="iou_threshold"):
+            endcap.nms_rotated(empty, [], 1.5, device=device)
+        with pytest.raises(endcap.InvalidArgumentError, match="angle"):
+            endcap.nms_rotated(empty[:, :4], [], 0.5, device=device)
 
 
 @pytest.mark.parametrize(
