@@ -56,7 +56,7 @@ __global__ void ReadFar(int* out, unsigned writer, unsigned reader) {
   __syncthreads();
   if (threadIdx.x == writer) value = 2;
   if constexpr (kBetween == Between::kBarrier) __syncthreads();
-  if (threadIdx.x == reader) *out = value;
+  if (threadIdx.x == reader) out[blockIdx.x] = value;
 }
 
 __global__ void WriteOneWord(int* out, bool atomically) {
@@ -111,7 +111,7 @@ TEST(RacesDeathTest, BetweenWarps) {
 TEST(RacesDeathTest, AfterABarrier) { ExpectEnd(kRaceFound, WriteAfterBarrier, 1); }
 
 TEST(RacesDeathTest, InLargeBlocks) {
-  for (const unsigned reader : {1U, 255U, 256U, 510U, 1023U}) {
+  for (const unsigned reader : {1U, 255U, 1023U}) {
     ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, 0U, reader);
     ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, reader, 0U);
   }
