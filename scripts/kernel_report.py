@@ -21,7 +21,7 @@ _FUNCTION = re.compile(r"Function\s*:?\s*(\S+?):?$")
 _USAGE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 # Bytes a thread, none of them for a spilled register, as ptxas tells.
 KNOWN_LOCAL = {"WriteDetections": 48, "WriteByPolygons": 32, "WriteByProbiou": 32}
-_WIDE = re.compile(r"\b(LDG\.E\.128|STG\.E\.128|STS\.128)")
+_WIDE = re.compile(r"\b(LDG(?:STS)?\.E(?:\.BYPASS)?\.128|STG\.E\.128|STS\.128)")
 
 
 @dataclass
@@ -83,7 +83,8 @@ def main() -> int:
     print("|---|---|---|---|---|---|")
     for name, kernel in sorted(kernels.items()):
         local = kernel.stack + kernel.local
-        loads, stores = kernel.wide["LDG.E.128"], kernel.wide["STG.E.128"]
+        loads = sum(count for what, count in kernel.wide.items() if what.startswith("LDG"))
+        stores = kernel.wide["STG.E.128"]
         row = (f"`{name}`", kernel.registers, kernel.shared, local, loads, stores)
         print("| " + " | ".join(str(cell) for cell in row) + " |")
     more = [name for name, each in kernels.items() if each.stack + each.local > known_local(name)]

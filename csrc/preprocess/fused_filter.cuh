@@ -2,12 +2,13 @@
 
 #include <cstdint>
 
+#include "common/ycc_arithmetic.h"
 #include "preprocess/fused_span.h"
 #include "preprocess/resize_arithmetic.h"
 
 // What one thread does with the rows that a block reads: it sums up four neighbouring columns of
-// the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row as
-// fused_source.cuh packs it.
+// the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row, whose colors
+// ColorOf tells.
 //
 //   Start:  a sum before the first row
 //   IsZero: whether a row of that weight may be left out
@@ -19,6 +20,18 @@ namespace endcap {
 inline constexpr int kQuad = kFusedQuad;
 inline constexpr int kColors = 3;
 
+// The sums of four columns.
+template <typename Filter>
+using QuadSums = typename Filter::Sum[kQuad][kColors];
+
+template <typename Filter>
+__device__ void Clear(QuadSums<Filter>& sums) {
+#pragma unroll
+  for (auto& sum : sums) {
+    for (auto& color : sum) color = Filter::Start();
+  }
+}
+
 // The taps of four columns, and where their samples stand in a row that is read.
 struct QuadColumns {
   int4 first;
@@ -26,7 +39,7 @@ struct QuadColumns {
   int weight_stride;
   int taps;
   int last;    // the last sample there is
-  int origin;  // sample s stands at origin + step * s
+  int origin;  // sample s has position origin + step * s
   int step;
 
   __device__ int Position(int sample) const { return origin + step * min(max(sample, 0), last); }
@@ -38,8 +51,12 @@ struct QuadColumns {
   }
 };
 
+// As fused_source.cuh packs it, or as it lies in a row.
 __device__ inline int32_t ColorOf(uint32_t pixel, int color) {
   return static_cast<int32_t>(pixel >> (8 * color) & 0xFFU);
+}
+__device__ inline int32_t ColorOf(const Rgb8& pixel, int color) {
+  return color == 0 ? pixel.r : (color == 1 ? pixel.g : pixel.b);
 }
 
 __device__ inline int32_t Pick(const int4& four, int index) {
@@ -49,7 +66,7 @@ __device__ inline int32_t Pick(const int4& four, int index) {
 class Opencv8Filter {
  public:
   using Sum = int32_t;
-  using Number = uint8_t;
+  using Number = int32_t;
 
   __device__ explicit Opencv8Filter(const QuadColumns& columns) {
     const int4 left_weights = columns.Weights(0);
@@ -69,8 +86,8 @@ class Opencv8Filter {
   __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
-      const uint32_t left = read(Low(positions_[i]));
-      const uint32_t right = read(High(positions_[i]));
+      const auto left = read(Low(positions_[i]));
+      const auto right = read(High(positions_[i]));
 #pragma unroll
       for (int c = 0; c < kColors; ++c) {
         const int32_t horizontal = OpencvHorizontal(static_cast<uint8_t>(ColorOf(left, c)),
@@ -84,8 +101,8 @@ class Opencv8Filter {
   __device__ static Number Finish(Sum sum, float /*sum_scale*/) { return OpencvVerticalRound(sum); }
 
  private:
-  // Positions are below 2^16, the longest side of an image, and weights at most 2^11: in pairs they
-  // leave registers to those that read rows.
+  // Positions are below 2^16, the longest side of an image, and so are bytes in shared memory;
+  // weights are at most 2^11: in pairs they leave registers to those that read rows.
   __device__ static uint32_t Pair(int low, int high) {
     return static_cast<uint32_t>(low) | static_cast<uint32_t>(high) << 16;
   }
@@ -99,7 +116,7 @@ class Opencv8Filter {
 class Pillow8Filter {
  public:
   using Sum = int32_t;
-  using Number = uint8_t;
+  using Number = int32_t;
 
   __device__ explicit Pillow8Filter(const QuadColumns& columns) : columns_(columns) {}
 
@@ -117,7 +134,7 @@ class Pillow8Filter {
       const int4 weights = columns_.Weights(k);
 #pragma unroll
       for (int i = 0; i < kQuad; ++i) {
-        const uint32_t pixel = read(columns_.Position(columns_.First(i) + k));
+        const auto pixel = read(columns_.Position(columns_.First(i) + k));
 #pragma unroll
         for (int c = 0; c < kColors; ++c) {
           horizontal[i][c] += ColorOf(pixel, c) * Pick(weights, i);
@@ -155,7 +172,7 @@ class FloatFilter {
       const int4 weights = columns_.Weights(k);
 #pragma unroll
       for (int i = 0; i < kQuad; ++i) {
-        const uint32_t pixel = read(columns_.Position(columns_.First(i) + k));
+        const auto pixel = read(columns_.Position(columns_.First(i) + k));
         const float tap = __int_as_float(Pick(weights, i));
 #pragma unroll
         for (int c = 0; c < kColors; ++c) {
@@ -178,7 +195,7 @@ class FloatFilter {
 
 class OpencvFloat8Filter : public FloatFilter {
  public:
-  using Number = uint8_t;
+  using Number = int32_t;
   using FloatFilter::FloatFilter;
   __device__ static Number Finish(Sum sum, float sum_scale) { return OpencvRound(sum * sum_scale); }
 };

@@ -28,11 +28,16 @@ enum class FusedSource : int32_t {
 // How a block reads rows. There is a kernel for each way, so that one does not hold the registers
 // of the others; images of several ways are made by several launches.
 enum class FusedWay : int32_t {
-  kStaged,     // into shared memory, all sources but kYuv
+  kCopied,     // into shared memory as they are: kRgb and kBgr, not turned on a side, to three
+               // channels
+  kStaged,     // into shared memory as pixels of 4 bytes: all sources but kYuv
   kStagedYuv,  // the same, kYuv
   kInPlace     // pixel by pixel: a row is wider than what can be staged
 };
-inline constexpr int kFusedWays = 3;
+inline constexpr int kFusedWays = 4;
+
+// Shared memory holds rows twice where they are copied: those that are summed up, and the next.
+constexpr int FusedBuffers(FusedWay way) { return way == FusedWay::kCopied ? 2 : 1; }
 
 // One axis of an upright image, as words of FusedLaunch::tables. Tap k of an output reads sample
 // first + k, or the nearest that there is. Weights are int32 or the bits of float.
@@ -79,7 +84,7 @@ struct FusedImage {
 };
 
 enum class FusedNormalize : int32_t {
-  kSplit,   // 8-bit pixels: SplitNormalize, then rounded to the element's type
+  kSplit,   // 8-bit pixels: SplitNormalize::ApplyFused, then rounded to the element's type
   kTable,   // 8-bit pixels: a table of elements
   kSingle,  // float pixels: SingleNormalize
 };
@@ -100,19 +105,25 @@ struct FusedLaunch {
   SingleNormalize single[3];
   const void* table = nullptr;  // kTable: [3][256] elements
   uint32_t padding[3] = {};     // elements' bits
-  int32_t threads = 0;          // of a block; each makes a quad
-  int32_t staged_pixels = 0;    // that a block's shared memory holds, 4 bytes each
+  int32_t threads = 0;          // of a block; each makes a quad of each of its rows
+  int32_t block_rows = 1;       // that a block makes one after the other where rows are copied
+  int32_t staged_bytes = 0;     // of shared memory that a block has for rows
 };
 
 // The largest block.
 inline constexpr int kFusedMaxThreads = 256;
-// Pixels that are staged together; rows in shared memory begin at multiples of it.
+// Pixels that one thread stages together.
 inline constexpr int kFusedGroup = 8;
 // Rows that are read between two barriers: more of them wait less often, but leave less shared
 // memory for other blocks.
 inline constexpr int kFusedMaxStagedRows = 2;
 // What every GPU gives a block without being asked for more: 48 KiB.
-inline constexpr int kFusedMaxStagedPixels = 12288;
+inline constexpr int kFusedMaxStagedBytes = 48 << 10;
+// What a block works out once serves all its rows; more of them would leave too few blocks to share
+// among a GPU's multiprocessors evenly.
+inline constexpr int kFusedMaxBlockRows = 4;
+// As many blocks of a row each keep a large GPU busy: a dozen for each of its multiprocessors.
+inline constexpr int kFusedManyBlocks = 1600;
 
 // Enqueues the kernel on `stream`, a cudaStream_t of the current device. Throws kCuda. Part of
 // libendcap_cuda.so.

@@ -66,7 +66,7 @@ void SetNormalize(const PreprocessParams& params, FusedLaunch& launch) {
     WithElementType(params.dtype, [&](auto element) {
       using T = decltype(element);
       AppendElements<T>(by_split, [&](int pixel) {
-        return StoreAs<T>(launch.split[c].Apply(static_cast<float>(pixel)));
+        return StoreAs<T>(launch.split[c].ApplyFused(static_cast<float>(pixel)));
       });
     });
     const size_t pad = (c * kPixels + static_cast<size_t>(params.pad_value)) * bytes;

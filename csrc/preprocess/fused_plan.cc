@@ -52,7 +52,7 @@ void FusedPlan::Clear() {
   words_.clear();
   taps_.clear();
   std::fill(std::begin(launch_.way_count), std::end(launch_.way_count), 0);
-  launch_.staged_pixels = 0;
+  launch_.staged_bytes = 0;
 }
 
 void FusedPlan::AddBlank(void* output) {
@@ -112,7 +112,12 @@ void FusedPlan::ReserveRows(FusedImage& image) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const auto firsts = static_cast<size_t>(image.columns.first);
   const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
-  int pitch = kFusedGroup;  // the least that a row takes
+  const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
+                      !image.swap_axes && launch_.channels == 3;
+  image.way = copied                              ? FusedWay::kCopied
+              : image.source == FusedSource::kYuv ? FusedWay::kStagedYuv
+                                                  : FusedWay::kStaged;
+  int row_bytes = StagedRowBytes(image.way, {0, 1});  // the least that a row takes
   for (int block = 0; block < quads.end; block += launch_.threads) {
     const int begin = std::max(block, quads.first) - quads.first;
     const int end = std::min(block + launch_.threads, quads.end) - quads.first;
@@ -121,14 +126,15 @@ void FusedPlan::ReserveRows(FusedImage& image) {
     for (const bool flip : {false, true}) {
       const FusedSpan span =
           SpanOf(image.columns, first_of(kFusedQuad * begin), first_of(kFusedQuad * end - 1), flip);
-      pitch = std::max(pitch, span.pitch());
+      row_bytes = std::max(row_bytes, StagedRowBytes(image.way, span));
     }
   }
-  const int rows = std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedPixels / pitch});
-  const bool yuv = image.source == FusedSource::kYuv;
-  image.way = rows == 0 ? FusedWay::kInPlace : (yuv ? FusedWay::kStagedYuv : FusedWay::kStaged);
+  row_bytes *= FusedBuffers(image.way);
+  const int rows =
+      std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedBytes / row_bytes});
+  if (rows == 0) image.way = FusedWay::kInPlace;
   ++launch_.way_count[static_cast<int>(image.way)];
-  launch_.staged_pixels = std::max(launch_.staged_pixels, rows * pitch);
+  launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);
 }
 
 size_t FusedPlan::tables_offset() const noexcept {
@@ -158,6 +164,9 @@ FusedLaunch FusedPlan::Launch(const uint8_t* device_block) const {
   FusedLaunch launch = launch_;
   launch.images = reinterpret_cast<const FusedImage*>(device_block);
   launch.image_count = static_cast<int32_t>(images_.size());
+  const int64_t rows = int64_t{launch.height} * launch.image_count;
+  launch.block_rows =
+      static_cast<int32_t>(std::clamp<int64_t>(rows / kFusedManyBlocks, 1, kFusedMaxBlockRows));
   launch.tables = reinterpret_cast<const int32_t*>(device_block + tables_offset());
   if (!element_table_.empty()) launch.table = device_block + element_table_offset();
   return launch;

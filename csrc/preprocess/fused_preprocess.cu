@@ -2,15 +2,16 @@
 #include <type_traits>
 
 #include "cuda/launch.h"
+#include "preprocess/fused_copy.cuh"
 #include "preprocess/fused_filter.cuh"
 #include "preprocess/fused_launch.h"
 #include "preprocess/fused_rows.cuh"
 #include "preprocess/fused_span.h"
 #include "preprocess/fused_store.cuh"
 
-// A block makes a run of columns of one row of one tensor, each thread a quad of them. It reads the
-// source's rows that have a weight, a few at a time, into shared memory, all threads together; then
-// each thread adds them to its sums.
+// A block makes a run of columns of a few rows of one tensor, each thread a quad of columns. It
+// reads the source's rows that have a weight, a few at a time, into shared memory, all threads
+// together; then each thread adds them to its sums.
 
 namespace endcap {
 namespace {
@@ -19,142 +20,150 @@ namespace {
 // spilling: 80 of them a thread; more where one kernel holds two filters, for YUV, and for the rare
 // images that are read in place.
 constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedWay way) {
-  return way == FusedWay::kStaged && arithmetic != ResizeArithmetic::kOpencvFloat8 ? 3 : 2;
+  if (way == FusedWay::kCopied && arithmetic == ResizeArithmetic::kOpencv8) return 4;
+  return (way == FusedWay::kCopied || way == FusedWay::kStaged) &&
+                 arithmetic != ResizeArithmetic::kOpencvFloat8
+             ? 3
+             : 2;
 }
 
-// What a filter makes of four columns: pixels' numbers, R, G, B as in the tensor.
-template <typename Number>
-using QuadNumbers = Number[kQuad][kColors];
-
-// Stores four columns of a visible row; those outside the window are padding.
-template <int kBytes, typename Number>
-__device__ void StoreNumbers(const FusedLaunch& launch, const FusedImage& image, int x, int y,
-                             const QuadNumbers<Number>& numbers) {
-  QuadElements elements;
-#pragma unroll
-  for (int i = 0; i < kQuad; ++i) {
-    const int u = x + i - image.out_x;
-    const bool inside = u >= 0 && u < image.visible_w;
-#pragma unroll
-    for (int c = 0; c < kColors; ++c) {
-      const uint32_t element = Normalize<kBytes>(launch, c, numbers[i][c]);
-      elements[c][i] = inside ? element : launch.padding[c];
-    }
-  }
-  StoreQuad<kBytes>(launch, image, x, y, elements);
+// Rows of the tensor that a block makes.
+ENDCAP_HOST_DEVICE constexpr int BlockRows(const FusedLaunch& launch, FusedWay way) {
+  return FusedBuffers(way) == 1 ? 1 : launch.block_rows;
 }
 
-// Four columns that hold nothing of the image.
-template <int kBytes>
-__device__ void StoreEmpty(const FusedLaunch& launch, const FusedImage& image, int x, int y) {
+// Columns [x, x + 4) of a row, where they hold nothing of the image.
+__device__ void StoreEmptyRow(const FusedLaunch& launch, const QuadTarget& target, bool blank,
+                              int y) {
   QuadElements elements;
 #pragma unroll
   for (int c = 0; c < kColors; ++c) {
 #pragma unroll
-    for (int i = 0; i < kQuad; ++i) {
-      elements[c][i] = image.source == FusedSource::kBlank ? 0 : launch.padding[c];
-    }
+    for (int i = 0; i < kQuad; ++i) elements[c][i] = blank ? 0 : launch.padding[c];
   }
-  StoreQuad<kBytes>(launch, image, x, y, elements);
+  WithElementBytes(launch.dtype, [&](auto bytes) {
+    StoreQuad<decltype(bytes)::value>(launch, target, y, elements);
+  });
 }
 
-// Columns [x, x + 4) of a visible row; x may lie beyond the tensor. False where none is visible.
-template <typename Filter, FusedWay kWay>
-__device__ bool MakeQuad(const FusedLaunch& launch, const FusedImage& image, int x, int y,
-                         QuadNumbers<typename Filter::Number>& numbers) {
-  const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
-  const auto block_quad = static_cast<int>(blockIdx.x * blockDim.x);
-  const int begin = max(block_quad, quads.first) - quads.first;
-  const int end = min(block_quad + static_cast<int>(blockDim.x), quads.end) - quads.first;
-  if (begin >= end) return false;
+// The same of visible row `v`; those outside the window are padding.
+template <typename Filter>
+__device__ void StoreSums(const FusedLaunch& launch, const QuadTarget& target, int v,
+                          const QuadSums<Filter>& sums) {
+  QuadNumbers<typename Filter::Number> numbers;
+#pragma unroll
+  for (int i = 0; i < kQuad; ++i) {
+#pragma unroll
+    for (int c = 0; c < kColors; ++c) {
+      const auto sum = target.swap_red_blue ? sums[i][kColors - 1 - c] : sums[i][c];
+      numbers[i][c] = Filter::Finish(sum, target.sum_scale);
+    }
+  }
+  WithElementBytes(launch.dtype, [&](auto bytes) {
+    constexpr int kBytes = decltype(bytes)::value;
+    QuadElements elements;
+    NormalizeQuad<kBytes>(launch, numbers, elements);
+    if (!target.whole) {
+#pragma unroll
+      for (int i = 0; i < kQuad; ++i) {
+        const bool inside = static_cast<unsigned>(target.column + i) < target.columns;
+#pragma unroll
+        for (int c = 0; c < kColors; ++c) {
+          elements[c][i] = inside ? elements[c][i] : launch.padding[c];
+        }
+      }
+    }
+    StoreQuad<kBytes>(launch, target, v + target.out_y, elements);
+  });
+}
 
-  const int quad = x / kQuad - quads.first;
-  const bool visible = quad >= begin && quad < end;
-  const int column = kQuad * (visible ? quad : begin);
-  const bool flip_columns = image.swap_axes ? image.from_bottom : image.from_right;
-  const bool flip_rows = image.swap_axes ? image.from_right : image.from_bottom;
+// Rows [begin, end) of the tensor, which are visible; x may lie beyond the tensor. `block`: the
+// visible quads of this block's columns.
+template <typename Filter, FusedWay kWay>
+__device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
+                         int end, const FusedQuads& block) {
+  const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
+  const bool visible = x / kQuad >= block.first && x / kQuad < block.end;
+  const int first_quad = block.first - quads.first;
+  const int end_quad = block.end - quads.first;
+
+  // Positions count bytes in shared memory, else pixels.
+  constexpr int kUnit = kWay == FusedWay::kInPlace ? 1 : StagedSampleBytes(kWay);
+  const int column = visible ? x - kQuad * quads.first : kQuad * first_quad;
+  const bool flip = image.swap_axes ? image.from_bottom : image.from_right;
   const FusedAxis& axis = image.columns;
   const int32_t* first = launch.tables + axis.first;
-  const FusedSpan span = SpanOf(axis, first[kQuad * begin], first[kQuad * end - 1], flip_columns);
+  const FusedSpan span = SpanOf(axis, first[kQuad * first_quad], first[kQuad * end_quad - 1], flip);
   const int last = axis.samples - 1;
   const QuadColumns columns{*reinterpret_cast<const int4*>(first + column),
                             launch.tables + axis.weight + column,
                             kQuad * (quads.end - quads.first),
                             axis.taps,
                             last,
-                            flip_columns ? last - span.base : -span.base,
-                            flip_columns ? -1 : 1};
-  const int v = y - image.out_y;
-  const RowTaps rows{launch.tables[image.rows.first + v],
-                     launch.tables + image.rows.weight + v * image.rows.taps, image.rows.taps,
-                     image.rows.samples, flip_rows};
+                            kUnit * (flip ? last - span.base : -span.base),
+                            flip ? -kUnit : kUnit};
 
-  typename Filter::Sum sums[kQuad][kColors];
-#pragma unroll
-  for (auto& sum : sums) {
-    for (auto& color : sum) color = Filter::Start();
-  }
-  SumRows<Filter, kWay>(launch, image, rows, span, columns, visible, sums);
-  if (!visible) return false;
-#pragma unroll
-  for (int i = 0; i < kQuad; ++i) {
-#pragma unroll
-    for (int c = 0; c < kColors; ++c) {
-      const auto sum = image.swap_red_blue ? sums[i][kColors - 1 - c] : sums[i][c];
-      numbers[i][c] = Filter::Finish(sum, image.sum_scale);
+  const int first_v = begin - image.out_y;
+  if constexpr (kWay == FusedWay::kCopied) {
+    const QuadTarget target(image, x);
+    SumCopiedRows<Filter>(
+        launch, image, first_v, end - image.out_y, span, columns, visible,
+        [&](int v, const QuadSums<Filter>& sums) { StoreSums<Filter>(launch, target, v, sums); });
+  } else {
+    QuadSums<Filter> sums;
+    Clear<Filter>(sums);
+    if constexpr (kWay == FusedWay::kInPlace) {
+      if (visible) SumRowsInPlace<Filter>(launch, image, first_v, span, columns, sums);
+    } else {
+      SumStagedRows<Filter, kWay>(launch, image, first_v, span, columns, visible, sums);
     }
+    if (visible) StoreSums<Filter>(launch, {image, x}, first_v, sums);
   }
-  return true;
 }
-
-template <ResizeArithmetic kArithmetic>
-using NumberOf = std::conditional_t<kArithmetic == ResizeArithmetic::kFloat, float, uint8_t>;
 
 template <ResizeArithmetic kArithmetic, FusedWay kWay>
-__device__ bool MakeQuadBy(const FusedLaunch& launch, const FusedImage& image, int x, int y,
-                           QuadNumbers<NumberOf<kArithmetic>>& numbers) {
+__device__ void MakeRowsBy(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
+                           int end, const FusedQuads& block) {
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
-    return MakeQuad<Opencv8Filter, kWay>(launch, image, x, y, numbers);
+    MakeRows<Opencv8Filter, kWay>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kPillow8) {
-    return MakeQuad<Pillow8Filter, kWay>(launch, image, x, y, numbers);
+    MakeRows<Pillow8Filter, kWay>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kFloat) {
-    return MakeQuad<FloatFilter, kWay>(launch, image, x, y, numbers);
+    MakeRows<FloatFilter, kWay>(launch, image, x, begin, end, block);
   } else if (image.fixed_weights) {
-    return MakeQuad<Opencv8Filter, kWay>(launch, image, x, y, numbers);
+    MakeRows<Opencv8Filter, kWay>(launch, image, x, begin, end, block);
   } else {
-    return MakeQuad<OpencvFloat8Filter, kWay>(launch, image, x, y, numbers);
-  }
-}
-
-template <int kBytes, typename Number>
-__device__ void Store(const FusedLaunch& launch, const FusedImage& image, int x, int y, bool made,
-                      const QuadNumbers<Number>& numbers) {
-  if (made) {
-    StoreNumbers<kBytes>(launch, image, x, y, numbers);
-  } else {
-    StoreEmpty<kBytes>(launch, image, x, y);
+    MakeRows<OpencvFloat8Filter, kWay>(launch, image, x, begin, end, block);
   }
 }
 
 template <ResizeArithmetic kArithmetic, FusedWay kWay>
 __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
-  const FusedImage& image = launch.images[blockIdx.z];
+  // Of an image in registers nothing is read again after a store, which a block of several rows
+  // gains from; for the others they would be too many.
+  using Image = std::conditional_t<kWay == FusedWay::kCopied, const FusedImage, const FusedImage&>;
+  Image image = launch.images[blockIdx.z];
+  if (image.way != kWay) return;  // another kernel's
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const auto y = static_cast<int>(blockIdx.y);
-  const bool mine = image.way == kWay;  // else another kernel's
-  const bool in_window = mine && image.source != FusedSource::kBlank && y >= image.out_y &&
-                         y < image.out_y + image.visible_h;
-  QuadNumbers<NumberOf<kArithmetic>> numbers;
-  const bool made = in_window && MakeQuadBy<kArithmetic, kWay>(launch, image, x, y, numbers);
-  if (!mine || x >= launch.width) return;
-  switch (SizeOf(launch.dtype)) {
-    case 1:
-      return Store<1>(launch, image, x, y, made, numbers);
-    case 2:
-      return Store<2>(launch, image, x, y, made, numbers);
-    default:
-      return Store<4>(launch, image, x, y, made, numbers);
+  const int rows = BlockRows(launch, kWay);
+  const int begin = static_cast<int>(blockIdx.y) * rows;
+  const int end = min(begin + rows, launch.height);
+  const bool blank = image.source == FusedSource::kBlank;
+  const int visible_begin = blank ? end : min(max(begin, image.out_y), end);
+  const int visible_end = blank ? end : max(min(end, image.out_y + image.visible_h), visible_begin);
+  const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
+  const auto first_quad = static_cast<int>(blockIdx.x * blockDim.x);
+  const FusedQuads block = {max(first_quad, quads.first),
+                            min(first_quad + static_cast<int>(blockDim.x), quads.end)};
+  const bool beside = x / kQuad < block.first || x / kQuad >= block.end;
+#pragma unroll 1
+  for (int y = begin; x < launch.width && y < end; ++y) {
+    if (!beside && y >= visible_begin && y < visible_end) continue;
+    StoreEmptyRow(launch, {image, x}, blank, y);
+  }
+  if (visible_begin < visible_end && block.first < block.end) {
+    MakeRowsBy<kArithmetic, kWay>(launch, image, x, visible_begin, visible_end, block);
   }
 }
 
@@ -188,21 +197,19 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
     FusedLaunch part = launch;
     part.images += first;
     part.image_count = std::min(launch.image_count - first, kMaxImagesPerGrid);
-    const dim3 grid(tiles, static_cast<unsigned>(launch.height),
-                    static_cast<unsigned>(part.image_count));
-    const auto run = [&](Kernel kernel, int pixels) {
-      Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)),
-             sizeof(uint32_t) * static_cast<size_t>(pixels), static_cast<cudaStream_t>(stream),
-             part);
+    const auto run = [&](Kernel kernel, FusedWay way) {
+      if (launch.way_count[static_cast<int>(way)] == 0) return;
+      const int rows = BlockRows(launch, way);
+      const dim3 grid(tiles, static_cast<unsigned>((launch.height + rows - 1) / rows),
+                      static_cast<unsigned>(part.image_count));
+      const auto shared = static_cast<size_t>(way == FusedWay::kInPlace ? 0 : launch.staged_bytes);
+      Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)), shared,
+             static_cast<cudaStream_t>(stream), part);
     };
-    const auto any = [&](FusedWay way) { return launch.way_count[static_cast<int>(way)] > 0; };
-    if (any(FusedWay::kStaged)) {
-      run(KernelFor<FusedWay::kStaged>(launch.arithmetic), launch.staged_pixels);
-    }
-    if (any(FusedWay::kStagedYuv)) {
-      run(KernelFor<FusedWay::kStagedYuv>(launch.arithmetic), launch.staged_pixels);
-    }
-    if (any(FusedWay::kInPlace)) run(KernelFor<FusedWay::kInPlace>(launch.arithmetic), 0);
+    run(KernelFor<FusedWay::kCopied>(launch.arithmetic), FusedWay::kCopied);
+    run(KernelFor<FusedWay::kStaged>(launch.arithmetic), FusedWay::kStaged);
+    run(KernelFor<FusedWay::kStagedYuv>(launch.arithmetic), FusedWay::kStagedYuv);
+    run(KernelFor<FusedWay::kInPlace>(launch.arithmetic), FusedWay::kInPlace);
   }
 }
 

@@ -8,17 +8,25 @@
 #include "preprocess/fused_source.cuh"
 #include "preprocess/fused_span.h"
 
-// The way from the source's rows to sums.
+// The way from the source's rows to sums, of all sources but those in fused_copy.cuh: one row of
+// the tensor after the other.
 
 namespace endcap {
 
-// The source's rows that make one row of the tensor, as the upright image has them.
+// The source's rows that make one visible row of the tensor, as the upright image has them.
 struct RowTaps {
   int first;
   const int32_t* weight;
   int taps;
   int samples;
   bool flip;
+
+  __device__ RowTaps(const FusedLaunch& launch, const FusedImage& image, int v)
+      : first(launch.tables[image.rows.first + v]),
+        weight(launch.tables + image.rows.weight + v * image.rows.taps),
+        taps(image.rows.taps),
+        samples(image.rows.samples),
+        flip(image.swap_axes ? image.from_right : image.from_bottom) {}
 
   // Where row `tap` is stored, along the rows' axis.
   __device__ int Stored(int tap) const {
@@ -27,13 +35,13 @@ struct RowTaps {
   }
 };
 
-// Reads rows [begin, begin + count) of `rows` into shared memory, each `pitch` pixels after the
-// other.
+// Reads rows [begin, begin + count) of `rows` into shared memory, each `row_bytes` after the other.
 template <typename Filter, FusedWay kWay>
 __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
-                          int begin, int count, const FusedSpan& span, int pitch,
-                          uint32_t* shared) {
+                          int begin, int count, const FusedSpan& span, int row_bytes,
+                          uint8_t* shared) {
   const bool gray = launch.channels == 1;
+  const int pitch = row_bytes / StagedSampleBytes(kWay);
   const int step = image.swap_axes ? 1 : kFusedGroup;
   const int threads = static_cast<int>(blockDim.x) * step;
   int row = 0;
@@ -41,7 +49,7 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
     for (; row < count && i >= pitch; i -= pitch) ++row;
     if (row >= count) return;
     if (i >= span.count || Filter::IsZero(rows.weight[begin + row])) continue;
-    uint32_t* to = shared + row * pitch + i;
+    auto* to = reinterpret_cast<uint32_t*>(shared) + row * pitch + i;
     const int across = rows.Stored(begin + row);
     if (image.swap_axes) {
       *to = FetchPixel<kWay>(image, gray, across, span.base + i);
@@ -51,45 +59,53 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
   }
 }
 
-// Adds up the rows of a visible row of the tensor: through shared memory, or, kInPlace, each thread
-// reads the pixels that it needs, for images too wide for that.
+// Adds up the rows of visible row `v` of the tensor through shared memory. A thread that is not
+// `visible` helps to read them.
 template <typename Filter, FusedWay kWay>
-__device__ void SumRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
-                        const FusedSpan& span, const QuadColumns& columns, bool visible,
-                        typename Filter::Sum (&sums)[kQuad][kColors]) {
+__device__ void SumStagedRows(const FusedLaunch& launch, const FusedImage& image, int v,
+                              const FusedSpan& span, const QuadColumns& columns, bool visible,
+                              QuadSums<Filter>& sums) {
+  ENDCAP_DYNAMIC_SHARED(shared);
   const Filter filter(columns);
-  if constexpr (kWay != FusedWay::kInPlace) {
-    ENDCAP_DYNAMIC_SHARED(bytes);
-    auto* shared = reinterpret_cast<uint32_t*>(bytes);
-    const int pitch = span.pitch();
-    const int staged = min(min(launch.staged_pixels / pitch, kFusedMaxStagedRows), rows.taps);
+  const RowTaps rows(launch, image, v);
+  const int row_bytes = StagedRowBytes(kWay, span);
+  const int staged = min(min(launch.staged_bytes / row_bytes, kFusedMaxStagedRows), rows.taps);
 #pragma unroll 1
-    for (int begin = 0; begin < rows.taps; begin += staged) {
-      const int count = min(staged, rows.taps - begin);
-      if (begin != 0) __syncthreads();
-      StageRows<Filter, kWay>(launch, image, rows, begin, count, span, pitch, shared);
-      __syncthreads();
+  for (int begin = 0; begin < rows.taps; begin += staged) {
+    const int count = min(staged, rows.taps - begin);
+    if (begin != 0) __syncthreads();
+    StageRows<Filter, kWay>(launch, image, rows, begin, count, span, row_bytes, shared);
+    __syncthreads();
 #pragma unroll 1
-      for (int k = 0; visible && k < count; ++k) {
-        const int32_t weight = rows.weight[begin + k];
-        if (Filter::IsZero(weight)) continue;
-        const uint32_t* row = shared + k * pitch;
-        filter.AddRow([row](int position) { return row[position]; }, weight, sums);
-      }
+    for (int k = 0; visible && k < count; ++k) {
+      const int32_t weight = rows.weight[begin + k];
+      if (Filter::IsZero(weight)) continue;
+      const uint8_t* row = shared + k * row_bytes;
+      filter.AddRow([row](int at) { return *reinterpret_cast<const uint32_t*>(row + at); }, weight,
+                    sums);
     }
-  } else {
-    const bool gray = launch.channels == 1;
+  }
+}
+
+// The same of an image whose rows are too wide for shared memory: each thread reads the pixels that
+// it needs.
+template <typename Filter>
+__device__ void SumRowsInPlace(const FusedLaunch& launch, const FusedImage& image, int v,
+                               const FusedSpan& span, const QuadColumns& columns,
+                               QuadSums<Filter>& sums) {
+  const Filter filter(columns);
+  const RowTaps rows(launch, image, v);
+  const bool gray = launch.channels == 1;
 #pragma unroll 1
-    for (int k = 0; visible && k < rows.taps; ++k) {
-      if (Filter::IsZero(rows.weight[k])) continue;
-      const int across = rows.Stored(k);
-      const auto read = [&](int position) {
-        const int along = span.base + position;
-        return FetchPixel<kWay>(image, gray, image.swap_axes ? across : along,
-                                image.swap_axes ? along : across);
-      };
-      filter.AddRow(read, rows.weight[k], sums);
-    }
+  for (int k = 0; k < rows.taps; ++k) {
+    if (Filter::IsZero(rows.weight[k])) continue;
+    const int across = rows.Stored(k);
+    const auto read = [&](int position) {
+      const int along = span.base + position;
+      return FetchPixel<FusedWay::kInPlace>(image, gray, image.swap_axes ? across : along,
+                                            image.swap_axes ? along : across);
+    };
+    filter.AddRow(read, rows.weight[k], sums);
   }
 }
 

@@ -20,16 +20,28 @@ ENDCAP_HOST_DEVICE constexpr FusedQuads VisibleQuads(int out_x, int visible_w) {
   return {out_x / kFusedQuad, (out_x + visible_w + kFusedQuad - 1) / kFusedQuad};
 }
 
-// Samples [base, base + count) of the columns' axis, as stored, that a block reads for its columns;
-// in shared memory a row of them takes `pitch` pixels.
+// Samples [base, base + count) of the columns' axis, as stored, that a block reads for its columns.
+// `base` is a multiple of kFusedGroup.
 struct FusedSpan {
   int base = 0;
   int count = 0;
-
-  ENDCAP_HOST_DEVICE constexpr int pitch() const {
-    return (count + kFusedGroup - 1) / kFusedGroup * kFusedGroup;
-  }
 };
+
+// Bytes of a sample in shared memory.
+ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedWay way) {
+  return way == FusedWay::kCopied ? 3 : 4;
+}
+
+// Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, room to
+// begin where they begin between multiples of 16 bytes.
+ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedWay way, const FusedSpan& span) {
+  constexpr int kVector = 16;
+  if (way != FusedWay::kCopied) {
+    return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(way);
+  }
+  const int bytes = StagedSampleBytes(way) * span.count;
+  return (bytes + 2 * (kVector - 1)) / kVector * kVector;
+}
 
 ENDCAP_HOST_DEVICE constexpr int ClampSample(int sample, int samples) {
   return sample < 0 ? 0 : (sample < samples ? sample : samples - 1);

@@ -83,14 +83,26 @@ FusedAxis AppendColumns(const CompactTaps& taps, const Placement& placement, int
   return axis;
 }
 
+// The taps of an output up to the last that has a weight in any; bilinear ones of an image that is
+// three times as large have one.
+int UsedTaps(const CompactTaps& taps) {
+  int used = 1;
+  for (size_t i = 0; i < taps.weight.size(); ++i) {
+    if (taps.weight[i] != 0) used = std::max(used, static_cast<int>(i) % taps.taps + 1);
+  }
+  return used;
+}
+
 FusedAxis AppendRows(const CompactTaps& taps, int samples, std::vector<int32_t>& words) {
   FusedAxis axis;
-  axis.taps = taps.taps;
+  axis.taps = UsedTaps(taps);
   axis.samples = samples;
   axis.first = static_cast<int32_t>(words.size());
   words.insert(words.end(), taps.first.begin(), taps.first.end());
   axis.weight = static_cast<int32_t>(words.size());
-  words.insert(words.end(), taps.weight.begin(), taps.weight.end());
+  for (auto output = taps.weight.begin(); output != taps.weight.end(); output += taps.taps) {
+    words.insert(words.end(), output, output + axis.taps);
+  }
   return axis;
 }
 

@@ -22,13 +22,12 @@ ENDCAP_HOST_DEVICE inline int32_t OpencvHorizontal(uint8_t a, uint8_t b, int32_t
 ENDCAP_HOST_DEVICE inline int32_t OpencvVerticalTerm(int32_t horizontal, int32_t weight) {
   return (weight * (horizontal >> 4)) >> 16;
 }
-ENDCAP_HOST_DEVICE inline uint8_t OpencvVerticalRound(int32_t sum) {
-  return static_cast<uint8_t>((sum + 2) >> 2);
-}
+ENDCAP_HOST_DEVICE inline int32_t OpencvVerticalRound(int32_t sum) { return (sum + 2) >> 2; }
 
 ENDCAP_HOST_DEVICE inline uint8_t OpencvVertical(int32_t a, int32_t b, int32_t weight_a,
                                                  int32_t weight_b) {
-  return OpencvVerticalRound(OpencvVerticalTerm(a, weight_a) + OpencvVerticalTerm(b, weight_b));
+  return static_cast<uint8_t>(
+      OpencvVerticalRound(OpencvVerticalTerm(a, weight_a) + OpencvVerticalTerm(b, weight_b)));
 }
 
 // OpenCV's 8-bit INTER_CUBIC and INTER_AREA: float32 sums, rounded once, half to even. Source:

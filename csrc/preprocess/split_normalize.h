@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "preprocess/normalize.h"
 
 namespace endcap {
@@ -14,6 +16,11 @@ struct SplitNormalize {
 
   ENDCAP_HOST_DEVICE float Apply(float pixel) const {
     return (pixel * coarse_scale + coarse_offset) + (pixel * fine_scale + fine_offset);
+  }
+  // The same from fused multiplications and additions: the coarse part is exact either way, the
+  // rest has one rounding less.
+  ENDCAP_HOST_DEVICE float ApplyFused(float pixel) const {
+    return fmaf(pixel, coarse_scale, coarse_offset) + fmaf(pixel, fine_scale, fine_offset);
   }
 };
 

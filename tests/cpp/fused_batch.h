@@ -113,13 +113,18 @@ class FusedBatch {
   // Tensors lie so many bytes beyond an aligned address.
   void set_tensor_offset(size_t bytes) { tensor_offset_ = bytes; }
 
+  // Instead of what the plan chooses.
+  void set_block_rows(int rows) { block_rows_ = rows; }
+
   FusedPlan& plan() { return plan_; }
 
   std::vector<Bytes> Run() {
     Bytes block(plan_.block_bytes());
     plan_.WriteBlock(block.data());
     const OnDevice device_block(block.data(), block.size());
-    LaunchFused(plan_.Launch(device_block.data()), nullptr);
+    FusedLaunch launch = plan_.Launch(device_block.data());
+    if (block_rows_ > 0) launch.block_rows = block_rows_;
+    LaunchFused(launch, nullptr);
     std::vector<Bytes> tensors;
     tensors.reserve(tensors_.size());
     for (const auto& tensor : tensors_) tensors.push_back(tensor->Read());
@@ -140,6 +145,7 @@ class FusedBatch {
   PreprocessParams params_;
   FusedPlan plan_;
   size_t tensor_offset_ = 0;
+  int block_rows_ = 0;
   std::vector<std::unique_ptr<OnDevice>> uploads_;
   std::vector<std::unique_ptr<OnDevice>> tensors_;
 };
@@ -148,7 +154,11 @@ inline void ExpectSamePixels(const PreprocessParams& params, const ImageView& im
                              const std::string& what) {
   FusedBatch batch(params);
   batch.AddPixels(image);
-  EXPECT_TRUE(batch.Run()[0] == OnCpu(params, image)) << what;
+  const Bytes expected = OnCpu(params, image);
+  for (const int block_rows : {1, 3}) {
+    batch.set_block_rows(block_rows);
+    EXPECT_TRUE(batch.Run()[0] == expected) << what << ", blocks of " << block_rows << " rows";
+  }
 }
 
 inline void ExpectSameJpeg(const PreprocessParams& params, const Bytes& file,

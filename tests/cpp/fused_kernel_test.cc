@@ -148,13 +148,58 @@ TEST(FusedKernel, PixelsOfEveryFormatAlignmentAndStride) {
           const ptrdiff_t stride = width * (format == PixelFormat::kGray ? 1 : 3) + extra;
           ImageView image = ImageView::Interleaved(format, memory.data(), width, 19, stride);
           FusedBatch batch(params);
-          for (size_t offset = 0; offset < 4; ++offset) batch.AddPixels(image, offset);
+          for (size_t offset = 0; offset < 16; ++offset) batch.AddPixels(image, offset);
           const Bytes expected = OnCpu(params, image);
           for (const Bytes& tensor : batch.Run()) EXPECT_TRUE(tensor == expected);
           image.planes[0] = {memory.data() + stride * 18, -stride};
           ExpectSamePixels(params, image, "bottom up, width " + std::to_string(width));
         }
       }
+    }
+  }
+}
+
+// Rows of padding, rows at a window's edge and the last, too few rows, each at any place in a
+// block.
+TEST(FusedKernel, BlocksOfSeveralRows) {
+  const Bytes pixels = MakePixels(23, 40, 3);
+  const ImageView image = Pixels(PixelFormat::kRgb, pixels, 40, 23);
+  for (const Filter& filter : kFilters) {
+    for (const Fit fit : {Fit::kLetterbox, Fit::kStretch, Fit::kCenterCrop}) {
+      PreprocessParams params = Sized(31, 24, fit);
+      params.resize_shorter = 40;
+      params.interpolation = filter.interpolation;
+      params.antialias = filter.antialias;
+      const Bytes expected = OnCpu(params, image);
+      FusedBatch batch(params);
+      batch.AddPixels(image);
+      batch.AddBlank();
+      batch.AddPixels(image, 5);
+      for (int rows = 1; rows <= 33; rows += rows < 6 ? 1 : 9) {
+        batch.set_block_rows(rows);
+        const auto tensors = batch.Run();
+        EXPECT_TRUE(tensors[0] == expected) << rows << " rows: " << Describe(params);
+        EXPECT_TRUE(tensors[1] == Bytes(expected.size(), 0)) << rows << " rows";
+        EXPECT_TRUE(tensors[2] == expected) << rows << " rows: " << Describe(params);
+      }
+    }
+  }
+}
+
+TEST(FusedKernel, ManyRowsAreSharedAmongFewerBlocks) {
+  const Bytes pixels = MakePixels(3, 4, 3);
+  FusedBatch batch(Sized(640, 4));
+  for (int images = 1; images <= 64; ++images) {
+    batch.plan().Clear();
+    for (int i = 0; i < images; ++i) batch.AddPixels(Pixels(PixelFormat::kRgb, pixels, 4, 3));
+    const int rows = batch.plan().Launch(nullptr).block_rows;
+    EXPECT_LE(rows, kFusedMaxBlockRows);
+    EXPECT_TRUE(rows == 1 || images * 640 / rows >= kFusedManyBlocks) << images << " images";
+    if (images == 1) {
+      EXPECT_EQ(rows, 1);
+    }
+    if (images == 64) {
+      EXPECT_EQ(rows, kFusedMaxBlockRows);
     }
   }
 }
@@ -185,7 +230,7 @@ TEST(FusedKernel, WideTensorsTakeSeveralBlocks) {
 }
 
 TEST(FusedKernel, RowsTooWideForSharedMemoryAreReadInPlace) {
-  const int width = kFusedMaxStagedPixels + 9;
+  const int width = kFusedMaxStagedBytes / 3 + 9;
   const Bytes pixels = MakePixels(7, width, 3);
   for (const Filter& filter : kFilters) {
     PreprocessParams params = Sized(5, 8);
@@ -201,7 +246,7 @@ TEST(FusedKernel, RowsTooWideForSharedMemoryAreReadInPlace) {
 }
 
 TEST(FusedKernel, WideAndNarrowImagesInOneBatch) {
-  const int width = kFusedMaxStagedPixels + 9;
+  const int width = kFusedMaxStagedBytes / 3 + 9;
   const Bytes wide = MakePixels(3, width, 3);
   const Bytes narrow = MakePixels(20, 30, 3);
   const PreprocessParams params = Sized(5, 8, Fit::kLetterbox);
@@ -216,11 +261,14 @@ TEST(FusedKernel, WideAndNarrowImagesInOneBatch) {
 }
 
 TEST(FusedKernel, RowsThatFitOneAtATimeOnly) {
-  const int width = kFusedMaxStagedPixels - 11;
-  const Bytes pixels = MakePixels(7, width, 3);
   PreprocessParams params = Sized(5, 8);
   params.antialias = true;
-  ExpectSamePixels(params, Pixels(PixelFormat::kRgb, pixels, width, 7), "");
+  const int copied = kFusedMaxStagedBytes / 3 - 11;
+  const Bytes colors = MakePixels(7, copied, 3);
+  ExpectSamePixels(params, Pixels(PixelFormat::kRgb, colors, copied, 7), "copied");
+  const int staged = kFusedMaxStagedBytes / 4 - 11;
+  const Bytes grays = MakePixels(7, staged, 1);
+  ExpectSamePixels(params, Pixels(PixelFormat::kGray, grays, staged, 7), "staged");
 }
 
 TEST(FusedKernel, NormalisationsThatNeedATable) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "preprocess/fused_span.h"
+#include "preprocess/placement.h"
 
 namespace endcap {
 namespace {
@@ -70,6 +71,22 @@ TEST(CompactTaps, TapsThatAreNoNeighboursAreRefused) {
 }
 
 // A span holds every sample of its columns, as stored, and begins with a group.
+TEST(FusedTaps, RowsHaveNoTapThatNoOutputUses) {
+  PreprocessParams params;
+  params.fit = Fit::kStretch;
+  params.interpolation = Interpolation::kBilinear;
+  const auto taps_of = [&](int height) {
+    params.height = 10;
+    params.width = 10;
+    std::vector<int32_t> words;
+    return AppendTaps(params, Place(params, 10, height), 10, height, words).rows.taps;
+  };
+  EXPECT_EQ(taps_of(10), 1);
+  EXPECT_EQ(taps_of(30), 1);  // each output lies on a sample
+  EXPECT_EQ(taps_of(20), 2);
+  EXPECT_EQ(taps_of(33), 2);
+}
+
 TEST(FusedSpan, HoldsWhatItsColumnsRead) {
   for (int samples = 1; samples <= 60; ++samples) {
     FusedAxis axis;

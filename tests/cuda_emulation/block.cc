@@ -141,6 +141,8 @@ void Block::Run(size_t threads, bool reversed, const std::function<void()>& kern
     if (!fiber.stack) fiber.stack = std::make_unique<char[]>(kStackBytes);
     MakeContext(fiber.context, fiber.stack.get(), kStackBytes, &Main);
     fiber.state = State::kReady;
+    fiber.begun.clear();
+    fiber.groups.clear();
   }
   while (true) {
     for (size_t i = 0; i < threads; ++i) {

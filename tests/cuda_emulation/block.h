@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -21,6 +22,8 @@ struct Fiber {
   uint32_t mask = 0;
   uint64_t given = 0;
   Lanes received{};
+  std::vector<Copy> begun;
+  std::deque<std::vector<Copy>> groups;
   Context context;
   std::unique_ptr<char[]> stack;
   Observed observed;

@@ -1,5 +1,6 @@
 // The emulation itself: threads, barriers, warps, streams and memory behave as CUDA's.
 
+#include <cuda_pipeline_primitives.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -80,6 +81,47 @@ TEST(CudaEmulation, WarpFunctionsJoinTheirLanes) {
     EXPECT_EQ(values[5 * t + 2], lane == 0 ? 0 : lane - 1);
     EXPECT_EQ(values[5 * t + 3], 0xFFU << (lane / 8 * 8));
     EXPECT_EQ(values[5 * t + 4], t - lane + (lane < 8 ? 0 : 8));
+  }
+}
+
+// What stands in shared memory before copies are waited for, after all but one group, and at last.
+__global__ void CopyInGroups(const int4* in, int4* out) {
+  ENDCAP_DYNAMIC_SHARED(bytes);
+  auto* shared = reinterpret_cast<int4*>(bytes) + 2 * threadIdx.x;
+  shared[0] = shared[1] = make_int4(-1, -1, -1, -1);
+  __pipeline_memcpy_async(shared, in + 2 * threadIdx.x, 16);
+  __pipeline_commit();
+  __pipeline_memcpy_async(shared + 1, in + 2 * threadIdx.x + 1, 16, 4);
+  __pipeline_commit();
+  int4* to = out + 6 * threadIdx.x;
+  for (int step = 0; step < 3; ++step) {
+    if (step > 0) __pipeline_wait_prior(step == 1 ? 1 : 0);
+    to[2 * step] = shared[0];
+    to[2 * step + 1] = shared[1];
+  }
+}
+
+TEST(CudaEmulation, CopiesToSharedMemoryAreDoneWhenTheyAreWaitedFor) {
+  constexpr unsigned kThreads = 40;
+  const OnDevice<int4> in(2 * kThreads);
+  std::vector<int4> numbers(2 * kThreads);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const auto n = static_cast<int>(4 * i);
+    numbers[i] = make_int4(n, n + 1, n + 2, n + 3);
+  }
+  Check(cudaMemcpy(in.data, numbers.data(), numbers.size() * sizeof(int4), cudaMemcpyDefault),
+        "cudaMemcpy");
+  const OnDevice<int4> out(6 * kThreads);
+  Launch(CopyInGroups, 1, kThreads, 32 * kThreads, nullptr, in.data, out.data);
+  const auto seen = out.Read(6 * kThreads);
+  for (size_t t = 0; t < kThreads; ++t) {
+    const auto first = static_cast<int>(8 * t);
+    EXPECT_EQ(seen[6 * t].x, -1);
+    EXPECT_EQ(seen[6 * t + 2].w, first + 3);
+    EXPECT_EQ(seen[6 * t + 3].x, -1);
+    EXPECT_EQ(seen[6 * t + 4].x, first);
+    EXPECT_EQ(seen[6 * t + 5].z, first + 6);
+    EXPECT_EQ(seen[6 * t + 5].w, 0);  // not read
   }
 }
 

@@ -67,6 +67,33 @@ Lanes Exchange(uint32_t mask, uint64_t value) {
   return WaitForLanes(State::kExchanging, mask, value).received;
 }
 
+void CopyLater(void* to, const void* from, size_t bytes, size_t zeros) {
+  const auto aligned = [bytes](const void* at) {
+    return reinterpret_cast<uintptr_t>(at) % bytes == 0;
+  };
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    Die("a copy to shared memory is of 4, 8 or 16 bytes");
+  if (!aligned(to) || !aligned(from)) Die("a copy to shared memory is not aligned");
+  auto* const bytes_to = static_cast<unsigned char*>(to);
+  RunningBlock().running().begun.push_back(
+      {bytes_to, static_cast<const unsigned char*>(from), bytes, zeros});
+}
+
+void CommitCopies() {
+  Fiber& fiber = RunningBlock().running();
+  fiber.groups.push_back(std::move(fiber.begun));
+  fiber.begun.clear();
+}
+
+std::vector<Copy> TakeCopies(size_t groups) {
+  Fiber& fiber = RunningBlock().running();
+  std::vector<Copy> due;
+  for (; fiber.groups.size() > groups; fiber.groups.pop_front()) {
+    due.insert(due.end(), fiber.groups.front().begin(), fiber.groups.front().end());
+  }
+  return due;
+}
+
 void WarpBarrier(uint32_t mask) { WaitForLanes(State::kAtWarpBarrier, mask, 0); }
 
 void RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& kernel) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "cuda_emulation/vector_types.h"
 
@@ -39,6 +40,21 @@ Lanes Exchange(uint32_t mask, uint64_t value);
 
 // __syncwarp: waits for the lanes of `mask`, as Exchange does.
 void WarpBarrier(uint32_t mask);
+
+// A copy to shared memory that a thread has begun; the last `zeros` bytes are not read but 0.
+struct Copy {
+  unsigned char* to;
+  const unsigned char* from;
+  size_t bytes;
+  size_t zeros;
+};
+
+// Copies of the running thread: CopyLater notes one, CommitCopies makes a group of those noted
+// since the last group, TakeCopies gives those of all groups but the newest `groups`, which the
+// caller has to do. Ends the process where an address is not aligned to the size.
+void CopyLater(void* to, const void* from, size_t bytes, size_t zeros);
+void CommitCopies();
+std::vector<Copy> TakeCopies(size_t groups);
 
 // The lane of the running thread.
 int Lane();
