@@ -42,18 +42,25 @@ struct AnchorTile {
   }
   __device__ bool Holds(uint32_t place) const { return place < anchors - first; }
 
+  // Of an aligned tile, the lane's 16 bytes of a row; those of the first lane beyond the last
+  // anchor.
+  __device__ uint4 Load(uint32_t row) const {
+    return __ldg(reinterpret_cast<const uint4*>(Row(row) + (Holds(Place(0)) ? Place(0) : 0)));
+  }
+  __device__ static void Unpack(const uint4& raw, float (&values)[kLaneAnchors<T>]) {
+    struct Lane {
+      T values[kLaneAnchors<T>];
+    };
+    const auto lane = std::bit_cast<Lane>(raw);
+#pragma unroll
+    for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) values[k] = ToFloat(lane.values[k]);
+  }
+
   // The lane's values of a row; 0 beyond the last anchor.
   __device__ void Read(uint32_t row, float (&values)[kLaneAnchors<T>]) const {
     const T* from = Row(row);
     if (aligned) {
-      struct Lane {
-        T values[kLaneAnchors<T>];
-      };
-      uint4 raw = make_uint4(0, 0, 0, 0);
-      if (Holds(Place(0))) raw = __ldg(reinterpret_cast<const uint4*>(from + Place(0)));
-      const auto lane = std::bit_cast<Lane>(raw);
-#pragma unroll
-      for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) values[k] = ToFloat(lane.values[k]);
+      Unpack(Holds(Place(0)) ? Load(row) : make_uint4(0, 0, 0, 0), values);
     } else {
 #pragma unroll
       for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) {

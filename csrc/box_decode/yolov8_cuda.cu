@@ -12,6 +12,12 @@ struct WarpBests {
   uint32_t classes[kTileWarps][kTileAnchors<uint16_t>];
 };
 
+// Rows that a warp reads at once, so that it waits for memory a few times and not for each: two
+// batches are the 80 classes of COCO.
+constexpr uint32_t kBatchRows = 5;
+// With as many blocks a multiprocessor there are registers for that.
+constexpr int kTileBlocks = 4;
+
 // The lowest class of the lane's greatest scores among the warp's classes. Whether there was a NaN.
 template <typename T>
 __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, WarpBests& bests) {
@@ -24,10 +30,7 @@ __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, W
     best[k] = -INFINITY;
     best_class[k] = 0;
   }
-#pragma unroll 5
-  for (uint32_t c = warp; c < num_classes; c += kTileWarps) {
-    float values[kLane];
-    tile.Read(4 + c, values);
+  const auto take = [&](uint32_t c, const float (&values)[kLane]) {
 #pragma unroll
     for (uint32_t k = 0; k < kLane; ++k) {
       nan |= IsNan(values[k]);
@@ -35,6 +38,28 @@ __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, W
         best[k] = values[k];
         best_class[k] = c;
       }
+    }
+  };
+  float values[kLane];
+  if (tile.aligned) {
+    for (uint32_t first = warp; first < num_classes; first += kTileWarps * kBatchRows) {
+      // The last class stands for those beyond it: to meet it again changes nothing.
+      const auto class_at = [&](uint32_t j) {
+        return min(first + j * kTileWarps, num_classes - 1);
+      };
+      uint4 raw[kBatchRows];
+#pragma unroll
+      for (uint32_t j = 0; j < kBatchRows; ++j) raw[j] = tile.Load(4 + class_at(j));
+#pragma unroll
+      for (uint32_t j = 0; j < kBatchRows; ++j) {
+        tile.Unpack(raw[j], values);
+        take(class_at(j), values);
+      }
+    }
+  } else {
+    for (uint32_t c = warp; c < num_classes; c += kTileWarps) {
+      tile.Read(4 + c, values);
+      take(c, values);
     }
   }
 #pragma unroll
@@ -89,7 +114,7 @@ __device__ void FilterTile(const HeadBatch& batch, uint32_t image, WarpBests& be
   AppendKeys(batch, image, key);
 }
 
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks)
     FilterYolov8(const __grid_constant__ HeadBatch batch) {
   __shared__ WarpBests bests;
   const uint32_t image = blockIdx.y;
