@@ -94,6 +94,10 @@ constexpr CudaApi kApi = {
                          void* stream) { return OnDevice(device, [&] { DestroyStream(stream); }); },
     .wait_stream = [](int32_t device,
                       void* stream) { return OnDevice(device, [&] { WaitForStream(stream); }); },
+    .is_capturing =
+        [](int32_t device, void* stream, int32_t* capturing) {
+          return OnDevice(device, [&] { *capturing = IsCapturing(stream) ? 1 : 0; });
+        },
     .create_event = [](int32_t device,
                        void** event) { return OnDevice(device, [&] { *event = CreateEvent(); }); },
     .destroy_event = [](int32_t device,

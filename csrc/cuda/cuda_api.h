@@ -51,7 +51,8 @@ struct CudaApi {
 
   int32_t (*create_stream)(int32_t device, void** stream);  // does not wait for the default stream
   int32_t (*destroy_stream)(int32_t device, void* stream);
-  int32_t (*wait_stream)(int32_t device, void* stream);  // the host waits
+  int32_t (*wait_stream)(int32_t device, void* stream);                       // the host waits
+  int32_t (*is_capturing)(int32_t device, void* stream, int32_t* capturing);  // into a graph
   int32_t (*create_event)(int32_t device, void** event);
   int32_t (*destroy_event)(int32_t device, void* event);
   int32_t (*record_event)(int32_t device, void* event, void* stream);

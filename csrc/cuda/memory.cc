@@ -41,12 +41,13 @@ cudaMemPool_t MakePool(int32_t device) {
 
 // Not the device's default pool: its settings are those of the whole process.
 cudaMemPool_t PoolOf(int32_t device) {
-  static std::mutex mutex;
-  static std::map<int32_t, cudaMemPool_t> pools;
-  const std::lock_guard lock(mutex);
-  const auto found = pools.find(device);
-  if (found != pools.end()) return found->second;
-  return pools.emplace(device, MakePool(device)).first->second;
+  // Never destroyed: threads may allocate while the process ends.
+  static auto* mutex = new std::mutex;
+  static auto* pools = new std::map<int32_t, cudaMemPool_t>;
+  const std::lock_guard lock(*mutex);
+  const auto found = pools->find(device);
+  if (found != pools->end()) return found->second;
+  return pools->emplace(device, MakePool(device)).first->second;
 }
 
 }  // namespace

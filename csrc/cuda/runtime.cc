@@ -76,6 +76,12 @@ void SynchronizeCuda(const CudaTarget& target) {
   CheckCuda(Cuda().wait_stream(target.device_id, target.stream));
 }
 
+bool IsCapturingCuda(const CudaTarget& target) {
+  int32_t capturing = 0;
+  CheckCuda(Cuda().is_capturing(target.device_id, target.stream, &capturing));
+  return capturing != 0;
+}
+
 void OrderCudaAfter(const CudaTarget& target, void* before) {
   if (target.stream == before) return;
   CudaEvent event(target.device_id);

@@ -19,6 +19,9 @@ const CudaApi& CudaInUse() noexcept;
 // Throws what a call of the table came to, as an Error; nothing for 0.
 void CheckCuda(int32_t code);
 
+// Whether what is enqueued becomes part of a graph instead of being done. Throws kCuda.
+bool IsCapturingCuda(const CudaTarget& target);
+
 // Owns what its name says; movable, not copyable. Destructors swallow nothing that can be acted on:
 // a failed release leaves the memory to the process's end.
 class CudaStream {

@@ -2,6 +2,11 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <vector>
+
 #include "cuda/launch.h"
 
 namespace endcap {
@@ -9,6 +14,53 @@ namespace {
 
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
+
+// How long a waiting host thread looks before it sleeps: waking up takes longer than short work.
+constexpr std::chrono::microseconds kAwake{50};
+
+// An event that a host thread waits for, of the current device, taken out of those that nobody
+// waits for. It is destroyed unless it is kept for others.
+class WaitingEvent {
+ public:
+  WaitingEvent() {
+    Check(cudaGetDevice(&device_), "cudaGetDevice");
+    {
+      const std::lock_guard lock(Mutex());
+      std::vector<cudaEvent_t>& idle = Idle()[device_];
+      if (!idle.empty()) {
+        event_ = idle.back();
+        idle.pop_back();
+      }
+    }
+    if (event_ == nullptr) event_ = Event(CreateEvent());
+  }
+  ~WaitingEvent() {
+    if (event_ != nullptr) (void)cudaEventDestroy(event_);
+  }
+  WaitingEvent(const WaitingEvent&) = delete;
+  WaitingEvent& operator=(const WaitingEvent&) = delete;
+
+  cudaEvent_t get() const { return event_; }
+  void Keep() {
+    const std::lock_guard lock(Mutex());
+    Idle()[device_].push_back(event_);
+    event_ = nullptr;
+  }
+
+ private:
+  // Never destroyed: threads may wait while the process ends.
+  static std::mutex& Mutex() {
+    static auto* mutex = new std::mutex;
+    return *mutex;
+  }
+  static std::map<int, std::vector<cudaEvent_t>>& Idle() {
+    static auto* idle = new std::map<int, std::vector<cudaEvent_t>>;
+    return *idle;
+  }
+
+  int device_ = 0;
+  cudaEvent_t event_ = nullptr;
+};
 
 }  // namespace
 
@@ -21,7 +73,25 @@ void* CreateStream() {
 void DestroyStream(void* stream) { Check(cudaStreamDestroy(Stream(stream)), "cudaStreamDestroy"); }
 
 void WaitForStream(void* stream) {
-  Check(cudaStreamSynchronize(Stream(stream)), "cudaStreamSynchronize");
+  WaitingEvent event;
+  Check(cudaEventRecord(event.get(), Stream(stream)), "cudaEventRecord");
+  const auto sleep_at = std::chrono::steady_clock::now() + kAwake;
+  for (;;) {
+    const cudaError_t error = cudaEventQuery(event.get());
+    if (error == cudaSuccess) break;
+    if (error != cudaErrorNotReady) Check(error, "cudaEventQuery");
+    (void)cudaGetLastError();  // not ready is no error to be found later
+    if (std::chrono::steady_clock::now() < sleep_at) continue;
+    Check(cudaEventSynchronize(event.get()), "cudaEventSynchronize");
+    break;
+  }
+  event.Keep();
+}
+
+bool IsCapturing(void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  Check(cudaStreamIsCapturing(Stream(stream), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
 }
 
 void* CreateEvent() {

@@ -8,6 +8,8 @@ namespace endcap {
 void* CreateStream();  // does not wait for the legacy default stream, nor that for it
 void DestroyStream(void* stream);
 void WaitForStream(void* stream);
+// Whether what is enqueued becomes part of a graph instead of being done.
+bool IsCapturing(void* stream);
 
 void* CreateEvent();  // without a time; who waits for it sleeps
 void DestroyEvent(void* event);

@@ -35,6 +35,14 @@ std::span<const DetectionRecord> RecordsIn(const std::vector<uint8_t>& read, siz
   return {reinterpret_cast<const DetectionRecord*>(read.data()), count};
 }
 
+// Whether anything of an image that counts is in CPU memory.
+bool HasHostInputs(std::span<const PostprocessInput> in) {
+  return StagedBytes(in) != 0 || std::ranges::any_of(in, [](const PostprocessInput& input) {
+           return input.status == 0 && input.geometry != nullptr &&
+                  input.geometry_device != Device::kCuda;
+         });
+}
+
 constexpr const char* kUseCpu =
     " by the CPU only: use device='cpu', or instance_group { kind: KIND_CPU } in a model's config";
 
@@ -237,7 +245,13 @@ void CudaPostprocessor::Enqueue(std::span<const PostprocessInput> inputs,
          "is done: wait for it with Run, or take detection_masks, a bit for each pixel");
   }
   if (inputs.empty()) return;
-  engine_->Launch(inputs, outputs, nullptr, nullptr, {engine_->device_id, stream});
+  const CudaTarget target = {engine_->device_id, stream};
+  if (HasHostInputs(inputs) && IsCapturingCuda(target)) {
+    Fail(ErrorCode::kUnsupported,
+         "a graph is being captured, which would keep the heads or the geometry that are in CPU "
+         "memory as they are now: copy them to tensors on the GPU and give those");
+  }
+  engine_->Launch(inputs, outputs, nullptr, nullptr, target);
 }
 
 std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessInput> inputs,

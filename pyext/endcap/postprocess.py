@@ -188,8 +188,13 @@ class Postprocessor:
         Arguments are as for a call. What a bad head comes to is its image's ``status`` in the
         result, and no error; ``truncated`` is None, and masks are there with packed_masks alone.
 
+        The call can be captured into a CUDA graph, after one like it has run outside: with head and
+        geometry on the GPU, and the results copied to tensors of yours inside the capture, since
+        their own memory is the graph's.
+
         Raises:
             InvalidArgumentError: a shape or dtype that does not fit, or ``device="cpu"``.
+            UnsupportedError: a graph is being captured, and head or geometry is in CPU memory.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """

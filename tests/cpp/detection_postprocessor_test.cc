@@ -1,6 +1,7 @@
 // CudaPostprocessor and NmsCuda through the library's table: memory, streams and errors. What the
 // kernels compute is in detection_cuda_test.cc and nms_cuda_test.cc.
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -146,6 +147,45 @@ TEST(CudaPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
     const float score = 0.5F + 0.1F * static_cast<float>(i / 2);
     EXPECT_EQ(memory[i].Read<float>(2, target), std::vector<float>(kRows, score));
   }
+}
+
+TEST(CudaPostprocessor, AGraphTakesNothingOfCpuMemory) {
+  const CudaStream stream(0);
+  const CudaTarget target{0, stream.get()};
+  CudaPostprocessor postprocessor(Params());
+  const Outputs memory(postprocessor.params(), target);
+  const std::vector<PostprocessOutput> outputs = {memory.views};
+  const auto head = Head(0.9F);
+  const std::shared_ptr<void> on_gpu = AllocateCuda(head.size() * sizeof(float), target);
+  CopyCuda(on_gpu.get(), head.data(), head.size() * sizeof(float), target);
+  const std::array<float, Geometry::kSize> geometry = {1, 1, 0, 0, 800, 800, 800, 800};
+  std::vector<PostprocessInput> in_graph = {{{View(on_gpu.get(), Device::kCuda)}, nullptr, 0}};
+  auto with_geometry = in_graph;
+  with_geometry[0].geometry = geometry.data();
+  auto with_head = in_graph;
+  with_head[0].head = {View(head.data(), Device::kCpu)};
+  auto failed = with_geometry;
+  failed[0].status = 3;
+
+  void* library = dlopen(EMULATED_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(library, nullptr) << dlerror();
+  using SetCapture = void (*)(void*, bool);
+  const auto capture = reinterpret_cast<SetCapture>(dlsym(library, "EndcapEmulateCapture"));
+  ASSERT_NE(capture, nullptr);
+  for (const auto& inputs : {in_graph, with_geometry, with_head, failed}) {
+    postprocessor.Enqueue(inputs, outputs, stream.get());
+  }
+  capture(stream.get(), true);
+  for (const auto& inputs : {in_graph, failed}) {
+    postprocessor.Enqueue(inputs, outputs, stream.get());
+  }
+  for (const auto& inputs : {with_geometry, with_head}) {
+    EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "a graph is being captured",
+                       [&] { postprocessor.Enqueue(inputs, outputs, stream.get()); }));
+  }
+  capture(stream.get(), false);
+  postprocessor.Enqueue(with_head, outputs, stream.get());
+  dlclose(library);
 }
 
 TEST(CudaPostprocessor, RefusesWhatItCannotRead) {

@@ -125,6 +125,17 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   RunUntil(*stream, stream->enqueued);
   return cudaSuccess;
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  const Guard guard(Lock());
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  *status = stream->captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+void EndcapEmulateCapture(cudaStream_t handle, bool captures) {
+  const Guard guard(Lock());
+  Find(handle)->captures = captures;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard(Lock());
   const Stream stream = Find(handle);

@@ -18,7 +18,8 @@ struct CUstream_st {
   std::deque<std::unique_ptr<Work>> queue;
   uint64_t enqueued = 0;
   uint64_t done = 0;
-  int number = 0;                        // of all streams
+  int number = 0;  // of all streams
+  bool captures = false;
   endcap::emulation::Observed observed;  // who does the work
   endcap::emulation::Known work_done;
 };
