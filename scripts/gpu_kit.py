@@ -140,7 +140,8 @@ def main() -> int:
     try:
         collect_wheels(output / "wheels")
         pack_server(output / "tritonserver.tar.xz")
-        (output / "commit").write_text(output_of("git", "-C", ROOT, "rev-parse", "--short", "HEAD"))
+        described = output_of("git", "-C", ROOT, "describe", "--always", "--dirty")
+        (output / "commit").write_text(described)
         size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
         if size > MOST_BYTES:
             raise KitError(f"{output} takes {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f}")

@@ -93,7 +93,7 @@ class NvjpegDecoder {
     stream_.Wait();
     files_.Stage(batch);
     rest_.clear();
-    DecodeByHardware(batch);
+    if (!DecodeByHardware(batch)) stream_.Wait();
     for (const int index : rest_) {
       kernels_.Decode(batch.images[index], files_.file(index), stream_.get());
     }
@@ -120,8 +120,9 @@ class NvjpegDecoder {
   };
 
   // Leaves in rest_ the images that the engine does not take, and those of a batch that it refuses:
-  // it does not say which of them is at fault.
-  void DecodeByHardware(const NvjpegDecodeBatch& batch) {
+  // it does not say which of them is at fault. False where there are such: the engine may still
+  // write to their planes.
+  bool DecodeByHardware(const NvjpegDecodeBatch& batch) {
     luma_.Clear();
     color_.Clear();
     for (int i = 0; i < batch.count; ++i) {
@@ -135,6 +136,7 @@ class NvjpegDecoder {
         rest_.push_back(i);
       }
     }
+    bool all = true;
     for (const Group* group : {&luma_, &color_}) {
       if (group->images.empty()) continue;
       const nvjpeg::Status status = hardware_->Decode(group->images, group->files, stream_.get());
@@ -142,8 +144,10 @@ class NvjpegDecoder {
         for (NvjpegImage* image : group->images) image->backend = NvjpegBackend::kHardware;
       } else {
         rest_.insert(rest_.end(), group->indices.begin(), group->indices.end());
+        all = false;
       }
     }
+    return all;
   }
 
   std::unique_ptr<NvjpegHardware> hardware_;

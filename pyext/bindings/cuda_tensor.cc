@@ -178,6 +178,11 @@ TensorView MutableItemView(const CudaTensor& tensor, int64_t item) {
 StreamOrder::StreamOrder(std::vector<CudaTarget> tensors, const CudaTarget& target)
     : others_(std::move(tensors)), target_(target) {
   std::erase_if(others_, [&](const CudaTarget& other) { return !IsAnother(other, target_); });
+  // Tensors of one stream are waited for together.
+  const auto key = [](const CudaTarget& other) { return std::pair(other.device_id, other.stream); };
+  std::ranges::sort(others_, {}, key);
+  const auto again = std::ranges::unique(others_, {}, key);
+  others_.erase(again.begin(), again.end());
   for (const CudaTarget& other : others_) OrderCudaAfter(target_, other.stream);
 }
 

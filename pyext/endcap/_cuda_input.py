@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Any
 
@@ -56,7 +57,8 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
         return _from_interface(source, target, name)
     _require_device(source.__dlpack_device__()[1], target, name)
     try:
-        capsule = source.__dlpack__(stream=target.stream or _LEGACY_DEFAULT_STREAM)
+        with _current_device(source, target):
+            capsule = source.__dlpack__(stream=target.stream or _LEGACY_DEFAULT_STREAM)
     except (BufferError, RuntimeError, TypeError) as error:
         raise InvalidArgumentError(
             f"{name} is of type {type(source).__name__}, which does not hand it over through "
@@ -66,11 +68,23 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     return _core.CudaTensor.from_dlpack(capsule, target.device_id, target.stream)
 
 
+def _torch_of(source: Any) -> Any:
+    """Return the module torch if the source is a tensor of it, else None."""
+    torch = sys.modules.get("torch")
+    return torch if torch is not None and isinstance(source, torch.Tensor) else None
+
+
+def _current_device(source: Any, target: Target) -> contextlib.AbstractContextManager[Any]:
+    # torch hands over tensors of its current device alone.
+    torch = _torch_of(source)
+    return contextlib.nullcontext() if torch is None else torch.cuda.device(target.device_id)
+
+
 def _keep_until_done(source: Any, target: Target) -> None:
     # torch gives memory back in the order of the stream that it was allocated on, and does not know
     # of another stream that reads it.
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(source, torch.Tensor):
+    torch = _torch_of(source)
+    if torch is None:
         return
     device = f"cuda:{target.device_id}"
     if target.stream in (0, _LEGACY_DEFAULT_STREAM):

@@ -54,6 +54,21 @@ def test_a_tensor_of_torch_is_copied_on_the_gpu(region: CudaRegion, torch: Any) 
         lease.put("b", array.T)
 
 
+def test_an_array_of_another_stream_is_whole_before_it_is_copied(
+    region: CudaRegion, torch: Any
+) -> None:
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)  # cycles that the array below waits for
+    made = endcap.preprocess(FILES["4:2:0"], size=64, device="cuda", stream=stream)
+    assert made.images.stream == stream.cuda_stream
+    lease = Lease(region)
+    tensor = lease.put("images", made.images)
+    del made
+    expected = endcap.preprocess(FILES["4:2:0"], size=64).images
+    np.testing.assert_array_equal(read_back(lease, tensor), expected)
+
+
 def test_preprocessing_writes_into_the_region(region: CudaRegion) -> None:
     lease = Lease(region)
     image = FILES["4:2:0"]

@@ -70,7 +70,8 @@ def gpu_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServ
         write_postprocess(repository, f"seg_{kind}", max_batch_size=8, parameters=SEG, more=on_it)
     (repository / "pre_ensemble" / "1").mkdir(parents=True)
     (repository / "pre_ensemble" / "config.pbtxt").write_text(ENSEMBLE)
-    with run_server(repository) as running:
+    # The GPU's own metrics take NVIDIA's monitor, which no test here needs.
+    with run_server(repository, "--allow-gpu-metrics=false") as running:
         failed = {
             n: m.get("reason") for n, m in running.index().items() if m.get("state") != "READY"
         }

@@ -77,12 +77,19 @@ class CudaRegion:
 
     def write(self, exporter: Any, offset: int, array: Any) -> None:
         """See Region; it may go on after the return, in the default stream."""
-        pointer = array._tensor.pointer if isinstance(array, CudaArray) else array.ctypes.data
+        on_gpu = isinstance(array, CudaArray)
+        pointer = array._tensor.pointer if on_gpu else array.ctypes.data
         runtime = self._memory.runtime
+        device_id = self._memory.device_id
+        # The copy comes after what fills the array, and before its memory goes back.
+        if on_gpu:
+            _core.order_cuda_after(device_id, _DEFAULT_STREAM, array.stream)
         with self._memory.current():
             to = runtime.cudaMemcpyKind.cudaMemcpyDefault
             where = self._memory.pointer + offset
             _call(runtime, runtime.cudaMemcpy(where, pointer, array.nbytes, to), "copying")
+        if on_gpu:
+            _core.order_cuda_after(device_id, array.stream, _DEFAULT_STREAM)
 
     def finish(self) -> None:
         """Waits for the GPU: the server's work is not in the order of this process's streams."""
