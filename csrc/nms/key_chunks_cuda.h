@@ -88,9 +88,18 @@ __device__ void SortChunk(KeyChunk<kSize>& chunk, uint32_t size) {
   uint32_t padded = 1;
   while (padded < size) padded *= 2;
   if (t >= size && t < padded) chunk.keys[t] = ~uint64_t{0};
+  bool in_warp = false;  // what is compared next was last written by the same warp
   for (uint32_t run = 2; run <= padded; run *= 2) {
     for (uint32_t step = run / 2; step > 0; step /= 2) {
-      __syncthreads();
+      // The pairs of a warp's threads are 64 neighbouring keys as long as they are not further
+      // apart.
+      const bool stays_in_warp = step <= 32;
+      if (in_warp && stays_in_warp) {
+        __syncwarp();
+      } else {
+        __syncthreads();
+      }
+      in_warp = stays_in_warp;
       const uint32_t i = 2 * t - (t & (step - 1));
       if (i + step >= padded) continue;
       const uint64_t a = chunk.keys[i];

@@ -32,6 +32,10 @@ __device__ void Clear(QuadSums<Filter>& sums) {
   }
 }
 
+__device__ inline int32_t Pick(const int4& four, int index) {
+  return index == 0 ? four.x : (index == 1 ? four.y : (index == 2 ? four.z : four.w));
+}
+
 // The taps of four columns, and where their samples stand in a row that is read.
 struct QuadColumns {
   int4 first;
@@ -49,6 +53,33 @@ struct QuadColumns {
   __device__ int4 Weights(int tap) const {
     return *reinterpret_cast<const int4*>(weight + tap * weight_stride);
   }
+
+  // Calls use(column, pixel, weight) for each tap of each column, by taps. Only at an image's sides
+  // are there taps beyond it.
+  template <typename Read, typename Use>
+  __device__ void ForEachTap(const Read& read, const Use& use) const {
+    const int least = min(min(first.x, first.y), min(first.z, first.w));
+    const int most = max(max(first.x, first.y), max(first.z, first.w));
+    if (least >= 0 && most + taps - 1 <= last) {
+      int positions[kQuad];
+#pragma unroll
+      for (int i = 0; i < kQuad; ++i) positions[i] = origin + step * First(i);
+      for (int k = 0; k < taps; ++k) {
+        const int4 weights = Weights(k);
+#pragma unroll
+        for (int i = 0; i < kQuad; ++i) {
+          use(i, read(positions[i]), Pick(weights, i));
+          positions[i] += step;
+        }
+      }
+    } else {
+      for (int k = 0; k < taps; ++k) {
+        const int4 weights = Weights(k);
+#pragma unroll
+        for (int i = 0; i < kQuad; ++i) use(i, read(Position(First(i) + k)), Pick(weights, i));
+      }
+    }
+  }
 };
 
 // As fused_source.cuh packs it, or as it lies in a row.
@@ -57,10 +88,6 @@ __device__ inline int32_t ColorOf(uint32_t pixel, int color) {
 }
 __device__ inline int32_t ColorOf(const Rgb8& pixel, int color) {
   return color == 0 ? pixel.r : (color == 1 ? pixel.g : pixel.b);
-}
-
-__device__ inline int32_t Pick(const int4& four, int index) {
-  return index == 0 ? four.x : (index == 1 ? four.y : (index == 2 ? four.z : four.w));
 }
 
 class Opencv8Filter {
@@ -130,17 +157,10 @@ class Pillow8Filter {
     for (auto& column : horizontal) {
       for (int32_t& sum : column) sum = kPillowHalf;
     }
-    for (int k = 0; k < columns_.taps; ++k) {
-      const int4 weights = columns_.Weights(k);
+    columns_.ForEachTap(read, [&](int i, const auto& pixel, int32_t tap) {
 #pragma unroll
-      for (int i = 0; i < kQuad; ++i) {
-        const auto pixel = read(columns_.Position(columns_.First(i) + k));
-#pragma unroll
-        for (int c = 0; c < kColors; ++c) {
-          horizontal[i][c] += ColorOf(pixel, c) * Pick(weights, i);
-        }
-      }
-    }
+      for (int c = 0; c < kColors; ++c) horizontal[i][c] += ColorOf(pixel, c) * tap;
+    });
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
 #pragma unroll
@@ -168,18 +188,12 @@ class FloatFilter {
   template <typename Read>
   __device__ void AddRow(const Read& read, int32_t weight, Sum (&sums)[kQuad][kColors]) const {
     float horizontal[kQuad][kColors] = {};
-    for (int k = 0; k < columns_.taps; ++k) {
-      const int4 weights = columns_.Weights(k);
+    columns_.ForEachTap(read, [&](int i, const auto& pixel, int32_t tap) {
 #pragma unroll
-      for (int i = 0; i < kQuad; ++i) {
-        const auto pixel = read(columns_.Position(columns_.First(i) + k));
-        const float tap = __int_as_float(Pick(weights, i));
-#pragma unroll
-        for (int c = 0; c < kColors; ++c) {
-          horizontal[i][c] += static_cast<float>(ColorOf(pixel, c)) * tap;
-        }
+      for (int c = 0; c < kColors; ++c) {
+        horizontal[i][c] += static_cast<float>(ColorOf(pixel, c)) * __int_as_float(tap);
       }
-    }
+    });
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
 #pragma unroll
