@@ -10,6 +10,7 @@
 #include "cuda/device_guard.h"
 #include "cuda/devices.h"
 #include "cuda/launch.h"
+#include "cuda/streams.h"
 
 namespace endcap {
 namespace {
@@ -77,7 +78,7 @@ void Copy(void* to, const void* from, size_t bytes, void* stream) {
   // Whether the driver stages pageable memory before it returns is its own affair: where the GPU
   // can read all of the host's memory it need not.
   if (Locate(to).kind == CudaMemoryKind::kHost || Locate(from).kind == CudaMemoryKind::kHost) {
-    Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "cudaStreamSynchronize");
+    WaitForStream(stream);
   }
 }
 

@@ -18,6 +18,19 @@ cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 // How long a waiting host thread looks before it sleeps: waking up takes longer than short work.
 constexpr std::chrono::microseconds kAwake{50};
 
+// While another thread captures a graph, a thread may not ask for the state of an event, unless it
+// says that it knows what it does.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() { Check(cudaThreadExchangeStreamCaptureMode(&mode_), "capture mode"); }
+  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 // An event that a host thread waits for, of the current device, taken out of those that nobody
 // waits for. It is destroyed unless it is kept for others.
 class WaitingEvent {
@@ -73,8 +86,12 @@ void* CreateStream() {
 void DestroyStream(void* stream) { Check(cudaStreamDestroy(Stream(stream)), "cudaStreamDestroy"); }
 
 void WaitForStream(void* stream) {
+  const RelaxedCapture relaxed;
   WaitingEvent event;
-  Check(cudaEventRecord(event.get(), Stream(stream)), "cudaEventRecord");
+  if (cudaEventRecord(event.get(), Stream(stream)) != cudaSuccess) {
+    (void)cudaGetLastError();  // the wait says what is wrong, if it is with the stream
+    return Check(cudaStreamSynchronize(Stream(stream)), "cudaStreamSynchronize");
+  }
   const auto sleep_at = std::chrono::steady_clock::now() + kAwake;
   for (;;) {
     const cudaError_t error = cudaEventQuery(event.get());

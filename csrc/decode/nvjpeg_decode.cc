@@ -93,7 +93,8 @@ class NvjpegDecoder {
     stream_.Wait();
     files_.Stage(batch);
     rest_.clear();
-    if (!DecodeByHardware(batch)) stream_.Wait();
+    // The engine works on streams of its own.
+    if (!DecodeByHardware(batch)) Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     for (const int index : rest_) {
       kernels_.Decode(batch.images[index], files_.file(index), stream_.get());
     }

@@ -16,14 +16,12 @@
 
 namespace endcap {
 
-inline constexpr int kCopyBytes = 16;
-
 // The source's rows of one step: some of those that make one row of the tensor. Those from
 // device memory's `from` stand as far beyond a multiple of 16 bytes in shared memory as there.
 template <typename Filter>
 struct CopiedRows {
-  int32_t weight[kFusedMaxStagedRows];  // one that is zero has no row
-  int skip[kFusedMaxStagedRows];
+  int32_t weight[kFusedMaxStagedRows] = {};  // one that is zero has no row
+  int skip[kFusedMaxStagedRows] = {};
 
   // Begins to copy taps [begin, begin + count) of visible row `v`, each `row_bytes` after the
   // other. WaitForCopies, then a barrier, end it.
@@ -37,7 +35,7 @@ struct CopiedRows {
       weight[k] = k < count ? rows.weight[begin + k] : 0;
       if (Filter::IsZero(weight[k])) continue;
       const uint8_t* from = first + image.row_stride_bytes[0] * rows.Stored(begin + k);
-      skip[k] = static_cast<int>(reinterpret_cast<uintptr_t>(from) % kCopyBytes);
+      skip[k] = static_cast<int>(reinterpret_cast<uintptr_t>(from) % kFusedCopyBytes);
       CopyRow(from, skip[k], kPixel * span.count, shared + k * row_bytes);
     }
   }
@@ -58,12 +56,12 @@ struct CopiedRows {
   // that nothing beside it is read.
   __device__ static void CopyRow(const uint8_t* from, int skip, int bytes, uint8_t* to) {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int whole = (kCopyBytes - skip) % kCopyBytes;  // the first of whole ones
-    const int rest = max(bytes - (skip + bytes) % kCopyBytes, whole);
+    const int whole = (kFusedCopyBytes - skip) % kFusedCopyBytes;  // the first of whole ones
+    const int rest = max(bytes - (skip + bytes) % kFusedCopyBytes, whole);
 #pragma unroll 1
-    for (int at = whole + thread * kCopyBytes; at < rest;
-         at += static_cast<int>(blockDim.x) * kCopyBytes) {
-      __pipeline_memcpy_async(to + skip + at, from + at, kCopyBytes);
+    for (int at = whole + thread * kFusedCopyBytes; at < rest;
+         at += static_cast<int>(blockDim.x) * kFusedCopyBytes) {
+      __pipeline_memcpy_async(to + skip + at, from + at, kFusedCopyBytes);
     }
     if (whole == 0 && rest == bytes) return;
     if (thread < min(whole, bytes)) to[skip + thread] = __ldg(from + thread);

@@ -47,9 +47,6 @@ struct QuadColumns {
   int step;
 
   __device__ int Position(int sample) const { return origin + step * min(max(sample, 0), last); }
-  __device__ int First(int column) const {
-    return column == 0 ? first.x : (column == 1 ? first.y : (column == 2 ? first.z : first.w));
-  }
   __device__ int4 Weights(int tap) const {
     return *reinterpret_cast<const int4*>(weight + tap * weight_stride);
   }
@@ -63,7 +60,7 @@ struct QuadColumns {
     if (least >= 0 && most + taps - 1 <= last) {
       int positions[kQuad];
 #pragma unroll
-      for (int i = 0; i < kQuad; ++i) positions[i] = origin + step * First(i);
+      for (int i = 0; i < kQuad; ++i) positions[i] = origin + step * Pick(first, i);
       for (int k = 0; k < taps; ++k) {
         const int4 weights = Weights(k);
 #pragma unroll
@@ -76,7 +73,8 @@ struct QuadColumns {
       for (int k = 0; k < taps; ++k) {
         const int4 weights = Weights(k);
 #pragma unroll
-        for (int i = 0; i < kQuad; ++i) use(i, read(Position(First(i) + k)), Pick(weights, i));
+        for (int i = 0; i < kQuad; ++i)
+          use(i, read(Position(Pick(first, i) + k)), Pick(weights, i));
       }
     }
   }
@@ -100,7 +98,7 @@ class Opencv8Filter {
     const int4 right_weights = columns.Weights(1);
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
-      const int first = columns.First(i);
+      const int first = Pick(columns.first, i);
       positions_[i] = Pair(columns.Position(first), columns.Position(first + 1));
       weights_[i] = Pair(Pick(left_weights, i), Pick(right_weights, i));
     }

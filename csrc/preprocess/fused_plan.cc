@@ -59,6 +59,7 @@ void FusedPlan::AddBlank(void* output) {
   FusedImage image;
   image.output = output;
   image.vector_stores = AllowsVectorStores(output, launch_);
+  if (!images_.empty()) image.way = images_.back().way;  // no launch for it alone
   ++launch_.way_count[static_cast<int>(image.way)];
   images_.push_back(image);
 }
@@ -109,15 +110,23 @@ const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int he
 
 // Makes room in shared memory for the rows that the widest run of columns reads.
 void FusedPlan::ReserveRows(FusedImage& image) {
+  const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
+                      !image.swap_axes && launch_.channels == 3;
+  image.way = image.source == FusedSource::kYuv ? FusedWay::kStagedYuv : FusedWay::kStaged;
+  if (copied && ReserveRows(image, FusedWay::kCopied)) {
+    image.way = FusedWay::kCopied;
+  } else if (!ReserveRows(image, image.way)) {
+    image.way = FusedWay::kInPlace;
+  }
+  ++launch_.way_count[static_cast<int>(image.way)];
+}
+
+// False where no row has room in that way.
+bool FusedPlan::ReserveRows(const FusedImage& image, FusedWay way) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const auto firsts = static_cast<size_t>(image.columns.first);
   const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
-  const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
-                      !image.swap_axes && launch_.channels == 3;
-  image.way = copied                              ? FusedWay::kCopied
-              : image.source == FusedSource::kYuv ? FusedWay::kStagedYuv
-                                                  : FusedWay::kStaged;
-  int row_bytes = StagedRowBytes(image.way, {0, 1});  // the least that a row takes
+  int row_bytes = StagedRowBytes(way, {0, 1});  // the least that a row takes
   for (int block = 0; block < quads.end; block += launch_.threads) {
     const int begin = std::max(block, quads.first) - quads.first;
     const int end = std::min(block + launch_.threads, quads.end) - quads.first;
@@ -126,15 +135,14 @@ void FusedPlan::ReserveRows(FusedImage& image) {
     for (const bool flip : {false, true}) {
       const FusedSpan span =
           SpanOf(image.columns, first_of(kFusedQuad * begin), first_of(kFusedQuad * end - 1), flip);
-      row_bytes = std::max(row_bytes, StagedRowBytes(image.way, span));
+      row_bytes = std::max(row_bytes, StagedRowBytes(way, span));
     }
   }
-  row_bytes *= FusedBuffers(image.way);
+  row_bytes *= FusedBuffers(way);
   const int rows =
       std::min({kFusedMaxStagedRows, image.rows.taps, kFusedMaxStagedBytes / row_bytes});
-  if (rows == 0) image.way = FusedWay::kInPlace;
-  ++launch_.way_count[static_cast<int>(image.way)];
   launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);
+  return rows > 0;
 }
 
 size_t FusedPlan::tables_offset() const noexcept {

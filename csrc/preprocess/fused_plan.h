@@ -45,6 +45,7 @@ class FusedPlan {
 
   const FusedTaps& TapsOf(const Placement& placement, int width, int height);
   void ReserveRows(FusedImage& image);
+  bool ReserveRows(const FusedImage& image, FusedWay way);
   size_t tables_offset() const noexcept;
   size_t element_table_offset() const noexcept;
 

@@ -17,14 +17,12 @@ namespace endcap {
 namespace {
 
 // Blocks of the largest size that share a multiprocessor, as many as registers allow without
-// spilling: 80 of them a thread; more where one kernel holds two filters, for YUV, and for the rare
-// images that are read in place.
+// spilling: 64 or 80 of them a thread; more where one kernel holds two filters, for YUV, and for
+// the rare images that are read in place.
 constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedWay way) {
-  if (way == FusedWay::kCopied && arithmetic == ResizeArithmetic::kOpencv8) return 4;
-  return (way == FusedWay::kCopied || way == FusedWay::kStaged) &&
-                 arithmetic != ResizeArithmetic::kOpencvFloat8
-             ? 3
-             : 2;
+  if (arithmetic == ResizeArithmetic::kOpencvFloat8) return 2;
+  if (way == FusedWay::kCopied) return arithmetic == ResizeArithmetic::kOpencv8 ? 4 : 3;
+  return way == FusedWay::kStaged ? 3 : 2;
 }
 
 // Rows of the tensor that a block makes.
@@ -46,7 +44,7 @@ __device__ void StoreEmptyRow(const FusedLaunch& launch, const QuadTarget& targe
   });
 }
 
-// The same of visible row `v`; those outside the window are padding.
+// Columns [x, x + 4) of visible row `v`, by their sums; those outside the window are padding.
 template <typename Filter>
 __device__ void StoreSums(const FusedLaunch& launch, const QuadTarget& target, int v,
                           const QuadSums<Filter>& sums) {

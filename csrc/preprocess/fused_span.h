@@ -27,6 +27,9 @@ struct FusedSpan {
   int count = 0;
 };
 
+// Bytes that are copied to shared memory at once.
+inline constexpr int kFusedCopyBytes = 16;
+
 // Bytes of a sample in shared memory.
 ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedWay way) {
   return way == FusedWay::kCopied ? 3 : 4;
@@ -35,12 +38,11 @@ ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedWay way) {
 // Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, room to
 // begin where they begin between multiples of 16 bytes.
 ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedWay way, const FusedSpan& span) {
-  constexpr int kVector = 16;
   if (way != FusedWay::kCopied) {
     return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(way);
   }
   const int bytes = StagedSampleBytes(way) * span.count;
-  return (bytes + 2 * (kVector - 1)) / kVector * kVector;
+  return (bytes + 2 * (kFusedCopyBytes - 1)) / kFusedCopyBytes * kFusedCopyBytes;
 }
 
 ENDCAP_HOST_DEVICE constexpr int ClampSample(int sample, int samples) {

@@ -183,6 +183,8 @@ TEST(CudaPostprocessor, AGraphTakesNothingOfCpuMemory) {
     EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "a graph is being captured",
                        [&] { postprocessor.Enqueue(inputs, outputs, stream.get()); }));
   }
+  const CudaStream other(0);
+  EXPECT_NO_THROW(other.Wait());  // as another thread would, whose work is in no graph
   capture(stream.get(), false);
   postprocessor.Enqueue(with_head, outputs, stream.get());
   dlclose(library);

@@ -62,8 +62,8 @@ class FusedBatch {
  public:
   explicit FusedBatch(const PreprocessParams& params) : params_(params), plan_(params) {}
 
-  // Interleaved pixels; they lie `offset` bytes beyond an aligned address.
-  void AddPixels(const ImageView& image, size_t offset = 0) {
+  // Interleaved pixels; they lie `offset` bytes beyond an aligned address. orientation: 1 to 4.
+  void AddPixels(const ImageView& image, size_t offset = 0, int orientation = 1) {
     const int channels = image.format == PixelFormat::kGray ? 1 : 3;
     const ptrdiff_t stride = image.planes[0].row_stride_bytes;
     const auto row_bytes = static_cast<ptrdiff_t>(image.width) * channels;
@@ -78,7 +78,7 @@ class FusedBatch {
                                                         : FusedSource::kRgb;
     pixels.width = image.width;
     pixels.height = image.height;
-    plan_.Add(pixels, Place(params_, image.width, image.height), 1, NewTensor());
+    plan_.Add(pixels, Place(params_, image.width, image.height), orientation, NewTensor());
   }
 
   // The planes of a file.

@@ -229,6 +229,64 @@ TEST(FusedKernel, WideTensorsTakeSeveralBlocks) {
   }
 }
 
+// Which way an image takes, alone in its batch.
+FusedWay WayOf(const PreprocessParams& params, const ImageView& image) {
+  FusedBatch batch(params);
+  batch.AddPixels(image);
+  const FusedLaunch launch = batch.plan().Launch(nullptr);
+  const auto* way = std::find(std::begin(launch.way_count), std::end(launch.way_count), 1);
+  return static_cast<FusedWay>(way - std::begin(launch.way_count));
+}
+
+TEST(FusedKernel, PositionsOfTheWidestImages) {
+  const int width = 65500;
+  const Bytes pixels = MakePixels(3, width, 1);
+  const PreprocessParams params = Sized(2, 8);
+  const ImageView image = Pixels(PixelFormat::kGray, pixels, width, 3);
+  ExpectSamePixels(params, image, "in place");
+  EXPECT_EQ(WayOf(params, image), FusedWay::kInPlace);
+}
+
+// Mirrored and upside down, rows that begin and end anywhere, of two blocks' columns.
+TEST(FusedKernel, CopiedRowsOfEveryOrientationThatKeepsTheSides) {
+  constexpr int kHeight = 9;
+  for (const int width : {1, 2, 40, 1500, 8181}) {
+    const Bytes pixels = MakePixels(kHeight, width, 3);
+    for (int orientation = 1; orientation <= 4; ++orientation) {
+      const bool mirrored = orientation == 2 || orientation == 3;
+      const bool upside_down = orientation >= 3;
+      Bytes upright;
+      for (int y = 0; y < kHeight; ++y) {
+        for (int x = 0; x < width; ++x) {
+          const int from =
+              (upside_down ? kHeight - 1 - y : y) * width + (mirrored ? width - 1 - x : x);
+          const auto pixel = pixels.begin() + 3 * ptrdiff_t{from};
+          upright.insert(upright.end(), pixel, pixel + 3);
+        }
+      }
+      for (const Filter& filter : kFilters) {
+        PreprocessParams params = Sized(5, width == 1500 ? 1100 : 24);
+        params.interpolation = filter.interpolation;
+        params.antialias = filter.antialias;
+        FusedBatch batch(params);
+        for (const size_t offset : {size_t{0}, size_t{7}}) {
+          batch.AddPixels(Pixels(PixelFormat::kRgb, pixels, width, kHeight), offset, orientation);
+        }
+        const FusedLaunch launch = batch.plan().Launch(nullptr);
+        EXPECT_EQ(launch.way_count[static_cast<int>(FusedWay::kCopied)], 2);
+        const Bytes expected = OnCpu(params, Pixels(PixelFormat::kRgb, upright, width, kHeight));
+        for (const int rows : {1, 2}) {
+          batch.set_block_rows(rows);
+          for (const Bytes& tensor : batch.Run()) {
+            EXPECT_TRUE(tensor == expected)
+                << "width " << width << ", orientation " << orientation << ": " << Describe(params);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(FusedKernel, RowsTooWideForSharedMemoryAreReadInPlace) {
   const int width = kFusedMaxStagedBytes / 3 + 9;
   const Bytes pixels = MakePixels(7, width, 3);
@@ -263,12 +321,20 @@ TEST(FusedKernel, WideAndNarrowImagesInOneBatch) {
 TEST(FusedKernel, RowsThatFitOneAtATimeOnly) {
   PreprocessParams params = Sized(5, 8);
   params.antialias = true;
-  const int copied = kFusedMaxStagedBytes / 3 - 11;
-  const Bytes colors = MakePixels(7, copied, 3);
-  ExpectSamePixels(params, Pixels(PixelFormat::kRgb, colors, copied, 7), "copied");
+  const int copied = kFusedMaxStagedBytes / 6 - 11;  // twice, see FusedBuffers
   const int staged = kFusedMaxStagedBytes / 4 - 11;
-  const Bytes grays = MakePixels(7, staged, 1);
-  ExpectSamePixels(params, Pixels(PixelFormat::kGray, grays, staged, 7), "staged");
+  for (const bool antialias : {false, true}) {
+    params.antialias = antialias;
+    const Bytes colors = MakePixels(7, copied, 3);
+    ExpectSamePixels(params, Pixels(PixelFormat::kRgb, colors, copied, 7), "copied");
+    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kRgb, colors, copied, 7)), FusedWay::kCopied);
+    const Bytes wider = MakePixels(7, staged, 3);
+    ExpectSamePixels(params, Pixels(PixelFormat::kRgb, wider, staged, 7), "too wide to be copied");
+    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kRgb, wider, staged, 7)), FusedWay::kStaged);
+    const Bytes grays = MakePixels(7, staged, 1);
+    ExpectSamePixels(params, Pixels(PixelFormat::kGray, grays, staged, 7), "staged");
+    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kGray, grays, staged, 7)), FusedWay::kStaged);
+  }
 }
 
 TEST(FusedKernel, NormalisationsThatNeedATable) {

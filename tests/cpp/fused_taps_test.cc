@@ -70,7 +70,6 @@ TEST(CompactTaps, TapsThatAreNoNeighboursAreRefused) {
   EXPECT_THROW(Compact(axis, 10), Error);
 }
 
-// A span holds every sample of its columns, as stored, and begins with a group.
 TEST(FusedTaps, RowsHaveNoTapThatNoOutputUses) {
   PreprocessParams params;
   params.fit = Fit::kStretch;
@@ -87,6 +86,7 @@ TEST(FusedTaps, RowsHaveNoTapThatNoOutputUses) {
   EXPECT_EQ(taps_of(33), 2);
 }
 
+// A span holds every sample of its columns, as stored, and begins with a group.
 TEST(FusedSpan, HoldsWhatItsColumnsRead) {
   for (int samples = 1; samples <= 60; ++samples) {
     FusedAxis axis;

@@ -1,5 +1,6 @@
 #include "streams.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -132,6 +133,11 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   *status = stream->captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  thread_local cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
+  std::swap(of_thread, *mode);
+  return cudaSuccess;
+}
 void EndcapEmulateCapture(cudaStream_t handle, bool captures) {
   const Guard guard(Lock());
   Find(handle)->captures = captures;
@@ -168,6 +174,13 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(Lock());
+  // What CUDA does only while another thread captures a graph.
+  auto mode = cudaStreamCaptureModeRelaxed;
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  const bool any_captures = std::ranges::any_of(Streams(), [](auto& s) { return s->captures; });
+  const bool refused = any_captures && mode != cudaStreamCaptureModeRelaxed;
+  (void)cudaThreadExchangeStreamCaptureMode(&mode);
+  if (refused) return Note(cudaErrorStreamCaptureUnsupported);
   const bool done = !event->stream || event->stream->done >= event->position;
   if (done && event->stream) RunUntil(*event->stream, event->position);
   return done ? cudaSuccess : cudaErrorNotReady;  // not an error to be noted
