@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include <span>
 #include <string>
 
 #include "cuda/cuda_api.h"
@@ -41,6 +42,7 @@ template <typename Body>
 int32_t OnDevice(int32_t device, Body body) noexcept {
   return Guard([&] {
     const DeviceGuard guard(device);
+    const RelaxedCaptureMode relaxed;
     body();
   });
 }
@@ -50,6 +52,7 @@ constexpr CudaApi kApi = {
     .layout = LaunchLayout(),
     .architectures = ENDCAP_CUDA_BUILT_FOR,
     .last_message = [] { return LastMessage().c_str(); },
+    .needs_restart = [] { return cuda_needs_restart.load(); },
 
     .versions = [](int32_t* driver,
                    int32_t* runtime) { return Guard([&] { ReadCudaVersions(driver, runtime); }); },
@@ -66,6 +69,14 @@ constexpr CudaApi kApi = {
     .release =
         [](int32_t device, void* memory, void* stream) {
           return OnDevice(device, [&] { ReleaseOnDevice(memory, stream); });
+        },
+    .release_after =
+        [](int32_t device, void* memory, void* const* streams, int32_t stream_count,
+           bool after_all) {
+          return OnDevice(device, [&] {
+            const std::span all(streams, static_cast<size_t>(stream_count));
+            ReleaseAfter(device, memory, all, after_all);
+          });
         },
     .allocate_pinned =
         [](int32_t device, size_t bytes, void** memory) {
@@ -94,10 +105,10 @@ constexpr CudaApi kApi = {
                          void* stream) { return OnDevice(device, [&] { DestroyStream(stream); }); },
     .wait_stream = [](int32_t device,
                       void* stream) { return OnDevice(device, [&] { WaitForStream(stream); }); },
-    .is_capturing =
-        [](int32_t device, void* stream, int32_t* capturing) {
-          return OnDevice(device, [&] { *capturing = IsCapturing(stream) ? 1 : 0; });
-        },
+    .check_stream = [](int32_t device,
+                       void* stream) { return OnDevice(device, [&] { CheckStream(stream); }); },
+    .capture_id = [](int32_t device, void* stream,
+                     uint64_t* id) { return OnDevice(device, [&] { *id = CaptureId(stream); }); },
     .create_event = [](int32_t device,
                        void** event) { return OnDevice(device, [&] { *event = CreateEvent(); }); },
     .destroy_event = [](int32_t device,

@@ -26,9 +26,10 @@ struct CudaDeviceFacts {
   int64_t memory_bytes;
 };
 
-// Every function returns an ErrorCode, 0 when it did what it says; then `last_message` of the same
-// thread holds the sentence. None lets an exception out. `device` is made the calling thread's
-// device for the call, and the one before is restored. Streams and events are cudaStream_t and
+// Every function that returns int32_t returns an ErrorCode, 0 for success; after an error
+// `last_message` of the same thread has the error message. No exception leaves the library.
+// `device` is made the calling thread's device for the call, and the one before is restored; a
+// graph that another thread captures is not disturbed. Streams and events are cudaStream_t and
 // cudaEvent_t.
 struct CudaApi {
   uint32_t version;
@@ -36,6 +37,8 @@ struct CudaApi {
   // What the kernels were compiled for, in CMake's words: "75-real 90-real 90-virtual".
   const char* architectures;
   const char* (*last_message)();
+  // Whether an unrecoverable CUDA error was seen: every later call of this process fails.
+  bool (*needs_restart)();
 
   int32_t (*versions)(int32_t* driver, int32_t* runtime);
   int32_t (*device_count)(int32_t* count);
@@ -43,6 +46,10 @@ struct CudaApi {
 
   int32_t (*allocate)(int32_t device, size_t bytes, void* stream, void** memory);  // stream order
   int32_t (*release)(int32_t device, void* memory, void* stream);
+  // Frees memory once what these streams have now is done, and, with `after_all`, what all streams
+  // of the device have. No stream waits for another.
+  int32_t (*release_after)(int32_t device, void* memory, void* const* streams, int32_t stream_count,
+                           bool after_all);
   int32_t (*allocate_pinned)(int32_t device, size_t bytes, void** memory);
   int32_t (*release_pinned)(int32_t device, void* memory);
   int32_t (*copy)(int32_t device, void* to, const void* from, size_t bytes, void* stream);
@@ -51,8 +58,10 @@ struct CudaApi {
 
   int32_t (*create_stream)(int32_t device, void** stream);  // does not wait for the default stream
   int32_t (*destroy_stream)(int32_t device, void* stream);
-  int32_t (*wait_stream)(int32_t device, void* stream);                       // the host waits
-  int32_t (*is_capturing)(int32_t device, void* stream, int32_t* capturing);  // into a graph
+  int32_t (*wait_stream)(int32_t device, void* stream);   // the host waits
+  int32_t (*check_stream)(int32_t device, void* stream);  // errors of earlier work; does not wait
+  // Of the capture that takes the stream's work into a graph; 0: none.
+  int32_t (*capture_id)(int32_t device, void* stream, uint64_t* id);
   int32_t (*create_event)(int32_t device, void** event);
   int32_t (*destroy_event)(int32_t device, void* event);
   int32_t (*record_event)(int32_t device, void* event, void* stream);

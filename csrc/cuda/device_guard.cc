@@ -15,14 +15,19 @@ namespace {
 // The driver's functions that the runtime library has no counterpart of. The runtime finds them in
 // libcuda.so, which this library is therefore not linked against.
 struct Driver {
+  decltype(&cuDeviceGetCount) get_count;
   decltype(&cuCtxGetCurrent) get_context;
   decltype(&cuCtxSetCurrent) set_context;
+  decltype(&cuDevicePrimaryCtxGetState) get_state;
+  decltype(&cuDevicePrimaryCtxRetain) retain;
+  decltype(&cuDevicePrimaryCtxRelease) release;
   decltype(&cuPointerGetAttributes) get_attributes;
+  decltype(&cuCtxRecordEvent) record_event;
 };
 
 template <typename Function>
 Function Find(const char* name) {
-  constexpr unsigned kSinceCuda = 12000;
+  constexpr unsigned kSinceCuda = 12050;
   void* address = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
   Check(cudaGetDriverEntryPointByVersion(name, &address, kSinceCuda, cudaEnableDefault, &found),
@@ -33,9 +38,14 @@ Function Find(const char* name) {
 
 const Driver& TheDriver() {
   static const Driver driver = {
+      Find<decltype(&cuDeviceGetCount)>("cuDeviceGetCount"),
       Find<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent"),
       Find<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent"),
+      Find<decltype(&cuDevicePrimaryCtxGetState)>("cuDevicePrimaryCtxGetState"),
+      Find<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain"),
+      Find<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease"),
       Find<decltype(&cuPointerGetAttributes)>("cuPointerGetAttributes"),
+      Find<decltype(&cuCtxRecordEvent)>("cuCtxRecordEvent"),
   };
   return driver;
 }
@@ -46,19 +56,65 @@ void CheckDriver(CUresult result, const char* call) {
   }
 }
 
+CUcontext CurrentContext() {
+  CUcontext current = nullptr;
+  CheckDriver(TheDriver().get_context(&current), "cuCtxGetCurrent");
+  return current;
+}
+
+// Makes an active primary context current on a thread that has none, and takes it away again. Any
+// one will do: addresses are unique in the process.
+class AnyContext {
+ public:
+  AnyContext() {
+    if (CurrentContext() != nullptr) return;
+    int count = 0;
+    CheckDriver(TheDriver().get_count(&count), "cuDeviceGetCount");
+    for (CUdevice device = 0; device < count; ++device) {
+      unsigned flags = 0;
+      int active = 0;
+      CheckDriver(TheDriver().get_state(device, &flags, &active), "cuDevicePrimaryCtxGetState");
+      if (active == 0) continue;
+      CUcontext context = nullptr;
+      CheckDriver(TheDriver().retain(&context, device), "cuDevicePrimaryCtxRetain");
+      retained_ = device;
+      CheckDriver(TheDriver().set_context(context), "cuCtxSetCurrent");
+      return;
+    }
+  }
+  // NOLINTNEXTLINE(bugprone-exception-escape): the constructor has found the driver
+  ~AnyContext() {
+    if (retained_ < 0) return;
+    (void)TheDriver().set_context(nullptr);
+    (void)TheDriver().release(retained_);
+  }
+  AnyContext(const AnyContext&) = delete;
+  AnyContext& operator=(const AnyContext&) = delete;
+
+ private:
+  CUdevice retained_ = -1;
+};
+
 }  // namespace
 
 DeviceGuard::DeviceGuard(int32_t device) {
-  CUcontext before = nullptr;
-  CheckDriver(TheDriver().get_context(&before), "cuCtxGetCurrent");
-  before_ = before;
+  before_ = CurrentContext();
   Check(cudaSetDevice(device), "cudaSetDevice");
 }
 
 // NOLINTNEXTLINE(bugprone-exception-escape): the constructor has found the driver once and for all
 DeviceGuard::~DeviceGuard() { (void)TheDriver().set_context(static_cast<CUcontext>(before_)); }
 
+RelaxedCaptureMode::RelaxedCaptureMode() {
+  Check(cudaThreadExchangeStreamCaptureMode(&mode_), "cudaThreadExchangeStreamCaptureMode");
+}
+
+RelaxedCaptureMode::~RelaxedCaptureMode() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+
 MemoryPlace Locate(const void* memory) {
+  const AnyContext context;
+  // Without a context in the process there is no memory of a device.
+  if (CurrentContext() == nullptr) return {};
   unsigned type = 0;  // a CUmemorytype, or 0 for memory that CUDA does not know
   unsigned managed = 0;
   int device = -1;
@@ -71,6 +127,13 @@ MemoryPlace Locate(const void* memory) {
   if (type == CU_MEMORYTYPE_DEVICE || managed != 0) return {CudaMemoryKind::kDevice, device};
   if (type == CU_MEMORYTYPE_HOST) return {CudaMemoryKind::kPinned, device};
   return {};
+}
+
+bool RecordAllWork(cudaEvent_t event) {
+  const CUresult result = TheDriver().record_event(CurrentContext(), event);
+  if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return false;
+  CheckDriver(result, "cuCtxRecordEvent");
+  return true;
 }
 
 }  // namespace endcap

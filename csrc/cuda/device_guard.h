@@ -1,15 +1,19 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "cuda/cuda_api.h"
 
 namespace endcap {
 
-// Makes `device` the calling thread's device, and at the end whatever was before. Throws kCuda.
+// What a call of libendcap_cuda.so sets for the calling thread, and needs the driver API for.
+
+// Makes `device` the calling thread's device, and restores what was current before. Throws kCuda.
 //
-// Restored is the driver's context: cudaSetDevice on the way back would start a device that the
-// process never used, with hundreds of megabytes of its memory.
+// The driver's context is restored: cudaSetDevice would initialise a device that the process never
+// used, which takes hundreds of megabytes of its memory.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int32_t device);
@@ -21,12 +25,34 @@ class DeviceGuard {
   void* before_ = nullptr;
 };
 
+// Lets the calling thread make any call while another thread captures a CUDA graph. In the default
+// mode calls that might depend on the captured work (allocation of pinned memory, waiting, event
+// queries) fail during a capture of mode cudaStreamCaptureModeGlobal, torch's, and invalidate it.
+// The library's calls concern its own memory, streams and events, so that they are safe. Throws
+// kCuda.
+class RelaxedCaptureMode {
+ public:
+  RelaxedCaptureMode();
+  ~RelaxedCaptureMode();
+  RelaxedCaptureMode(const RelaxedCaptureMode&) = delete;
+  RelaxedCaptureMode& operator=(const RelaxedCaptureMode&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 struct MemoryPlace {
   CudaMemoryKind kind = CudaMemoryKind::kHost;
   int32_t device = -1;  // -1: memory that CUDA does not know
 };
 
-// Where `memory` lies. Managed memory counts as the device's. Starts no device. Throws kCuda.
+// Where `memory` lies. Managed memory counts as the device's. Needs no current device and
+// initialises none. Throws kCuda.
 MemoryPlace Locate(const void* memory);
+
+// Records in `event` all work of all streams that the current device has been given so far. Returns
+// false where a stream of the device captures a graph; the driver invalidates that capture. Throws
+// kCuda.
+bool RecordAllWork(cudaEvent_t event);
 
 }  // namespace endcap

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <string_view>
 #include <tuple>
 
@@ -13,13 +14,42 @@
 
 namespace endcap {
 
+// Whether the error ends the process's use of CUDA: every later call returns it, too.
+constexpr bool IsUnrecoverable(cudaError_t error) {
+  switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorExternalDevice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether Check has seen an unrecoverable error.
+inline std::atomic<bool> cuda_needs_restart = false;
+
 // Throws for anything but cudaSuccess: kOutOfMemory for a failed allocation, else kCuda.
 inline void Check(cudaError_t error, std::string_view call) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();  // an error that is not sticky ends here
+  const bool ends = IsUnrecoverable(error);
+  if (ends) cuda_needs_restart = true;
   const ErrorCode code =
       error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kCuda;
-  Fail(code, call, " failed: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
+  Fail(code, call, " failed: ", cudaGetErrorString(error), " (", cudaGetErrorName(error), ")",
+       ends ? "; this process can no longer use CUDA: restart it" : "");
 }
 
 }  // namespace endcap

@@ -3,8 +3,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "cuda/cuda_api.h"
 #include "cuda/device_guard.h"
@@ -37,6 +40,11 @@ cudaMemPool_t MakePool(int32_t device) {
   uint64_t kept = KeptBytes(device);
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
         "cudaMemPoolSetAttribute");
+  // An allocation never makes its stream wait for another one's release: that would let instances
+  // of a server run one after the other, which no timeline shows.
+  int allowed = 0;
+  Check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &allowed),
+        "cudaMemPoolSetAttribute");
   return pool;
 }
 
@@ -49,6 +57,124 @@ cudaMemPool_t PoolOf(int32_t device) {
   const auto found = pools->find(device);
   if (found != pools->end()) return found->second;
   return pools->emplace(device, MakePool(device)).first->second;
+}
+
+class ScopedEvent {
+ public:
+  ScopedEvent() : event_(CreateEvent()) {}
+  ~ScopedEvent() { (void)cudaEventDestroy(get()); }
+  ScopedEvent(const ScopedEvent&) = delete;
+  ScopedEvent& operator=(const ScopedEvent&) = delete;
+  cudaEvent_t get() const { return static_cast<cudaEvent_t>(event_); }
+
+ private:
+  void* event_;
+};
+
+// The stream of one device on which memory is freed that several streams have used.
+class ReleaseStream {
+ public:
+  ReleaseStream() : stream_(CreateStream()) {}
+
+  void Release(void* memory, std::span<void* const> streams, bool after_all) {
+    const std::lock_guard lock(mutex_);
+    for (std::vector<void*> waiting = std::exchange(kept_, {}); void* const kept : waiting) {
+      TryRelease(kept, {}, /*after_all=*/true);
+    }
+    TryRelease(memory, streams, after_all);
+  }
+
+ private:
+  // Keeps the memory where a capture forbids to wait. Its streams may be gone when it is tried
+  // again, so that it then waits for all.
+  void TryRelease(void* memory, std::span<void* const> streams, bool after_all) {
+    const auto captures = [](void* stream) { return CaptureId(stream) != 0; };
+    if (std::ranges::any_of(streams, captures) || !OrderAfter(streams, after_all)) {
+      kept_.push_back(memory);
+      return;
+    }
+    ReleaseOnDevice(memory, stream_);
+  }
+
+  bool OrderAfter(std::span<void* const> streams, bool after_all) {
+    const ScopedEvent event;
+    for (void* const stream : streams) {
+      RecordEvent(event.get(), stream);
+      OrderAfterEvent(stream_, event.get());
+    }
+    if (!after_all) return true;
+    if (!RecordAllWork(event.get())) return false;
+    OrderAfterEvent(stream_, event.get());
+    return true;
+  }
+
+  std::mutex mutex_;
+  void* stream_;
+  std::vector<void*> kept_;
+};
+
+ReleaseStream& ReleaseStreamOf(int32_t device) {
+  static auto* mutex = new std::mutex;
+  static auto* streams = new std::map<int32_t, ReleaseStream>;
+  const std::lock_guard lock(*mutex);
+  return (*streams)[device];
+}
+
+// Blocks of pinned memory that nobody uses, by size.
+class PinnedPool {
+ public:
+  void* Take(size_t bytes) {
+    const size_t size = RoundUp(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = free_.find(size);
+      if (found != free_.end()) {
+        void* const memory = found->second;
+        free_.erase(found);
+        free_bytes_ -= size;
+        return memory;
+      }
+    }
+    void* memory = nullptr;
+    Check(cudaHostAlloc(&memory, size, cudaHostAllocPortable), "cudaHostAlloc");
+    const std::lock_guard lock(mutex_);
+    sizes_[memory] = size;
+    return memory;
+  }
+
+  void Return(void* memory) {
+    {
+      const std::lock_guard lock(mutex_);
+      const size_t size = sizes_.at(memory);
+      if (free_bytes_ + size <= kMostFreeBytes) {
+        free_.emplace(size, memory);
+        free_bytes_ += size;
+        return;
+      }
+      sizes_.erase(memory);
+    }
+    Check(cudaFreeHost(memory), "cudaFreeHost");
+  }
+
+ private:
+  static constexpr size_t kLeastBytes = size_t{64} << 10;
+  static constexpr size_t kMostFreeBytes = size_t{512} << 20;
+
+  // Four sizes from one power of two to the next, so that blocks fit again.
+  static size_t RoundUp(size_t bytes) {
+    const size_t step = std::bit_floor(std::max(bytes, kLeastBytes)) / 4;
+    return (std::max(bytes, kLeastBytes) + step - 1) / step * step;
+  }
+
+  std::mutex mutex_;
+  std::multimap<size_t, void*> free_;
+  std::map<void*, size_t> sizes_;  // of all blocks
+  size_t free_bytes_ = 0;
+};
+
+PinnedPool& ThePinnedPool() {
+  static auto* pool = new PinnedPool;  // never destroyed, see PoolOf
+  return *pool;
 }
 
 }  // namespace
@@ -64,22 +190,27 @@ void ReleaseOnDevice(void* memory, void* stream) {
   Check(cudaFreeAsync(memory, static_cast<cudaStream_t>(stream)), "cudaFreeAsync");
 }
 
-void* AllocatePinned(size_t bytes) {
-  void* memory = nullptr;
-  Check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
-  return memory;
+void ReleaseAfter(int32_t device, void* memory, std::span<void* const> streams, bool after_all) {
+  ReleaseStreamOf(device).Release(memory, streams, after_all);
 }
 
-void ReleasePinned(void* memory) { Check(cudaFreeHost(memory), "cudaFreeHost"); }
+void* AllocatePinned(size_t bytes) { return ThePinnedPool().Take(bytes); }
+
+void ReleasePinned(void* memory) { ThePinnedPool().Return(memory); }
 
 void Copy(void* to, const void* from, size_t bytes, void* stream) {
-  Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
-        "cudaMemcpyAsync");
   // Whether the driver stages pageable memory before it returns is its own affair: where the GPU
   // can read all of the host's memory it need not.
-  if (Locate(to).kind == CudaMemoryKind::kHost || Locate(from).kind == CudaMemoryKind::kHost) {
-    WaitForStream(stream);
+  const bool pageable =
+      Locate(to).kind == CudaMemoryKind::kHost || Locate(from).kind == CudaMemoryKind::kHost;
+  if (pageable && CaptureId(stream) != 0) {
+    Fail(ErrorCode::kUnsupported,
+         "the stream is being captured into a CUDA graph, which cannot keep a copy of CPU memory: "
+         "copy the array to the GPU before the capture begins");
   }
+  Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
+        "cudaMemcpyAsync");
+  if (pageable) WaitForStream(stream);
 }
 
 void Fill(void* to, int32_t byte, size_t bytes, void* stream) {

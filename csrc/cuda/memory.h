@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace endcap {
 
@@ -10,12 +11,19 @@ namespace endcap {
 // Device memory in the order of `stream`, from a pool of the library's own, 256-byte aligned.
 void* AllocateOnDevice(int32_t device, size_t bytes, void* stream);
 void ReleaseOnDevice(void* memory, void* stream);
+// Frees memory that several streams have used: once the work is done that `streams` have now and,
+// with `after_all`, that of all streams of the device. This is left to a stream of the library's
+// own, so that none of them waits for another. Where one of them captures a graph, the memory is
+// kept until a later release finds no capture.
+void ReleaseAfter(int32_t device, void* memory, std::span<void* const> streams, bool after_all);
 
+// Pinned host memory for all devices. It is kept when it is freed, as allocating takes long and
+// freeing it may wait for the whole device. Nothing may still use what is freed. Thread-safe.
 void* AllocatePinned(size_t bytes);
 void ReleasePinned(void* memory);
 
 // Between host and device either way, or within the device. With host memory that is not pinned it
-// waits until the copy is done.
+// waits until the copy is done; a stream that captures a graph refuses such memory (kUnsupported).
 void Copy(void* to, const void* from, size_t bytes, void* stream);
 void Fill(void* to, int32_t byte, size_t bytes, void* stream);
 

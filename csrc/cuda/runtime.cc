@@ -1,7 +1,9 @@
 #include "cuda/runtime.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "common/fail.h"
 #include "cuda/cuda_library.h"
@@ -58,14 +60,69 @@ std::shared_ptr<void> NewCudaStream(int device_id) {
   return {stream, stream->get()};
 }
 
+namespace {
+
+// Frees memory of AllocateCuda.
+class DeviceMemoryDeleter {
+ public:
+  explicit DeviceMemoryDeleter(const CudaTarget& target)
+      : target_(target), consumers_(std::make_shared<Consumers>()) {}
+
+  void operator()(void* memory) const {
+    const CudaApi& cuda = CudaInUse();
+    std::vector<void*>& streams = consumers_->streams;
+    if (streams.empty() && !consumers_->after_all) {
+      (void)cuda.release(target_.device_id, memory, target_.stream);
+      return;
+    }
+    streams.push_back(target_.stream);
+    (void)cuda.release_after(target_.device_id, memory, streams.data(),
+                             static_cast<int32_t>(streams.size()), consumers_->after_all);
+  }
+
+  void AddConsumer(void* stream, std::shared_ptr<void> stream_owner) const {
+    if (stream == target_.stream) return;
+    const std::lock_guard lock(consumers_->mutex);
+    if (stream_owner == nullptr && stream != nullptr) {
+      consumers_->after_all = true;
+      return;
+    }
+    if (std::ranges::find(consumers_->streams, stream) != consumers_->streams.end()) return;
+    consumers_->streams.push_back(stream);
+    consumers_->owners.push_back(std::move(stream_owner));
+  }
+
+ private:
+  struct Consumers {
+    std::mutex mutex;
+    std::vector<void*> streams;
+    std::vector<std::shared_ptr<void>> owners;
+    bool after_all = false;
+  };
+
+  CudaTarget target_;
+  std::shared_ptr<Consumers> consumers_;
+};
+
+}  // namespace
+
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target) {
-  const CudaApi& cuda = Cuda();
+  DeviceMemoryDeleter deleter(target);
   void* memory = nullptr;
   // A tensor without elements has an address too.
-  CheckCuda(cuda.allocate(target.device_id, std::max(bytes, size_t{1}), target.stream, &memory));
-  return {memory, [&cuda, target](void* last) {
-            (void)cuda.release(target.device_id, last, target.stream);
-          }};
+  CheckCuda(Cuda().allocate(target.device_id, std::max(bytes, size_t{1}), target.stream, &memory));
+  return {memory, std::move(deleter)};
+}
+
+void AddCudaConsumer(const std::shared_ptr<void>& memory, void* stream,
+                     std::shared_ptr<void> stream_owner) {
+  const auto* deleter = std::get_deleter<DeviceMemoryDeleter>(memory);
+  if (deleter != nullptr) deleter->AddConsumer(stream, std::move(stream_owner));
+}
+
+bool CudaNeedsRestart() noexcept {
+  const CudaApi* api = TheCudaLibrary().api;
+  return api != nullptr && api->needs_restart();
 }
 
 void CopyCuda(void* to, const void* from, size_t bytes, const CudaTarget& target) {
@@ -76,14 +133,31 @@ void SynchronizeCuda(const CudaTarget& target) {
   CheckCuda(Cuda().wait_stream(target.device_id, target.stream));
 }
 
-bool IsCapturingCuda(const CudaTarget& target) {
-  int32_t capturing = 0;
-  CheckCuda(Cuda().is_capturing(target.device_id, target.stream, &capturing));
-  return capturing != 0;
+void CheckCudaStream(const CudaTarget& target) {
+  CheckCuda(Cuda().check_stream(target.device_id, target.stream));
+}
+
+uint64_t CaptureIdCuda(const CudaTarget& target) {
+  uint64_t id = 0;
+  CheckCuda(Cuda().capture_id(target.device_id, target.stream, &id));
+  return id;
+}
+
+void RefuseCapture(const CudaTarget& target, std::string_view what) {
+  if (CaptureIdCuda(target) == 0) return;
+  Fail(ErrorCode::kUnsupported, what,
+       " cannot be part of a CUDA graph, and its stream is being captured into one: call it before "
+       "the capture begins, or on another stream");
 }
 
 void OrderCudaAfter(const CudaTarget& target, void* before) {
   if (target.stream == before) return;
+  if (CaptureIdCuda(target) != CaptureIdCuda({target.device_id, before})) {
+    Fail(ErrorCode::kUnsupported,
+         "an array of one stream is used on another while one of them is being captured into a "
+         "CUDA graph: use the stream that the array was made on, or copy the array before the "
+         "capture begins");
+  }
   CudaEvent event(target.device_id);
   event.Record(before);
   event.OrderAfter(target.stream);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "cuda/cuda_api.h"
 #include "endcap/cuda.h"
@@ -19,8 +20,10 @@ const CudaApi& CudaInUse() noexcept;
 // Throws what a call of the table came to, as an Error; nothing for 0.
 void CheckCuda(int32_t code);
 
-// Whether what is enqueued becomes part of a graph instead of being done. Throws kCuda.
-bool IsCapturingCuda(const CudaTarget& target);
+// The capture that takes what is enqueued into a graph; 0: none, it is done. Throws kCuda.
+uint64_t CaptureIdCuda(const CudaTarget& target);
+// Throws kUnsupported during a capture; `what` cannot be captured: "preprocess".
+void RefuseCapture(const CudaTarget& target, std::string_view what);
 
 // Owns what its name says; movable, not copyable. Destructors swallow nothing that can be acted on:
 // a failed release leaves the memory to the process's end.

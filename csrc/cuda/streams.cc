@@ -18,19 +18,6 @@ cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 // How long a waiting host thread looks before it sleeps: waking up takes longer than short work.
 constexpr std::chrono::microseconds kAwake{50};
 
-// While another thread captures a graph, a thread may not ask for the state of an event, unless it
-// says that it knows what it does.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { Check(cudaThreadExchangeStreamCaptureMode(&mode_), "capture mode"); }
-  ~RelaxedCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 // An event that a host thread waits for, of the current device, taken out of those that nobody
 // waits for. It is destroyed unless it is kept for others.
 class WaitingEvent {
@@ -86,7 +73,11 @@ void* CreateStream() {
 void DestroyStream(void* stream) { Check(cudaStreamDestroy(Stream(stream)), "cudaStreamDestroy"); }
 
 void WaitForStream(void* stream) {
-  const RelaxedCapture relaxed;
+  if (CaptureId(stream) != 0) {
+    Fail(ErrorCode::kUnsupported,
+         "the stream is being captured into a CUDA graph, so that its results cannot be waited "
+         "for: use Postprocessor.enqueue during the capture, or work on another stream");
+  }
   WaitingEvent event;
   if (cudaEventRecord(event.get(), Stream(stream)) != cudaSuccess) {
     (void)cudaGetLastError();  // the wait says what is wrong, if it is with the stream
@@ -105,10 +96,21 @@ void WaitForStream(void* stream) {
   event.Keep();
 }
 
-bool IsCapturing(void* stream) {
+void CheckStream(void* stream) {
+  if (CaptureId(stream) != 0) return;
+  const cudaError_t error = cudaStreamQuery(Stream(stream));
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return;
+  }
+  Check(error, "cudaStreamQuery");
+}
+
+uint64_t CaptureId(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  Check(cudaStreamIsCapturing(Stream(stream), &status), "cudaStreamIsCapturing");
-  return status != cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  Check(cudaStreamGetCaptureInfo(Stream(stream), &status, &id), "cudaStreamGetCaptureInfo");
+  return status == cudaStreamCaptureStatusNone ? 0 : id;
 }
 
 void* CreateEvent() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 namespace endcap {
 
 // Streams (cudaStream_t) and events (cudaEvent_t) of the thread's device. All throw kCuda; what
@@ -7,9 +9,12 @@ namespace endcap {
 
 void* CreateStream();  // does not wait for the legacy default stream, nor that for it
 void DestroyStream(void* stream);
+// Throws kUnsupported for a stream that captures a graph: its work is not done.
 void WaitForStream(void* stream);
-// Whether what is enqueued becomes part of a graph instead of being done.
-bool IsCapturing(void* stream);
+// Throws for errors of earlier work, as far as they are known; does not wait.
+void CheckStream(void* stream);
+// The capture that takes what is enqueued on the stream into a graph; 0: none, it is done.
+uint64_t CaptureId(void* stream);
 
 void* CreateEvent();  // without a time; who waits for it sleeps
 void DestroyEvent(void* event);

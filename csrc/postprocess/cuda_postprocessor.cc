@@ -246,7 +246,7 @@ void CudaPostprocessor::Enqueue(std::span<const PostprocessInput> inputs,
   }
   if (inputs.empty()) return;
   const CudaTarget target = {engine_->device_id, stream};
-  if (HasHostInputs(inputs) && IsCapturingCuda(target)) {
+  if (HasHostInputs(inputs) && CaptureIdCuda(target) != 0) {
     Fail(ErrorCode::kUnsupported,
          "a graph is being captured, which would keep the heads or the geometry that are in CPU "
          "memory as they are now: copy them to tensors on the GPU and give those");
@@ -260,6 +260,7 @@ std::vector<PostprocessItem> CudaPostprocessor::Run(std::span<const PostprocessI
   engine_->Check(inputs, outputs);
   if (inputs.empty()) return {};
   const CudaTarget target = {engine_->device_id, stream};
+  RefuseCapture(target, "a postprocessor's call that waits for its results (not enqueue)");
   const bool has_runs = GivesRle(engine_->params) && WantsRunLengths(outputs);
   return has_runs ? engine_->RunWithRunLengths(inputs, outputs, target)
                   : engine_->Run(inputs, outputs, target);

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/fail.h"
+#include "cuda/runtime.h"
 #include "decode/jpeg_decoder_choice.h"
-#include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "preprocess/cuda_batch.h"
 #include "preprocess/cuda_context.h"
@@ -130,6 +130,7 @@ std::vector<PreprocessItem> CudaPreprocessor::Run(std::span<const ImageView> ima
   }
   for (size_t i = 0; i < outputs.size(); ++i) engine_->CheckOutput(outputs[i].image, i);
   if (images.empty()) return {};
+  RefuseCapture({engine_->device_id, stream}, "preprocess");
 
   const auto batch_size = static_cast<int>(images.size());
   std::vector<size_t> refused;
@@ -144,6 +145,7 @@ std::vector<PreprocessItem> CudaPreprocessor::Run(std::span<const ImageView> ima
 std::vector<RoiItem> CudaPreprocessor::RunRois(std::span<const RoiImage> images, void* stream) {
   for (const RoiImage& image : images) engine_->CheckRois(image);
   if (images.empty()) return {};
+  RefuseCapture({engine_->device_id, stream}, "preprocess");
   return engine_->RunRois(images, stream);
 }
 

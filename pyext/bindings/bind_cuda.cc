@@ -109,5 +109,6 @@ void BindCuda(py::module_& module) {
       .def("reshape", Reshape, py::arg("shape"))
       .def("rows", Rows, py::arg("begin"), py::arg("count"))
       .def("to_numpy", ToNumpy)
-      .def("to_dlpack", ToDlpack, py::arg("consumer"));
+      .def("to_dlpack", ToDlpack, py::arg("consumer"), py::arg("consumer_owner"))
+      .def("share_with_all_streams", ShareWithAllStreams);
 }

@@ -12,12 +12,11 @@ namespace {
 
 using dlpack::ManagedTensor;
 
-// What a capsule that goes out keeps.
+// What an exported capsule owns.
 struct Export {
   ManagedTensor managed{};
   CudaTensor tensor;
   std::vector<int64_t> strides;  // in elements
-  bool used_on_default_stream = false;
 };
 
 uint8_t CodeOf(char kind) {
@@ -55,27 +54,20 @@ char KindOf(const dlpack::DataType& type) {
                   " of " + std::to_string(type.bits) + " bits): give float32 or float16");
 }
 
-void LetGo(ManagedTensor* managed) {
-  const std::unique_ptr<Export> exported(static_cast<Export*>(managed->owner));
-  if (!exported->used_on_default_stream) return;
-  try {
-    // The consumer may have enqueued work on the default stream that still reads the memory. Other
-    // streams than that one may be gone by now.
-    OrderCudaAfter(exported->tensor.target, nullptr);
-  } catch (...) {
-    // The device is broken; the next call on it tells so.
-  }
-}
+void DeleteExport(ManagedTensor* managed) { delete static_cast<Export*>(managed->owner); }
 
 }  // namespace
 
-py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer) {
+py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer,
+                     const py::object& consumer_owner) {
   auto exported = std::make_unique<Export>();
   exported->tensor = tensor;
   exported->strides = tensor.StridesBytes();
   for (int64_t& stride : exported->strides) stride /= tensor.item_bytes;
-  if (consumer.has_value() && StreamOf(*consumer) != tensor.target.stream) {
-    exported->used_on_default_stream = StreamOf(*consumer) == nullptr;
+  if (!consumer.has_value()) {
+    ShareWithAllStreams(tensor);
+  } else if (StreamOf(*consumer) != tensor.target.stream) {
+    AddCudaConsumer(tensor.owner, StreamOf(*consumer), KeepObject(consumer_owner));
     const py::gil_scoped_release release;
     OrderCudaAfter({tensor.target.device_id, StreamOf(*consumer)}, tensor.target.stream);
   }
@@ -88,7 +80,7 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
                     exported->strides.data(),
                     0};
   managed.owner = exported.get();
-  managed.deleter = LetGo;
+  managed.deleter = DeleteExport;
   py::capsule capsule(&managed, dlpack::kFresh, [](PyObject* object) {
     if (PyCapsule_IsValid(object, dlpack::kFresh) == 0) return;  // somebody has taken it over
     auto* unused = static_cast<ManagedTensor*>(PyCapsule_GetPointer(object, dlpack::kFresh));

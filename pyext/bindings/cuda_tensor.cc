@@ -9,16 +9,6 @@
 namespace endcap::python {
 namespace {
 
-// Python's objects are let go with the GIL held, which the last owner need not hold.
-std::shared_ptr<void> Keep(py::object object) {
-  if (object.is_none()) return nullptr;
-  return {object.release().ptr(), [](void* pointer) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire acquire;
-            Py_DECREF(static_cast<PyObject*>(pointer));
-          }};
-}
-
 CudaTensor Describe(const std::string& type_string, std::vector<int64_t> shape,
                     const CudaTarget& target) {
   const py::dtype dtype(type_string);
@@ -58,6 +48,20 @@ bool IsAnother(const CudaTarget& tensor, const CudaTarget& target) noexcept {
 }
 
 }  // namespace
+
+std::shared_ptr<void> KeepObject(py::object object) {
+  if (object.is_none()) return nullptr;
+  return {object.release().ptr(), [](void* pointer) {
+            if (Py_IsInitialized() == 0) return;
+            const py::gil_scoped_acquire acquire;
+            Py_DECREF(static_cast<PyObject*>(pointer));
+          }};
+}
+
+void ShareWithAllStreams(const CudaTensor& tensor) {
+  // cudaStreamPerThread: which stream that is depends on the thread, so it has no owner.
+  AddCudaConsumer(tensor.owner, reinterpret_cast<void*>(StreamHandle{2}), nullptr);
+}
 
 void* StreamOf(StreamHandle handle) noexcept {
   return handle == 1 ? nullptr : reinterpret_cast<void*>(handle);
@@ -106,7 +110,7 @@ CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
     }
   }
   if (bytes == 0) return tensor;
-  tensor.stream_owner = Keep(stream_owner);
+  tensor.stream_owner = KeepObject(stream_owner);
   const py::gil_scoped_release release;
   tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target);
   tensor.data = static_cast<uint8_t*>(tensor.owner.get());
@@ -131,7 +135,7 @@ CudaTensor BorrowCuda(StreamHandle pointer, const std::string& type_string,
                       py::object owner) {
   CudaTensor tensor = Describe(type_string, std::move(shape), target);
   tensor.data = reinterpret_cast<uint8_t*>(pointer);
-  tensor.owner = Keep(std::move(owner));
+  tensor.owner = KeepObject(std::move(owner));
   if (strides.has_value()) tensor.SetStrides(*strides);
   return tensor;
 }

@@ -82,9 +82,17 @@ class StreamOrder {
   CudaTarget target_;
 };
 
-// A capsule for a consumer that works on `consumer`, whose stream is made to wait; none: it does
-// not wait.
-py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer);
+// Returns a capsule for a consumer that works on the stream `consumer`, which is made to wait;
+// none: it does not wait. The memory is freed after the consumer's work: `consumer_owner` keeps its
+// stream until then, see AddCudaConsumer; may be None.
+py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consumer,
+                     const py::object& consumer_owner);
+
+// Lets any stream use the tensor's memory, which is freed after the work of all streams.
+void ShareWithAllStreams(const CudaTensor& tensor);
+
+// Keeps a Python object, which is released with the GIL held; null for None.
+std::shared_ptr<void> KeepObject(py::object object);
 
 // Takes over a capsule whose contents are ready in the order of `target`'s stream. Throws
 // kInvalidArgument for memory elsewhere than on that device.

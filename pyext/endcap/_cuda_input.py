@@ -115,7 +115,8 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
     interface = source.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise InvalidArgumentError(f"{name} has a mask: give an array without one")
-    _require_device(_device_of_interface(interface), target, name)
+    if interface["data"][0] != 0:  # an array without elements may have no address
+        _require_device(_device_of_interface(interface), target, name)
     strides = interface.get("strides")
     stream = interface.get("stream")
     if stream is not None:
@@ -132,8 +133,17 @@ def _from_interface(source: Any, target: Target, name: str) -> _core.CudaTensor:
 
 
 def _device_of_interface(interface: dict[str, Any]) -> int:
-    # The interface does not tell the device. Without elements there is no address to ask for.
-    return max(_core.cuda_device_of(interface["data"][0]), 0)
+    # The interface does not name the device: the driver knows it by the address.
+    pointer = interface["data"][0]
+    if pointer == 0:
+        return 0
+    device_id = _core.cuda_device_of(pointer)
+    if device_id < 0:
+        raise InvalidArgumentError(
+            f"an array has a __cuda_array_interface__ with the address {pointer:#x}, which is not "
+            "memory of a GPU that this process uses: give an array whose memory is on a GPU"
+        )
+    return device_id
 
 
 def _require_device(device_id: int, target: Target, name: str) -> None:

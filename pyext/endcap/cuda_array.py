@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
@@ -19,15 +20,16 @@ _NO_SYNCHRONIZATION = -1
 class CudaArray:
     """A C-contiguous array in the memory of a GPU: what results are with ``device="cuda"``.
 
-    It is made in the order of a CUDA stream, and may not be filled yet when you get it. Whoever
-    takes it over by DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``) or by the CUDA array
-    interface waits for that on its own stream; ``to_numpy`` waits on the host. Nothing copies it to
-    the host unasked: ``numpy.asarray`` of it is a TypeError.
+    It is filled by work on a CUDA stream, which may not be done yet when you get it. A consumer
+    that imports it by DLPack (``torch.from_dlpack``, ``cupy.from_dlpack``) or by the CUDA array
+    interface waits for that on its own stream; ``to_numpy`` waits on the host. It is never copied
+    to the host implicitly: ``numpy.asarray`` of it is a TypeError.
 
-    Its memory goes back to the device's pool, in the order of the same stream, when the last owner
-    lets go, consumers included. Work on other streams that still reads it then must be waited for
-    by its stream; work on the legacy default stream is. The stream must live until then: an object
-    that was given as ``stream`` is kept for it.
+    Its memory returns to the device's pool when its last owner is gone, consumers included, and
+    after the work that its own stream and the consumer's current stream have then. Where the
+    consumer's stream is unknown, as by the CUDA array interface, it waits for the work of all
+    streams of the device; such an array must not be deleted while a CUDA graph is being captured.
+    The array's stream must live until then: an object given as ``stream`` is kept for that.
     """
 
     __slots__ = ("__weakref__", "_tensor")
@@ -116,11 +118,13 @@ class CudaArray:
         if stream == 0:
             raise BufferError("stream is 0, which DLPack does not allow: give 1 or 2")
         if stream == _NO_SYNCHRONIZATION:
-            return self._tensor.to_dlpack(None)
-        return self._tensor.to_dlpack(_LEGACY_DEFAULT_STREAM if stream is None else stream)
+            return self._tensor.to_dlpack(None, None)
+        consumer = _LEGACY_DEFAULT_STREAM if stream is None else stream
+        return self._tensor.to_dlpack(consumer, _owner_of_stream(consumer, self._tensor.device_id))
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
+        self._tensor.share_with_all_streams()
         return {
             "version": 3,
             "shape": self.shape,
@@ -129,6 +133,21 @@ class CudaArray:
             "strides": None,
             "stream": self._tensor.stream or _LEGACY_DEFAULT_STREAM,
         }
+
+
+def _owner_of_stream(stream: int, device_id: int) -> Any:
+    """Return the object of torch or CuPy that keeps a stream alive, if it is their current one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        current = torch.cuda.current_stream(device_id)
+        if current.cuda_stream == stream:
+            return current
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        current = cupy.cuda.get_current_stream()
+        if current.ptr == stream:
+            return current
+    return None
 
 
 def on_host(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any]:

@@ -1,8 +1,11 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -122,6 +125,19 @@ TEST(CudaRuntime, TellsWhereMemoryLies) {
   EXPECT_EQ(kind_of(pinned.data() + 7), CudaMemoryKind::kPinned);
 }
 
+TEST(CudaRuntime, TheDeviceOfMemoryIsKnownOnAThreadWithoutAContext) {
+  const std::shared_ptr<void> memory = AllocateCuda(8, {});
+  const int on_the_stack = 0;
+  int device = -2;
+  int of_stack = -2;
+  std::thread([&] {
+    device = CudaDeviceOf(memory.get());
+    of_stack = CudaDeviceOf(&on_the_stack);
+  }).join();
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(of_stack, -1);
+}
+
 TEST(CudaRuntime, ErrorsHaveACodeAndSayWhichCallFailed) {
   EXPECT_TRUE(Throws(ErrorCode::kOutOfMemory, "cudaMallocFromPoolAsync",
                      [] { AllocateCuda(size_t{1} << 50, {}); }));
@@ -135,6 +151,202 @@ TEST(CudaRuntime, ErrorsHaveACodeAndSayWhichCallFailed) {
   EXPECT_EQ(buffer.capacity(), 0U);
   buffer.Reserve(8, nullptr);
   EXPECT_NE(buffer.data(), nullptr);
+}
+
+// A function of the emulation, by its name in the library.
+template <typename Function>
+Function* Emulated(const char* name) {
+  void* library = dlopen(EMULATED_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// A stream that captures a graph in global mode, as torch's do.
+class Capture {
+ public:
+  Capture() : stream_(0) { Set(true); }
+  ~Capture() {
+    Set(false);
+    (void)WasHarmed();
+  }
+  void* stream() const { return stream_.get(); }
+  bool WasHarmed() const { return Emulated<bool()>("EndcapEmulatedCaptureWasHarmed")(); }
+
+ private:
+  void Set(bool captures) const {
+    Emulated<void(void*, bool)>("EndcapEmulateCapture")(stream_.get(), captures);
+  }
+  CudaStream stream_;
+};
+
+TEST(CudaRuntime, NoCallDisturbsTheCaptureOfAnotherThread) {
+  const std::vector<uint8_t> sent = Numbers(100);
+  std::vector<uint8_t> received(sent.size());
+  PinnedBuffer large(0);
+  large.Reserve(size_t{600} << 20);  // more than is kept, so that it is freed
+  const Capture capture;
+  std::thread([&] {
+    const CudaStream stream(0);
+    const CudaTarget target{0, stream.get()};
+    CudaEvent event(0);
+    PinnedBuffer pinned(0);
+    pinned.Reserve(size_t{3} << 20);
+    large = PinnedBuffer(0);
+    const std::shared_ptr<void> memory = AllocateCuda(sent.size(), target);
+    CopyCuda(memory.get(), sent.data(), sent.size(), target);
+    event.Record(stream.get());
+    event.Wait();
+    CopyCuda(received.data(), memory.get(), received.size(), target);
+    SynchronizeCuda(target);
+    CheckCudaStream(target);
+    EXPECT_EQ(CaptureIdCuda(target), 0U);
+  }).join();
+  EXPECT_EQ(received, sent);
+  EXPECT_FALSE(capture.WasHarmed());
+}
+
+TEST(CudaRuntime, AStreamThatIsCapturedIsNotWaitedForAndCopiesNoPageableMemory) {
+  const std::vector<uint8_t> sent = Numbers(100);
+  const std::shared_ptr<void> memory = AllocateCuda(sent.size(), {});
+  const Capture capture;
+  const CudaTarget target{0, capture.stream()};
+  EXPECT_NE(CaptureIdCuda(target), 0U);
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "captured", [&] { SynchronizeCuda(target); }));
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "captured",
+                     [&] { CopyCuda(memory.get(), sent.data(), sent.size(), target); }));
+  EXPECT_TRUE(
+      Throws(ErrorCode::kUnsupported, "a thing cannot", [&] { RefuseCapture(target, "a thing"); }));
+  CheckCudaStream(target);
+  EXPECT_FALSE(capture.WasHarmed());
+}
+
+TEST(CudaRuntime, StreamsInsideAndOutsideOfACaptureAreNotOrdered) {
+  const CudaStream other(0);
+  const Capture capture;
+  const CudaTarget captured{0, capture.stream()};
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "another while one of them is being captured",
+                     [&] { OrderCudaAfter(captured, other.get()); }));
+  EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "another while one of them is being captured",
+                     [&] { OrderCudaAfter({0, other.get()}, capture.stream()); }));
+  EXPECT_FALSE(capture.WasHarmed());
+}
+
+// What a consumer's stream copies out of memory that is released while the copy is waiting, and
+// taken by another allocation. `release` lets go of the memory.
+template <typename Share>
+std::vector<uint8_t> CopyOfReleasedMemory(const CudaStream& consumer, const Share& share) {
+  const CudaStream producer(0);
+  const CudaTarget target{0, producer.get()};
+  const std::vector<uint8_t> sent = Numbers(64);
+  PinnedBuffer down(0);
+  down.Reserve(sent.size());
+  std::shared_ptr<void> memory = AllocateCuda(sent.size(), target);
+  CopyCuda(memory.get(), sent.data(), sent.size(), target);
+  OrderCudaAfter({0, consumer.get()}, producer.get());
+  CopyCuda(down.data(), memory.get(), sent.size(), {0, consumer.get()});
+  share(memory);
+  memory.reset();
+  SynchronizeCuda(target);
+  const std::shared_ptr<void> next = AllocateCuda(sent.size(), target);
+  CheckCuda(Cuda().fill(0, next.get(), 0, sent.size(), producer.get()));
+  SynchronizeCuda(target);
+  consumer.Wait();
+  return {down.data(), down.data() + sent.size()};
+}
+
+TEST(CudaRuntime, MemoryIsFreedAfterTheWorkOfItsConsumers) {
+  const CudaStream consumer(0);
+  const auto copy_after = [&](const auto& share) { return CopyOfReleasedMemory(consumer, share); };
+  // Without a note of the consumer the memory is used again too early: the test can tell.
+  EXPECT_NE(copy_after([](const auto&) {}), Numbers(64));
+  const auto owner = std::make_shared<int>();
+  EXPECT_EQ(copy_after([&](const auto& memory) { AddCudaConsumer(memory, consumer.get(), owner); }),
+            Numbers(64));
+  EXPECT_EQ(owner.use_count(), 1);
+  EXPECT_EQ(copy_after([&](const auto& memory) {
+              AddCudaConsumer(memory, reinterpret_cast<void*>(uintptr_t{2}), nullptr);
+            }),
+            Numbers(64));
+}
+
+TEST(CudaRuntime, TheProducersStreamDoesNotWaitForAConsumer) {
+  const CudaStream producer(0);
+  const CudaStream consumer(0);
+  PinnedBuffer down(0);
+  down.Reserve(4);
+  std::memset(down.data(), 1, 4);
+  std::shared_ptr<void> memory = AllocateCuda(4, {0, producer.get()});
+  CheckCuda(Cuda().fill(0, down.data(), 9, 4, consumer.get()));  // waits until somebody wants it
+  AddCudaConsumer(memory, consumer.get(), std::make_shared<int>());
+  memory.reset();
+  producer.Wait();
+  EXPECT_EQ(down.data()[0], 1);
+  consumer.Wait();
+  EXPECT_EQ(down.data()[0], 9);
+}
+
+TEST(CudaRuntime, MemoryWhoseConsumerIsCapturedIsKeptUntilTheCaptureEnds) {
+  const CudaStream producer(0);
+  const auto share_and_release = [&](void* stream) {
+    std::shared_ptr<void> memory = AllocateCuda(8, {0, producer.get()});
+    const void* const address = memory.get();
+    AddCudaConsumer(memory, stream, std::make_shared<int>());
+    memory.reset();
+    CheckCuda(Cuda().wait_stream(0, producer.get()));
+    return address;
+  };
+  const void* kept = nullptr;
+  {
+    const Capture capture;
+    kept = share_and_release(capture.stream());
+    EXPECT_FALSE(capture.WasHarmed());
+    std::vector<std::shared_ptr<void>> next(100);
+    for (auto& memory : next) {
+      memory = AllocateCuda(8, {0, producer.get()});
+      EXPECT_NE(memory.get(), kept);
+    }
+  }
+  const CudaStream consumer(0);
+  (void)share_and_release(consumer.get());  // tries the kept memory again
+  Emulated<void()>("EndcapEmulatedRunAll")();
+  std::vector<std::shared_ptr<void>> next(100);
+  for (auto& memory : next) memory = AllocateCuda(8, {0, producer.get()});
+  EXPECT_TRUE(std::ranges::any_of(next, [&](const auto& memory) { return memory.get() == kept; }));
+}
+
+TEST(CudaRuntime, PinnedMemoryIsUsedAgain) {
+  const uint8_t* address = nullptr;
+  {
+    PinnedBuffer buffer(0);
+    buffer.Reserve(size_t{9} << 20);
+    address = buffer.data();
+  }
+  PinnedBuffer again(0);
+  again.Reserve((size_t{9} << 20) - 1000);
+  EXPECT_EQ(again.data(), address);
+  PinnedBuffer another(0);
+  another.Reserve(size_t{9} << 20);
+  EXPECT_NE(another.data(), address);
+}
+
+TEST(CudaRuntime, AllocationsDoNotMakeStreamsWaitForEachOther) {
+  (void)AllocateCuda(8, {});
+  constexpr int kReuseAllowInternalDependencies = 3;
+  EXPECT_EQ(
+      Emulated<int(int, int)>("EndcapEmulatedPoolAttribute")(0, kReuseAllowInternalDependencies),
+      0);
+}
+
+TEST(CudaRuntime, AnUnrecoverableErrorIsRememberedAndSaysWhatToDo) {
+  const CudaStream stream(0);
+  const std::shared_ptr<void> memory = AllocateCuda(8, {});
+  EXPECT_FALSE(CudaNeedsRestart());
+  constexpr int kIllegalAddress = 700;
+  const auto set_fault = Emulated<void(int)>("EndcapEmulateFault");
+  set_fault(kIllegalAddress);
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cudaErrorIllegalAddress); this process can no longer use",
+                     [&] { CheckCudaStream({0, stream.get()}); }));
+  EXPECT_TRUE(CudaNeedsRestart());
+  set_fault(0);
 }
 
 }  // namespace

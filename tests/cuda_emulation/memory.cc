@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 namespace endcap::emulation {
@@ -27,7 +28,11 @@ struct Arena {
   size_t capacity;
   size_t used_end = 0;  // nothing was ever allocated behind it
   int access_depth = 0;
-  std::map<size_t, size_t> allocated;  // offset -> bytes
+  struct Allocation {
+    size_t bytes;
+    int device;
+  };
+  std::map<size_t, Allocation> allocated;  // by offset
 
   Arena() : capacity(Capacity()) {
     void* memory = mmap(nullptr, std::max(capacity, kAlignment), PROT_NONE,
@@ -63,16 +68,16 @@ DeviceAccess::~DeviceAccess() {
   if (--arena.access_depth == 0) arena.Protect(PROT_NONE);
 }
 
-void* AllocateDevice(size_t bytes) {
+void* AllocateDevice(size_t bytes, int device) {
   Arena& arena = TheArena();
   const size_t size = (bytes / kAlignment + 1) * kAlignment;  // at least a byte behind the last
   size_t place = 0;
-  for (const auto& [offset, length] : arena.allocated) {
+  for (const auto& [offset, allocation] : arena.allocated) {
     if (offset - place >= size) break;
-    place = offset + length;
+    place = offset + allocation.bytes;
   }
   if (place > arena.capacity || arena.capacity - place < size) return nullptr;
-  arena.allocated[place] = size;
+  arena.allocated[place] = {size, device};
   const DeviceAccess access;
   if (place + size > arena.used_end) {
     arena.used_end = place + size;
@@ -92,7 +97,7 @@ bool ReleaseDevice(void* memory) {
   if (address < arena.base || address >= arena.base + arena.capacity) return false;
   const auto found = arena.allocated.find(static_cast<size_t>(address - arena.base));
   if (found == arena.allocated.end()) return false;
-  ASAN_POISON_MEMORY_REGION(address, found->second);
+  ASAN_POISON_MEMORY_REGION(address, found->second.bytes);
   arena.allocated.erase(found);
   return true;
 }
@@ -117,6 +122,14 @@ cudaMemoryType TypeOf(const void* memory) {
   if (after == PinnedRanges().begin()) return cudaMemoryTypeUnregistered;
   const auto& [start, bytes] = *std::prev(after);
   return address < start + bytes ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
+}
+
+int DeviceOf(const void* memory) {
+  const Arena& arena = TheArena();
+  const auto* address = static_cast<const char*>(memory);
+  if (TypeOf(memory) != cudaMemoryTypeDevice) return -1;
+  const auto after = arena.allocated.upper_bound(static_cast<size_t>(address - arena.base));
+  return after == arena.allocated.begin() ? -1 : std::prev(after)->second.device;
 }
 
 }  // namespace endcap::emulation

@@ -18,7 +18,7 @@ class DeviceAccess {
 };
 
 // Null when there is no room: ENDCAP_EMULATED_MEMORY_MB, 2048 by default. Filled with a pattern.
-void* AllocateDevice(size_t bytes);
+void* AllocateDevice(size_t bytes, int device);
 // False for memory that is not allocated.
 bool ReleaseDevice(void* memory);
 
@@ -26,5 +26,7 @@ void* AllocatePinned(size_t bytes);
 bool ReleasePinned(void* memory);
 
 cudaMemoryType TypeOf(const void* memory);
+// The device of allocated device memory; -1 for other memory.
+int DeviceOf(const void* memory);
 
 }  // namespace endcap::emulation

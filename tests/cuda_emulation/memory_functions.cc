@@ -1,42 +1,87 @@
 // The functions of CUDA's runtime that allocate and copy.
 
 #include <cstring>
+#include <map>
 
 #include "memory.h"
 #include "streams.h"
 
 using namespace endcap::emulation;
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
-  const bool fits = properties->allocType == cudaMemAllocationTypePinned &&
-                    properties->location.type == cudaMemLocationTypeDevice &&
-                    properties->location.id >= 0 && properties->location.id < DeviceCount();
-  *pool = nullptr;
-  return Note(fits ? cudaSuccess : cudaErrorInvalidValue);
-}
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+namespace {
 
-cudaError_t cudaMalloc(void** memory, size_t bytes) {
+struct Pool {
+  int device;
+  std::map<cudaMemPoolAttr, int> attributes;
+};
+
+std::map<int, Pool>& Pools() {
+  static auto* pools = new std::map<int, Pool>;  // one a device, as the library has
+  return *pools;
+}
+
+Pool& PoolOf(cudaMemPool_t pool) { return *reinterpret_cast<Pool*>(pool); }
+
+cudaError_t Allocate(void** memory, size_t bytes, int device) {
   const Guard guard(Lock());
   KnowAll();  // memory that a stream has given back may be given again
-  *memory = AllocateDevice(bytes);
+  *memory = AllocateDevice(bytes, device);
   return Note(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+int CurrentDevice() {
+  int device = 0;
+  (void)cudaGetDevice(&device);
+  return device;
+}
+
+}  // namespace
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  const Guard guard(Lock());
+  const int device = properties->location.id;
+  const bool fits = properties->allocType == cudaMemAllocationTypePinned &&
+                    properties->location.type == cudaMemLocationTypeDevice && device >= 0 &&
+                    device < DeviceCount();
+  if (!fits) return Note(cudaErrorInvalidValue);
+  Pool& made = Pools()[device] = {device, {}};
+  *pool = reinterpret_cast<cudaMemPool_t>(&made);
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  const Guard guard(Lock());
+  if (attribute != cudaMemPoolAttrReleaseThreshold) {
+    PoolOf(pool).attributes[attribute] = *static_cast<int*>(value);
+  }
+  return cudaSuccess;
+}
+int EndcapEmulatedPoolAttribute(int device, int attribute) {
+  const Guard guard(Lock());
+  return Pools().at(device).attributes.at(static_cast<cudaMemPoolAttr>(attribute));
+}
+
+cudaError_t cudaMalloc(void** memory, size_t bytes) {
+  ENDCAP_REFUSE(Call::kUnsafe);
+  return Allocate(memory, bytes, CurrentDevice());
 }
 cudaError_t cudaFree(void* memory) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
   RunAll();
   const bool known = memory == nullptr || ReleaseDevice(memory);
   return Note(known ? cudaSuccess : cudaErrorInvalidValue);
 }
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
-  return cudaMalloc(memory, bytes);
+  ENDCAP_REFUSE(Call::kSafe);
+  return Allocate(memory, bytes, CurrentDevice());
 }
-cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t,
-                                    cudaStream_t stream) {
-  return cudaMallocAsync(memory, bytes, stream);
+cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t pool, cudaStream_t) {
+  ENDCAP_REFUSE(Call::kSafe);
+  return Allocate(memory, bytes, PoolOf(pool).device);
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   if (TypeOf(memory) != cudaMemoryTypeDevice) return Note(cudaErrorInvalidValue);
@@ -45,6 +90,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
 }
 cudaError_t cudaMallocHost(void** memory, size_t bytes) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
   *memory = AllocatePinned(bytes);
   return Note(*memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -53,6 +99,7 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) {
 }
 cudaError_t cudaFreeHost(void* memory) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
   RunAll();
   const bool known = memory == nullptr || ReleasePinned(memory);
   return Note(known ? cudaSuccess : cudaErrorInvalidValue);
@@ -60,6 +107,7 @@ cudaError_t cudaFreeHost(void* memory) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t handle) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return cudaSuccess;
@@ -73,17 +121,9 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t handle) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   Push(stream, [memory, value, bytes] { std::memset(memory, value, bytes); });
-  return cudaSuccess;
-}
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
-  const Guard guard(Lock());
-  const cudaMemoryType type = TypeOf(memory);
-  void* address = const_cast<void*>(memory);
-  *attributes = {type, type == cudaMemoryTypeUnregistered ? -2 : 0,
-                 type == cudaMemoryTypeUnregistered ? nullptr : address,
-                 type == cudaMemoryTypeDevice ? nullptr : address};
   return cudaSuccess;
 }

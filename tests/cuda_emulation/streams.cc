@@ -12,6 +12,9 @@ namespace {
 
 std::recursive_mutex lock;
 int running_stream = 0;
+bool capture_was_harmed = false;
+cudaError_t fault = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
 Stream MakeStream() {
   static int count = 0;
@@ -72,10 +75,25 @@ void RunUntil(CUstream_st& stream, uint64_t position) {
 
 int RunningStream() { return running_stream; }
 
+std::vector<Stream> AllStreams() { return {Streams().begin(), Streams().end()}; }
+
 void RunAll() {
-  for (const Stream& stream : std::vector<Stream>(Streams().begin(), Streams().end())) {
-    RunUntil(*stream, stream->enqueued);
+  for (const Stream& stream : AllStreams()) RunUntil(*stream, stream->enqueued);
+}
+
+cudaError_t HarmCapture(cudaError_t error) {
+  capture_was_harmed = true;
+  return Note(error);
+}
+
+cudaError_t Refusal(Call call) {
+  const Guard guard(Lock());
+  if (fault != cudaSuccess) return Note(fault);
+  const bool captures = std::ranges::any_of(Streams(), [](auto& s) { return s->captures; });
+  if (call == Call::kSafe || !captures || capture_mode == cudaStreamCaptureModeRelaxed) {
+    return cudaSuccess;
   }
+  return HarmCapture(cudaErrorStreamCaptureUnsupported);
 }
 
 void KnowAll() {
@@ -101,11 +119,13 @@ using namespace endcap::emulation;
 
 cudaError_t cudaDeviceSynchronize() {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
   RunAll();
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = MakeStream();
   Streams().insert(stream);
   *handle = stream.get();
@@ -121,34 +141,60 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  if (stream->captures) return HarmCapture(cudaErrorStreamCaptureUnsupported);
   RunUntil(*stream, stream->enqueued);
   return cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kUnsafe);
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  if (stream->captures) return HarmCapture(cudaErrorStreamCaptureUnsupported);
+  return stream->done == stream->enqueued ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id) {
   const Guard guard(Lock());
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   *status = stream->captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  *id = stream->capture_id();
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode of_thread = cudaStreamCaptureModeGlobal;
-  std::swap(of_thread, *mode);
+  std::swap(capture_mode, *mode);
   return cudaSuccess;
 }
 void EndcapEmulateCapture(cudaStream_t handle, bool captures) {
   const Guard guard(Lock());
   Find(handle)->captures = captures;
 }
+void EndcapEmulatedRunAll() {
+  const Guard guard(Lock());
+  RunAll();
+}
+bool EndcapEmulatedCaptureWasHarmed() {
+  const Guard guard(Lock());
+  return std::exchange(capture_was_harmed, false);
+}
+void EndcapEmulateFault(int error) {
+  const Guard guard(Lock());
+  fault = static_cast<cudaError_t>(error);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   const Guard guard(Lock());
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
-  if (!event->stream) return cudaSuccess;
-  Push(stream,
-       [source = event->stream, position = event->position] { RunUntil(*source, position); });
+  if (event->recorded.empty()) return cudaSuccess;
+  // CUDA lets a captured event pull another stream into the capture: nothing here wants that.
+  if (event->capture != stream->capture_id()) return HarmCapture(cudaErrorStreamCaptureIsolation);
+  Push(stream, [recorded = event->recorded] {
+    for (const auto& [source, position] : recorded) RunUntil(*source, position);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -161,27 +207,27 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const Guard guard(Lock());
+  ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
-  event->stream = stream;
-  event->position = stream->enqueued;
+  event->recorded = {{stream, stream->enqueued}};
+  event->capture = stream->capture_id();
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Guard guard(Lock());
-  if (event->stream) RunUntil(*event->stream, event->position);
+  ENDCAP_REFUSE(Call::kUnsafe);
+  if (event->capture != 0) return HarmCapture(cudaErrorCapturedEvent);
+  for (const auto& [stream, position] : event->recorded) RunUntil(*stream, position);
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(Lock());
-  // What CUDA does only while another thread captures a graph.
-  auto mode = cudaStreamCaptureModeRelaxed;
-  (void)cudaThreadExchangeStreamCaptureMode(&mode);
-  const bool any_captures = std::ranges::any_of(Streams(), [](auto& s) { return s->captures; });
-  const bool refused = any_captures && mode != cudaStreamCaptureModeRelaxed;
-  (void)cudaThreadExchangeStreamCaptureMode(&mode);
-  if (refused) return Note(cudaErrorStreamCaptureUnsupported);
-  const bool done = !event->stream || event->stream->done >= event->position;
-  if (done && event->stream) RunUntil(*event->stream, event->position);
-  return done ? cudaSuccess : cudaErrorNotReady;  // not an error to be noted
+  ENDCAP_REFUSE(Call::kUnsafe);
+  if (event->capture != 0) return HarmCapture(cudaErrorCapturedEvent);
+  for (const auto& [stream, position] : event->recorded) {
+    if (stream->done < position) return cudaErrorNotReady;  // not an error to be noted
+  }
+  for (const auto& [stream, position] : event->recorded) RunUntil(*stream, position);
+  return cudaSuccess;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "cuda_emulation/runtime.h"
 #include "observed.h"
@@ -20,13 +21,19 @@ struct CUstream_st {
   uint64_t done = 0;
   int number = 0;  // of all streams
   bool captures = false;
+  // 0 while it does not capture.
+  uint64_t capture_id() const { return captures ? static_cast<uint64_t>(number) + 1 : 0; }
   endcap::emulation::Observed observed;  // who does the work
   endcap::emulation::Known work_done;
 };
 
 struct CUevent_st {
-  std::shared_ptr<CUstream_st> stream;  // null: never recorded
-  uint64_t position = 0;
+  struct Recorded {
+    std::shared_ptr<CUstream_st> stream;
+    uint64_t position = 0;
+  };
+  std::vector<Recorded> recorded;  // empty: never recorded; several by cuCtxRecordEvent
+  uint64_t capture = 0;            // the capture that it was recorded in, or 0
 };
 
 namespace endcap::emulation {
@@ -51,6 +58,22 @@ void KnowAll();
 
 // The number of the stream whose work is being done.
 int RunningStream();
+
+// All streams there are.
+std::vector<Stream> AllStreams();
+
+// Why a call that uses the device is refused: a fault that was injected, or, for calls that are
+// `unsafe` while anybody captures, a capture that the calling thread does not ignore (relaxed
+// mode).
+enum class Call : uint8_t { kSafe, kUnsafe };
+cudaError_t Refusal(Call call);
+#define ENDCAP_REFUSE(call)                                         \
+  do {                                                              \
+    const cudaError_t refusal = ::endcap::emulation::Refusal(call); \
+    if (refusal != cudaSuccess) return refusal;                     \
+  } while (false)
+// Notes that CUDA would have invalidated a capture; returns `error`.
+cudaError_t HarmCapture(cudaError_t error);
 
 // What cudaGetLastError gives next, unless it is cudaSuccess; returns it.
 cudaError_t Note(cudaError_t error);

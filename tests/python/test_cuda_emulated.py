@@ -25,6 +25,8 @@ def test_on_the_emulated_library(file: Path) -> None:
     }
     if file.stem == "test_cuda_memory":
         environment["ENDCAP_EMULATED_MEMORY_MB"] = "90"
+    if file.stem == "test_cuda_streams":
+        environment["ENDCAP_EMULATED_DEVICES"] = "2"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
     done = subprocess.run(
         command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, check=False

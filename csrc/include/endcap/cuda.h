@@ -51,20 +51,37 @@ struct CudaTarget {
 // work done first, when the last owner lets go. Throws kCuda.
 std::shared_ptr<void> NewCudaStream(int device_id);
 
-// Device memory in the order of a stream, from the device's pool; 256-byte aligned. It is given
-// back, in the order of the same stream, when the last owner lets go; the stream must live until
-// then. Throws kOutOfMemory, kCuda.
+// Device memory in the order of a stream, from the device's pool; 256-byte aligned. It is freed, in
+// the order of the same stream, when the last owner releases it; the stream must live until then.
+// Throws kOutOfMemory, kCuda.
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target);
+
+// Lets another stream of the device use memory of AllocateCuda: it is freed after the work, too,
+// that the stream has when the last owner releases it. `stream_owner` keeps the stream until then;
+// null: it is not known how long the stream lives, and the memory is freed after the work that all
+// streams of the device have then (such a release during a graph capture invalidates the capture).
+// The legacy default stream needs no owner. Other memory is left alone. Thread-safe.
+void AddCudaConsumer(const std::shared_ptr<void>& memory, void* stream,
+                     std::shared_ptr<void> stream_owner);
+
+// Whether an unrecoverable CUDA error was seen in this process, such as an illegal access: every
+// later CUDA call fails, until the process is restarted.
+bool CudaNeedsRestart() noexcept;
 
 // Copies between host and device memory, either way, or within the device. With host memory
 // that is not pinned the call waits until the copy is done. Throws kCuda.
 void CopyCuda(void* to, const void* from, size_t bytes, const CudaTarget& target);
 
-// Waits until everything on the stream is done. Throws kCuda, also for errors of earlier work.
+// Waits until everything on the stream is done. Throws kCuda, also for errors of earlier work, and
+// kUnsupported for a stream that captures a graph.
 void SynchronizeCuda(const CudaTarget& target);
 
+// Throws for errors of earlier work on the stream, as far as they are known; does not wait.
+void CheckCudaStream(const CudaTarget& target);
+
 // Makes what is enqueued on `target` from now on wait for what is on `before` (a stream of the same
-// device) now; the host does not wait.
+// device) now; the host does not wait. Throws kUnsupported where one of the two captures a graph
+// and the other does not take part: the order would change or invalidate the capture.
 void OrderCudaAfter(const CudaTarget& target, void* before);
 
 }  // namespace endcap

@@ -17,9 +17,25 @@ enum cudaError_t : int {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorECCUncorrectable = 214,
+  cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorContained = 226,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorAssert = 710,
+  cudaErrorHardwareStackError = 714,
+  cudaErrorIllegalInstruction = 715,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorInvalidAddressSpace = 717,
+  cudaErrorInvalidPc = 718,
+  cudaErrorLaunchFailure = 719,
+  cudaErrorTensorMemoryLeak = 721,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907,
+  cudaErrorExternalDevice = 911,
 };
 
 enum cudaMemcpyKind {
@@ -35,13 +51,6 @@ enum cudaMemoryType {
   cudaMemoryTypeHost = 1,
   cudaMemoryTypeDevice = 2,
   cudaMemoryTypeManaged = 3,
-};
-
-struct cudaPointerAttributes {
-  cudaMemoryType type;
-  int device;
-  void* devicePointer;
-  void* hostPointer;
 };
 
 struct cudaDeviceProp {
@@ -62,7 +71,12 @@ enum cudaDeviceAttr {
 };
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
-enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
+enum cudaMemPoolAttr {
+  cudaMemPoolReuseFollowEventDependencies = 1,
+  cudaMemPoolReuseAllowOpportunistic = 2,
+  cudaMemPoolReuseAllowInternalDependencies = 3,
+  cudaMemPoolAttrReleaseThreshold = 4,
+};
 enum cudaMemAllocationType { cudaMemAllocationTypeInvalid = 0, cudaMemAllocationTypePinned = 1 };
 enum cudaMemLocationType { cudaMemLocationTypeInvalid = 0, cudaMemLocationTypeDevice = 1 };
 
@@ -92,6 +106,7 @@ inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventBlockingSync = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 inline constexpr unsigned cudaHostAllocDefault = 0;
+inline constexpr unsigned cudaHostAllocPortable = 1;
 
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -121,17 +136,32 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
                             cudaStream_t stream);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+// `id`: of the capture; each capturing stream has one of its own.
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);
-// Not CUDA's: from then on the stream says that it captures, or does not; what is enqueued is done
-// all the same. For tests, which look it up in the library.
-extern "C" __attribute__((visibility("default"))) void EndcapEmulateCapture(cudaStream_t stream,
-                                                                            bool captures);
+
+// Not CUDA's, for tests, which look them up in the library.
+extern "C" {
+// The stream captures in global mode from then on, or does not. What is enqueued on it is done all
+// the same; calls that CUDA refuses during a capture are refused.
+__attribute__((visibility("default"))) void EndcapEmulateCapture(cudaStream_t stream,
+                                                                 bool captures);
+// Whether a call was refused because of a capture since the last question; CUDA would have
+// invalidated the capture.
+__attribute__((visibility("default"))) bool EndcapEmulatedCaptureWasHarmed();
+// Every later call that uses a device returns this error, as after an illegal access; 0 ends it.
+__attribute__((visibility("default"))) void EndcapEmulateFault(int error);
+// Does all work of all streams.
+__attribute__((visibility("default"))) void EndcapEmulatedRunAll();
+// An attribute that was set for the pool of a device.
+__attribute__((visibility("default"))) int EndcapEmulatedPoolAttribute(int device, int attribute);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
