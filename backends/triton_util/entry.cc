@@ -95,4 +95,11 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
   });
 }
 
+// Asked by servers for the readiness of a model; those that do not know it never call it.
+TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance* instance) {
+  return Guard([&] {
+    static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance))->CheckReady();
+  });
+}
+
 }  // extern "C"

@@ -3,6 +3,8 @@
 #include <new>
 #include <utility>
 
+#include "endcap/cuda.h"
+
 namespace endcap::triton {
 
 void Check(TRITONSERVER_Error* error) {
@@ -72,7 +74,10 @@ Failure FailureOfCurrentException() noexcept {
     return failure;
   } catch (...) {
     ItemStatus status = StatusOfCurrentException();
-    return {ToTriton(status.code), status.code, std::move(status.message)};
+    // Another server may be able to answer.
+    const bool restarts = status.code == ErrorCode::kCuda && CudaNeedsRestart();
+    return {restarts ? TRITONSERVER_ERROR_UNAVAILABLE : ToTriton(status.code), status.code,
+            std::move(status.message)};
   }
 }
 

@@ -23,4 +23,13 @@ Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance) {
   return Workplace(device_id);
 }
 
+void Instance::CheckReady() const {
+  if (!workplace_.on_gpu()) return;
+  CheckCudaStream(workplace_.target());
+  if (!CudaNeedsRestart()) return;
+  throw Error(ErrorCode::kCuda,
+              "an unrecoverable CUDA error has ended this process's use of the GPU: restart the "
+              "server");
+}
+
 }  // namespace endcap::triton

@@ -42,6 +42,10 @@ class Instance {
 
   const Workplace& workplace() const noexcept { return workplace_; }
 
+  // Throws kCuda where the instance cannot answer any more: after an unrecoverable CUDA error, in
+  // this process's work or in that of its own stream.
+  void CheckReady() const;
+
  private:
   Workplace workplace_;
 };

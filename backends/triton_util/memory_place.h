@@ -7,21 +7,28 @@
 
 namespace endcap::triton {
 
-// Host memory, pinned or not, or the memory of one GPU.
+// Host memory or the memory of one GPU.
 struct MemoryPlace {
   Device device = Device::kCpu;
-  int device_id = 0;  // 0 for host memory
+  int device_id = 0;    // 0 for host memory
+  bool pinned = false;  // of host memory: a GPU copies to it asynchronously
 
-  static MemoryPlace Gpu(int device_id) noexcept { return {Device::kCuda, device_id}; }
+  static MemoryPlace Gpu(int device_id) noexcept { return {Device::kCuda, device_id, false}; }
+  static MemoryPlace Pinned() noexcept { return {Device::kCpu, 0, true}; }
   static MemoryPlace FromTriton(TRITONSERVER_MemoryType type, int64_t id) noexcept {
-    return type == TRITONSERVER_MEMORY_GPU ? Gpu(static_cast<int>(id)) : MemoryPlace{};
+    if (type == TRITONSERVER_MEMORY_GPU) return Gpu(static_cast<int>(id));
+    return type == TRITONSERVER_MEMORY_CPU_PINNED ? Pinned() : MemoryPlace{};
   }
 
   bool on_gpu() const noexcept { return device == Device::kCuda; }
   TRITONSERVER_MemoryType type() const noexcept {
-    return on_gpu() ? TRITONSERVER_MEMORY_GPU : TRITONSERVER_MEMORY_CPU;
+    if (on_gpu()) return TRITONSERVER_MEMORY_GPU;
+    return pinned ? TRITONSERVER_MEMORY_CPU_PINNED : TRITONSERVER_MEMORY_CPU;
   }
-  bool operator==(const MemoryPlace&) const = default;
+  // Whether the same processor reads and writes it in place: pinned or not makes no difference.
+  bool operator==(const MemoryPlace& other) const noexcept {
+    return device == other.device && device_id == other.device_id;
+  }
 };
 
 }  // namespace endcap::triton

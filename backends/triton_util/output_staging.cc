@@ -9,57 +9,67 @@ namespace endcap::triton {
 namespace {
 
 constexpr size_t kAlignment = 256;  // as AllocateCuda's
-// Up to here the time of a copy from the GPU is its start, and a second copy on the host is cheap.
-constexpr size_t kMirrorBytes = size_t{1} << 20;
+
+size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
 
 size_t OutputStaging::Add(size_t bytes, void* to, const MemoryPlace& to_place) {
   const size_t offset = bytes_;
   parts_.push_back({offset, bytes, to, to_place});
-  bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  bytes_ += RoundUp(bytes);
   return offset;
 }
 
 void OutputStaging::Allocate() {
   if (bytes_ == 0) return;
-  if (place_.on_gpu()) {
-    device_block_ = AllocateCuda(bytes_, workplace_.target());
-    data_ = static_cast<std::byte*>(device_block_.get());
-    if (UsesMirror()) host_block_.resize(bytes_);
-  } else {
+  if (!place_.on_gpu()) {
     host_block_.resize(bytes_);
     data_ = host_block_.data();
+    return;
+  }
+  device_block_ = AllocateCuda(bytes_, workplace_.target());
+  data_ = static_cast<std::byte*>(device_block_.get());
+  if (std::ranges::any_of(parts_, [this](const Part& part) { return IsMirrored(part); })) {
+    mirror_ = AllocatePinnedCuda(bytes_, place_.device_id);
   }
 }
 
-bool OutputStaging::UsesMirror() const noexcept {
-  return place_.on_gpu() && bytes_ <= kMirrorBytes && parts_.size() > 1 &&
-         std::all_of(parts_.begin(), parts_.end(),
-                     [](const Part& part) { return !part.to_place.on_gpu(); });
+bool OutputStaging::IsMirrored(const Part& part) const noexcept {
+  return place_.on_gpu() && part.to != nullptr && part.bytes != 0 && !part.to_place.on_gpu() &&
+         !part.to_place.pinned;
+}
+
+void OutputStaging::CopyToMirror(size_t begin, size_t end) {
+  CopyCuda(mirror_.get() + begin, data_ + begin, end - begin, workplace_.target());
 }
 
 void OutputStaging::Copy() {
-  if (UsesMirror()) {
-    CopyCuda(host_block_.data(), data_, bytes_, workplace_.target());
-    return;
-  }
+  // Neighbouring parts go to the mirror in one copy.
+  size_t begin = 0;
+  size_t end = 0;
   for (const Part& part : parts_) {
     if (part.to == nullptr || part.bytes == 0) continue;
     const std::byte* from = data_ + part.offset;
-    if (place_.on_gpu()) {
+    if (IsMirrored(part)) {
+      if (part.offset != RoundUp(end) && end != begin) {
+        CopyToMirror(begin, end);
+        begin = end = part.offset;
+      }
+      if (begin == end) begin = part.offset;
+      end = part.offset + part.bytes;
+    } else if (place_.on_gpu()) {
       CopyCuda(part.to, from, part.bytes, workplace_.target());
     } else {
       WriteOutput({from, part.bytes}, part.to, part.to_place, workplace_);
     }
   }
+  if (begin != end) CopyToMirror(begin, end);
 }
 
 void OutputStaging::Finish() noexcept {
-  if (!UsesMirror()) return;
   for (const Part& part : parts_) {
-    if (part.to == nullptr || part.bytes == 0) continue;
-    std::memcpy(part.to, host_block_.data() + part.offset, part.bytes);
+    if (IsMirrored(part)) std::memcpy(part.to, mirror_.get() + part.offset, part.bytes);
   }
 }
 

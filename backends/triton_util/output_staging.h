@@ -10,8 +10,9 @@
 
 namespace endcap::triton {
 
-// The results of one request that cannot be written where they are wanted. They lie in one block
-// while the core works, and are copied from there.
+// The results of one request that cannot be written where they are wanted. They are in one block
+// while the core works, and are copied from there. From a GPU all copies are asynchronous: those to
+// memory that is not pinned go through pinned memory, so that one wait is enough for all.
 class OutputStaging {
  public:
   // place: where the core writes.
@@ -29,7 +30,7 @@ class OutputStaging {
   // From a GPU enqueues the copies behind the core's work, from host memory does them. Throws
   // kCuda.
   void Copy();
-  // Completes them when the workplace's stream has been waited for.
+  // Completes them after the wait for the instance's stream.
   void Finish() noexcept;
 
  private:
@@ -40,8 +41,9 @@ class OutputStaging {
     MemoryPlace to_place;
   };
 
-  // Whether one copy of the block to the host is better than one of each part.
-  bool UsesMirror() const noexcept;
+  // Whether the part goes from a GPU to host memory that is not pinned.
+  bool IsMirrored(const Part& part) const noexcept;
+  void CopyToMirror(size_t begin, size_t end);
 
   Workplace workplace_;
   MemoryPlace place_;
@@ -49,7 +51,8 @@ class OutputStaging {
   size_t bytes_ = 0;
   std::byte* data_ = nullptr;
   std::shared_ptr<void> device_block_;
-  std::vector<std::byte> host_block_;  // for place_ on the host the block, else its mirror
+  std::vector<std::byte> host_block_;  // the block, for place_ on the host
+  std::shared_ptr<uint8_t> mirror_;    // of the device's block, for mirrored parts
 };
 
 // Writes host memory to where an output is wanted, and waits. Throws kCuda.

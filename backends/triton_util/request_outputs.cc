@@ -13,7 +13,10 @@ void RequestOutputs::Add(const TensorSpec& spec, int64_t item_count, const Wish&
     if (output.staged) output.offset = StagingAt(wish.core).Add(bytes, nullptr, {});
     return;
   }
-  const MemoryPlace promised = request_.OutputPlace(spec.name, bytes, wish.preferred);
+  // A GPU writes to pinned memory without a wait and without a copy between.
+  const bool to_host = wish.core.on_gpu() && !wish.preferred.on_gpu();
+  const MemoryPlace promised =
+      request_.OutputPlace(spec.name, bytes, to_host ? MemoryPlace::Pinned() : wish.preferred);
   const OutputMemory memory = sink_->AddOutput(spec, item_count, batched_, promised);
   if (promised.on_gpu() && memory.place != promised) counters.CountSpill();
   if (memory.place == wish.core) {

@@ -65,13 +65,18 @@ namespace {
 // Frees memory of AllocateCuda.
 class DeviceMemoryDeleter {
  public:
-  explicit DeviceMemoryDeleter(const CudaTarget& target)
-      : target_(target), consumers_(std::make_shared<Consumers>()) {}
+  // allocated_in: the capture that the allocation is part of, or 0.
+  DeviceMemoryDeleter(const CudaTarget& target, uint64_t allocated_in)
+      : target_(target), allocated_in_(allocated_in), consumers_(std::make_shared<Consumers>()) {}
 
   void operator()(void* memory) const {
     const CudaApi& cuda = CudaInUse();
     std::vector<void*>& streams = consumers_->streams;
-    if (streams.empty() && !consumers_->after_all) {
+    uint64_t capture = 0;
+    (void)cuda.capture_id(target_.device_id, target_.stream, &capture);
+    // A graph that is being captured can free its own allocations only.
+    const bool in_order = capture == 0 || capture == allocated_in_;
+    if (streams.empty() && !consumers_->after_all && in_order) {
       (void)cuda.release(target_.device_id, memory, target_.stream);
       return;
     }
@@ -101,17 +106,24 @@ class DeviceMemoryDeleter {
   };
 
   CudaTarget target_;
+  uint64_t allocated_in_;
   std::shared_ptr<Consumers> consumers_;
 };
 
 }  // namespace
 
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target) {
-  DeviceMemoryDeleter deleter(target);
+  DeviceMemoryDeleter deleter(target, CaptureIdCuda(target));
   void* memory = nullptr;
   // A tensor without elements has an address too.
   CheckCuda(Cuda().allocate(target.device_id, std::max(bytes, size_t{1}), target.stream, &memory));
   return {memory, std::move(deleter)};
+}
+
+std::shared_ptr<uint8_t> AllocatePinnedCuda(size_t bytes, int device_id) {
+  const auto buffer = std::make_shared<PinnedBuffer>(device_id);
+  buffer->Reserve(std::max(bytes, size_t{1}));
+  return {buffer, buffer->data()};
 }
 
 void AddCudaConsumer(const std::shared_ptr<void>& memory, void* stream,

@@ -313,6 +313,17 @@ TEST(CudaRuntime, MemoryWhoseConsumerIsCapturedIsKeptUntilTheCaptureEnds) {
   EXPECT_TRUE(std::ranges::any_of(next, [&](const auto& memory) { return memory.get() == kept; }));
 }
 
+TEST(CudaRuntime, MemoryOfBeforeACaptureIsNotFreedByTheGraph) {
+  const CudaStream stream(0);
+  const CudaTarget target{0, stream.get()};
+  std::shared_ptr<void> before = AllocateCuda(8, target);
+  Emulated<void(void*, bool)>("EndcapEmulateCapture")(stream.get(), true);
+  AllocateCuda(8, target).reset();  // the graph's own
+  before.reset();
+  Emulated<void(void*, bool)>("EndcapEmulateCapture")(stream.get(), false);
+  EXPECT_FALSE(Emulated<bool()>("EndcapEmulatedCaptureWasHarmed")());
+}
+
 TEST(CudaRuntime, PinnedMemoryIsUsedAgain) {
   const uint8_t* address = nullptr;
   {

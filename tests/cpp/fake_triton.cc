@@ -52,6 +52,7 @@ Shared& SharedState() {
 
 std::shared_ptr<void> NewMemory(size_t bytes, TRITONSERVER_MemoryType type) {
   if (type == TRITONSERVER_MEMORY_GPU) return AllocateCuda(bytes, {});
+  if (type == TRITONSERVER_MEMORY_CPU_PINNED) return AllocatePinnedCuda(bytes, 0);
   return {::operator new(bytes + 1, std::align_val_t{64}),
           [](void* memory) { ::operator delete(memory, std::align_val_t{64}); }};
 }
@@ -119,6 +120,12 @@ std::vector<Answer> Server::Infer(const std::vector<Request>& requests) {
     answers.push_back(std::move(handle.answer));
   }
   return answers;
+}
+
+std::string Server::WhyNotReady() {
+  const std::unique_ptr<TRITONSERVER_Error> error(
+      TRITONBACKEND_ModelInstanceReady(&state_->instance));
+  return error == nullptr ? "" : error->message;
 }
 
 double Server::Counter(const std::string& name) {

@@ -60,6 +60,7 @@ struct Output {
 
 struct Answer {
   std::string error;  // empty: it is none
+  TRITONSERVER_Error_Code error_code = TRITONSERVER_ERROR_UNKNOWN;
   std::map<std::string, Output> outputs;
 };
 
@@ -76,6 +77,9 @@ class Server {
 
   // One batch. Every request is answered and released once, or std::logic_error.
   std::vector<Answer> Infer(const std::vector<Request>& requests);
+
+  // What the instance says of its readiness; empty: it is ready.
+  std::string WhyNotReady();
 
   // The sum of a counter over its labels.
   static double Counter(const std::string& name);

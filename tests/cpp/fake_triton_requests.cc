@@ -141,7 +141,10 @@ TRITONSERVER_Error* TRITONBACKEND_ResponseSend(TRITONBACKEND_Response* response,
   const std::unique_ptr<TRITONBACKEND_Response> owner(response);
   ++response->request->answers;
   endcap::fake::Answer& answer = response->request->answer;
-  if (error != nullptr) answer.error = error->message;
+  if (error != nullptr) {
+    answer.error = error->message;
+    answer.error_code = error->code;
+  }
   for (auto& output : response->outputs) {
     answer.outputs[output->name] = std::move(output->result);
   }

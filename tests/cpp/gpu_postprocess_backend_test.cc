@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,6 +23,7 @@ using fake::Server;
     setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, /*overwrite=*/1);
 
 constexpr auto kCpu = TRITONSERVER_MEMORY_CPU;
+constexpr auto kPinned = TRITONSERVER_MEMORY_CPU_PINNED;
 constexpr auto kGpu = TRITONSERVER_MEMORY_GPU;
 constexpr auto kOnGpu = TRITONSERVER_INSTANCEGROUPKIND_GPU;
 constexpr auto kOnCpu = TRITONSERVER_INSTANCEGROUPKIND_CPU;
@@ -93,8 +95,8 @@ TEST(GpuPostprocessBackend, AnswersAsTheCpuWhereverTheInputsLie) {
       const fake::Request request{{Head(head), Geometry(geometry)}, kDetections, {}};
       const Answer answer = server.Infer({request})[0];
       ExpectSame(answer, expected);
-      EXPECT_EQ(answer.outputs.at("detection_boxes").asked, kCpu);
-      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kCpu);
+      EXPECT_EQ(answer.outputs.at("detection_boxes").asked, kPinned);
+      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kPinned);
     }
   }
   EXPECT_EQ(Server::Counter("endcap_postprocess_spills_total"), 0);
@@ -106,6 +108,7 @@ TEST(GpuPostprocessBackend, FillsTheGpuMemoryOfAReaderThatHasIt) {
   const Answer expected = OnCpu(kYolov8, request);
   request.policies["detection_boxes"].promised = kGpu;
   request.policies["num_detections"].promised = kGpu;
+  request.policies["detection_scores"].promised = kCpu;
   for (const auto kind : {kOnGpu, kOnCpu}) {
     Server server(kYolov8, kind);
     const std::vector<Answer> answers = server.Infer({request, request});
@@ -227,6 +230,67 @@ TEST(GpuPostprocessBackend, MasksAnswerAsOnTheCpu) {
   parameters["mask_resolution"] = "source";
   request.outputs = {"mask_size", "detection_rle"};
   ExpectSame(Server(parameters, kOnGpu).Infer({request})[0], OnCpu(parameters, request));
+}
+
+// A function of the emulation, by its name in the library.
+template <typename Function>
+Function* Emulated(const char* name) {
+  void* library = dlopen(EMULATED_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// Which outputs are asked for, and in which host memory they end.
+TEST(GpuPostprocessBackend, TheHostWaitsAsOftenForAllOutputsAsForOne) {
+  const std::map<std::string, std::string> parameters = {
+      {"head", "yolov8_seg"},      {"num_classes", "1"},      {"mask_coefficients", "2"},
+      {"prototype_size", "64,64"}, {"input_size", "256,256"}, {"mask_resolution", "input"},
+      {"max_detections", "200"}};
+  const std::vector<float> head = {16, 8, 16, 8, 20, 10, 20, 10, 0.9F, 0.8F, 1, -1, 0.5F, 1};
+  std::vector<float> prototypes;
+  for (int i = 0; i < 2 * 64 * 64; ++i) {
+    prototypes.push_back(static_cast<float>(i * 7 % 11) - 5.0F);
+  }
+  const std::vector<fake::Input> inputs = {
+      Tensor("head", TRITONSERVER_TYPE_FP32, {1, 7, 2}, head, kGpu),
+      Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 64, 64}, prototypes, kGpu)};
+  const std::vector<std::string> all = {
+      "num_detections",    "detection_boxes", "detection_scores", "detection_classes",
+      "detection_indices", "mask_size",       "detection_masks",  "status"};
+  Server server(parameters, kOnGpu);
+  const auto waits_for = [&](const std::vector<std::string>& outputs, auto memory) {
+    fake::Request request{inputs, outputs, {}};
+    for (const std::string& name : outputs) request.policies[name].promised = memory;
+    const auto waits = Emulated<int()>("EndcapEmulatedWaits");
+    const int before = waits();
+    const Answer answer = server.Infer({request})[0];
+    const int after = waits();
+    ExpectSame(answer, OnCpu(parameters, request));
+    EXPECT_EQ(answer.outputs.at(outputs.back()).buffer.type, memory);
+    return after - before;
+  };
+  const int for_one = waits_for({"num_detections"}, kCpu);
+  EXPECT_EQ(waits_for(all, kCpu), for_one);
+  EXPECT_EQ(waits_for(all, kPinned), for_one);
+  EXPECT_EQ(waits_for({"detection_masks", "detection_boxes"}, kCpu), for_one);
+}
+
+// Last: the fault is remembered for the process.
+TEST(GpuPostprocessBackendFault, AnInstanceIsNotReadyAfterAnUnrecoverableError) {
+  const fake::Request request{{Head(kCpu), Geometry(kCpu)}, kDetections, {}};
+  Server server(kYolov8, kOnGpu);
+  EXPECT_EQ(server.Infer({request})[0].error, "");
+  EXPECT_EQ(server.WhyNotReady(), "");
+  constexpr int kIllegalAddress = 700;
+  Emulated<void(int)>("EndcapEmulateFault")(kIllegalAddress);
+  // Before any request has met the error.
+  EXPECT_NE(server.WhyNotReady().find("restart"), std::string::npos);
+  const Answer failed = server.Infer({request})[0];
+  EXPECT_NE(failed.error.find("this process can no longer use CUDA: restart it"),
+            std::string::npos);
+  EXPECT_EQ(failed.error_code, TRITONSERVER_ERROR_UNAVAILABLE);
+  EXPECT_EQ(Server(kYolov8, kOnCpu).WhyNotReady(), "");
+  Emulated<void(int)>("EndcapEmulateFault")(0);
+  EXPECT_NE(server.WhyNotReady().find("restart the server"), std::string::npos);
 }
 
 }  // namespace

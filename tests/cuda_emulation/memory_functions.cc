@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "memory.h"
 #include "streams.h"
@@ -18,6 +19,12 @@ struct Pool {
 std::map<int, Pool>& Pools() {
   static auto* pools = new std::map<int, Pool>;  // one a device, as the library has
   return *pools;
+}
+
+// Allocated by a stream while it captured.
+std::set<void*>& CapturedMemory() {
+  static auto* memory = new std::set<void*>;
+  return *memory;
 }
 
 Pool& PoolOf(cudaMemPool_t pool) { return *reinterpret_cast<Pool*>(pool); }
@@ -75,9 +82,15 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
   ENDCAP_REFUSE(Call::kSafe);
   return Allocate(memory, bytes, CurrentDevice());
 }
-cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t pool, cudaStream_t) {
+cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t handle) {
+  const Guard guard(Lock());
   ENDCAP_REFUSE(Call::kSafe);
-  return Allocate(memory, bytes, PoolOf(pool).device);
+  const Stream stream = Find(handle);
+  if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  const cudaError_t error = Allocate(memory, bytes, PoolOf(pool).device);
+  if (error == cudaSuccess && stream->captures) CapturedMemory().insert(*memory);
+  return error;
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   const Guard guard(Lock());
@@ -85,6 +98,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   if (TypeOf(memory) != cudaMemoryTypeDevice) return Note(cudaErrorInvalidValue);
+  // A graph frees nothing but its own allocations.
+  if (CapturedMemory().erase(memory) == 0 && stream->captures) {
+    return HarmCapture(cudaErrorInvalidValue);
+  }
   Push(stream, [memory] { ReleaseDevice(memory); });
   return cudaSuccess;
 }

@@ -13,6 +13,7 @@ namespace {
 std::recursive_mutex lock;
 int running_stream = 0;
 bool capture_was_harmed = false;
+int waits = 0;
 cudaError_t fault = cudaSuccess;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 
@@ -145,6 +146,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
   if (stream->captures) return HarmCapture(cudaErrorStreamCaptureUnsupported);
+  if (stream->done < stream->enqueued) ++waits;
   RunUntil(*stream, stream->enqueued);
   return cudaSuccess;
 }
@@ -176,6 +178,10 @@ void EndcapEmulateCapture(cudaStream_t handle, bool captures) {
 void EndcapEmulatedRunAll() {
   const Guard guard(Lock());
   RunAll();
+}
+int EndcapEmulatedWaits() {
+  const Guard guard(Lock());
+  return waits;
 }
 bool EndcapEmulatedCaptureWasHarmed() {
   const Guard guard(Lock());
@@ -218,6 +224,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Guard guard(Lock());
   ENDCAP_REFUSE(Call::kUnsafe);
   if (event->capture != 0) return HarmCapture(cudaErrorCapturedEvent);
+  const auto is_pending = [](const auto& recorded) {
+    return recorded.stream->done < recorded.position;
+  };
+  if (std::ranges::any_of(event->recorded, is_pending)) ++waits;
   for (const auto& [stream, position] : event->recorded) RunUntil(*stream, position);
   return cudaSuccess;
 }

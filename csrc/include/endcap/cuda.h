@@ -56,6 +56,11 @@ std::shared_ptr<void> NewCudaStream(int device_id);
 // Throws kOutOfMemory, kCuda.
 std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target);
 
+// Pinned host memory, to and from which a GPU copies asynchronously. It is kept
+// for later calls when the last owner releases it: nothing on a stream may still use it then.
+// Throws kOutOfMemory, kCuda.
+std::shared_ptr<uint8_t> AllocatePinnedCuda(size_t bytes, int device_id);
+
 // Lets another stream of the device use memory of AllocateCuda: it is freed after the work, too,
 // that the stream has when the last owner releases it. `stream_owner` keeps the stream until then;
 // null: it is not known how long the stream lives, and the memory is freed after the work that all

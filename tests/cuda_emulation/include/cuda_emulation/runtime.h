@@ -159,6 +159,8 @@ __attribute__((visibility("default"))) bool EndcapEmulatedCaptureWasHarmed();
 __attribute__((visibility("default"))) void EndcapEmulateFault(int error);
 // Does all work of all streams.
 __attribute__((visibility("default"))) void EndcapEmulatedRunAll();
+// How often the host has waited for work that was not done.
+__attribute__((visibility("default"))) int EndcapEmulatedWaits();
 // An attribute that was set for the pool of a device.
 __attribute__((visibility("default"))) int EndcapEmulatedPoolAttribute(int device, int attribute);
 }
