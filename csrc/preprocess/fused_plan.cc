@@ -16,6 +16,9 @@ constexpr size_t kBlockAlignment = 16;
 constexpr int kWarp = 32;
 // Few enough for small tensors, enough to read rows together.
 constexpr int kMinThreads = 64;
+// Words of taps that are kept from batch to batch: those of about ten sizes of large images. They
+// are uploaded with each batch, so that more of them would cost time.
+constexpr size_t kMostKeptWords = size_t{1} << 15;
 
 size_t Align(size_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
@@ -49,8 +52,10 @@ FusedPlan::FusedPlan(const PreprocessParams& params) : params_(params) {
 
 void FusedPlan::Clear() {
   images_.clear();
-  words_.clear();
-  taps_.clear();
+  if (words_.size() > kMostKeptWords) {
+    words_.clear();
+    taps_.clear();
+  }
   std::fill(std::begin(launch_.way_count), std::end(launch_.way_count), 0);
   launch_.staged_bytes = 0;
 }

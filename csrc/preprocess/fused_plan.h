@@ -19,7 +19,7 @@ class FusedPlan {
   // `params` are valid.
   explicit FusedPlan(const PreprocessParams& params);
 
-  // Forgets the images.
+  // Forgets the images. Taps are kept for later batches as long as they are few.
   void Clear();
 
   size_t image_count() const noexcept { return images_.size(); }

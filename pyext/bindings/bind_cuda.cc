@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings/bind.h"
@@ -69,6 +70,13 @@ void BindCuda(py::module_& module) {
           },
           py::arg("type_string"), py::arg("shape"), py::arg("device_id"), py::arg("stream"),
           py::arg("stream_owner"))
+      .def_static(
+          "empty_arrays",
+          [](const std::vector<std::pair<Shape, std::string>>& specs, int device_id,
+             StreamHandle stream, const py::object& stream_owner) {
+            return EmptyCudaArrays(specs, TargetOf(device_id, stream), stream_owner);
+          },
+          py::arg("specs"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
       .def_static(
           "upload",
           [](const py::array& array, int device_id, StreamHandle stream,

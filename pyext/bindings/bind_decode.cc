@@ -16,7 +16,7 @@ void BindDecode(py::module_& module) {
         auto result = std::make_unique<endcap::PixelBuffer>();
         {
           const py::gil_scoped_release release;
-          *result = endcap::Decode(borrowed.views()[0], params.limits, {}, upright);
+          *result = endcap::Decode(borrowed.OnlyView(), params.limits, {}, upright);
         }
         const endcap::BandFormat format = result->format;
         const uint8_t* data = result->pixels.data();

@@ -61,7 +61,7 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
                            py::array_t<float> geometry, py::array_t<int32_t> status) {
   const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
   const auto outputs = Outputs(out, out.ndim() < 1 ? -1 : out.shape(0),
-                               static_cast<py::ssize_t>(images.size()), geometry, status);
+                               std::ssize(borrowed.views()), geometry, status);
   std::vector<PreprocessItem> items;
   {
     const py::gil_scoped_release release;
@@ -87,7 +87,7 @@ ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs =
       Outputs(out, out.ndim() < 1 ? -1 : out.shape(0), rois.shape(0), geometry, status, 0);
-  const RoiImage job{borrowed.views()[0], regions, outputs};
+  const RoiImage job{borrowed.OnlyView(), regions, outputs};
   std::vector<RoiItem> items;
   {
     const py::gil_scoped_release release;
@@ -102,7 +102,7 @@ std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& i
                                StreamHandle stream) {
   const BorrowedImages borrowed(images, ReadPixelFormat(pixel_format));
   const auto outputs = Outputs(out, out.shape.empty() ? -1 : out.shape[0],
-                               static_cast<py::ssize_t>(images.size()), geometry, status);
+                               std::ssize(borrowed.views()), geometry, status);
   std::vector<CudaTarget> targets = borrowed.cuda_targets();
   targets.push_back(out.target);
   std::vector<PreprocessItem> items;
@@ -122,7 +122,7 @@ ItemTuple RunRoisCuda(CudaPreprocessor& preprocessor, const py::list& image,
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs = Outputs(out, out.shape.empty() ? -1 : out.shape[0],
                                static_cast<py::ssize_t>(regions.size()), geometry, status, 0);
-  const RoiImage job{borrowed.views()[0], regions, outputs};
+  const RoiImage job{borrowed.OnlyView(), regions, outputs};
   std::vector<CudaTarget> targets = borrowed.cuda_targets();
   targets.push_back(out.target);
   std::vector<RoiItem> items;

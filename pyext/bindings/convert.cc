@@ -24,7 +24,12 @@ BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
   views_.reserve(images.size());
   for (const py::handle image : images) {
     if (!py::isinstance<py::tuple>(image)) {
-      views_.push_back(ViewOf(Borrow(image), format));
+      ImageArray array = Borrow(image);
+      if (images.size() == 1 && array.shape.size() == 4) {
+        AddBatch(array, format);
+      } else {
+        views_.push_back(ViewOf(array, format));
+      }
       continue;
     }
     const auto [layout, planes, matrix, range] =
@@ -33,6 +38,25 @@ BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
     for (const py::handle plane : planes) arrays.push_back(Borrow(plane));
     views_.push_back(YuvViewOf(arrays, {layout, matrix, range}));
   }
+}
+
+void BorrowedImages::AddBatch(const ImageArray& batch, PixelFormat format) {
+  ImageArray image = batch;
+  image.shape.erase(image.shape.begin());
+  image.strides_bytes.erase(image.strides_bytes.begin());
+  views_.reserve(static_cast<size_t>(batch.shape[0]));
+  for (int64_t i = 0; i < batch.shape[0]; ++i) {
+    image.data = batch.data + i * batch.strides_bytes[0];
+    views_.push_back(ViewOf(image, format));
+  }
+}
+
+const ImageView& BorrowedImages::OnlyView() const {
+  if (views_.size() != 1) {
+    throw Error(ErrorCode::kInvalidArgument,
+                std::to_string(views_.size()) + " images were given: give one");
+  }
+  return views_[0];
 }
 
 ImageArray BorrowedImages::Borrow(py::handle array) {

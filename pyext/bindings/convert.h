@@ -23,16 +23,19 @@ namespace py = pybind11;
 // Images that Python owns, seen as views; the buffers are held until this goes.
 class BorrowedImages {
  public:
-  // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`.
-  // A CudaTensor is pixels, too. A tuple is pixels in YUV: layout, planes, matrix, range, as
-  // YuvViewOf has them.
+  // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`;
+  // the only one may be 4-D, which is a batch of as many images. A CudaTensor is pixels, too. A
+  // tuple is pixels in YUV: layout, planes, matrix, range, as YuvViewOf has them.
   BorrowedImages(const py::list& images, PixelFormat format);
   std::span<const ImageView> views() const noexcept { return views_; }
+  // The only image. Throws kInvalidArgument where there is none, or a batch.
+  const ImageView& OnlyView() const;
   // Where the images that are device memory come from.
   const std::vector<CudaTarget>& cuda_targets() const noexcept { return cuda_targets_; }
 
  private:
   ImageArray Borrow(py::handle array);
+  void AddBatch(const ImageArray& batch, PixelFormat format);
 
   std::vector<py::buffer_info> buffers_;
   std::vector<ImageView> views_;

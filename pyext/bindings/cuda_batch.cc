@@ -31,6 +31,8 @@ void CudaBatch::Add(const CudaPart& part) {
   begin_ = inputs_.size();
   inputs_.resize(begin_ + static_cast<size_t>(rows));
   outputs_.resize(inputs_.size());
+  for (PostprocessInput& input : Inputs()) input.head.reserve(head.size());
+  for (PostprocessOutput& output : Outputs()) output.tensors.reserve(out.size());
   for (const py::handle tensor : head) AddHead(tensor);
   if (py::isinstance<CudaTensor>(geometry)) {
     AddGeometry(py::cast<const CudaTensor&>(geometry));

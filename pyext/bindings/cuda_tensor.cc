@@ -20,6 +20,18 @@ CudaTensor Describe(const std::string& type_string, std::vector<int64_t> shape,
   return tensor;
 }
 
+[[noreturn]] void FailTooLarge() {
+  throw Error(ErrorCode::kOutOfMemory, "an array on the GPU has more bytes than 64 bits count");
+}
+
+int64_t CountBytes(const CudaTensor& tensor) {
+  int64_t bytes = tensor.item_bytes;
+  for (const int64_t extent : tensor.shape) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) FailTooLarge();
+  }
+  return bytes;
+}
+
 void RequireDense(const CudaTensor& tensor) {
   if (tensor.strides_bytes.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
@@ -100,15 +112,36 @@ std::vector<int64_t> CudaTensor::StridesBytes() const {
   return strides;
 }
 
+std::vector<CudaTensor> EmptyCudaArrays(
+    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs,
+    const CudaTarget& target, const py::object& stream_owner) {
+  std::vector<CudaTensor> tensors;
+  std::vector<int64_t> offsets;
+  int64_t end = 0;
+  for (const auto& [shape, type_string] : specs) {
+    tensors.push_back(Describe(type_string, shape, target));
+    offsets.push_back(end);
+    // Each begins where an allocation would.
+    if (__builtin_add_overflow(end, (CountBytes(tensors.back()) + 255) / 256 * 256, &end)) {
+      FailTooLarge();
+    }
+  }
+  if (end == 0) return tensors;
+  const std::shared_ptr<void> kept_stream = KeepObject(stream_owner);
+  const py::gil_scoped_release release;
+  const std::shared_ptr<void> memory = AllocateCuda(static_cast<size_t>(end), target);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].stream_owner = kept_stream;
+    tensors[i].owner = memory;
+    tensors[i].data = static_cast<uint8_t*>(memory.get()) + offsets[i];
+  }
+  return tensors;
+}
+
 CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
                      const CudaTarget& target, const py::object& stream_owner) {
   CudaTensor tensor = Describe(type_string, std::move(shape), target);
-  int64_t bytes = tensor.item_bytes;
-  for (const int64_t extent : tensor.shape) {
-    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
-      throw Error(ErrorCode::kOutOfMemory, "an array on the GPU has more bytes than 64 bits count");
-    }
-  }
+  const int64_t bytes = CountBytes(tensor);
   if (bytes == 0) return tensor;
   tensor.stream_owner = KeepObject(stream_owner);
   const py::gil_scoped_release release;

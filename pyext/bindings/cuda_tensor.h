@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "endcap/cuda.h"
@@ -42,6 +43,11 @@ struct CudaTensor {
 // Uninitialised, C-contiguous. `stream_owner` is kept as long as the memory; may be None.
 CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
                      const CudaTarget& target, const py::object& stream_owner);
+
+// Uninitialised, C-contiguous tensors of these shapes and type strings in one allocation.
+std::vector<CudaTensor> EmptyCudaArrays(
+    const std::vector<std::pair<std::vector<int64_t>, std::string>>& specs,
+    const CudaTarget& target, const py::object& stream_owner);
 
 // A copy of a C-contiguous array. Read before the call returns.
 CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,19 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], target: Target) -> _core
     """
     return _core.CudaTensor.empty(
         dtype.str, list(shape), target.device_id, target.stream, target.stream_owner
+    )
+
+
+def empty_arrays(
+    specs: Sequence[tuple[tuple[int, ...], str]], target: Target
+) -> list[_core.CudaTensor]:
+    """Return uninitialised tensors of these shapes and dtypes that share one allocation.
+
+    Raises:
+        OutOfMemoryError: there is no room for them.
+    """
+    return _core.CudaTensor.empty_arrays(
+        specs, target.device_id, target.stream, target.stream_owner
     )
 
 

@@ -26,8 +26,14 @@ YuvBuffers: TypeAlias = "tuple[str, list[ImageBuffer | _core.CudaTensor], str, s
 
 
 def is_single_image(images: Image | Sequence[Image]) -> bool:
-    """Tell one image from a sequence of images."""
+    """Tell one image, or an array of several, from a sequence of images."""
     return not isinstance(images, (list, tuple))
+
+
+def image_count(buffers: Sequence[ImageBuffer | YuvBuffers | _core.CudaTensor]) -> int:
+    """Return how many images the core sees in buffers: an only one may be a batch [N,H,W,3]."""
+    shape = getattr(buffers[0], "shape", ()) if len(buffers) == 1 else ()
+    return int(shape[0]) if len(shape) == 4 else len(buffers)
 
 
 def to_buffer(image: Image) -> ImageBuffer | YuvBuffers:
@@ -71,6 +77,8 @@ def _to_array_or_bytes(image: Image) -> ImageBuffer:
     if array.dtype != np.uint8:
         raise InvalidArgumentError(f"an image has dtype {array.dtype}: give uint8")
     if array.ndim in (2, 3) and _rows_contiguous(array):
+        return array
+    if array.ndim == 4 and len(array) > 0 and _rows_contiguous(array[0]):
         return array
     return np.ascontiguousarray(array)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from endcap import _core, _cuda_input
 from endcap._arrays import to_array
 from endcap._device import Target
-from endcap._head import Head, to_cuda_batched
+from endcap._head import Head, Specs, to_cuda_batched
 from endcap.cuda_array import CudaArray
 from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.detections import FIELDS
@@ -18,6 +18,7 @@ from endcap.errors import InvalidArgumentError
 
 # Whatever NumPy makes an array of; for a GPU also an array on it.
 Array: TypeAlias = Any
+_MASKS = "detection_masks"
 _ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 
 
@@ -26,7 +27,8 @@ class CudaCall:
 
     def __init__(
         self,
-        core: _core.CudaPostprocessor,
+        inputs: Specs,
+        outputs: Specs,
         family: str,
         target: Target,
         head: Head,
@@ -36,16 +38,11 @@ class CudaCall:
         with_packed_masks: bool,
         with_rle: bool,
     ) -> None:
-        tensors = to_cuda_batched(head, core.inputs, target)
+        tensors = to_cuda_batched(head, inputs, target)
         count = tensors[0].shape[0]
         self._family = family
-        self._names = [name for name, _, _ in core.outputs]
-        self._out = [
-            _cuda_input.empty((count, *shape), np.dtype(dtype), target)
-            if name != "detection_masks" or with_packed_masks
-            else None
-            for name, dtype, shape in core.outputs
-        ]
+        self._names = [name for name, _, _ in outputs]
+        self._out = _output_tensors(outputs, count, target, with_packed_masks)
         self.stream = target.stream
         self.part = (
             tensors,
@@ -71,6 +68,23 @@ class CudaCall:
             fields["rle"] = rle
             fields["has_source_masks"] = "detection_masks" not in self._names
         return CudaDetections(truncated=truncated, **fields)
+
+
+def _output_tensors(
+    outputs: Specs, count: int, target: Target, with_packed_masks: bool
+) -> list[_core.CudaTensor | None]:
+    # Masks have memory of their own: they are large, and the rest may be kept for longer.
+    small = [(name, dtype, shape) for name, dtype, shape in outputs if name != _MASKS]
+    arrays = _cuda_input.empty_arrays(
+        [((count, *shape), dtype) for _, dtype, shape in small], target
+    )
+    tensors: dict[str, _core.CudaTensor | None] = {
+        name: array for (name, _, _), array in zip(small, arrays, strict=True)
+    }
+    if with_packed_masks:
+        [(dtype, shape)] = [(dtype, shape) for name, dtype, shape in outputs if name == _MASKS]
+        tensors[_MASKS] = _cuda_input.empty((count, *shape), np.dtype(dtype), target)
+    return [tensors.get(name) for name, _, _ in outputs]
 
 
 def _cuda_geometry(

@@ -92,7 +92,8 @@ class Postprocessor:
         )
         self._family = head
         self._inputs = self._core.inputs
-        names = [name for name, _, _ in self._core.outputs]
+        self._outputs = self._core.outputs
+        names = [name for name, _, _ in self._outputs]
         self._has_masks = "mask_size" in names
         self._has_source_masks = "detection_masks" not in names
         if packed_masks and self._has_source_masks:
@@ -153,7 +154,7 @@ class Postprocessor:
             OutOfMemoryError: the host's, or the device's.
         """
         if isinstance(self._core, _core.CudaPostprocessor):
-            call = self._cuda_call(self._core, head, geometry, status, stream, waits=True)
+            call = self._cuda_call(head, geometry, status, stream, waits=True)
             [(items, rle)] = self._core.run([call.part], call.stream)
             _raise_first(items)
             return call.result(_truncated(items), rle)
@@ -200,13 +201,12 @@ class Postprocessor:
         """
         if not isinstance(self._core, _core.CudaPostprocessor):
             raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-        call = self._cuda_call(self._core, head, geometry, status, stream, waits=False)
+        call = self._cuda_call(head, geometry, status, stream, waits=False)
         self._core.enqueue([call.part], call.stream)
         return call.result(None, None)
 
     def _cuda_call(
         self,
-        core: _core.CudaPostprocessor,
         head: Head,
         geometry: Array | None,
         status: Array | None,
@@ -215,7 +215,8 @@ class Postprocessor:
         waits: bool,
     ) -> CudaCall:
         return CudaCall(
-            core,
+            self._inputs,
+            self._outputs,
             self._family,
             cuda_target(self._device_id or 0, stream),
             head,

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <vector>
 
+#include "preprocess/fused_plan.h"
 #include "preprocess/fused_span.h"
 #include "preprocess/placement.h"
 
@@ -110,6 +112,44 @@ TEST(FusedSpan, HoldsWhatItsColumnsRead) {
       }
     }
   }
+}
+
+// The block of a plan with one image of that size.
+std::vector<uint8_t> BlockOf(FusedPlan& plan, const PreprocessParams& params, int width,
+                             int height) {
+  plan.Clear();
+  FusedImage image;
+  image.source = FusedSource::kRgb;
+  image.width = width;
+  image.height = height;
+  image.row_stride_bytes[0] = 3 * width;
+  plan.Add(image, Place(params, width, height), 1, nullptr);
+  std::vector<uint8_t> block(plan.block_bytes());
+  plan.WriteBlock(block.data());
+  return block;
+}
+
+TEST(FusedPlan, KeepsTheTapsOfAFewSizesForLaterBatches) {
+  const PreprocessParams params;
+  FusedPlan plan(params);
+  const std::vector<uint8_t> first = BlockOf(plan, params, 1920, 1080);
+  EXPECT_EQ(BlockOf(plan, params, 1920, 1080), first);
+  const size_t both = BlockOf(plan, params, 1280, 719).size();
+  EXPECT_GT(both, first.size());
+  // The image of the first size again: nothing is added, and it finds its own taps.
+  const std::vector<uint8_t> again = BlockOf(plan, params, 1920, 1080);
+  EXPECT_EQ(again.size(), both);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), again.begin()));
+}
+
+TEST(FusedPlan, ForgetsTapsOfManySizes) {
+  const PreprocessParams params;
+  FusedPlan plan(params);
+  size_t most = 0;
+  for (int width = 300; width < 900; ++width) {
+    most = std::max(most, BlockOf(plan, params, width, 600).size());
+  }
+  EXPECT_LT(most, size_t{300} << 10);
 }
 
 }  // namespace

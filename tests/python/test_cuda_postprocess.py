@@ -271,3 +271,19 @@ def test_angles_of_candidates_must_be_numbers(value: float) -> None:
     assert queued.angles[0].any()
     assert not queued.angles[1].any()
     assert not queued.boxes[1].any()
+
+
+def test_results_share_memory_that_lives_as_long_as_any_of_them() -> None:
+    result = make(device="cuda").enqueue(on_gpu(HEAD), GEOMETRY)
+    expected = make()(HEAD, GEOMETRY)
+    places = [
+        array.__cuda_array_interface__["data"][0]
+        for array in (result.num_detections, result.boxes, result.scores, result.class_ids)
+    ]
+    assert all(place % 256 == 0 for place in places)
+    assert max(places) - min(places) < 1 << 20
+    scores = result.scores
+    del result
+    others = [on_gpu(np.zeros((2, 300, 4), np.float32)) for _ in range(4)]
+    np.testing.assert_array_equal(scores.to_numpy(), expected.scores)
+    assert not any(other.to_numpy().any() for other in others)

@@ -74,7 +74,7 @@ def test_a_file_on_the_gpu_comes_to_the_host() -> None:
         (PIXELS.view(np.int8), "uint8"),
         (np.zeros(8, np.float32), "uint8"),
         (np.zeros((4, 4, 2), np.uint8), "2 channels"),
-        (np.zeros((1, 4, 4, 3), np.uint8), "4-D"),
+        (np.zeros((1, 1, 4, 4, 3), np.uint8), "5-D"),
     ],
 )
 def test_what_is_no_image(image: np.ndarray, message: str) -> None:
@@ -164,3 +164,18 @@ def test_results_go_on_to_the_next_stage() -> None:
         ByInterface(square.images.to_numpy()[0]), size=20, fit="stretch", device="cuda"
     )
     assert_same(again, endcap.preprocess(on_host.images[0], size=20, fit="stretch"))
+
+
+def test_a_batch_in_one_array_is_as_many_images() -> None:
+    batch = np.stack([jpegs.photo(40, 60, seed=seed) for seed in range(5)])
+    expected = endcap.Preprocessor(size=64)(list(batch))
+    processor = endcap.Preprocessor(size=64, device="cuda")
+    for images in (batch, on_gpu(batch), ByInterface(batch)):
+        assert_same(processor(images), expected)
+    every_other = ByInterface(batch, shape=(3, 40, 60, 3), strides=(2 * batch[0].nbytes, 180, 3, 1))
+    assert_same(processor(every_other), endcap.Preprocessor(size=64)(list(batch[::2])))
+    assert processor(on_gpu(batch[:0])).images.shape == (0, 3, 64, 64)
+    with pytest.raises(endcap.InvalidArgumentError, match="5 images were given: give one"):
+        processor(on_gpu(batch), rois=[[0, 0, 9, 9]])
+    with pytest.raises(endcap.InvalidArgumentError, match="not 4-D"):
+        processor([on_gpu(batch), on_gpu(batch)])

@@ -275,3 +275,18 @@ def test_fast_decode_of_a_picture_not_shrunk_is_exact() -> None:
     exact = endcap.preprocess(data, size=(96, 160))
     fast = endcap.preprocess(data, size=(96, 160), decode="fast")
     np.testing.assert_array_equal(fast.images, exact.images)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_batch_in_one_array_is_as_many_images(threads: int) -> None:
+    batch = np.stack([jpegs.photo(40, 60, seed=seed) for seed in range(5)])
+    processor = endcap.Preprocessor(size=64, threads=threads)
+    for images in (batch, batch[::2], batch[:, ::-1], batch[:, :, 10:50], batch[:0]):
+        result, expected = processor(images), processor(list(images))
+        np.testing.assert_array_equal(result.images, expected.images)
+        np.testing.assert_array_equal(result.geometry, expected.geometry)
+        assert len(result.status) == len(images)
+    with pytest.raises(endcap.InvalidArgumentError, match="5 images were given: give one"):
+        processor(batch, rois=[[0, 0, 9, 9]])
+    with pytest.raises(endcap.InvalidArgumentError, match="not 4-D"):
+        processor([batch, batch])
