@@ -32,8 +32,11 @@ def is_single_image(images: Image | Sequence[Image]) -> bool:
 
 def image_count(buffers: Sequence[ImageBuffer | YuvBuffers | _core.CudaTensor]) -> int:
     """Return how many images the core sees in buffers: an only one may be a batch [N,H,W,3]."""
-    shape = getattr(buffers[0], "shape", ()) if len(buffers) == 1 else ()
-    return int(shape[0]) if len(shape) == 4 else len(buffers)
+    if len(buffers) == 1:
+        shape = tuple(getattr(buffers[0], "shape", ()))
+        if len(shape) == 4:
+            return int(shape[0])
+    return len(buffers)
 
 
 def to_buffer(image: Image) -> ImageBuffer | YuvBuffers:
