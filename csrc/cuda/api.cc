@@ -10,7 +10,7 @@
 #include "cuda/launch_layout.h"
 #include "cuda/memory.h"
 #include "cuda/streams.h"
-#include "decode/nvjpeg_decode.h"
+#include "decode/nvjpeg_decoder.h"
 #include "nms/nms_cuda.h"
 #include "nms/rotated_nms_cuda.h"
 #include "postprocess/detection_cuda.h"
@@ -139,12 +139,20 @@ constexpr CudaApi kApi = {
           return OnDevice(device, [&] { LaunchRotatedNms(*launch, stream); });
         },
 
+    .nvjpeg_describe =
+        [](int32_t device, NvjpegFacts* facts) {
+          return OnDevice(device, [&] { ReadNvjpegFacts(*facts); });
+        },
     .nvjpeg_open =
         [](int32_t device, void** decoder) {
           return OnDevice(device, [&] { *decoder = OpenNvjpeg(); });
         },
     .nvjpeg_close = [](int32_t device,
                        void* decoder) { return OnDevice(device, [&] { CloseNvjpeg(decoder); }); },
+    .nvjpeg_parse =
+        [](int32_t device, void* decoder, NvjpegImage* image) {
+          return OnDevice(device, [&] { ParseNvjpeg(decoder, *image); });
+        },
     .nvjpeg_decode =
         [](int32_t device, void* decoder, NvjpegDecodeBatch* batch, void* stream) {
           return OnDevice(device, [&] { DecodeNvjpeg(decoder, *batch, stream); });

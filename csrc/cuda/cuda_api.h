@@ -9,7 +9,9 @@ struct FusedLaunch;        // preprocess/fused_launch.h
 struct DetectionLaunch;    // postprocess/detection_launch.h
 struct NmsLaunch;          // nms/nms_launch.h
 struct RotatedNmsLaunch;   // nms/rotated_nms_launch.h
-struct NvjpegDecodeBatch;  // decode/nvjpeg_batch.h
+struct NvjpegDecodeBatch;  // decode/nvjpeg_decoder.h
+struct NvjpegFacts;
+struct NvjpegImage;
 
 // The table of functions between the core and libendcap_cuda.so. Both are built from one source
 // tree; the version is there so that files of two builds are not mixed unnoticed.
@@ -73,8 +75,11 @@ struct CudaApi {
   int32_t (*nms)(int32_t device, const NmsLaunch* launch, void* stream);
   int32_t (*nms_rotated)(int32_t device, const RotatedNmsLaunch* launch, void* stream);
 
+  // The functions of decode/nvjpeg_decoder.h, which says what each may be called with, and when.
+  int32_t (*nvjpeg_describe)(int32_t device, NvjpegFacts* facts);
   int32_t (*nvjpeg_open)(int32_t device, void** decoder);
   int32_t (*nvjpeg_close)(int32_t device, void* decoder);
+  int32_t (*nvjpeg_parse)(int32_t device, void* decoder, NvjpegImage* image);
   int32_t (*nvjpeg_decode)(int32_t device, void* decoder, NvjpegDecodeBatch* batch, void* stream);
 };
 

@@ -161,4 +161,20 @@ const CudaLibrary& TheCudaLibrary() noexcept {
 
 const CudaState& DescribeCuda() noexcept { return TheCudaLibrary().state; }
 
+NvjpegState DescribeNvjpeg(int device_id) {
+  NvjpegState state;
+  try {
+    RequireCuda(device_id);
+    NvjpegFacts facts;
+    const int32_t code = Cuda().nvjpeg_describe(device_id, &facts);
+    state.library_path = facts.library_path;
+    state.version = facts.version;
+    CheckCuda(code);
+    state.available = true;
+  } catch (const Error& error) {
+    state.reason = error.what();
+  }
+  return state;
+}
+
 }  // namespace endcap

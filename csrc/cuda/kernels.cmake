@@ -1,11 +1,8 @@
 # What libendcap_cuda.so is made of besides its table of functions: the stages' kernels. The tests
 # build the same files for the host.
 set(ENDCAP_CUDA_KERNELS
-  decode/nvjpeg_decode.cc
-  decode/nvjpeg_hardware.cc
-  decode/nvjpeg_kernels.cc
+  decode/nvjpeg_decoder.cc
   decode/nvjpeg_library.cc
-  decode/nvjpeg_object.cc
   preprocess/fused_preprocess.cu
   box_decode/classification_cuda.cu
   box_decode/filter_cuda.cu

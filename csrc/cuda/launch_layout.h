@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_api.h"
-#include "decode/nvjpeg_batch.h"
+#include "decode/nvjpeg_decoder.h"
 #include "nms/nms_launch.h"
 #include "nms/rotated_nms_launch.h"
 #include "postprocess/detection_launch.h"
@@ -18,7 +18,7 @@ constexpr uint32_t LaunchLayout() {
   for (const size_t bytes :
        {sizeof(CudaApi), sizeof(CudaDeviceFacts), sizeof(FusedLaunch), sizeof(FusedImage),
         sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
-        sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage)}) {
+        sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage), sizeof(NvjpegFacts)}) {
     layout = layout * 31 + static_cast<uint32_t>(bytes);
   }
   return layout;

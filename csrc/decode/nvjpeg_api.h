@@ -3,7 +3,6 @@
 #include <cstddef>
 
 struct CUstream_st;
-struct CUevent_st;
 
 // nvJPEG's interface as far as endcap uses it, declared here because the library is opened at run
 // time and its header belongs to NVIDIA's packages. Names, values and layouts are facts of nvJPEG
@@ -28,10 +27,7 @@ enum Status : int {
 enum OutputFormat : int { kOutputYuv = 1, kOutputY = 2 };
 
 enum Backend : int {
-  kBackendDefault = 0,
-  kBackendHybrid = 1,     // Huffman decoding on the CPU, the rest on the GPU
-  kBackendGpuHybrid = 2,  // Huffman decoding on the GPU as well; baseline files
-  kBackendHardware = 3,   // the JPEG engine of data center GPUs since A100; baseline, one scan
+  kBackendHardware = 3,  // the JPEG engine of data center GPUs
 };
 
 inline constexpr int kMaxComponents = 4;
@@ -41,15 +37,13 @@ struct Image {
   size_t pitch[kMaxComponents];
 };
 
-// Opaque objects. A library handle and a decoder may be used by several threads at a time; a
-// stream, a state and the buffers belong to one thread at a time (nvJPEG's guide, thread safety).
+// Opaque objects, bound to the device that was current when they were made. Several threads may
+// use a library handle at a time; a stream and a state belong to one thread at a time (nvJPEG's
+// documentation, "Thread Safety").
 using Handle = struct HandleTag*;
 using JpegState = struct JpegStateTag*;
 using JpegStream = struct JpegStreamTag*;
 using DecodeParams = struct DecodeParamsTag*;
-using Decoder = struct DecoderTag*;
-using PinnedBuffer = struct PinnedBufferTag*;
-using DeviceBuffer = struct DeviceBufferTag*;
 using CudaStream = CUstream_st*;
 
 struct Api {
@@ -62,8 +56,6 @@ struct Api {
   Status (*JpegStreamCreate)(Handle, JpegStream*);
   Status (*JpegStreamDestroy)(JpegStream);
   Status (*JpegStreamParseHeader)(Handle, const unsigned char* bytes, size_t size, JpegStream);
-  Status (*JpegStreamParse)(Handle, const unsigned char* bytes, size_t size, int save_metadata,
-                            int save_stream, JpegStream);
   Status (*JpegStreamGetComponentsNum)(JpegStream, unsigned* count);
   Status (*JpegStreamGetComponentDimensions)(JpegStream, unsigned component, unsigned* width,
                                              unsigned* height);
@@ -80,21 +72,6 @@ struct Api {
                                     OutputFormat);
   Status (*DecodeBatched)(Handle, JpegState, const unsigned char* const* bytes, const size_t* sizes,
                           Image* destinations, CudaStream);
-
-  // One image in steps; `supported` is 0 where it is.
-  Status (*DecoderCreate)(Handle, Backend, Decoder*);
-  Status (*DecoderDestroy)(Decoder);
-  Status (*DecoderJpegSupported)(Decoder, JpegStream, DecodeParams, int* supported);
-  Status (*DecoderStateCreate)(Handle, Decoder, JpegState*);
-  Status (*BufferPinnedCreate)(Handle, void* allocator, PinnedBuffer*);
-  Status (*BufferPinnedDestroy)(PinnedBuffer);
-  Status (*BufferDeviceCreate)(Handle, void* allocator, DeviceBuffer*);
-  Status (*BufferDeviceDestroy)(DeviceBuffer);
-  Status (*StateAttachPinnedBuffer)(JpegState, PinnedBuffer);
-  Status (*StateAttachDeviceBuffer)(JpegState, DeviceBuffer);
-  Status (*DecodeJpegHost)(Handle, Decoder, JpegState, DecodeParams, JpegStream);
-  Status (*DecodeJpegTransferToDevice)(Handle, Decoder, JpegState, JpegStream, CudaStream);
-  Status (*DecodeJpegDevice)(Handle, Decoder, JpegState, Image* destination, CudaStream);
 };
 
 }  // namespace endcap::nvjpeg

@@ -1,8 +1,8 @@
 #include "decode/nvjpeg_library.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <variant>
 
@@ -11,41 +11,44 @@
 namespace endcap {
 namespace {
 
+struct Release {
+  std::string_view file_name;
+  std::string_view package_folder;  // of its pip package, in site-packages
+};
+
 // Newest first.
-constexpr std::array<std::string_view, 2> kFileNames = {"libnvjpeg.so.13", "libnvjpeg.so.12"};
-constexpr std::array<std::string_view, 2> kPackageFolders = {"/nvidia/cu13/lib/",
-                                                             "/nvidia/nvjpeg/lib/"};
+constexpr Release kReleases[] = {{"libnvjpeg.so.13", "/nvidia/cu13/lib/"},
+                                 {"libnvjpeg.so.12", "/nvidia/nvjpeg/lib/"}};
 
 std::string_view FolderOf(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? "." : path.substr(0, slash);
 }
 
-std::string HolderOfThisCode() {
-  static const char here = 0;
+// The file that an address was loaded from; empty when it is unknown.
+std::string FileOf(const void* address) {
   Dl_info info;
-  if (dladdr(&here, &info) == 0 || info.dli_fname == nullptr) return "";
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
   return info.dli_fname;
 }
 
 template <typename Function>
-void Load(void* library, const std::string& path, const char* name, Function& function) {
+void Load(void* library, const std::string& place, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
   if (function == nullptr) {
-    Fail(ErrorCode::kCuda, path, " lacks ", name, "; nvJPEG of CUDA 12 or 13 is needed");
+    Fail(ErrorCode::kCuda, place, " has no function ", name, "; nvJPEG of CUDA 12 or 13 is needed");
   }
 }
 
-nvjpeg::Api LoadFunctions(void* library, const std::string& path) {
+nvjpeg::Api LoadFunctions(void* library, const std::string& place) {
   nvjpeg::Api api{};
-#define ENDCAP_LOAD(name) Load(library, path, "nvjpeg" #name, api.name)
+#define ENDCAP_LOAD(name) Load(library, place, "nvjpeg" #name, api.name)
   ENDCAP_LOAD(GetProperty);
   ENDCAP_LOAD(CreateEx);
   ENDCAP_LOAD(Destroy);
   ENDCAP_LOAD(JpegStreamCreate);
   ENDCAP_LOAD(JpegStreamDestroy);
   ENDCAP_LOAD(JpegStreamParseHeader);
-  ENDCAP_LOAD(JpegStreamParse);
   ENDCAP_LOAD(JpegStreamGetComponentsNum);
   ENDCAP_LOAD(JpegStreamGetComponentDimensions);
   ENDCAP_LOAD(DecodeParamsCreate);
@@ -56,50 +59,26 @@ nvjpeg::Api LoadFunctions(void* library, const std::string& path) {
   ENDCAP_LOAD(DecodeBatchedSupportedEx);
   ENDCAP_LOAD(DecodeBatchedInitialize);
   ENDCAP_LOAD(DecodeBatched);
-  ENDCAP_LOAD(DecoderCreate);
-  ENDCAP_LOAD(DecoderDestroy);
-  ENDCAP_LOAD(DecoderJpegSupported);
-  ENDCAP_LOAD(DecoderStateCreate);
-  ENDCAP_LOAD(BufferPinnedCreate);
-  ENDCAP_LOAD(BufferPinnedDestroy);
-  ENDCAP_LOAD(BufferDeviceCreate);
-  ENDCAP_LOAD(BufferDeviceDestroy);
-  ENDCAP_LOAD(StateAttachPinnedBuffer);
-  ENDCAP_LOAD(StateAttachDeviceBuffer);
-  ENDCAP_LOAD(DecodeJpegHost);
-  ENDCAP_LOAD(DecodeJpegTransferToDevice);
-  ENDCAP_LOAD(DecodeJpegDevice);
 #undef ENDCAP_LOAD
   return api;
 }
 
-int Version(const nvjpeg::Api& api) {
-  int version = 0;
+std::string ReadVersion(const nvjpeg::Api& api) {
+  std::string version;
   for (const int property : {0, 1, 2}) {
     int value = 0;
-    if (api.GetProperty(property, &value) != nvjpeg::kSuccess) return 0;
-    version = version * 100 + value;
+    if (api.GetProperty(property, &value) != nvjpeg::kSuccess) return "";
+    version += (property == 0 ? "" : ".") + std::to_string(value);
   }
   return version;
 }
 
-// What dlopen says of the places that hold something it cannot use is of more interest than that
-// the others hold nothing; the last of its sentences is kept.
 NvjpegLibrary FindAndOpen() {
   const char* given = std::getenv("ENDCAP_NVJPEG_LIBRARY");
-  if (given != nullptr && *given != 0) return OpenNvjpegLibrary(given);
-  std::string last;
-  for (const std::string& place : NvjpegPlaces(HolderOfThisCode())) {
-    try {
-      return OpenNvjpegLibrary(place);
-    } catch (const Error& error) {
-      last = error.what();
-    }
-  }
-  Fail(ErrorCode::kCuda,
-       "nvJPEG was not found: install it with 'pip install nvidia-nvjpeg', or name the file in "
-       "ENDCAP_NVJPEG_LIBRARY (the last place looked at: ",
-       last, ")");
+  if (given != nullptr && *given != 0) return OpenNvjpegLibrary(std::string(given));
+  // An address of data: where functions are called through a table, theirs may be another file's.
+  static const char here = 0;
+  return OpenNvjpegLibrary(NvjpegPlaces(FileOf(&here)));
 }
 
 }  // namespace
@@ -107,26 +86,45 @@ NvjpegLibrary FindAndOpen() {
 std::vector<std::string> NvjpegPlaces(std::string_view holder) {
   const std::string folder(FolderOf(holder));
   std::vector<std::string> places;
-  places.reserve(2 * kFileNames.size() + kPackageFolders.size());
-  for (const auto& name : kFileNames) places.push_back(folder + "/" + std::string(name));
-  for (const auto& name : kFileNames) places.emplace_back(name);
-  for (size_t i = 0; i < kFileNames.size(); ++i) {
-    places.push_back(folder + "/.." + std::string(kPackageFolders[i]) + std::string(kFileNames[i]));
+  for (const Release& release : kReleases) {
+    const std::string name(release.file_name);
+    places.push_back(folder + "/" + name);
+    places.push_back(folder + "/.." + std::string(release.package_folder) + name);
+    places.push_back(name);
   }
   return places;
 }
 
-NvjpegLibrary OpenNvjpegLibrary(const std::string& path) {
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+NvjpegLibrary OpenNvjpegLibrary(const std::string& place) {
+  void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* error = dlerror();
-    Fail(ErrorCode::kCuda, "nvJPEG could not be opened: ", error == nullptr ? path.c_str() : error);
+    Fail(ErrorCode::kCuda,
+         "nvJPEG could not be opened: ", error == nullptr ? place.c_str() : error);
   }
   NvjpegLibrary opened;
-  opened.api = LoadFunctions(library, path);
-  opened.path = path;
-  opened.version = Version(opened.api);
+  opened.api = LoadFunctions(library, place);
+  opened.path = FileOf(reinterpret_cast<const void*>(opened.api.GetProperty));
+  opened.version = ReadVersion(opened.api);
   return opened;
+}
+
+NvjpegLibrary OpenNvjpegLibrary(const std::vector<std::string>& places) {
+  std::string unusable;  // why the first file that is there cannot be used
+  std::string looked;
+  for (const std::string& place : places) {
+    try {
+      return OpenNvjpegLibrary(place);
+    } catch (const Error& error) {
+      if (unusable.empty() && access(place.c_str(), F_OK) == 0) unusable = error.what();
+    }
+    looked += (looked.empty() ? "" : ", ") + place;
+  }
+  if (!unusable.empty()) Fail(ErrorCode::kCuda, unusable);
+  Fail(ErrorCode::kCuda,
+       "nvJPEG was not found: install it with `pip install 'endcap[cuda]'`, or name the file in "
+       "ENDCAP_NVJPEG_LIBRARY (looked for ",
+       looked, ")");
 }
 
 const NvjpegLibrary& TheNvjpegLibrary() {

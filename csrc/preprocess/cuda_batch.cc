@@ -1,6 +1,7 @@
 #include "preprocess/cuda_batch.h"
 
 #include <chrono>
+#include <utility>
 
 #include "common/path_select.h"
 #include "preprocess/cuda_rows.h"
@@ -41,7 +42,37 @@ void CudaBatch::Open() {
   });
 }
 
-// What goes up comes first; what nvJPEG writes follows.
+// Before memory is reserved, which depends on who decodes.
+void CudaBatch::StageForNvjpeg(CudaPreprocessContext& context) {
+  for (size_t i = 0; i < images_.size(); ++i) {
+    if (images_[i] && images_[i]->nvjpeg_bytes() != 0) nvjpeg_files_.push_back(i);
+  }
+  if (nvjpeg_files_.empty()) return;
+  CudaNvjpegSource& nvjpeg = context.nvjpeg();
+  nvjpeg.Clear();
+  for (const size_t i : nvjpeg_files_) nvjpeg.Add(views_[i], images_[i]->layout());
+  nvjpeg.Reserve();
+  DeviceErrors errors;
+  pool_.ParallelFor(static_cast<int>(nvjpeg_files_.size()), [&](int k) {
+    errors.Guard([&] {
+      ItemStatus status = nvjpeg.Stage(static_cast<size_t>(k));
+      if (!status.ok()) LeaveNvjpeg(nvjpeg_files_[static_cast<size_t>(k)], std::move(status));
+    });
+  });
+  errors.Rethrow();
+}
+
+// For a file that the JPEG engine does not take.
+void CudaBatch::LeaveNvjpeg(size_t index, ItemStatus why) noexcept {
+  if (params_.jpeg_decoder == JpegDecoder::kAuto) {
+    if (Try(index, [&] { images_[index]->DecodeWithoutNvjpeg(params_); })) return;
+  } else {
+    items_[index].status = std::move(why);
+  }
+  images_[index].reset();
+}
+
+// What is uploaded comes first; what nvJPEG writes follows.
 void CudaBatch::Reserve(CudaPreprocessContext& context) {
   size_t end = 0;
   const auto lay_out = [&](size_t (CudaImage::*bytes)() const noexcept) {
@@ -60,6 +91,7 @@ void CudaBatch::Reserve(CudaPreprocessContext& context) {
 }
 
 void CudaBatch::Upload(CudaPreprocessContext& context) {
+  StageForNvjpeg(context);
   Reserve(context);
   DeviceErrors errors;
   pool_.ParallelFor(count_ + 2, [&](int i) {
@@ -76,22 +108,22 @@ void CudaBatch::Upload(CudaPreprocessContext& context) {
 
 void CudaBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<size_t> files;
-  for (size_t i = 0; i < images_.size(); ++i) {
+  std::vector<std::pair<size_t, size_t>> files;  // number in nvjpeg(), number in the batch
+  for (size_t k = 0; k < nvjpeg_files_.size(); ++k) {
+    const size_t i = nvjpeg_files_[k];
     const std::optional<CudaImage>& image = images_[i];
     if (!image || image->nvjpeg_bytes() == 0) continue;
-    if (files.empty()) context.nvjpeg().Clear();
-    context.nvjpeg().Add(views_[i], image->layout(), context.device_images() + offsets_[i]);
-    files.push_back(i);
+    context.nvjpeg().SetPlanes(k, image->layout(), context.device_images() + offsets_[i]);
+    files.emplace_back(k, i);
   }
   if (files.empty()) return;
   context.DecodeNvjpeg();
   const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
-  for (size_t k = 0; k < files.size(); ++k) {
-    PreprocessItem& item = items_[files[k]];
+  for (const auto& [k, i] : files) {
+    PreprocessItem& item = items_[i];
     item.status = context.nvjpeg().StatusOf(k);
     if (!item.status.ok()) {
-      refused_.push_back(files[k]);
+      refused_.push_back(i);
       continue;
     }
     item.decoder = JpegDecoder::kNvjpeg;

@@ -24,19 +24,22 @@ class CudaBatch {
   // Headers are read and images placed.
   void Open();
 
-  // Each image goes up as soon as it is decoded. The plan is worked out meanwhile, and nvJPEG
-  // decodes its files.
+  // nvJPEG is asked about the files that it is to decode; `auto` lets CPU threads decode those that
+  // the GPU's JPEG engine does not take. Each image is uploaded as soon as it is decoded; meanwhile
+  // the plan is made, and nvJPEG decodes its files.
   void Upload(CudaPreprocessContext& context);
 
   // Geometry and status; images that failed become blank.
   std::vector<PreprocessItem> Finish(FusedPlan& plan);
 
-  // The images that nvJPEG was given and did not decode.
+  // The images that the JPEG engine accepted and then failed to decode.
   const std::vector<size_t>& refused() const noexcept { return refused_; }
 
  private:
   template <typename Call>
   bool Try(size_t image, Call call) noexcept;
+  void StageForNvjpeg(CudaPreprocessContext& context);
+  void LeaveNvjpeg(size_t index, ItemStatus why) noexcept;
   void Reserve(CudaPreprocessContext& context);
   void DecodeByNvjpeg(CudaPreprocessContext& context);
   void Plan(CudaPreprocessContext& context);
@@ -50,7 +53,8 @@ class CudaBatch {
   int count_;
   std::vector<PreprocessItem> items_;
   std::vector<std::optional<CudaImage>> images_;
-  std::vector<size_t> offsets_;  // into the images' device memory
+  std::vector<size_t> offsets_;       // into the images' device memory
+  std::vector<size_t> nvjpeg_files_;  // in the order of context.nvjpeg()
   std::vector<size_t> refused_;
 };
 

@@ -49,6 +49,10 @@ void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& sur
       return;
     }
   }
+  DecodeWithoutNvjpeg(params);
+}
+
+void CudaImage::DecodeWithoutNvjpeg(const PreprocessParams& params) {
   if (params.jpeg_decoder != JpegDecoder::kCpu) planes_.emplace(view_, header_, options_);
   if (planes_ && planes_->layout().available) {
     layout_ = planes_->layout();

@@ -33,14 +33,18 @@ class CudaImage {
   Geometry MakeGeometry(int source_index) const noexcept;
   JpegDecoder decoder() const noexcept { return decoder_; }
 
-  // Bytes that Fill writes and that go up; 0 for pixels that are on the device already, and for
-  // files that nvJPEG decodes there.
+  // Bytes that Fill writes and that are uploaded; 0 for pixels that are on the device already, and
+  // for files that nvJPEG decodes there.
   size_t staged_bytes() const noexcept { return staged_bytes_; }
   // Bytes that nvJPEG writes on the device, as layout() says; 0 for other images.
   size_t nvjpeg_bytes() const noexcept {
     return decoder_ == JpegDecoder::kNvjpeg ? layout_.size_bytes : 0;
   }
   const JpegPlaneLayout& layout() const noexcept { return layout_; }
+
+  // Takes the decoder that the file has where nvJPEG is not available. Before Fill. Throws as
+  // JpegPlaneReader.
+  void DecodeWithoutNvjpeg(const PreprocessParams& params);
 
   // Decodes the file, or copies the pixels, to `staged`, which is aligned to kPlaneAlignment.
   // Once only. Returns the nanoseconds spent in the JPEG decoder. Throws as DecodeToBands.

@@ -1,32 +1,63 @@
 #include "preprocess/cuda_nvjpeg_source.h"
 
-#include "cuda/runtime.h"
+#include <cstring>
 
 namespace endcap {
 
-CudaNvjpegSource::CudaNvjpegSource(int device_id) : device_id_(device_id) {
+CudaNvjpegSource::CudaNvjpegSource(int device_id)
+    : device_id_(device_id), staged_(device_id), stream_(device_id), decoded_(device_id) {
   CheckCuda(Cuda().nvjpeg_open(device_id, &decoder_));
 }
 
-CudaNvjpegSource::~CudaNvjpegSource() { (void)CudaInUse().nvjpeg_close(device_id_, decoder_); }
+CudaNvjpegSource::~CudaNvjpegSource() {
+  stream_.WaitUnlessBroken();
+  (void)CudaInUse().nvjpeg_close(device_id_, decoder_);
+}
 
-void CudaNvjpegSource::Add(const ImageView& file, const JpegPlaneLayout& layout,
-                           uint8_t* device_block) {
-  NvjpegImage image;
+void CudaNvjpegSource::Clear() noexcept {
+  images_.clear();
+  offsets_.clear();
+  staged_bytes_ = 0;
+}
+
+void CudaNvjpegSource::Add(const ImageView& file, const JpegPlaneLayout& layout) {
+  NvjpegImage& image = images_.emplace_back();
   image.bytes = file.planes[0].data;
   image.size_bytes = file.size_bytes;
   image.plane_count = layout.plane_count;
   for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
-    const JpegPlane& plane = layout.planes[i];
-    image.planes[i] = {device_block + plane.offset_bytes, plane.row_stride_bytes, plane.width,
-                       plane.height};
+    image.planes[i].width = layout.planes[i].width;
+    image.planes[i].height = layout.planes[i].height;
   }
-  images_.push_back(image);
+  offsets_.push_back(staged_bytes_);
+  staged_bytes_ += file.size_bytes;
+}
+
+void CudaNvjpegSource::Reserve() { staged_.Reserve(staged_bytes_); }
+
+ItemStatus CudaNvjpegSource::Stage(size_t index) {
+  NvjpegImage& image = images_[index];
+  uint8_t* copy = staged_.data() + offsets_[index];
+  std::memcpy(copy, image.bytes, image.size_bytes);
+  image.bytes = copy;
+  CheckCuda(Cuda().nvjpeg_parse(device_id_, decoder_, &image));
+  return StatusOf(index);
+}
+
+void CudaNvjpegSource::SetPlanes(size_t index, const JpegPlaneLayout& layout,
+                                 uint8_t* device_block) {
+  NvjpegImage& image = images_[index];
+  for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
+    image.planes[i].data = device_block + layout.planes[i].offset_bytes;
+    image.planes[i].row_stride_bytes = layout.planes[i].row_stride_bytes;
+  }
 }
 
 void CudaNvjpegSource::Decode(void* stream) {
   NvjpegDecodeBatch batch{images_.data(), static_cast<int32_t>(images_.size())};
-  CheckCuda(Cuda().nvjpeg_decode(device_id_, decoder_, &batch, stream));
+  CheckCuda(Cuda().nvjpeg_decode(device_id_, decoder_, &batch, stream_.get()));
+  decoded_.Record(stream_.get());
+  decoded_.OrderAfter(stream);
 }
 
 ItemStatus CudaNvjpegSource::StatusOf(size_t index) const {

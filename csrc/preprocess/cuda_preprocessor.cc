@@ -49,7 +49,7 @@ struct CudaPreprocessor::Engine {
     }
   }
 
-  // `refused`: the images that nvJPEG did not decode.
+  // `refused`: the images that the JPEG engine accepted and then failed to decode.
   std::vector<PreprocessItem> RunBatch(const CudaImage::Surroundings& surroundings,
                                        std::span<const ImageView> images,
                                        std::span<const PreprocessOutput> outputs, void* stream,
@@ -86,8 +86,8 @@ struct CudaPreprocessor::Engine {
     return items;
   }
 
-  // `auto` took nvJPEG for files that it then refused: they get the decoder that they would have
-  // without it, in a batch of their own, whose tensors replace the blank ones.
+  // Only decoding showed that the JPEG engine does not take these files of `auto`: they are decoded
+  // by CPU threads, in a batch of their own, whose tensors replace the blank ones.
   void RunAgain(const std::vector<size_t>& indices, std::span<const ImageView> images,
                 std::span<const PreprocessOutput> outputs, void* stream,
                 std::vector<PreprocessItem>& items) {

@@ -1,7 +1,11 @@
 #include "fake_nvjpeg.h"
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "decode/jpeg_planes.h"
@@ -12,35 +16,19 @@
 // nvJPEG's opaque types are whatever this library makes of them.
 namespace endcap::nvjpeg {
 
-struct HandleTag {
-  Backend backend;
-};
-struct DecoderTag {
-  Backend backend;
-};
+struct HandleTag {};
 struct JpegStreamTag {
-  const unsigned char* bytes = nullptr;
-  size_t size = 0;
+  std::atomic_flag in_use;
   ImageHeader header;
   JpegPlaneLayout layout;
 };
 struct DecodeParamsTag {
   OutputFormat format = kOutputYuv;
 };
-struct PinnedBufferTag {
-  std::vector<uint8_t> samples;
-  JpegPlaneLayout layout;
-  bool uploading = false;
-};
-struct DeviceBufferTag {
-  std::vector<uint8_t> samples;
-};
 struct JpegStateTag {
   OutputFormat format = kOutputYuv;
   int batch_size = 0;
-  PinnedBuffer pinned = nullptr;
-  DeviceBuffer device = nullptr;
-  JpegPlaneLayout layout;
+  std::vector<std::function<void()>> begun;  // what is left of a refused batch
 };
 
 }  // namespace endcap::nvjpeg
@@ -51,65 +39,96 @@ namespace {
 using nvjpeg::Status;
 
 FakeNvjpeg state;
+std::mutex counting;
 
 template <typename Object>
-Status Create(Object** object, const Object& value = {}) {
+Status Create(Object** object) {
+  *object = new Object;
+  const std::lock_guard lock(counting);
   ++state.objects;
   ++state.objects_created;
-  *object = new Object(value);
   return nvjpeg::kSuccess;
 }
 
 template <typename Object>
 Status Delete(Object* object) {
-  --state.objects;
   delete object;
+  const std::lock_guard lock(counting);
+  --state.objects;
   return nvjpeg::kSuccess;
 }
 
-Status Parse(const unsigned char* bytes, size_t size, nvjpeg::JpegStream stream) {
+// A bitstream object belongs to one thread at a time.
+class Use {
+ public:
+  explicit Use(nvjpeg::JpegStream stream) : stream_(stream) {
+    if (stream_->in_use.test_and_set()) std::abort();
+  }
+  ~Use() { stream_->in_use.clear(); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  nvjpeg::JpegStream stream_;
+};
+
+Status Parse(const unsigned char* bytes, size_t size, ImageHeader& header,
+             JpegPlaneLayout& layout) {
   try {
     const ImageView file = ImageView::Encoded(bytes, size);
-    stream->bytes = bytes;
-    stream->size = size;
-    stream->header = ReadHeader(file, {});
-    stream->layout = JpegPlaneReader(file, stream->header, {}).layout();
-    if (stream->header.width == state.refused_width) return nvjpeg::kJpegNotSupported;
-    return stream->layout.available ? nvjpeg::kSuccess : nvjpeg::kJpegNotSupported;
+    header = ReadHeader(file, {});
+    layout = JpegPlaneReader(file, header, {}).layout();
+    return layout.available ? nvjpeg::kSuccess : nvjpeg::kJpegNotSupported;
   } catch (const Error&) {
     return nvjpeg::kBadJpeg;
   }
 }
 
-DecodeOptions OptionsFor(nvjpeg::OutputFormat format) {
-  return {format == nvjpeg::kOutputY ? 1 : 3, 1};
-}
+// The planes of a file.
+struct Planes {
+  JpegPlaneLayout layout;
+  std::vector<uint8_t> samples;
+};
 
-// Writes the planes of a file that was parsed.
-Status Decode(const nvjpeg::JpegStreamTag& stream, nvjpeg::OutputFormat format,
-              std::vector<uint8_t>& samples, JpegPlaneLayout& layout) {
+Status Decode(const unsigned char* bytes, size_t size, nvjpeg::OutputFormat format,
+              Planes& planes) {
   try {
-    JpegPlaneReader reader(ImageView::Encoded(stream.bytes, stream.size), stream.header,
-                           OptionsFor(format));
-    layout = reader.layout();
-    samples.assign(layout.size_bytes, 0);
-    reader.Decode(samples.data());
+    const ImageView file = ImageView::Encoded(bytes, size);
+    const ImageHeader header = ReadHeader(file, {});
+    if (header.width == state.failing_width) return nvjpeg::kExecutionFailed;
+    JpegPlaneReader reader(file, header, {format == nvjpeg::kOutputY ? 1 : 3, 1});
+    planes.layout = reader.layout();
+    planes.samples.assign(planes.layout.size_bytes, 0);
+    reader.Decode(planes.samples.data());
     return nvjpeg::kSuccess;
   } catch (const Error&) {
     return nvjpeg::kBadJpeg;
   }
 }
 
-void CopyPlanes(const std::vector<uint8_t>& samples, const JpegPlaneLayout& layout,
-                const nvjpeg::Image& to) {
-  for (size_t i = 0; i < static_cast<size_t>(layout.plane_count); ++i) {
-    const JpegPlane& plane = layout.planes[i];
-    for (size_t y = 0; y < static_cast<size_t>(plane.height); ++y) {
-      state.write(to.channel[i] + to.pitch[i] * y,
-                  samples.data() + plane.offset_bytes + plane.row_stride_bytes * y,
-                  static_cast<size_t>(plane.width));
+// A plane at a time, with what lies between its rows: a copy to an emulated GPU takes its time.
+void CopyPlanes(const Planes& planes, const nvjpeg::Image& to) {
+  for (size_t i = 0; i < static_cast<size_t>(planes.layout.plane_count); ++i) {
+    const JpegPlane& plane = planes.layout.planes[i];
+    const auto width = static_cast<size_t>(plane.width);
+    const auto height = static_cast<size_t>(plane.height);
+    std::vector<uint8_t> rows(to.pitch[i] * (height - 1) + width);
+    for (size_t y = 0; y < height; ++y) {
+      std::memcpy(rows.data() + to.pitch[i] * y,
+                  planes.samples.data() + plane.offset_bytes + plane.row_stride_bytes * y, width);
     }
+    state.write(to.channel[i], rows.data(), rows.size());
   }
+}
+
+// What the engine writes when nobody wants it any more is not the image.
+std::function<void()> LateWrite(Planes planes, const nvjpeg::Image& to) {
+  planes.samples.assign(planes.samples.size(), 0xA5);
+  return [planes = std::move(planes), to] { CopyPlanes(planes, to); };
+}
+
+void RunBegun(nvjpeg::JpegState decode) {
+  for (const auto& work : std::exchange(decode->begun, {})) state.run_now(work);
 }
 
 // The real library uploads the file in the order of the stream, so it must stay until then.
@@ -118,8 +137,6 @@ void ExpectToStay(const unsigned char* bytes, size_t size, void* stream) {
     if (std::memcmp(bytes, copy.data(), copy.size()) != 0) ++state.broken_rules;
   });
 }
-
-bool IsBaseline(const nvjpeg::JpegStreamTag& stream) { return stream.header.scan_count == 1; }
 
 }  // namespace
 }  // namespace endcap::testing
@@ -134,14 +151,15 @@ EXPORTED FakeNvjpeg* FakeNvjpegState() { return &endcap::testing::state; }
 namespace endcap::testing {
 
 EXPORTED Status nvjpegGetProperty(int property, int* value) {
-  *value = property == 0 ? 13 : 0;
+  constexpr int kVersion[] = {13, 0, 2};
+  *value = kVersion[property];
   return nv::kSuccess;
 }
 
 EXPORTED Status nvjpegCreateEx(nv::Backend backend, void*, void*, unsigned, nv::Handle* handle) {
   if (state.refuses) return nv::kNotInitialized;
   if (backend == nv::kBackendHardware && !state.has_engine) return nv::kArchMismatch;
-  return Create(handle, nv::HandleTag{backend});
+  return Create(handle);
 }
 EXPORTED Status nvjpegDestroy(nv::Handle handle) { return Delete(handle); }
 
@@ -151,18 +169,18 @@ EXPORTED Status nvjpegJpegStreamCreate(nv::Handle, nv::JpegStream* stream) {
 EXPORTED Status nvjpegJpegStreamDestroy(nv::JpegStream stream) { return Delete(stream); }
 EXPORTED Status nvjpegJpegStreamParseHeader(nv::Handle, const unsigned char* bytes, size_t size,
                                             nv::JpegStream stream) {
-  return Parse(bytes, size, stream);
-}
-EXPORTED Status nvjpegJpegStreamParse(nv::Handle, const unsigned char* bytes, size_t size, int, int,
-                                      nv::JpegStream stream) {
-  return Parse(bytes, size, stream);
+  const Use use(stream);
+  if (state.on_parse) state.on_parse();
+  return Parse(bytes, size, stream->header, stream->layout);
 }
 EXPORTED Status nvjpegJpegStreamGetComponentsNum(nv::JpegStream stream, unsigned* count) {
+  const Use use(stream);
   *count = static_cast<unsigned>(stream->layout.plane_count);
   return nv::kSuccess;
 }
 EXPORTED Status nvjpegJpegStreamGetComponentDimensions(nv::JpegStream stream, unsigned component,
                                                        unsigned* width, unsigned* height) {
+  const Use use(stream);
   *width = static_cast<unsigned>(stream->layout.planes[component].width);
   *height = static_cast<unsigned>(stream->layout.planes[component].height);
   return nv::kSuccess;
@@ -179,10 +197,16 @@ EXPORTED Status nvjpegDecodeParamsSetOutputFormat(nv::DecodeParams params,
 }
 
 EXPORTED Status nvjpegJpegStateCreate(nv::Handle, nv::JpegState* made) { return Create(made); }
-EXPORTED Status nvjpegJpegStateDestroy(nv::JpegState made) { return Delete(made); }
+EXPORTED Status nvjpegJpegStateDestroy(nv::JpegState made) {
+  RunBegun(made);
+  return Delete(made);
+}
+// As the engine: baseline files of one scan.
 EXPORTED Status nvjpegDecodeBatchedSupportedEx(nv::Handle, nv::JpegStream stream, nv::DecodeParams,
                                                int* supported) {
-  *supported = IsBaseline(*stream) ? 0 : 1;
+  const Use use(stream);
+  const bool taken = stream->header.scan_count == 1 && stream->header.width != state.refused_width;
+  *supported = taken ? 0 : 1;
   return nv::kSuccess;
 }
 EXPORTED Status nvjpegDecodeBatchedInitialize(nv::Handle, nv::JpegState batch, int batch_size, int,
@@ -196,82 +220,24 @@ EXPORTED Status nvjpegDecodeBatchedInitialize(nv::Handle, nv::JpegState batch, i
 EXPORTED Status nvjpegDecodeBatched(nv::Handle, nv::JpegState batch,
                                     const unsigned char* const* bytes, const size_t* sizes,
                                     nv::Image* destinations, nv::CudaStream on) {
-  if (state.fails_batches) return nv::kExecutionFailed;
-  ++state.batches;
-  for (int i = 0; i < batch->batch_size; ++i) {
-    nv::JpegStreamTag stream;
-    std::vector<uint8_t> samples;
-    JpegPlaneLayout layout;
-    Status status = Parse(bytes[i], sizes[i], &stream);
-    if (status == nv::kSuccess) status = Decode(stream, batch->format, samples, layout);
-    if (status != nv::kSuccess) return status;
-    ExpectToStay(bytes[i], sizes[i], on);
-    state.run_now([&] { CopyPlanes(samples, layout, destinations[i]); });
+  std::vector<Planes> planes(static_cast<size_t>(batch->batch_size));
+  for (size_t i = 0; i < planes.size(); ++i) {
+    const Status status = state.fails_batches
+                              ? nv::kExecutionFailed
+                              : Decode(bytes[i], sizes[i], batch->format, planes[i]);
+    if (status == nv::kSuccess) continue;
+    ++state.refused_batches;
+    for (size_t k = 0; k < i; ++k) {
+      batch->begun.push_back(LateWrite(std::move(planes[k]), destinations[k]));
+    }
+    return status;
   }
-  return nv::kSuccess;
-}
-
-EXPORTED Status nvjpegDecoderCreate(nv::Handle, nv::Backend backend, nv::Decoder* decoder) {
-  return Create(decoder, nv::DecoderTag{backend});
-}
-EXPORTED Status nvjpegDecoderDestroy(nv::Decoder decoder) { return Delete(decoder); }
-EXPORTED Status nvjpegDecoderJpegSupported(nv::Decoder decoder, nv::JpegStream stream,
-                                           nv::DecodeParams, int* supported) {
-  *supported = decoder->backend == nv::kBackendHybrid || IsBaseline(*stream) ? 0 : 1;
-  return nv::kSuccess;
-}
-EXPORTED Status nvjpegDecoderStateCreate(nv::Handle, nv::Decoder, nv::JpegState* made) {
-  return Create(made);
-}
-EXPORTED Status nvjpegBufferPinnedCreate(nv::Handle, void*, nv::PinnedBuffer* buffer) {
-  return Create(buffer);
-}
-EXPORTED Status nvjpegBufferPinnedDestroy(nv::PinnedBuffer buffer) { return Delete(buffer); }
-EXPORTED Status nvjpegBufferDeviceCreate(nv::Handle, void*, nv::DeviceBuffer* buffer) {
-  return Create(buffer);
-}
-EXPORTED Status nvjpegBufferDeviceDestroy(nv::DeviceBuffer buffer) { return Delete(buffer); }
-EXPORTED Status nvjpegStateAttachPinnedBuffer(nv::JpegState to, nv::PinnedBuffer buffer) {
-  to->pinned = buffer;
-  return nv::kSuccess;
-}
-EXPORTED Status nvjpegStateAttachDeviceBuffer(nv::JpegState to, nv::DeviceBuffer buffer) {
-  to->device = buffer;
-  return nv::kSuccess;
-}
-
-EXPORTED Status nvjpegDecodeJpegHost(nv::Handle, nv::Decoder, nv::JpegState decode,
-                                     nv::DecodeParams params, nv::JpegStream stream) {
-  if (decode->pinned->uploading) ++state.broken_rules;
-  const Status status =
-      Decode(*stream, params->format, decode->pinned->samples, decode->pinned->layout);
-  decode->layout = decode->pinned->layout;
-  return status;
-}
-
-// The device's buffer may move here, so nothing may still use it.
-EXPORTED Status nvjpegDecodeJpegTransferToDevice(nv::Handle, nv::Decoder, nv::JpegState decode,
-                                                 nv::JpegStream parsed, nv::CudaStream stream) {
-  ExpectToStay(parsed->bytes, parsed->size, stream);
-  const nv::PinnedBuffer pinned = decode->pinned;
-  const nv::DeviceBuffer device = decode->device;
-  if (!device->samples.empty()) ++state.broken_rules;
-  pinned->uploading = true;
-  state.enqueue(stream, [pinned, device] {
-    device->samples = pinned->samples;
-    pinned->uploading = false;
-  });
-  return nv::kSuccess;
-}
-
-EXPORTED Status nvjpegDecodeJpegDevice(nv::Handle, nv::Decoder, nv::JpegState decode,
-                                       nv::Image* destination, nv::CudaStream stream) {
-  ++state.images;
-  const nv::DeviceBuffer device = decode->device;
-  state.enqueue(stream, [device, layout = decode->layout, to = *destination] {
-    CopyPlanes(device->samples, layout, to);
-    device->samples.clear();
-  });
+  ++state.batches;
+  for (size_t i = 0; i < planes.size(); ++i) {
+    ExpectToStay(bytes[i], sizes[i], on);
+    state.run_now([&] { CopyPlanes(planes[i], destinations[i]); });
+  }
+  RunBegun(batch);
   return nv::kSuccess;
 }
 

@@ -10,21 +10,44 @@ namespace {
 
 using testing::Throws;
 
-TEST(NvjpegPlaces, AreBesideTheFileThenTheLoadersThenPackages) {
-  EXPECT_EQ(NvjpegPlaces("/env/site-packages/endcap/libendcap_cuda.so"),
-            (std::vector<std::string>{
-                "/env/site-packages/endcap/libnvjpeg.so.13",
-                "/env/site-packages/endcap/libnvjpeg.so.12", "libnvjpeg.so.13", "libnvjpeg.so.12",
-                "/env/site-packages/endcap/../nvidia/cu13/lib/libnvjpeg.so.13",
-                "/env/site-packages/endcap/../nvidia/nvjpeg/lib/libnvjpeg.so.12"}));
+constexpr char kHolder[] = "/env/site-packages/endcap/libendcap_cuda.so";
+
+TEST(NvjpegPlaces, AreAllOfCuda13BeforeThoseOfCuda12) {
+  EXPECT_EQ(
+      NvjpegPlaces(kHolder),
+      (std::vector<std::string>{"/env/site-packages/endcap/libnvjpeg.so.13",
+                                "/env/site-packages/endcap/../nvidia/cu13/lib/libnvjpeg.so.13",
+                                "libnvjpeg.so.13", "/env/site-packages/endcap/libnvjpeg.so.12",
+                                "/env/site-packages/endcap/../nvidia/nvjpeg/lib/libnvjpeg.so.12",
+                                "libnvjpeg.so.12"}));
   EXPECT_EQ(NvjpegPlaces("libendcap_cuda.so").front(), "./libnvjpeg.so.13");
 }
 
 TEST(OpenNvjpegLibrary, SaysWhatIsMissing) {
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "/no/such/libnvjpeg.so.13",
                      [] { OpenNvjpegLibrary("/no/such/libnvjpeg.so.13"); }));
-  EXPECT_TRUE(
-      Throws(ErrorCode::kCuda, "lacks nvjpegGetProperty", [] { OpenNvjpegLibrary("libdl.so.2"); }));
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "has no function nvjpegGetProperty",
+                     [] { OpenNvjpegLibrary("libdl.so.2"); }));
+}
+
+TEST(OpenNvjpegLibrary, TakesTheFirstPlaceThatCanBeOpened) {
+  const std::vector<std::string> places = {"/no/such/libnvjpeg.so.13", FAKE_NVJPEG,
+                                           "libnvjpeg.so.12"};
+  const NvjpegLibrary library = OpenNvjpegLibrary(places);
+  EXPECT_EQ(library.path, FAKE_NVJPEG);
+  EXPECT_EQ(library.version, "13.0.2");
+}
+
+TEST(OpenNvjpegLibrary, SaysWhereItLookedOrWhyAFileCannotBeUsed) {
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "pip install 'endcap[cuda]'", [] {
+    OpenNvjpegLibrary(std::vector<std::string>{"/no/such/first.so", "/no/such/second.so"});
+  }));
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "/no/such/first.so, /no/such/second.so", [] {
+    OpenNvjpegLibrary(std::vector<std::string>{"/no/such/first.so", "/no/such/second.so"});
+  }));
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "nvJPEG could not be opened: /proc/self/cmdline", [] {
+    OpenNvjpegLibrary(std::vector<std::string>{"/proc/self/cmdline", "/no/such/second.so"});
+  }));
 }
 
 // NVIDIA's own library, where this machine has one.
@@ -41,19 +64,17 @@ class RealNvjpeg : public ::testing::Test {
 };
 
 TEST_F(RealNvjpeg, HasEveryFunctionThatIsUsed) {
-  EXPECT_GE(library_.version, 120000);
-  EXPECT_LT(library_.version, 140000);
+  EXPECT_TRUE(library_.version.starts_with("12.") || library_.version.starts_with("13."));
+  EXPECT_TRUE(library_.path.starts_with("/"));
 }
 
 bool HasDriver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr; }
 
 TEST_F(RealNvjpeg, AnswersWithAnErrorWhereThereIsNoDriver) {
   if (HasDriver()) GTEST_SKIP() << "this machine has a driver";
-  for (const nvjpeg::Backend backend :
-       {nvjpeg::kBackendDefault, nvjpeg::kBackendGpuHybrid, nvjpeg::kBackendHardware}) {
-    nvjpeg::Handle handle = nullptr;
-    EXPECT_NE(library_.api.CreateEx(backend, nullptr, nullptr, 0, &handle), nvjpeg::kSuccess);
-  }
+  nvjpeg::Handle handle = nullptr;
+  EXPECT_NE(library_.api.CreateEx(nvjpeg::kBackendHardware, nullptr, nullptr, 0, &handle),
+            nvjpeg::kSuccess);
 }
 
 }  // namespace

@@ -4,7 +4,14 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/runtime.h"
@@ -137,13 +144,15 @@ class NvjpegPreprocess : public ::testing::Test {
   CudaStream stream_{0};
 };
 
+// What the engine decodes, of which the first file is large and the others small.
+std::vector<Bytes> BaselineFiles() {
+  return {MakeJpeg(200, 300), MakeJpeg(60, 61, 1), MakeJpeg(75, 40, 3, {.orientation = 6}),
+          MakeJpeg(33, 45, 3, {.luma_columns = 1, .luma_rows = 1}),
+          MakeJpeg(64, 64, 3, {.luma_rows = 1})};
+}
+
 TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
-  const std::vector<Bytes> files = {MakeJpeg(200, 300),
-                                    MakeJpeg(90, 70, 3, {.progressive = true}),
-                                    MakeJpeg(60, 61, 1),
-                                    MakeJpeg(75, 40, 3, {.orientation = 6}),
-                                    MakeJpeg(33, 45, 3, {.luma_columns = 1, .luma_rows = 1}),
-                                    MakeJpeg(64, 64, 3, {.luma_rows = 1})};
+  const std::vector<Bytes> files = BaselineFiles();
   for (const Color color : {Color::kRgb, Color::kGray}) {
     PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
     params.color = color;
@@ -157,7 +166,6 @@ TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
       }
     }
   }
-  EXPECT_EQ(fake_->images, 8);  // the progressive file
 }
 
 // The engine writes at once, so it must not be called before earlier kernels have read.
@@ -181,22 +189,36 @@ TEST_F(NvjpegPreprocess, GivesABadFileItsStatusAndTouchesNoOther) {
   damaged.erase(damaged.begin() + 700, damaged.end() - 600);
   Bytes cut_short = MakeJpeg(90, 70);
   cut_short.resize(cut_short.size() - 2);
-  const std::vector<Bytes> files = {MakeJpeg(200, 300), damaged,       MakeJpeg(50, 50, 4),
-                                    cut_short,          Bytes(100, 0), MakeJpeg(75, 40)};
+  fake_->refused_width = 71;
+  fake_->failing_width = 72;
+  const std::vector<Bytes> files = {
+      MakeJpeg(200, 300), damaged,          MakeJpeg(50, 50, 4),
+      cut_short,          Bytes(100, 0),    MakeJpeg(90, 70, 3, {.progressive = true}),
+      MakeJpeg(90, 71),   MakeJpeg(90, 72), MakeJpeg(75, 40)};
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
   const Results expected = OnCpu(params, files);
   CudaPreprocessor preprocessor(params);
   const Results results = OnGpu(preprocessor, files);
-  for (const size_t good : {0, 5}) {
+  for (const size_t good : {0, 8}) {
     ExpectDecoder(results.items[good], JpegDecoder::kNvjpeg);
     EXPECT_EQ(results.tensors[good], expected.tensors[good]);
   }
-  const std::pair<size_t, ErrorCode> bad[] = {{1, ErrorCode::kCorruptImage},
-                                              {2, ErrorCode::kUnsupported},
-                                              {3, ErrorCode::kCorruptImage},
-                                              {4, ErrorCode::kCorruptImage}};
-  for (const auto& [index, code] : bad) {
-    EXPECT_EQ(results.items[index].status.code, code) << results.items[index].status.message;
+  struct Bad {
+    size_t index;
+    ErrorCode code;
+    const char* message;
+  };
+  const Bad bad[] = {{1, ErrorCode::kCorruptImage, "damaged"},
+                     {2, ErrorCode::kUnsupported, "color"},
+                     {3, ErrorCode::kCorruptImage, "end marker"},
+                     {4, ErrorCode::kCorruptImage, ""},
+                     {5, ErrorCode::kUnsupported, "give jpeg_decoder 'auto' or 'hybrid'"},
+                     {6, ErrorCode::kUnsupported, "give jpeg_decoder 'auto' or 'hybrid'"},
+                     {7, ErrorCode::kCuda, "failed to decode"}};
+  for (const auto& [index, code, message] : bad) {
+    EXPECT_EQ(results.items[index].status.code, code) << "file " << index;
+    EXPECT_NE(results.items[index].status.message.find(message), std::string::npos)
+        << results.items[index].status.message;
     EXPECT_FALSE(results.items[index].status.message.empty());
     EXPECT_EQ(results.items[index].decoder, JpegDecoder::kAuto);
     EXPECT_EQ(results.tensors[index], std::vector<float>(Elements(params), 0.0F));
@@ -227,21 +249,96 @@ TEST_F(NvjpegPreprocess, AutoTakesItForLargeBatchesOfWholeBaselineFiles) {
   ExpectDecoder(OnGpu(preprocessor, files).items[0], JpegDecoder::kHybrid);
 }
 
-TEST_F(NvjpegPreprocess, AutoGivesWhatItRefusesToTheCpu) {
+// The header shows that the engine does not take a file: the CPU decodes it in the same batch.
+TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineDoesNotTake) {
   fake_->refused_width = 1026;
   std::vector<Bytes> files(9, MakeJpeg(1024, 1024));
   files[3] = MakeJpeg(1024, 1026);
   files[5] = files[3];
   files[5].erase(files[5].begin() + 4000, files[5].end() - 4000);
+  files[7] = MakeJpeg(1024, 1026, 1);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
   CudaPreprocessor preprocessor(params);
+  const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
+  for (int i = 0; i < 3; ++i) {
+    const Results results = OnGpu(preprocessor, files);
+    for (const size_t k : {0, 1, 2, 4, 6, 8}) {
+      ExpectDecoder(results.items[k], JpegDecoder::kNvjpeg);
+      EXPECT_EQ(results.tensors[k], expected) << "file " << k;
+    }
+    for (const size_t k : {3, 7}) {
+      ExpectDecoder(results.items[k], JpegDecoder::kHybrid);
+      EXPECT_EQ(results.tensors[k], OnCpu(params, {files[k]}, DecodeMode::kFast).tensors[0]);
+    }
+    EXPECT_EQ(results.items[5].status.code, ErrorCode::kCorruptImage);
+    EXPECT_EQ(results.tensors[5], std::vector<float>(Elements(params), 0.0F));
+  }
+  EXPECT_EQ(fake_->batches, 3);
+  EXPECT_EQ(fake_->refused_batches, 0);
+}
+
+// Only decoding shows it: the CPU decodes the file in a second batch.
+TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineFailsToDecode) {
+  fake_->failing_width = 1026;
+  std::vector<Bytes> files(9, MakeJpeg(1024, 1024));
+  files[3] = MakeJpeg(1024, 1026);
+  files[8] = MakeJpeg(1024, 1026, 1);
+  const PreprocessParams params = FastBy(JpegDecoder::kAuto);
+  CudaPreprocessor preprocessor(params);
+  const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
+  for (int i = 0; i < 3; ++i) {
+    const Results results = OnGpu(preprocessor, files);
+    for (size_t k = 0; k < files.size(); ++k) {
+      if (k == 3 || k == 8) {
+        ExpectDecoder(results.items[k], JpegDecoder::kHybrid);
+        EXPECT_EQ(results.tensors[k], OnCpu(params, {files[k]}, DecodeMode::kFast).tensors[0]);
+      } else {
+        ExpectDecoder(results.items[k], JpegDecoder::kNvjpeg);
+        EXPECT_EQ(results.tensors[k], expected) << "file " << k;
+      }
+    }
+  }
+}
+
+// The fake aborts where two threads use one bitstream object.
+TEST_F(NvjpegPreprocess, StagesFilesOnThePoolsThreads) {
+  std::mutex mutex;
+  std::condition_variable second_there;
+  std::set<std::thread::id> threads;
+  bool waits = true;
+  fake_->on_parse = [&] {
+    std::unique_lock lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    if (threads.size() == 2) second_there.notify_all();
+    waits = waits && second_there.wait_for(lock, std::chrono::seconds(30),
+                                           [&] { return threads.size() >= 2; });
+  };
+  std::vector<Bytes> files;
+  for (int copy = 0; copy < 6; ++copy) {
+    for (Bytes& file : BaselineFiles()) files.push_back(std::move(file));
+  }
+  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+  CudaPreprocessor preprocessor(params, /*device_id=*/0, /*threads=*/4);
   const Results results = OnGpu(preprocessor, files);
-  ExpectDecoder(results.items[2], JpegDecoder::kNvjpeg);
-  EXPECT_EQ(results.tensors[2], OnCpu(params, {files[2]}).tensors[0]);
-  ExpectDecoder(results.items[3], JpegDecoder::kHybrid);
-  EXPECT_EQ(results.tensors[3], OnCpu(params, {files[3]}, DecodeMode::kFast).tensors[0]);
-  EXPECT_EQ(results.items[5].status.code, ErrorCode::kCorruptImage);
-  EXPECT_EQ(results.tensors[5], std::vector<float>(Elements(params), 0.0F));
+  const Results expected = OnCpu(params, files);
+  EXPECT_GE(threads.size(), 2U);
+  for (size_t k = 0; k < files.size(); ++k) {
+    ExpectDecoder(results.items[k], JpegDecoder::kNvjpeg);
+    EXPECT_EQ(results.tensors[k], expected.tensors[k]) << "file " << k;
+  }
+}
+
+// What the engine writes follows the file, so it must be the file that was checked.
+TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
+  const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
+  CudaPreprocessor preprocessor(params);
+  const std::vector<Bytes> unchanged = {MakeJpeg(40, 30)};
+  std::vector<Bytes> files = unchanged;
+  const Bytes larger = MakeJpeg(400, 300);
+  fake_->on_parse = [&] { std::copy_n(larger.begin(), files[0].size(), files[0].begin()); };
+  const Results results = OnGpu(preprocessor, files);
+  ExpectDecoder(results.items[0], JpegDecoder::kNvjpeg);
+  EXPECT_EQ(results.tensors, OnCpu(params, unchanged).tensors);
 }
 
 TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {
@@ -255,13 +352,40 @@ TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "exact", [&] { CudaPreprocessor{params}; }));
 }
 
-TEST_F(NvjpegPreprocess, WhereItIsMissingOnlyItsNameIsAnError) {
+TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
+  fake_->has_engine = false;
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "no JPEG engine on this GPU",
+                     [] { CudaPreprocessor{FastBy(JpegDecoder::kNvjpeg)}; }));
+  CudaPreprocessor preprocessor(FastBy(JpegDecoder::kAuto));
+  const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
+  for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
+  EXPECT_EQ(fake_->objects_created, 0);
+}
+
+TEST_F(NvjpegPreprocess, WhereItFailsToOpenOnlyItsNameIsAnError) {
   fake_->refuses = true;
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "nvjpegCreateEx failed",
                      [] { CudaPreprocessor{FastBy(JpegDecoder::kNvjpeg)}; }));
   CudaPreprocessor preprocessor(FastBy(JpegDecoder::kAuto));
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
+}
+
+TEST_F(NvjpegPreprocess, ItsStateSaysWhichLibraryAndWhyNot) {
+  const NvjpegState there = DescribeNvjpeg(0);
+  EXPECT_TRUE(there.available);
+  EXPECT_EQ(there.reason, "");
+  EXPECT_EQ(there.library_path, FAKE_NVJPEG);
+  EXPECT_EQ(there.version, "13.0.2");
+  fake_->has_engine = false;
+  const NvjpegState without_engine = DescribeNvjpeg(0);
+  EXPECT_FALSE(without_engine.available);
+  EXPECT_NE(without_engine.reason.find("no JPEG engine on this GPU"), std::string::npos);
+  EXPECT_EQ(without_engine.library_path, FAKE_NVJPEG);
+  const NvjpegState without_device = DescribeNvjpeg(7);
+  EXPECT_FALSE(without_device.available);
+  EXPECT_NE(without_device.reason.find("cuda:7 does not exist"), std::string::npos);
+  EXPECT_EQ(without_device.library_path, "");
 }
 
 }  // namespace

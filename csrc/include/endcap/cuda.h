@@ -33,6 +33,18 @@ struct CudaState {
 // Looks for the library and the devices once per process. Never throws.
 const CudaState& DescribeCuda() noexcept;
 
+// nvJPEG and the JPEG engine of one GPU, for people to read.
+struct NvjpegState {
+  bool available = false;    // `jpeg_decoder: nvjpeg` works
+  std::string reason;        // why not; empty when available
+  std::string library_path;  // of nvJPEG as it was loaded; empty where there is none
+  std::string version;       // of nvJPEG, "13.0.1"; empty where it is unknown
+};
+
+// Makes a handle of nvJPEG on the device and destroys it. What is missing is a reason, not an
+// exception.
+NvjpegState DescribeNvjpeg(int device_id);
+
 // Throws kCuda, with the reason and what to do, when device `device_id` cannot be used.
 void RequireCuda(int device_id);
 
