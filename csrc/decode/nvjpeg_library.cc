@@ -121,10 +121,9 @@ NvjpegLibrary OpenNvjpegLibrary(const std::vector<std::string>& places) {
     looked += (looked.empty() ? "" : ", ") + place;
   }
   if (!unusable.empty()) Fail(ErrorCode::kCuda, unusable);
-  Fail(ErrorCode::kCuda,
-       "nvJPEG was not found: install it with `pip install 'endcap[cuda]'`, or name the file in "
-       "ENDCAP_NVJPEG_LIBRARY (looked for ",
-       looked, ")");
+  Fail(ErrorCode::kCuda, "nvJPEG was not found (looked for ", looked,
+       "); install it with `pip install 'endcap[cuda]'`, or name the file in "
+       "ENDCAP_NVJPEG_LIBRARY");
 }
 
 const NvjpegLibrary& TheNvjpegLibrary() {

@@ -88,8 +88,9 @@ const ParamTable<Params>& Table() {
       Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
             "below the target",
             EnumField<Params>("decode", kDecode, FIELD(decode))),
-      Means("which decoder; hybrid and nvjpeg need a CUDA build, and nvjpeg goes with decode fast "
-            "only",
+      Means("which decoder: auto, by device, decode and file; cpu: CPU threads; hybrid: entropy "
+            "decoding and inverse DCT on CPU threads, the rest on the GPU; nvjpeg: the JPEG engine "
+            "of data center GPUs, with decode fast only",
             EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
       Means("most pixels that a header may claim; like max_side, max_bytes and max_scans checked "
             "before any allocation",

@@ -38,6 +38,13 @@ StateRow DescribeState() {
           state->runtime_version, state->architectures, std::move(devices)};
 }
 
+// (available, reason, library_path, version).
+std::tuple<bool, std::string, std::string, std::string> DescribeNvjpegState(int device_id) {
+  const py::gil_scoped_release release;
+  const NvjpegState state = DescribeNvjpeg(device_id);
+  return {state.available, state.reason, state.library_path, state.version};
+}
+
 CudaTarget TargetOf(int device_id, StreamHandle stream) { return {device_id, StreamOf(stream)}; }
 
 }  // namespace
@@ -46,6 +53,7 @@ CudaTarget TargetOf(int device_id, StreamHandle stream) { return {device_id, Str
 void BindCuda(py::module_& module) {
   using namespace endcap::python;
   module.def("cuda_state", DescribeState);
+  module.def("nvjpeg_state", DescribeNvjpegState, py::arg("device_id"));
   module.def("require_cuda", endcap::RequireCuda, py::arg("device_id"),
              py::call_guard<py::gil_scoped_release>());
   module.def(

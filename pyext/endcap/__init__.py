@@ -11,7 +11,7 @@ except ImportError as error:
 from endcap._text import Parameter
 from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode
-from endcap.cuda import CudaDevice, CudaState, cuda_state
+from endcap.cuda import CudaDevice, CudaState, NvjpegState, cuda_state, nvjpeg_state
 from endcap.cuda_array import CudaArray
 from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.decode import decode
@@ -49,6 +49,7 @@ __all__ = [
     "ImageLimitError",
     "Implementation",
     "InvalidArgumentError",
+    "NvjpegState",
     "OutOfMemoryError",
     "Parameter",
     "Postprocessor",
@@ -67,6 +68,7 @@ __all__ = [
     "nms",
     "nms_rotated",
     "nv12",
+    "nvjpeg_state",
     "planar_yuv",
     "preprocess",
     "presets",

@@ -1,4 +1,4 @@
-"""What there is of CUDA on this machine."""
+"""State of CUDA and of nvJPEG on this machine."""
 
 from __future__ import annotations
 
@@ -51,6 +51,23 @@ class CudaState:
     devices: tuple[CudaDevice, ...]
 
 
+@dataclass(frozen=True)
+class NvjpegState:
+    """Whether ``jpeg_decoder="nvjpeg"`` works on a GPU, and with which nvJPEG.
+
+    Attributes:
+        available: CUDA is available, nvJPEG is loaded, and the GPU has a JPEG engine.
+        reason: why not, and what to do; empty when available.
+        library_path: ``libnvjpeg.so`` as it was loaded; empty where there is none, or no CUDA.
+        version: of nvJPEG, such as ``13.0.1``; empty where it is unknown.
+    """
+
+    available: bool
+    reason: str
+    library_path: str
+    version: str
+
+
 def cuda_state() -> CudaState:
     """Return what there is of CUDA; looked for once per process. Never raises."""
     available, reason, library_path, driver_version, runtime_version, architectures, devices = (
@@ -68,3 +85,18 @@ def cuda_state() -> CudaState:
             for number, name, major, minor, multiprocessors, memory_bytes, covered in devices
         ),
     )
+
+
+def nvjpeg_state(device_id: int = 0) -> NvjpegState:
+    """Return the state of nvJPEG on one GPU; a missing library or engine is not an error.
+
+    Starts the driver where there is one, as ``cuda_state`` does.
+
+    Args:
+        device_id: the number N in ``cuda:N``.
+
+    Returns:
+        The state; with ``available`` False and a reason for a GPU that does not exist.
+    """
+    available, reason, library_path, version = _core.nvjpeg_state(device_id)
+    return NvjpegState(available, reason, library_path, version)

@@ -126,16 +126,20 @@ def test_the_decoder_that_ran_is_told() -> None:
         endcap.Preprocessor(jpeg_decoder="nvjpeg", device="cuda")
 
 
+@pytest.fixture
+def nvjpeg(real_gpu: endcap.CudaState) -> endcap.NvjpegState:
+    """nvJPEG and a GPU with a JPEG engine, or a skip; a failure where a GPU is required."""
+    state = endcap.nvjpeg_state()
+    if not state.available:
+        lacking(f"nvJPEG cannot be used: {state.reason}")
+    return state
+
+
 def by_nvjpeg(images: list[Any], **options: Any) -> endcap.PreprocessResult:
-    """Decoded by nvJPEG; without the library the test is skipped, or fails where it is required."""
-    try:
-        result = endcap.preprocess(
-            images, **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
-        )
-    except endcap.CudaError as error:
-        if "nvJPEG was not found" not in str(error) and "could not be opened" not in str(error):
-            raise
-        lacking(str(error))
+    """Decoded by the GPU's JPEG engine."""
+    result = endcap.preprocess(
+        images, **options, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+    )
     assert result.decoders == ("nvjpeg",) * len(images)
     return result
 
@@ -149,20 +153,42 @@ def assert_near(actual: endcap.PreprocessResult, images: list[Any], **options: A
     assert difference.max() <= NVJPEG_STEPS
 
 
-@pytest.mark.parametrize("kind", ["4:2:0", "4:4:4", "gray", "progressive"])
-def test_nvjpeg_is_near(real_gpu: endcap.CudaState, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["4:2:0", "4:4:4", "gray"])
+def test_nvjpeg_is_near(nvjpeg: endcap.NvjpegState, kind: str) -> None:
     images = [FILES[kind]]
     assert_near(by_nvjpeg(images, **NVJPEG_OPTIONS), images, **NVJPEG_OPTIONS)
 
 
-def test_nvjpeg_decodes_batches_in_turn(real_gpu: endcap.CudaState) -> None:
-    batches = [[FILES["4:2:0"], FILES["gray"]], [FILES["4:4:4"]], [FILES["progressive"]] * 3]
+def test_nvjpeg_decodes_batches_in_turn(nvjpeg: endcap.NvjpegState) -> None:
+    batches = [[FILES["4:2:0"], FILES["gray"]], [FILES["4:4:4"]], [FILES["4:2:0"]] * 3]
     results = [by_nvjpeg(images, **NVJPEG_OPTIONS) for images in batches]
     for images, result in zip(batches, results, strict=True):
         assert_near(result, images, **NVJPEG_OPTIONS)
 
 
-def test_nvjpeg_decodes_a_large_picture_of_odd_size(real_gpu: endcap.CudaState) -> None:
+def test_nvjpeg_decodes_a_large_picture_of_odd_size(nvjpeg: endcap.NvjpegState) -> None:
     images = [jpegs.encode(jpegs.photo(1079, 1919, seed=41))]
     options = NVJPEG_OPTIONS | {"size": 640}
     assert_near(by_nvjpeg(images, **options), images, **options)
+
+
+def test_nvjpeg_by_name_refuses_what_its_engine_does_not_decode(
+    nvjpeg: endcap.NvjpegState,
+) -> None:
+    images = [FILES["4:2:0"], FILES["progressive"], FILES["gray"]]
+    options = NVJPEG_OPTIONS | {"decode": "fast", "jpeg_decoder": "nvjpeg", "device": "cuda"}
+    result = endcap.preprocess(images, **options, on_error="blank")
+    assert list(result.status) == [0, endcap.Status.UNSUPPORTED, 0]
+    assert result.decoders == ("nvjpeg", "", "nvjpeg")
+    with pytest.raises(endcap.UnsupportedError, match="'auto' or 'hybrid'"):
+        endcap.preprocess(images, **options)
+
+
+def test_auto_mixes_nvjpeg_and_cpu_threads_in_one_batch(nvjpeg: endcap.NvjpegState) -> None:
+    photo = jpegs.photo(1088, 1920, seed=42)
+    images = [jpegs.encode(photo)] * 8
+    images[3] = jpegs.encode(photo, progressive=True)
+    options = NVJPEG_OPTIONS | {"size": (1088, 1920)}  # so that `fast` does not shrink
+    result = endcap.preprocess(images, **options, decode="fast", device="cuda")
+    assert result.decoders == ("nvjpeg",) * 3 + ("hybrid",) + ("nvjpeg",) * 4
+    assert_near(result, images, **options)

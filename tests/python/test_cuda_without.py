@@ -43,6 +43,13 @@ def test_a_state_is_available_or_says_why_not() -> None:
 
 
 @pytest.mark.skipif(STATE.available, reason="this machine has a GPU")
+def test_nvjpeg_without_a_gpu_says_why_not() -> None:
+    state = endcap.nvjpeg_state()
+    assert (state.available, state.library_path, state.version) == (False, "", "")
+    assert STATE.reason in state.reason
+
+
+@pytest.mark.skipif(STATE.available, reason="this machine has a GPU")
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
 def test_a_gpu_that_is_not_there_is_an_error_that_says_why(name: str, device: str) -> None:

@@ -109,6 +109,56 @@ def test_what_is_said_of_the_gpu_code(
     assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
 
 
+@pytest.mark.parametrize(
+    ("state", "severity", "found", "problem"),
+    [
+        (
+            endcap.NvjpegState(True, "", "/somewhere/libnvjpeg.so.13", "13.0.1"),
+            "ok",
+            "13.0.1, /somewhere/libnvjpeg.so.13",
+            None,
+        ),
+        (
+            endcap.NvjpegState(False, "no JPEG engine; take another", "/x/libnvjpeg.so", "12.4.0"),
+            "note",
+            "12.4.0, /x/libnvjpeg.so",
+            "no JPEG engine",
+        ),
+        (
+            endcap.NvjpegState(False, "nvJPEG was not found; install it", "", ""),
+            "note",
+            "none",
+            "nvJPEG was not found",
+        ),
+    ],
+    ids=["usable", "no engine", "absent"],
+)
+def test_what_is_said_of_nvjpeg_where_there_is_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+    state: endcap.NvjpegState,
+    severity: str,
+    found: str,
+    problem: str | None,
+) -> None:
+    uncovered = endcap.CudaDevice(0, "Old GPU", (6, 1), 20, 1 << 33, False)
+    covered = endcap.CudaDevice(1, "Some GPU", (9, 0), 132, 1 << 36, True)
+    cuda = dataclasses.replace(GPU_CODE, devices=(uncovered, covered))
+    asked: list[int] = []
+    monkeypatch.setattr(endcap, "cuda_state", lambda: cuda)
+    monkeypatch.setattr(endcap, "nvjpeg_state", lambda device: asked.append(device) or state)
+    finding = gpu.check_nvjpeg(subject(Path()))
+    assert (finding.severity.value, finding.found, finding.problem) == (severity, found, problem)
+    assert asked == [1]
+
+
+def test_nvjpeg_of_cuda_13_comes_before_that_of_cuda_12(tmp_path: Path) -> None:
+    world = World(tmp_path, without=["nvidia", "nvidia_nvjpeg*"])
+    names = ["nvidia/cu13/lib/libnvjpeg.so.13", "nvidia/a_folder/lib/libnvjpeg.so.12"]
+    add_libraries(world, names)
+    found = world.doctor().findings["nvjpeg"]["found"]
+    assert found == str(world.site / names[0])
+
+
 def test_nvidia_smi_that_fails(tmp_path: Path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho it could not talk to the driver\nexit 9\n")

@@ -170,7 +170,8 @@ class Preprocessor {
 //
 // `decode: exact` gives the CPU's numbers bit for bit: CPU threads do entropy decoding and inverse
 // DCT, planes go up from pinned memory while other images are decoded, the kernel does the rest
-// (`jpeg_decoder: hybrid`). `decode: fast` may use nvJPEG.
+// (`jpeg_decoder: hybrid`). `decode: fast` may use the GPU's JPEG engine through nvJPEG, for the
+// files that it decodes (`jpeg_decoder: nvjpeg`).
 class CudaPreprocessor {
  public:
   // threads: images decoded at the same time. Throws as Validate, and kCuda when the device cannot

@@ -10,13 +10,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
+import endcap
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
 from endcap.server.gpu import gpu_count
 
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 _OLDEST_CUDA = 13000  # as cuDriverGetVersion writes it
 _SYSTEM_LIBRARIES = ("/usr/local/cuda*/lib64", "/usr/lib/*-linux-gnu", "/usr/lib64")
+_NVJPEG_NAMES = ("libnvjpeg.so.13", "libnvjpeg.so.12")  # in the order of the search
 _EVERY_GPU = "`docker run --gpus all`"
 
 DRIVER = Topic(
@@ -68,12 +70,19 @@ NVJPEG = Topic(
     name="nvjpeg",
     group=Group.GPU,
     title="nvJPEG",
-    meaning="NVIDIA's JPEG decoder for GPUs, from a wheel or from the CUDA toolkit.",
+    meaning="NVIDIA's library for the JPEG engine of data center GPUs, from a wheel or from the "
+    'CUDA toolkit: its version and file. Only `decode="fast"` uses it.',
     problems={
         "absent": Problem(
             when="It is not installed.",
             severity=Severity.NOTE,
-            remedy="only for decoding on a GPU: `pip install 'endcap[cuda]'`",
+            remedy="only for decoding by a GPU's JPEG engine: `pip install 'endcap[cuda]'`",
+        ),
+        "unusable": Problem(
+            when="It cannot be used, or the GPU has no JPEG engine.",
+            severity=Severity.NOTE,
+            remedy="nothing: CPU threads decode what the engine does not; A100, A30, and GPUs of "
+            "the Ada, Hopper and Blackwell architectures have an engine",
         ),
     },
 )
@@ -118,16 +127,30 @@ def check_gpus(subject: Subject) -> Finding:
 
 
 def check_nvjpeg(subject: Subject) -> Finding:
-    """Where nvJPEG lies."""
-    nvidia = importlib.util.find_spec("nvidia")
-    places = (
-        [f"{root}/*/lib" for root in (nvidia.submodule_search_locations or ())] if nvidia else []
-    )
-    places += [*_SYSTEM_LIBRARIES, *os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)]
-    for place in filter(None, places):
-        for library in sorted(Path("/").glob(f"{place.strip('/')}/libnvjpeg.so.*")):
-            return NVJPEG.fine(str(library))
+    """nvJPEG as it is loaded, or where there is no usable GPU the file that would be."""
+    cuda = endcap.cuda_state()
+    if cuda.available:
+        state = endcap.nvjpeg_state(next(device.id for device in cuda.devices if device.covered))
+        found = f"{state.version}, {state.library_path}"
+        if state.available:
+            return NVJPEG.fine(found)
+        reason = reason_of(Exception(state.reason))
+        if state.library_path:
+            return NVJPEG.problem("unusable", found, reason)
+        return NVJPEG.problem("absent", "none", reason)
+    for name in _NVJPEG_NAMES:
+        for folder in _nvjpeg_folders():
+            for library in sorted(Path("/").glob(f"{folder.strip('/')}/{name}")):
+                return NVJPEG.fine(str(library))
     return NVJPEG.problem("absent", "none", "libnvjpeg.so is neither in a wheel nor in the system")
+
+
+def _nvjpeg_folders() -> list[str]:
+    """Returns glob patterns of the folders that may hold nvJPEG, wheels first."""
+    nvidia = importlib.util.find_spec("nvidia")
+    roots = (nvidia.submodule_search_locations or ()) if nvidia else ()
+    searched = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+    return list(filter(None, [*(f"{root}/*/lib" for root in roots), *_SYSTEM_LIBRARIES, *searched]))
 
 
 def release_of_driver(text: str) -> str | None:
