@@ -45,12 +45,14 @@ void CudaBatch::Open() {
 // Before memory is reserved, which depends on who decodes.
 void CudaBatch::StageForNvjpeg(CudaPreprocessContext& context) {
   for (size_t i = 0; i < images_.size(); ++i) {
-    if (images_[i] && images_[i]->nvjpeg_bytes() != 0) nvjpeg_files_.push_back(i);
+    const std::optional<CudaImage>& image = images_[i];
+    if (!image || image->nvjpeg_bytes() == 0) continue;
+    if (nvjpeg_files_.empty()) context.nvjpeg().Clear();
+    context.nvjpeg().Add(views_[i], image->layout());
+    nvjpeg_files_.push_back(i);
   }
   if (nvjpeg_files_.empty()) return;
   CudaNvjpegSource& nvjpeg = context.nvjpeg();
-  nvjpeg.Clear();
-  for (const size_t i : nvjpeg_files_) nvjpeg.Add(views_[i], images_[i]->layout());
   nvjpeg.Reserve();
   DeviceErrors errors;
   pool_.ParallelFor(static_cast<int>(nvjpeg_files_.size()), [&](int k) {
@@ -64,12 +66,15 @@ void CudaBatch::StageForNvjpeg(CudaPreprocessContext& context) {
 
 // For a file that the JPEG engine does not take.
 void CudaBatch::LeaveNvjpeg(size_t index, ItemStatus why) noexcept {
-  if (params_.jpeg_decoder == JpegDecoder::kAuto) {
-    if (Try(index, [&] { images_[index]->DecodeWithoutNvjpeg(params_); })) return;
-  } else {
+  std::optional<CudaImage>& opened = images_[index];
+  if (!opened) return;
+  CudaImage& image = *opened;
+  if (params_.jpeg_decoder != JpegDecoder::kAuto) {
     items_[index].status = std::move(why);
+  } else if (Try(index, [&] { image.DecodeWithoutNvjpeg(params_); })) {
+    return;
   }
-  images_[index].reset();
+  opened.reset();
 }
 
 // What is uploaded comes first; what nvJPEG writes follows.
