@@ -1,1 +1,1 @@
-"""How fast the GPU paths are, beside torchvision on the same GPU; verified before it is timed."""
+"""Speed of the GPU code, beside torchvision on the same GPU; verified before it is timed."""

@@ -1,101 +1,73 @@
-"""python -m gpu_benchmark OUTPUT.json [--server FOLDER]: measures, writes, prints the table."""
+"""python -m gpu_benchmark PART --output FILE: verifies and measures one part."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any
+
+from gpu_check.machine import is_emulated
+from gpu_check.records import Records
 
 import endcap
-from benchmarks import machine
+from gpu_benchmark.gpus import Gpu, UnavailableError, open_gpu
+from gpu_benchmark.inputs import FULL, TINY, Sizes, heads, pictures
 from gpu_benchmark.masks import measure_masks
 from gpu_benchmark.postprocess import measure_heads
 from gpu_benchmark.preprocess import measure_jpegs, measure_pixels
-from gpu_benchmark.rows import Results, table
-from gpu_benchmark.timing import ask_gpu
+from gpu_benchmark.server import measure_server
 
-
-def gpu_facts() -> dict[str, object]:
-    """The GPU, its driver, and the CUDA of the code."""
-    state = endcap.cuda_state()
-    return {
-        "gpus": [device.name for device in state.devices],
-        "driver": ask_gpu("driver_version,clocks.max.sm"),
-        "cuda_of_driver": state.driver_version,
-        "cuda_of_code": state.runtime_version,
-        "architectures": state.architectures,
-    }
-
-
-def measuring_torch() -> Any:
-    """torch, which takes the time; RuntimeError where it or a GPU is missing."""
-    state = endcap.cuda_state()
-    if not state.available:
-        raise RuntimeError(state.reason)
-    try:
-        import torch
-    except ImportError as error:
-        raise RuntimeError("torch is not installed") from error
-    if not torch.cuda.is_available():
-        raise RuntimeError("torch finds no GPU")
-    return torch
+_PARTS = {
+    "pixels": measure_pixels,
+    "heads": measure_heads,
+    "jpeg": measure_jpegs,
+    "masks": measure_masks,
+}
 
 
 def main() -> int:
-    """Measures what can be measured here."""
+    """Measure one part, write its records and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("output", type=Path)
+    parser.add_argument("part", choices=[*_PARTS, "server", "profile"])
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true", help="tiny sizes: nothing is measured")
     parser.add_argument("--server", type=Path, help="folder with bin/tritonserver and lib/")
+    parser.add_argument("--server-log", type=Path, default=Path(), help="folder of its log")
     options = parser.parse_args()
+    sizes = TINY if options.tiny else FULL
+    records = Records(options.output, is_emulated())
+    records.write()
     try:
-        torch = measuring_torch()
-    except RuntimeError as error:
-        print(f"nothing was measured: {error}")
-        return 1 if os.environ.get("ENDCAP_REQUIRE_CUDA") == "1" else 0
-    results = Results()
-    measured = (measure_pixels, measure_heads, measure_jpegs, measure_masks)
-    parts = [partial(part, torch) for part in measured]
-    if options.server is not None:
-        from gpu_benchmark.server import measure_server
-
-        parts.append(partial(measure_server, options.server))
-    write(options.output, results, complete=False)
-    for part in parts:
-        with results.part(part.func.__name__):
-            part(results)
-        results.sm_clock_mhz[part.func.__name__] = ask_gpu("clocks.sm")
-        write(options.output, results, complete=False)
-    described = write(options.output, results, complete=True)
-    print(f"{described['gpus']}, driver {described['driver']}, commit {described['commit']}")
-    print(table(results))
-    return 1 if results.failed else 0
+        gpu = open_gpu(records.emulated)
+    except UnavailableError as error:
+        records.failed.append(f"nothing was measured: {error}")
+        records.write()
+        print(records.failed[-1])
+        return 1
+    with records.part(options.part):
+        if options.part == "server":
+            if options.server is None:
+                parser.error("server needs --server")
+            measure_server(records, sizes, options.server, options.server_log)
+        elif options.part == "profile":
+            run_kernels(gpu, sizes)
+        else:
+            _PARTS[options.part](gpu, records, sizes)
+    print(records.table())
+    for reason in (*records.left_out, *records.failed):
+        print(f"left out: {reason}")
+    return 1 if records.failed else 0
 
 
-def write(output: Path, results: Results, complete: bool) -> dict[str, Any]:
-    """Writes what there is so far; returns the description of the machine.
-
-    complete: whether all parts have had their turn. What run.sh noted in the file stays.
-    """
-    described = {**machine.describe(), **gpu_facts()}
-    if os.environ.get("ENDCAP_COMMIT"):
-        described["commit"] = os.environ["ENDCAP_COMMIT"]
-    noted = json.loads(output.read_text()) if output.exists() else {}
-    written = {
-        "complete": complete,
-        "machine": described,
-        "sm_clock_mhz": results.sm_clock_mhz,
-        "rows": [asdict(row) for row in results.rows],
-        "left_out": results.left_out,
-        "failed": results.failed,
-        "checks": noted.get("checks", {}),
-    }
-    output.write_text(json.dumps(written, indent=1) + "\n")
-    return described
+def run_kernels(gpu: Gpu, sizes: Sizes) -> None:
+    """Run the kernels of pixels and heads once after a first call, for a profiler to look at."""
+    images = [gpu.upload(each) for each in pictures(sizes.height, sizes.width, sizes.batch)]
+    head = gpu.upload(heads(sizes.batch, sizes.anchors))
+    preprocessor = endcap.Preprocessor(device="cuda", size=sizes.size)
+    postprocessor = endcap.Postprocessor(device="cuda")
+    for _ in range(2):
+        preprocessor(images).images.to_numpy()
+        postprocessor.enqueue(head).to_numpy()
 
 
 if __name__ == "__main__":

@@ -1,82 +1,151 @@
-"""Heads with masks that lie on the GPU to masks: bits, and run lengths."""
+"""Heads with masks in GPU memory to masks: bits, and run-length encoding."""
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gpu_check.records import Records, Row
 
 import endcap
-from gpu_benchmark.inputs import ANCHORS, NUM_CLASSES, SIZE, heads
-from gpu_benchmark.rows import Results, Row
-from gpu_benchmark.timing import queued_ms, stream_ms, wall_ms
+from endcap.masks import encode_rle
+from gpu_benchmark.gpus import Gpu, Run, UnavailableError
+from gpu_benchmark.inputs import NUM_CLASSES, SIZE, Sizes, heads
+from gpu_benchmark.works import Times, compare, measure
 
-IMAGES = 16
-PROTOTYPES, SIDE = 32, 160
-MOST = 100
-WORK = f"{IMAGES} x [{4 + NUM_CLASSES + PROTOTYPES}, {ANCHORS}], {PROTOTYPES} x {SIDE}x{SIDE}"
-_FIELDS: dict[str, Any] = {
-    **{"head": "yolov8_seg", "num_classes": NUM_CLASSES, "max_detections": MOST},
-    **{"mask_coefficients": PROTOTYPES, "prototype_size": SIDE},
-}
+PROTOTYPES = 32
+_ROUNDS = 7  # of what the host does: it takes long
 # Sums of products in another order have other signs where they are next to nothing.
 _MOST_UNEQUAL = 1e-4
+# Run-length encoding on the GPU is worth its code from here on.
+_WORTH = 2.0
 
 
-def seg_heads() -> dict[str, npt.NDArray[np.float32]]:
-    """Heads with coefficients, and prototypes that are waves of some pixels."""
+def seg_heads(sizes: Sizes) -> dict[str, npt.NDArray[np.float32]]:
+    """Return heads with coefficients, and prototypes that are waves of some pixels."""
     random = np.random.default_rng(11)
-    batch = heads()[:IMAGES]
-    weights = random.normal(0, 1, (len(batch), PROTOTYPES, ANCHORS)).astype(np.float32)
-    rows, columns = np.mgrid[:SIDE, :SIDE] / 12
-    phases = random.uniform(0, 6, (3, len(batch), PROTOTYPES, 1, 1))
+    batch = heads(sizes.batch, sizes.anchors)[: sizes.mask_images]
+    count, side = len(batch), sizes.prototype_side
+    weights = random.normal(0, 1, (count, PROTOTYPES, sizes.anchors)).astype(np.float32)
+    rows, columns = np.mgrid[:side, :side] / 12
+    phases = random.uniform(0, 6, (3, count, PROTOTYPES, 1, 1))
     waves = np.sin(rows * (1 + phases[0] / 6) + phases[1]) * np.cos(columns + phases[2])
     return {"head": np.concatenate([batch, weights], 1), "protos": waves.astype(np.float32)}
 
 
-def measure_masks(torch: Any, results: Results) -> None:
-    """Masks at the input's size as bits, of 1080p source images as run lengths, and torch's."""
-    arrays = seg_heads()
-    tensors = {name: torch.from_numpy(array).cuda() for name, array in arrays.items()}
-    scale = SIZE / 1920
-    geometry = np.array([[scale, scale, 0, 140, 1920, 1080, 1, 0]] * len(arrays["head"]))
-    fields: dict[str, Any] = {**_FIELDS, "mask_resolution": "input", "packed_masks": True}
-    packing = endcap.Postprocessor(**fields, device="cuda")
-    expected = endcap.Postprocessor(**fields)(arrays)
-    assert expected.packed_masks is not None
-    ours = packing(tensors).to_numpy()
-    np.testing.assert_array_equal(ours.packed_masks, expected.packed_masks)
+def measure_masks(gpu: Gpu, records: Records, sizes: Sizes) -> None:
+    """Measure masks at the input's size as bits and as run lengths, and torch's."""
+    side = sizes.prototype_side
+    work = (
+        f"{sizes.mask_images} x [{4 + NUM_CLASSES + PROTOTYPES}, {sizes.anchors}], "
+        f"{PROTOTYPES} x {side}x{side} -> masks of {SIZE}x{SIZE}"
+    )
+    fields: dict[str, Any] = {
+        "head": "yolov8_seg",
+        "num_classes": NUM_CLASSES,
+        "max_detections": sizes.mask_detections,
+        "mask_coefficients": PROTOTYPES,
+        "prototype_size": side,
+    }
+    arrays = seg_heads(sizes)
+    tensors = {name: gpu.upload(array) for name, array in arrays.items()}
+    bits: dict[str, Any] = {**fields, "mask_resolution": "input", "packed_masks": True}
+    packing: Any = endcap.Postprocessor(**bits, device="cuda")
+    expected: Any = endcap.Postprocessor(**bits)(arrays)
+    with records.check(f"{work}, bits: GPU equals CPU"):
+        ours = packing.enqueue(tensors).to_numpy()
+        np.testing.assert_array_equal(ours.packed_masks, expected.packed_masks)
     masks = float(expected.num_detections.sum())
-    results.rows.append(Row(WORK, "CPU and GPU", masks, "masks", "all equal"))
-    for took, note in (
-        (stream_ms(torch, lambda: packing.enqueue(tensors)), "calls one after the other"),
-        (queued_ms(torch, lambda: packing.enqueue(tensors)), "work waiting in the stream"),
-    ):
-        note = f"bits of {SIZE}x{SIZE}; {note}"
-        results.rows.append(Row(WORK, "endcap", took.ms, "ms", note, took.spread))
+    records.rows.append(Row(work, "endcap", "masks", masks, "masks"))
+    times = measure(
+        gpu, records, work, lambda: packing.enqueue(tensors), by="endcap, bits", notes="bits"
+    )
+    with records.part(f"{work}: run lengths"):
+        _measure_run_lengths(gpu, records, work, fields, arrays, tensors, packing)
+    with records.part(f"{work} by torch", optional=(UnavailableError,)):
+        _measure_torch(gpu, records, work, tensors, expected, times)
 
-    with results.part(f"{WORK}: run lengths"):
-        fields = {**_FIELDS, "mask_resolution": "source"}
-        encoding = endcap.Postprocessor(**fields, device="cuda")
-        reference = endcap.Postprocessor(**fields)
-        if encoding(tensors, geometry).rle != reference(arrays, geometry).rle:
-            raise AssertionError("run lengths differ from the CPU's")
-        note = "run lengths of 1920x1080 in host memory"
-        for who, run in (
-            ("endcap", lambda: encoding(tensors, geometry)),
-            (f"endcap, CPU, {reference.threads} threads", lambda: reference(arrays, geometry)),
-        ):
-            took = wall_ms(torch, run)
-            results.rows.append(Row(WORK, who, took.ms, "ms", note, took.spread))
-    with results.part(f"{WORK} by torch"):
-        _measure_torch(torch, results, tensors, expected)
+
+def _measure_run_lengths(
+    gpu: Gpu,
+    records: Records,
+    work: str,
+    fields: dict[str, Any],
+    arrays: dict[str, Any],
+    tensors: dict[str, Any],
+    packing: Any,
+) -> None:
+    """Measure run-length encoding on the GPU against bits that the host encodes, and the CPU."""
+    scale = SIZE / 1920
+    count = len(arrays["head"])
+    geometry = np.array([[scale, scale, 0, 140, 1920, 1080, 1, 0]] * count, np.float32)
+    for resolution, place in (("input", None), ("source", geometry)):
+        options = {**fields, "mask_resolution": resolution}
+        encoding: Any = endcap.Postprocessor(**options, device="cuda")
+        reference: Any = endcap.Postprocessor(**options)
+        with records.check(f"{work}, run lengths, {resolution}: GPU equals CPU"):
+            if encoding(tensors, place).rle != reference(arrays, place).rle:
+                raise AssertionError("run lengths differ from the CPU's")
+        runs: dict[str, Run] = {
+            "endcap, run lengths": partial(encoding, tensors, place),
+            f"endcap, CPU, {reference.threads} threads": partial(reference, arrays, place),
+        }
+        notes = f"run lengths of the masks in pixels of the {resolution}, in host memory"
+        for by, run in runs.items():
+            taken = gpu.latency(run, _ROUNDS)
+            metric = f"latency, {resolution}"
+            records.rows.append(Row(work, by, metric, taken.ms, "ms", notes, taken.spread))
+        if resolution == "input":
+            _compare_encoders(gpu, records, work, encoding, packing, tensors)
+
+
+def _compare_encoders(
+    gpu: Gpu,
+    records: Records,
+    work: str,
+    encoding: Any,
+    packing: Any,
+    tensors: dict[str, Any],
+) -> None:
+    threads = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(threads) as pool:
+
+        def encoded_by_host() -> list[list[bytes]]:
+            found = packing.enqueue(tensors).to_numpy()
+
+            def encode(place: tuple[int, int]) -> bytes:
+                return encode_rle(np.unpackbits(found.packed_masks[place], axis=-1))
+
+            counts = [int(count) for count in found.num_detections]
+            places = [(image, row) for image, most in enumerate(counts) for row in range(most)]
+            made = iter(list(pool.map(encode, places)))
+            return [[next(made) for _ in range(most)] for most in counts]
+
+        with records.check(f"{work}: run lengths of bits are those of the GPU"):
+            if encoded_by_host() != encoding(tensors).rle:
+                raise AssertionError("run lengths of the bits differ from the GPU's")
+        on_gpu = gpu.latency(lambda: encoding(tensors), _ROUNDS)
+        by_host = gpu.latency(encoded_by_host, _ROUNDS)
+    ratio = by_host.ms / on_gpu.ms
+    by = f"bits by the GPU, downloaded, encoded by {threads} threads of the host"
+    records.rows.append(Row(work, by, "latency, input", by_host.ms, "ms", "", by_host.spread))
+    verdict = "more" if ratio >= _WORTH else "less"
+    notes = f"{by}, against run lengths by the GPU; {verdict} than the {_WORTH:g} that pay for them"
+    records.rows.append(Row(work, "endcap, run lengths", "host / GPU", ratio, "x", notes))
 
 
 def by_torch(torch: Any, tensors: Any, boxes: Any, anchors: Any) -> list[Any]:
-    """Masks of the detections as ultralytics makes them: bool [N, SIZE, SIZE] of each image.
+    """Return the masks of detections as ultralytics makes them: bool [N, SIZE, SIZE] of each image.
 
-    boxes: [N, 4] of each image in pixels of the input. anchors: [N].
+    Args:
+        torch: the module.
+        tensors: ``head`` and ``protos``.
+        boxes: of each image [N, 4] in pixels of the input.
+        anchors: of each image [N].
     """
     places = torch.arange(SIZE, device=tensors["protos"].device)
     found = []
@@ -85,7 +154,10 @@ def by_torch(torch: Any, tensors: Any, boxes: Any, anchors: Any) -> list[Any]:
     ):
         logits = head[4 + NUM_CLASSES :, kept].T @ protos.flatten(1)
         large = torch.nn.functional.interpolate(
-            logits.view(1, -1, SIDE, SIDE), (SIZE, SIZE), mode="bilinear", align_corners=False
+            logits.view(1, -1, *protos.shape[1:]),
+            (SIZE, SIZE),
+            mode="bilinear",
+            align_corners=False,
         )[0]
         x1, y1, x2, y2 = corners.T[:, :, None, None]
         inside = (places >= x1) & (places < x2)
@@ -94,8 +166,11 @@ def by_torch(torch: Any, tensors: Any, boxes: Any, anchors: Any) -> list[Any]:
     return found
 
 
-def _measure_torch(torch: Any, results: Results, tensors: Any, expected: endcap.Detections) -> None:
-    """The masks alone, of boxes that are there already."""
+def _measure_torch(
+    gpu: Gpu, records: Records, work: str, tensors: Any, expected: endcap.Detections, ours: Times
+) -> None:
+    """Measure torch's masks alone, of boxes that are there already."""
+    torch = gpu.peer()
     assert expected.packed_masks is not None
     counts = expected.num_detections
     device = tensors["protos"].device
@@ -112,6 +187,14 @@ def _measure_torch(torch: Any, results: Results, tensors: Any, expected: endcap.
         unequal = np.unpackbits(bits[:count], axis=-1) != masks.cpu().numpy()
         if unequal.mean() > _MOST_UNEQUAL:
             raise AssertionError(f"{unequal.mean():.2g} of torch's pixels differ")
-    theirs = stream_ms(torch, lambda: by_torch(torch, tensors, boxes, kept), rounds=3)
-    note = f"bytes of {SIZE}x{SIZE}, without heads and NMS"
-    results.rows.append(Row(WORK, "torch", theirs.ms, "ms", note, theirs.spread))
+    theirs = measure(
+        gpu,
+        records,
+        work,
+        lambda: by_torch(torch, tensors, boxes, kept),
+        by="torch",
+        call_rounds=3,
+        queued_rounds=2,
+        notes="bytes instead of bits, without heads and NMS",
+    )
+    compare(records, work, "endcap, bits", ours, theirs)

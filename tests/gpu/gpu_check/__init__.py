@@ -1,0 +1,1 @@
+"""Runner of the checks and benchmarks on a machine with a GPU."""
