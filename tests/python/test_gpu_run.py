@@ -598,7 +598,7 @@ def make_kit(folder: Path) -> None:
 
 
 def run_sh(
-    kit: Path, out: Path, *options: str, library: Path | None = None
+    kit: Path, out: Path, *options: str, library: Path | None = None, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHON": sys.executable, "OUT": str(out)}
     for name in ("PARTS", "LIMIT", "ENDCAP_REQUIRE_CUDA", "PYTHONPATH"):
@@ -606,7 +606,9 @@ def run_sh(
     if library is not None:
         environment["ENDCAP_CUDA_LIBRARY"] = str(library)
     command = [str(GPU / "run.sh"), str(kit), *options]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @needs_emulation
@@ -652,7 +654,8 @@ def test_a_dry_run_runs_every_part_and_measures_nothing(tmp_path: Path) -> None:
 @needs_emulation
 def test_the_emulated_gpu_is_not_measured_by_mistake(tmp_path: Path) -> None:
     make_kit(tmp_path / "kit")
-    done = run_sh(tmp_path / "kit", tmp_path / "out", library=LIBRARIES[0])
+    name = Path(LIBRARIES[0].name)  # relative to the working directory
+    done = run_sh(tmp_path / "kit", tmp_path / "out", library=name, folder=LIBRARIES[0].parent)
     assert done.returncode == 2
     assert "add --dry-run" in done.stderr
     assert not (tmp_path / "out" / "gpu.json").exists()

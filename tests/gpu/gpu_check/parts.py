@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 TIMEOUT_OF_A_TEST = 60
 _FEW_TESTS = 3  # of a file in a dry run
-_SANITIZER = ("compute-sanitizer", "--error-exitcode", "9", "--launch-timeout", "60", "--tool")
+SANITIZER = ("compute-sanitizer", "--error-exitcode", "9", "--launch-timeout", "60", "--tool")
 # Of the kernels' sections: how much of the bandwidth and of the arithmetic units they use, and why.
 _NCU_SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "Occupancy", "LaunchStats")
 
@@ -90,7 +90,7 @@ PARTS = (
             "sanitizer",
             limit_s,
             ("gpu_check.every_kernel", "--tiny"),
-            tool=(*_SANITIZER, tool),
+            tool=(*SANITIZER, tool),
             needs=("compute-sanitizer",),
             in_dry_run=_EMULATED,
             is_repeated=False,
@@ -174,6 +174,8 @@ class Site:
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "ENDCAP_REQUIRE_CUDA": "0" if self.dry_run else clean.get("ENDCAP_REQUIRE_CUDA", "1"),
         }
+        if library := clean.get("ENDCAP_CUDA_LIBRARY"):
+            self.environment["ENDCAP_CUDA_LIBRARY"] = str(Path(library).absolute())
         commit = self.kit / "commit"
         if commit.is_file():
             self.environment["ENDCAP_COMMIT"] = commit.read_text().strip()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_check.ncu import read_ncu
-from gpu_check.parts import Part, Site
+from gpu_check.parts import SANITIZER, Part, Site
 from gpu_check.processes import PASSED, Outcome, end_of, run_process
 from gpu_check.pytest_record import read_record
 from gpu_check.results import LEFT_OUT, Results
@@ -44,7 +44,7 @@ _REPEATS = (
     _Repeat(
         "under memcheck",
         "memcheck",
-        tool=("compute-sanitizer", "--tool", "memcheck", "--launch-timeout", "60"),
+        tool=(*SANITIZER, "memcheck"),
         need="compute-sanitizer",
     ),
 )
