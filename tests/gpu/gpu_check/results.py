@@ -131,17 +131,19 @@ class Results:
 
     def omissions(self, required_only: bool = False) -> list[str]:
         """Return what was left out with its reason; ``required_only``: what should have run."""
+        parts_of: dict[str, list[str]] = {}
         lines = []
         for name, part in self.parts.items():
-            if part["state"] == LEFT_OUT and (part["required"] or not required_only):
-                lines.append(f"{name}: {part['reason']}")
-            if part["state"] != LEFT_OUT and not required_only:
+            if part["state"] == LEFT_OUT:
+                if part["required"] or not required_only:
+                    parts_of.setdefault(part["reason"], []).append(name)
+            elif not required_only:
                 lines += [f"{name}: {reason}" for reason in part.get("left_out", [])]
                 skipped = part.get("tests", {}).get("skipped", {}).values()
                 for reason in dict.fromkeys(skipped):
                     count = sum(each == reason for each in skipped)
-                    lines.append(f"{name}: {count} tests skipped: {reason}")
-        return lines
+                    lines.append(f"{name}: skipped {count} of its tests: {reason}")
+        return [f"{', '.join(names)}: {reason}" for reason, names in parts_of.items()] + lines
 
     def exit_status(self) -> int:
         """Return 0 where every part passed or may be left out, else 1; targets do not count."""
