@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def describe() -> dict[str, Any]:
         "cuda_of_driver": state.driver_version,
         "cuda_of_code": state.runtime_version,
         "architectures": state.architectures,
+        "nvjpeg": dataclasses.asdict(endcap.nvjpeg_state()),
     }
     if os.environ.get("ENDCAP_COMMIT"):
         described["commit"] = os.environ["ENDCAP_COMMIT"]

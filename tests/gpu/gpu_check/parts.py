@@ -77,7 +77,7 @@ PARTS = (
     # Not those that are for the emulation alone.
     *(
         _tests(f"tests/python/test_cuda_{name}.py")
-        for name in ("array", "rois", "nms", "yuv", "python_backend", "without")
+        for name in ("array", "streams", "rois", "nms", "yuv", "nvjpeg", "python_backend", "without")
     ),
     *(
         _tests(f"tests/triton/{name}.py", "server-tests", needs=("server", "tritonclient"))
