@@ -1,11 +1,13 @@
-"""Makes the source archive and, from it, the wheel that runs anywhere; both go to dist/.
+"""Build the source archive and, from it, a wheel that runs on any Linux; both go to dist/.
 
-python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
+    python scripts/build_wheel.py WORK [--source-only] [--cuda {ON,OFF}]
+                                  [--architectures LIST] [--dist FOLDER]
 
-WORK is a folder for what arises on the way. The wheel is built from the unpacked source archive, in
-an empty build tree, so that nothing of the development tree can get in; auditwheel finds the oldest
-manylinux tag that holds; scripts/check_wheel.py has the last word. Where the archive is the one of
-the last run, nothing is built again. Runs in an environment with the dependency group `wheel`.
+WORK is a folder for intermediate files. The wheel is built from the unpacked source archive, in an
+empty build tree, so that nothing of the development tree can get in; auditwheel finds the oldest
+manylinux tag that holds; scripts/check_wheel.py checks the result. Where archive and options are
+those of the last run, nothing is built again. Runs in an environment with the dependency group
+`wheel`.
 """
 
 from __future__ import annotations
@@ -16,140 +18,191 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import check_wheel  # beside this file
+import check_wheel  # beside this file, as the next two
+from gpu_code import machine_architectures
+from steps import BuildError, Steps
 
 ROOT = Path(__file__).resolve().parent.parent
-DIST = ROOT / "dist"
 TOOLS = Path(sys.executable).parent
 # Flags of the caller's shell would get into every file, -march=native among them.
 COMPILER_FLAGS = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CMAKE_ARGS", "SKBUILD_CMAKE_ARGS")
 MACHINE_FLAGS = re.compile(r"\s-m(arch|tune|cpu|sse[34]|avx|fma|bmi)\S*")
 
 
-class BuildError(Exception):
-    """The wheel cannot be made; the message says why."""
+@dataclass(frozen=True)
+class WheelOptions:
+    """What the wheel is built with.
 
-
-def run(*command: str | Path) -> str:
-    """Runs a tool of this environment; returns its output, or raises BuildError with it."""
-    environment = {k: v for k, v in os.environ.items() if k not in COMPILER_FLAGS}
-    environment["PATH"] = f"{TOOLS}{os.pathsep}{environment['PATH']}"
-    environment.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
-    done = subprocess.run(
-        [*map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise BuildError(f"{done.stdout}\n{' '.join(map(str, command))} failed")
-    return done.stdout
-
-
-def python_build(kind: str, source: Path, target: Path, *options: str) -> Path:
-    """Builds one `sdist` or `wheel` of a source tree into a new folder `target`."""
-    shutil.rmtree(target, ignore_errors=True)
-    module = (sys.executable, "-m", "build", "--no-isolation", f"--{kind}")
-    run(*module, *options, "--outdir", target, source)
-    (made,) = target.iterdir()
-    return made
-
-
-def build_wheel(archive: Path, work: Path, cuda: str) -> Path:
-    """Builds the wheel from the source archive; its libraries are those of the machine."""
-    source, tree = work / "source", work / "tree"
-    for folder in (source, tree):
-        shutil.rmtree(folder, ignore_errors=True)
-    with tarfile.open(archive) as opened:
-        opened.extractall(source)
-    (unpacked,) = source.iterdir()
-    options = (f"-Cbuild-dir={tree}", f"-Ccmake.define.ENDCAP_CUDA={cuda}")
-    made = python_build("wheel", unpacked, work / "built", *options)
-    for entry in json.loads((tree / "compile_commands.json").read_text()):
-        flags = MACHINE_FLAGS.search(entry["command"])
-        if flags:
-            raise BuildError(f"{entry['file']} is compiled with{flags[0]}, for some machines only")
-    return made
-
-
-def tag_wheel(wheel: Path, target: Path) -> Path:
-    """Gives the wheel the oldest manylinux tag that holds, into a new folder `target`.
-
-    Raises BuildError when auditwheel would copy a library into the wheel: what endcap brings it
-    brings itself, under names of its own.
+    Attributes:
+        cuda: ON, with GPU code, or OFF.
+        architectures: What for, as CMAKE_CUDA_ARCHITECTURES; empty for those of releases.
     """
-    shutil.rmtree(target, ignore_errors=True)
-    run("auditwheel", "repair", "--plat", "auto", "--wheel-dir", target, wheel)
-    (tagged,) = target.iterdir()
-    grafted = file_names(tagged) - file_names(wheel)
-    if grafted:
-        raise BuildError(
-            f"auditwheel put {', '.join(sorted(grafted))} into the wheel; bundle such a library "
-            "under a name of endcap's own, as cmake/EndcapJpeg.cmake does, or link it statically"
-        )
-    return tagged
+
+    cuda: str = "ON"
+    architectures: str = ""
+
+    @property
+    def required(self) -> frozenset[int]:
+        """Compute capabilities that the GPU code must have machine code for."""
+        return machine_architectures(self.architectures) if self.architectures else frozenset()
+
+    def settings(self) -> list[str]:
+        """Returns the options of the build backend."""
+        settings = [f"-Ccmake.define.ENDCAP_CUDA={self.cuda}"]
+        if self.architectures:
+            settings.append(f"-Ccmake.define.ENDCAP_CUDA_ARCHITECTURES={self.architectures}")
+        return settings
+
+
+class WheelBuilder:
+    """Builds source archive and wheel, both into one folder."""
+
+    def __init__(self, work: Path, dist: Path) -> None:
+        """Takes a folder for intermediate files and the folder of the results."""
+        self._work = work
+        self._dist = dist
+        self._steps = Steps()
+
+    def build_archive(self) -> Path:
+        """Builds the source archive; returns its path in the folder of results."""
+        with self._steps.step("source archive"):
+            made = self._python_build("sdist", ROOT, self._work / "archive")
+            archive = self._put_into_dist(made, made.name)
+        self._report(archive)
+        return archive
+
+    def build_wheel(self, archive: Path, options: WheelOptions) -> Path:
+        """Returns the checked wheel of a source archive, the one that is there if it fits.
+
+        Raises:
+            BuildError: It cannot be built, or a check fails.
+        """
+        record = self._work / "made-from.json"
+        identity = {"archive": hashlib.sha256(archive.read_bytes()).hexdigest(), **asdict(options)}
+        last = json.loads(record.read_text()) if record.is_file() else {}
+        wheel = self._dist / last.pop("wheel", "none")
+        if last == identity and wheel.is_file():
+            self._steps.say(f"{_shown(wheel)} is up to date")
+            return wheel
+        with self._steps.step("wheel from the source archive, in an empty build tree"):
+            built = self._build_unpacked(archive, options)
+        with self._steps.step("manylinux tag"):
+            tagged = self._tag(built)
+        with self._steps.step("checks of the wheel"):
+            problems = list(
+                check_wheel.check(tagged, cuda=options.cuda == "ON", machine_code=options.required)
+            )
+        if problems:
+            raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
+        name, version, python = tagged.name.split("-")[:3]
+        wheel = self._put_into_dist(tagged, f"{name}-{version}-{python}-*.whl")
+        record.write_text(json.dumps({**identity, "wheel": wheel.name}))
+        self._report(wheel)
+        return wheel
+
+    def _run(self, *command: str | Path) -> str:
+        """Runs a tool of this environment, without compiler flags of the caller's shell."""
+        environment = {k: v for k, v in os.environ.items() if k not in COMPILER_FLAGS}
+        environment["PATH"] = f"{TOOLS}{os.pathsep}{environment['PATH']}"
+        environment.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
+        return self._steps.run(*command, environment=environment)
+
+    def _python_build(self, kind: str, source: Path, target: Path, *options: str) -> Path:
+        """Builds one `sdist` or `wheel` of a source tree into a new folder `target`."""
+        shutil.rmtree(target, ignore_errors=True)
+        module = (sys.executable, "-m", "build", "--no-isolation", f"--{kind}")
+        self._run(*module, *options, "--outdir", target, source)
+        (made,) = target.iterdir()
+        return made
+
+    def _build_unpacked(self, archive: Path, options: WheelOptions) -> Path:
+        """Builds the wheel from the source archive; its libraries are those of this machine."""
+        source, tree = self._work / "source", self._work / "tree"
+        for folder in (source, tree):
+            shutil.rmtree(folder, ignore_errors=True)
+        with tarfile.open(archive) as opened:
+            opened.extractall(source)
+        (unpacked,) = source.iterdir()
+        settings = (f"-Cbuild-dir={tree}", *options.settings())
+        made = self._python_build("wheel", unpacked, self._work / "built", *settings)
+        for entry in json.loads((tree / "compile_commands.json").read_text()):
+            flags = MACHINE_FLAGS.search(entry["command"])
+            if flags:
+                raise BuildError(
+                    f"{entry['file']} is compiled with{flags[0]}, which other machines cannot run"
+                )
+        return made
+
+    def _tag(self, wheel: Path) -> Path:
+        """Gives the wheel the oldest manylinux tag that holds.
+
+        Raises:
+            BuildError: auditwheel would copy a library into the wheel; endcap bundles its libraries
+                itself, under names of its own.
+        """
+        target = self._work / "tagged"
+        shutil.rmtree(target, ignore_errors=True)
+        self._run("auditwheel", "repair", "--plat", "auto", "--wheel-dir", target, wheel)
+        (tagged,) = target.iterdir()
+        grafted = file_names(tagged) - file_names(wheel)
+        if grafted:
+            raise BuildError(
+                f"auditwheel put {', '.join(sorted(grafted))} into the wheel; bundle such a "
+                "library under a name of endcap's own, as cmake/EndcapJpeg.cmake does, or link it "
+                "statically"
+            )
+        return tagged
+
+    def _put_into_dist(self, made: Path, outdated: str) -> Path:
+        """Copies a file to the results, where it replaces those that match `outdated`."""
+        self._dist.mkdir(parents=True, exist_ok=True)
+        for path in self._dist.glob(outdated):
+            path.unlink()
+        return Path(shutil.copy2(made, self._dist))
+
+    def _report(self, made: Path) -> None:
+        self._steps.say(f"{_shown(made)}: {made.stat().st_size / 1e6:.2f} MB")
 
 
 def file_names(wheel: Path) -> set[str]:
-    """The paths of the files in a wheel."""
+    """Returns the paths of the files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if not name.endswith("/")}
 
 
-def put_into_dist(made: Path, outdated: str) -> Path:
-    """Copies a file to dist/, where it replaces those that match the pattern `outdated`."""
-    DIST.mkdir(exist_ok=True)
-    for path in DIST.glob(outdated):
-        path.unlink()
-    return Path(shutil.copy2(made, DIST))
-
-
-def make_wheel(archive: Path, work: Path, cuda: str) -> Path:
-    """Returns the checked wheel of a source archive in dist/, the one that is there if it fits."""
-    record = work / "made-from.json"
-    identity = hashlib.sha256(archive.read_bytes()).hexdigest()
-    if record.is_file():
-        last = json.loads(record.read_text())
-        same = last["archive"] == identity and last.get("cuda") == cuda
-        if same and (DIST / last["wheel"]).is_file():
-            print(f"dist/{last['wheel']} is up to date")
-            return DIST / last["wheel"]
-    print("building from the source archive, in an empty tree ...", flush=True)
-    built = build_wheel(archive, work, cuda)
-    tagged = tag_wheel(built, work / "tagged")
-    problems = list(check_wheel.check(tagged, cuda=cuda == "ON"))
-    if problems:
-        raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
-    name, version, python = tagged.name.split("-")[:3]
-    wheel = put_into_dist(tagged, f"{name}-{version}-{python}-*.whl")
-    record.write_text(json.dumps({"archive": identity, "cuda": cuda, "wheel": wheel.name}))
-    size = wheel.stat().st_size / 1e6
-    print(f"{wheel.relative_to(ROOT)}: {size:.2f} MB, every check passed")
-    return wheel
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def main() -> int:
-    """Makes what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Build what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", type=Path)
-    parser.add_argument("--source-only", action="store_true", help="make no wheel")
+    parser.add_argument("--source-only", action="store_true", help="build no wheel")
     parser.add_argument("--cuda", choices=["ON", "OFF"], default="ON", help="with GPU code")
+    parser.add_argument(
+        "--architectures", default="", help="as CMAKE_CUDA_ARCHITECTURES, such as 90-real"
+    )
+    parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="default: dist/")
     options = parser.parse_args()
-    work = options.work.resolve()
+    wheel_options = WheelOptions(options.cuda, options.architectures)
     try:
-        archive = python_build("sdist", ROOT, work / "archive")
-        put_into_dist(archive, archive.name)
-        print(f"dist/{archive.name}: {archive.stat().st_size / 1e6:.2f} MB")
+        _ = wheel_options.required
+    except ValueError as error:
+        parser.error(str(error))
+    builder = WheelBuilder(options.work.resolve(), options.dist.resolve())
+    try:
+        archive = builder.build_archive()
         if not options.source_only:
-            make_wheel(archive, work, options.cuda)
+            builder.build_wheel(archive, wheel_options)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1

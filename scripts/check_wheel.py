@@ -2,8 +2,8 @@
 
 python scripts/check_wheel.py dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
 
-Prints each problem in a sentence and exits with 1, or prints what was found and exits with 0. The
-list of files is compared with the source tree that this script lies in. Needs pyelftools.
+Prints each problem and exits with 1, or prints the size and exits with 0. The list of files is
+compared with the source tree that this script lies in. Needs pyelftools.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from elf_facts import ElfFacts, read_elf  # beside this file
+from elf_facts import ElfFacts, read_elf  # beside this file, as the next
+from gpu_code import machine_architectures, missing_machine_code
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
@@ -140,8 +141,14 @@ def check_paths(path: Path, folder: Path) -> Iterator[str]:
         yield f"holds the path {folder} of the machine that built it"
 
 
-def check(wheel: Path, *, cuda: bool = True) -> Iterator[str]:
-    """Every problem of a wheel, in a sentence."""
+def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -> Iterator[str]:
+    """Yields every problem of a wheel.
+
+    Args:
+        wheel: The file.
+        cuda: Whether the wheel is to hold GPU code.
+        machine_code: Compute capabilities (90 for 9.0) that it must have machine code for.
+    """
     with tempfile.TemporaryDirectory(prefix="endcap-wheel-") as folder:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
@@ -154,6 +161,8 @@ def check(wheel: Path, *, cuda: bool = True) -> Iterator[str]:
             problems = [*check_paths(path, ROOT)]
             if ".so" in path.suffixes or name == PYTHON_STUB:
                 problems += check_library(path, read_elf(path))
+            if name == CUDA_LIBRARY:
+                problems += missing_machine_code(path, machine_code)
             yield from (f"{name} {problem}" for problem in problems)
 
 
@@ -162,9 +171,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--without-cuda", action="store_true", help="the wheel has no GPU code")
+    parser.add_argument(
+        "--architectures", help="what it must have machine code for, such as 90-real"
+    )
     options = parser.parse_args()
     wheel: Path = options.wheel
-    problems = list(check(wheel, cuda=not options.without_cuda))
+    try:
+        wanted = machine_architectures(options.architectures) if options.architectures else ()
+    except ValueError as error:
+        parser.error(str(error))
+    problems = list(check(wheel, cuda=not options.without_cuda, machine_code=wanted))
     for problem in problems:
         print(f"{wheel.name}: {problem}", file=sys.stderr)
     if not problems:

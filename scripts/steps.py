@@ -1,0 +1,89 @@
+"""Steps of a long build: elapsed times, and commands whose progress is printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_NINJA = re.compile(r"\[(\d+)/(\d+)\] ")
+_SECONDS_BETWEEN_REPORTS = 15.0
+
+
+class BuildError(Exception):
+    """Something cannot be built; the message says why."""
+
+
+class Steps:
+    """Prints each step of a build with the seconds since the start.
+
+    Attributes:
+        seconds: Duration of each finished step, by name.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._start = time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Prints a line with the elapsed time in front."""
+        print(f"[{time.monotonic() - self._start:4.0f} s] {text}", flush=True)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Announces a step and records how long its body takes."""
+        self.say(f"{name} ...")
+        start = time.monotonic()
+        yield
+        self.seconds[name] = time.monotonic() - start
+
+    def run(
+        self,
+        *command: str | Path,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> str:
+        """Runs a command; where it is ninja, or runs it, prints from time to time how far it is.
+
+        Args:
+            command: Program and arguments.
+            environment: Variables of the process, by default those of this one.
+            folder: Working directory.
+
+        Returns:
+            What the command printed, stdout and stderr together.
+
+        Raises:
+            BuildError: The command cannot be started or fails; the message holds its output.
+        """
+        written = " ".join(map(str, command))
+        lines: list[str] = []
+        reported = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                [*map(str, command)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                env={**(os.environ if environment is None else environment)},
+                cwd=folder,
+            )
+        except OSError as error:
+            raise BuildError(f"{written} cannot be started: {error}") from None
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line)
+                done = _NINJA.search(line)
+                if done and time.monotonic() - reported >= _SECONDS_BETWEEN_REPORTS:
+                    reported = time.monotonic()
+                    self.say(f"  {done[1]} of {done[2]} files compiled")
+        output = "".join(lines)
+        if process.returncode != 0:
+            raise BuildError(f"{output}\n{written} failed with exit status {process.returncode}")
+        return output

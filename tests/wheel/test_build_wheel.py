@@ -1,0 +1,118 @@
+"""What a wheel is built with, when it is built again, and how steps are reported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import build_wheel  # noqa: E402
+import check_wheel  # noqa: E402
+import steps  # noqa: E402
+from build_wheel import WheelBuilder, WheelOptions  # noqa: E402
+from steps import BuildError, Steps  # noqa: E402
+
+WHEEL = "endcap-1.2.3-cp312-cp312-manylinux_2_35_x86_64.whl"
+
+
+class Builder(WheelBuilder):
+    """Builds a file in place of a wheel, and counts."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "work", folder / "dist")
+        self.made = folder / WHEEL
+        self.built: list[WheelOptions] = []
+        (folder / "work").mkdir()
+        self.made.write_bytes(b"wheel")
+
+    def _build_unpacked(self, archive: Path, options: WheelOptions) -> Path:
+        self.built.append(options)
+        return self.made
+
+    def _tag(self, wheel: Path) -> Path:
+        return wheel
+
+
+def test_architectures_reach_the_build() -> None:
+    assert WheelOptions().settings() == ["-Ccmake.define.ENDCAP_CUDA=ON"]
+    assert WheelOptions().required == frozenset()
+    chosen = WheelOptions("ON", "80-real;90-real")
+    assert chosen.settings()[1:] == ["-Ccmake.define.ENDCAP_CUDA_ARCHITECTURES=80-real;90-real"]
+    assert chosen.required == {80, 90}
+
+
+def test_other_options_build_again_and_the_same_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(check_wheel, "check", lambda *_, **kwargs: asked.append(kwargs) or [])
+    builder = Builder(tmp_path)
+    archive = tmp_path / "endcap-1.2.3.tar.gz"
+    archive.write_bytes(b"source")
+    all_of_them, one = WheelOptions(), WheelOptions("ON", "90-real")
+    for options in (all_of_them, all_of_them, one, one):
+        assert builder.build_wheel(archive, options) == tmp_path / "dist" / WHEEL
+    assert builder.built == [all_of_them, one]
+    assert [each["machine_code"] for each in asked] == [frozenset(), {90}]
+    archive.write_bytes(b"changed")
+    builder.build_wheel(archive, one)
+    (tmp_path / "dist" / WHEEL).unlink()
+    builder.build_wheel(archive, one)
+    assert builder.built == [all_of_them, one, one, one]
+
+
+def test_a_wheel_with_a_problem_stays_out_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_wheel, "check", lambda *_, **__: ["libx.so is missing"])
+    archive = tmp_path / "endcap-1.2.3.tar.gz"
+    archive.write_bytes(b"source")
+    with pytest.raises(BuildError, match=f"{WHEEL}: libx.so is missing"):
+        Builder(tmp_path).build_wheel(archive, WheelOptions())
+    assert not (tmp_path / "dist").exists()
+
+
+@pytest.mark.parametrize(("script", "argument"), [("build_wheel", "work"), ("check_wheel", WHEEL)])
+def test_architectures_without_machine_code_are_refused(script: str, argument: str) -> None:
+    command = [sys.executable, build_wheel.__file__.replace("build_wheel", script), argument]
+    command += ["--architectures", "90-virtual"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "PTX alone" in done.stderr
+
+
+def test_a_command_reports_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "print('[1/3] a'); print('no count'); print('[3/3] c')"
+    assert Steps().run(sys.executable, "-c", program) == "[1/3] a\nno count\n[3/3] c\n"
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(steps, "_SECONDS_BETWEEN_REPORTS", 0)
+    Steps().run(sys.executable, "-c", program)
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split("] ")[1].strip() for line in printed] == [
+        "1 of 3 files compiled",
+        "3 of 3 files compiled",
+    ]
+
+
+def test_a_command_that_fails_gives_its_output() -> None:
+    with pytest.raises(BuildError, match=r"(?s)half done.*failed with exit status 3"):
+        Steps().run(sys.executable, "-c", "print('half done'); raise SystemExit(3)")
+    with pytest.raises(BuildError, match="cannot be started"):
+        Steps().run("/no/such/program")
+
+
+def test_steps_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    timed = Steps()
+    with timed.step("first"):
+        pass
+    with pytest.raises(ValueError, match="wrong"), timed.step("second"):
+        raise ValueError("wrong")
+    assert [*timed.seconds] == ["first"]
+    assert capsys.readouterr().out == "[   0 s] first ...\n[   0 s] second ...\n"
