@@ -23,8 +23,19 @@ UNITY ?= ON
 CUDA_ARCHITECTURES ?= 75-virtual
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
 CUDA ?= ON
-# The Python of the machine that `make gpu-check` runs on.
+# The machine with a GPU: its Python, and what GPU code is compiled for, as CMAKE_CUDA_ARCHITECTURES.
+ifneq ($(filter gpu-check,$(MAKECMDGOALS)),)
 GPU_PYTHON ?= $(PYTHON)
+GPU_ARCHITECTURES ?= $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null \
+                       | head -n 1 | tr -d . | grep -x '[0-9]*' || echo 90)-real
+else
+GPU_PYTHON ?= python3.12
+GPU_ARCHITECTURES ?= 90-real
+endif
+KIT := build/gpu-kit
+KIT_PYTHON = $(shell $(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' 2>/dev/null)
+# Wheel and build tree of the kit, apart from dist/ and build/wheel.
+KIT_BUILD := build/gpu-kit-build
 
 # What the compiled parts are made from; the Python modules are used in place.
 SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_emulation \
@@ -33,7 +44,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
         bench-server bench-pipelines bench-clients bench-dali lint sanitize races format docs wheel \
-        sdist gpu-kit gpu-python gpu-check clean
+        sdist gpu-kit gpu-python gpu-wheel gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -54,7 +65,8 @@ help:
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
 	@echo "make sdist        the source archive in dist/"
-	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark; make gpu-kit for another"
+	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
+	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
 	@echo "make test-wheel   the wheel in an empty environment: the demo and the tests"
 	@echo "make clean        remove what was built"
 
@@ -144,16 +156,21 @@ sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
 
 # Run on a machine with a GPU by tests/gpu/run.sh; the wheel in it is for that machine's Python.
-gpu-kit: gpu-python build $(VENV)/.test
-	$(MAKE) --no-print-directory wheel PYTHON=$(GPU_PYTHON)
-	$(BIN)/python scripts/gpu_kit.py build/gpu-kit
+gpu-kit: gpu-python $(VENV)/.gpu-kit
+	$(MAKE) --no-print-directory gpu-wheel PYTHON='$(KIT_PYTHON)' \
+	  WHEEL=build/wheel/$$('$(KIT_PYTHON)' -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+	$(BIN)/python scripts/gpu_kit.py $(KIT) --wheels $(KIT_BUILD)/dist --python '$(KIT_PYTHON)' \
+	  --architectures '$(GPU_ARCHITECTURES)'
 
 gpu-python:
-	@$(GPU_PYTHON) -c '' || { echo "make: GPU_PYTHON=$(GPU_PYTHON) cannot be run: name a Python of this" \
-	  "machine with the version that the GPU machine has; the wheel is built with it" >&2; exit 1; }
+	@$(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' >/dev/null
+
+gpu-wheel: $(WHEEL)/.tools $(WHEEL)/.nvcc
+	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(KIT_BUILD) --dist $(KIT_BUILD)/dist \
+	  --architectures '$(GPU_ARCHITECTURES)'
 
 gpu-check: gpu-kit
-	tests/gpu/run.sh build/gpu-kit
+	PYTHON='$(GPU_PYTHON)' tests/gpu/run.sh $(KIT)
 
 test-wheel: wheel
 	$(PYTHON) scripts/test_wheel.py
@@ -183,6 +200,10 @@ $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python
 	$(BIN)/pip install --quiet --no-deps --group test-dali
 	PLAYWRIGHT=$(BIN)/playwright scripts/system_packages.sh test
+	touch $@
+
+$(VENV)/.gpu-kit: $(VENV)/.deps
+	$(BIN)/pip install --quiet --group gpu-kit
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.deps

@@ -1,11 +1,17 @@
-"""Puts together what tests/gpu/run.sh needs on a machine with a GPU, and no network.
+"""Assemble what tests/gpu/run.sh needs on a machine with a GPU and without network.
 
-python scripts/gpu_kit.py OUTPUT
+    python scripts/gpu_kit.py OUTPUT --wheels FOLDER --python PYTHON --architectures LIST
+                              [--variants FOLDER]
 
-OUTPUT gets wheels/ (endcap's in dist/, those of the tests and of tritonclient, nvJPEG),
-tritonserver.tar.xz (NVIDIA's server and its libraries, without the Python backend) and `commit`.
-Runs in an environment with pip, the server's wheel and the tests' packages: the kit has their
-versions, which are known to work together.
+OUTPUT gets
+    wheels/               endcap from FOLDER, the tests' packages, tritonclient, nvJPEG
+    tritonserver.tar.xz   NVIDIA's server and its libraries, without the Python backend
+    variants/             builds of the GPU code with other tuning constants
+    kit.json, commit      what the kit was made from
+
+PYTHON is an interpreter of the version that the GPU machine has. `make gpu-kit` builds wheel and
+variants and calls this script in an environment with pip, the server's wheel and the tests'
+packages; the kit gets their versions, which are known to work together.
 """
 
 from __future__ import annotations
@@ -13,13 +19,17 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import json
 import lzma
 import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
 from pathlib import Path
+
+import check_wheel  # beside this file, as the next two
+from gpu_code import machine_architectures, missing_machine_code
+from steps import BuildError, Steps
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = (
@@ -52,42 +62,61 @@ CLIENT = (
 # Of the oldest driver that the code may meet, as nvcc is: see cuda-build in pyproject.toml.
 NVJPEG = "nvidia-nvjpeg==13.0.*"
 PLATFORMS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "manylinux_2_5", "manylinux1")
-# What is carried to such a machine may be 64 MiB; the tree itself takes 10 MB of them.
-MOST_BYTES = 54_000_000
-# For programs, a tenth smaller than a preset, in a minute and a half.
+MAX_BYTES = 60_000_000
+CUDA_LIBRARY = "libendcap_cuda.so"
+# A tenth smaller than a preset for programs, in a minute and a half.
 SMALLEST = [
     {"id": lzma.FILTER_X86},
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
 ]
 
 
-class KitError(Exception):
-    """The kit cannot be made; the message says why."""
+def find_wheel(folder: Path, python_tag: str, architectures: str) -> Path:
+    """Returns endcap's wheel for a Python, once every check of it has passed.
+
+    Args:
+        folder: Holds the wheel.
+        python_tag: Such as "cp312".
+        architectures: What the wheel must have machine code for, as CMAKE_CUDA_ARCHITECTURES.
+
+    Raises:
+        BuildError: There is no such wheel, or it fails a check.
+    """
+    wheels = sorted(folder.glob("endcap-*.whl"))
+    fitting = [wheel for wheel in wheels if wheel.name.split("-")[2] == python_tag]
+    if len(fitting) != 1:
+        found = ", ".join(wheel.name for wheel in wheels) or "no wheel"
+        raise BuildError(
+            f"{folder} holds {found}, expected one wheel of endcap for {python_tag}; "
+            "`make gpu-kit GPU_PYTHON=...` builds it"
+        )
+    wanted = machine_architectures(architectures)
+    problems = list(check_wheel.check(fitting[0], machine_code=wanted))
+    if problems:
+        raise BuildError("\n".join(f"{fitting[0].name}: {problem}" for problem in problems))
+    return fitting[0]
 
 
-def output_of(*command: str | Path) -> str:
-    """What a program prints; KitError when it fails."""
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise KitError(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
+def fetch(steps: Steps, target: Path, python_tag: str) -> None:
+    """Downloads the packages of the tests for a Python other than this one."""
+    chosen = ("--no-deps", "--only-binary=:all:", "--implementation=cp")
+    version = ("--python-version", python_tag.removeprefix("cp"))
+    platforms = [f"--platform={name}_x86_64" for name in PLATFORMS]
+    pip = (sys.executable, "-m", "pip", "download", "--dest", target)
+    packages = [pinned(package) for package in (*TESTS, *CLIENT)]
+    steps.run(*pip, *chosen, *version, *platforms, *packages, NVJPEG)
 
 
-def collect_wheels(target: Path) -> None:
-    """Copies the wheels of endcap, and fetches what the tests need for the same Pythons."""
-    target.mkdir(parents=True)
-    ours = sorted((ROOT / "dist").glob("endcap-*.whl"))
-    if not ours:
-        raise KitError("dist/ has no wheel: `make wheel PYTHON=...` for the GPU machine's Python")
-    for wheel in ours:
-        shutil.copy2(wheel, target)
-        fetch(target, python=wheel.name.split("-")[2].removeprefix("cp"))
-    for wheel in target.iterdir():
-        shrink(wheel)
+def pinned(package: str) -> str:
+    """Returns a requirement for the version of this environment."""
+    try:
+        return f"{package}=={importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        raise BuildError(f"{package} is not installed here; `make gpu-kit` installs it") from None
 
 
-def shrink(wheel: Path) -> None:
-    """Packs a wheel anew by LZMA, which takes a quarter less; unpack_kit.py reads it."""
+def repack(wheel: Path) -> None:
+    """Compresses a wheel by LZMA, which takes a quarter less; unpack_kit.py reads it."""
     smaller = wheel.with_suffix(".smaller")
     with (
         zipfile.ZipFile(wheel) as archive,
@@ -98,27 +127,11 @@ def shrink(wheel: Path) -> None:
     smaller.replace(wheel)
 
 
-def fetch(target: Path, python: str) -> None:
-    """Downloads wheels for a Python, such as "312", whatever this machine's is."""
-    chosen = ("--no-deps", "--only-binary=:all:", "--implementation=cp", "--python-version", python)
-    platforms = [f"--platform={name}_x86_64" for name in PLATFORMS]
-    pip = (sys.executable, "-m", "pip", "download", "--dest", target)
-    output_of(*pip, *chosen, *platforms, *map(pinned, (*TESTS, *CLIENT)), NVJPEG)
-
-
-def pinned(package: str) -> str:
-    """The package in the version of this environment."""
-    try:
-        return f"{package}=={importlib.metadata.version(package)}"
-    except importlib.metadata.PackageNotFoundError:
-        raise KitError(f"{package} is not installed here: `make gpu-kit` installs it") from None
-
-
 def pack_server(target: Path) -> None:
-    """Packs bin/tritonserver and lib/ from the server's wheel; no Python, no stubs."""
+    """Packs bin/tritonserver and lib/ of the server's wheel, without Python and stubs."""
     package = importlib.util.find_spec("pytriton")
     if package is None or not package.submodule_search_locations:
-        raise KitError("nvidia-pytriton is not installed in this environment")
+        raise BuildError("nvidia-pytriton is not installed here; `make gpu-kit` installs it")
     folder = Path(package.submodule_search_locations[0])
     libraries = folder.parent / "nvidia_pytriton.libs"
     with (
@@ -131,24 +144,123 @@ def pack_server(target: Path) -> None:
                 archive.add(library, f"lib/{library.name}")
 
 
-def main() -> int:
-    """Makes the kit that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path)
-    output: Path = parser.parse_args().output
-    shutil.rmtree(output, ignore_errors=True)
-    try:
-        collect_wheels(output / "wheels")
+def copy_variants(source: Path, target: Path, architectures: str) -> list[str]:
+    """Copies the variants that scripts/cuda_variants.py built; returns their names.
+
+    Raises:
+        BuildError: There is none, or one has no machine code for `architectures`.
+    """
+    libraries = sorted(source.glob(f"*/{CUDA_LIBRARY}"))
+    if not libraries:
+        raise BuildError(f"{source} holds no NAME/{CUDA_LIBRARY}; build it, or give VARIANTS=none")
+    for library in libraries:
+        for problem in missing_machine_code(library, machine_architectures(architectures)):
+            raise BuildError(f"{library} {problem}")
+        (target / library.parent.name).mkdir(parents=True)
+        shutil.copy2(library, target / library.parent.name)
+    shutil.copy2(source / "variants.json", target)
+    return [library.parent.name for library in libraries]
+
+
+def prepare(output: Path) -> None:
+    """Makes an empty folder; what an earlier run of this script left there is removed.
+
+    Raises:
+        BuildError: The folder holds something else.
+    """
+    if output.exists() and any(output.iterdir()):
+        if not (output / "kit.json").is_file():
+            raise BuildError(f"{output} holds files, and no kit.json: remove it, or name another")
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+
+
+def size_table(output: Path) -> tuple[str, int]:
+    """Returns a table of the sizes of a kit's files, and their sum in bytes."""
+    sizes = {path: path.stat().st_size for path in output.rglob("*") if path.is_file()}
+    rows = [
+        (str(path.relative_to(output)), size)
+        for path, size in sorted(sizes.items(), key=lambda entry: -entry[1])
+    ]
+    shown = [row for row in rows if row[1] >= 1e5]
+    shown.append((f"{len(rows) - len(shown)} smaller files", sum(s for _, s in rows[len(shown) :])))
+    total = sum(sizes.values())
+    shown.append(("all", total))
+    width = max(len(name) for name, _ in shown)
+    return "\n".join(f"{name:{width}}  {size / 1e6:6.2f} MB" for name, size in shown), total
+
+
+def make_kit(options: argparse.Namespace) -> int:
+    """Assembles the kit that the command line describes; returns its size in bytes.
+
+    Raises:
+        BuildError: A part is missing or fails a check, or the kit is too large.
+    """
+    output: Path = options.output
+    steps = Steps()
+    version = steps.run(options.python, "-c", "import sys; print('cp%d%d' % sys.version_info[:2])")
+    python_tag = version.strip()
+    git = ("git", "-C", ROOT)
+    facts = {
+        "complete": False,
+        "commit": steps.run(*git, "rev-parse", "HEAD").strip(),
+        "dirty": bool(steps.run(*git, "status", "--porcelain", "--untracked-files=no").strip()),
+        "python": python_tag,
+        "architectures": options.architectures,
+    }
+    with steps.step(f"checks of the wheel for {python_tag}"):
+        wheel = find_wheel(options.wheels, python_tag, options.architectures)
+    prepare(output)
+    record = output / "kit.json"
+    record.write_text(json.dumps(facts, indent=1) + "\n")
+    (output / "commit").write_text(steps.run(*git, "describe", "--always", "--dirty"))
+    (output / "wheels").mkdir()
+    with steps.step("packages of the tests"):
+        shutil.copy2(wheel, output / "wheels")
+        fetch(steps, output / "wheels", python_tag)
+    with steps.step("wheels compressed again"):
+        for each in (output / "wheels").iterdir():
+            repack(each)
+    if options.variants is not None:
+        with steps.step("variants of the GPU code"):
+            facts["variants"] = copy_variants(
+                options.variants, output / "variants", options.architectures
+            )
+    with steps.step("server, compressed by LZMA"):
         pack_server(output / "tritonserver.tar.xz")
-        described = output_of("git", "-C", ROOT, "describe", "--always", "--dirty")
-        (output / "commit").write_text(described)
-        size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
-        if size > MOST_BYTES:
-            raise KitError(f"{output} takes {size / 1e6:.1f} MB, more than {MOST_BYTES / 1e6:.0f}")
-    except KitError as error:
+    table, total = size_table(output)
+    print(table)
+    for name, seconds in steps.seconds.items():
+        print(f"{name}: {seconds:.0f} s")
+    if total > MAX_BYTES:
+        raise BuildError(
+            f"{output} takes {total / 1e6:.1f} MB, more than {MAX_BYTES / 1e6:.0f}; the table "
+            "shows what takes how much; VARIANTS=none leaves the variants out"
+        )
+    record.write_text(json.dumps({**facts, "complete": True}, indent=1) + "\n")
+    return total
+
+
+def main() -> int:
+    """Assemble the kit."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--wheels", type=Path, required=True, help="folder with endcap's wheel")
+    parser.add_argument("--python", type=Path, required=True, help="of the GPU machine's version")
+    parser.add_argument("--architectures", required=True, help="of the GPU code: 90-real")
+    parser.add_argument("--variants", type=Path, help="folder that cuda_variants.py wrote")
+    options = parser.parse_args()
+    try:
+        total = make_kit(options)
+    except (BuildError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{output}: {size / 1e6:.1f} MB; on a machine with a GPU: tests/gpu/run.sh {output}")
+    print(
+        f"{options.output}: {total / 1e6:.1f} MB; on a machine with a GPU: "
+        f"tests/gpu/run.sh {options.output}"
+    )
     return 0
 
 

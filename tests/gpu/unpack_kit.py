@@ -1,9 +1,9 @@
-"""Unpacks what `make gpu-kit` made, with nothing but Python.
+"""Unpack what `make gpu-kit` made, with the standard library alone.
 
 python tests/gpu/unpack_kit.py wheels KIT FOLDER: the wheels for this Python, into FOLDER
 python tests/gpu/unpack_kit.py server KIT FOLDER: bin/tritonserver and lib/
 
-Exits with 1 and a sentence on stderr when that cannot be done.
+Exits with 1 and an error message on stderr when that cannot be done.
 """
 
 from __future__ import annotations
@@ -13,37 +13,58 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+VERSION = "{}.{}".format(*sys.version_info[:2])
+
 
 def fits(wheel: Path) -> bool:
-    """Whether a wheel of the kit is one for this Python: of other Pythons' it has too."""
-    tag = "cp{}{}".format(*sys.version_info[:2])
+    """Returns whether a wheel of the kit is for this Python."""
+    tag = "cp" + VERSION.replace(".", "")
     python, abi = wheel.stem.split("-")[-3:-1]
     return tag in python.split(".") or abi == "abi3" or python.startswith("py")
+
+
+def why_no_endcap(kit: Path) -> str:
+    """Returns the error message of a kit without endcap for this Python."""
+    if not kit.is_dir():
+        return f"{kit} is not a folder; `make gpu-kit` makes build/gpu-kit"
+    tags = [wheel.stem.split("-")[2] for wheel in sorted(kit.glob("wheels/endcap-*.whl"))]
+    if not tags:
+        return f"{kit}/wheels holds no wheel of endcap; `make gpu-kit` makes such a folder"
+    held = " and ".join(f"{tag[2:3]}.{tag[3:]}" for tag in tags)
+    return (
+        f"{kit} holds endcap for Python {held}, this is Python {VERSION} ({sys.executable}): name "
+        f"another Python of this machine (PYTHON=...), or make the kit for this one with "
+        f"`make gpu-kit GPU_PYTHON=python{VERSION}`"
+    )
 
 
 def unpack_wheels(kit: Path, target: Path) -> None:
     """Puts packages beside each other in `target`, a folder for PYTHONPATH."""
     wheels = [wheel for wheel in sorted((kit / "wheels").glob("*.whl")) if fits(wheel)]
+    if not any(wheel.name.startswith("endcap-") for wheel in wheels):
+        sys.exit(why_no_endcap(kit))
     for wheel in wheels:
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(target)
-    if not (target / "endcap").is_dir():
-        version = "{}.{}".format(*sys.version_info[:2])
-        sys.exit(f"{kit}/wheels has no endcap for Python {version}")
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(target)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            # Cut off on its way, or LZMA, which this Python may be without.
+            sys.exit(f"{wheel} cannot be unpacked: {error}")
     # Of a package that others share, torch among them: their parts are to be found too.
     (target / "nvidia" / "__init__.py").unlink(missing_ok=True)
 
 
 def unpack_server(kit: Path, target: Path) -> None:
-    """Unpacks the server; its archive is the one that `make gpu-kit` made."""
+    """Unpacks the server."""
     packed = kit / "tritonserver.tar.xz"
     if not packed.is_file():
-        sys.exit(f"{kit} has no server")
+        sys.exit(f"{packed} is missing; `make gpu-kit` makes it")
     try:
         with tarfile.open(packed) as archive:
             archive.extractall(target, filter="fully_trusted")
-    except tarfile.TarError as error:  # this Python may be without lzma
-        sys.exit(f"the server could not be unpacked: {error}")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        # Cut off on its way, or this Python is without lzma.
+        sys.exit(f"{packed} cannot be unpacked: {error}")
 
 
 if __name__ == "__main__":

@@ -59,6 +59,39 @@ def test_wheels_of_this_python_are_unpacked(tmp_path: Path) -> None:
     assert found == ["endcap/__init__.py", "google/protobuf.py", "nvidia/cu13/lib/libnvjpeg.so.13"]
 
 
+def test_a_kit_for_other_pythons_names_both_versions(tmp_path: Path) -> None:
+    wheels = tmp_path / "kit" / "wheels"
+    make_wheel(wheels, "pytest-1-py3-none-any.whl", "pytest.py")
+    done = program("unpack_kit.py", "wheels", tmp_path / "kit", tmp_path / "site")
+    assert done.returncode == 1
+    assert "holds no wheel of endcap" in done.stderr
+    for tag in ("cp27", "cp399"):
+        make_wheel(wheels, f"endcap-1-{tag}-{tag}-manylinux_2_35_x86_64.whl", "endcap/one.py")
+    done = program("unpack_kit.py", "wheels", tmp_path / "kit", tmp_path / "site")
+    assert done.returncode == 1
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert f"holds endcap for Python 2.7 and 3.99, this is Python {version}" in done.stderr
+    assert f"make gpu-kit GPU_PYTHON=python{version}" in done.stderr
+    assert not (tmp_path / "site").exists()
+
+
+@pytest.mark.parametrize("what", ["wheels", "server"])
+def test_a_kit_that_was_cut_off_is_an_error(what: str, tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    tag = this_python()
+    name = f"endcap-1-{tag}-{tag}-manylinux_2_35_x86_64.whl"
+    make_wheel(kit / "wheels", name, "endcap/__init__.py")
+    with tarfile.open(kit / "tritonserver.tar.xz", "w:xz") as archive:
+        archive.add(__file__, "bin/tritonserver")
+    assert program("unpack_kit.py", what, kit, tmp_path / "site").returncode == 0
+    cut = kit / {"wheels": f"wheels/{name}", "server": "tritonserver.tar.xz"}[what]
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    done = program("unpack_kit.py", what, kit, tmp_path / "again")
+    assert done.returncode == 1
+    assert f"{cut} cannot be unpacked" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("what", ["wheels", "server"])
 def test_a_kit_that_lacks_something_is_told(what: str, tmp_path: Path) -> None:
     done = program("unpack_kit.py", what, tmp_path, tmp_path / "site")
