@@ -3,19 +3,20 @@
 #include <bit>
 
 #include "box_decode/candidate_keys_cuda.h"
+#include "common/cuda_tuning.h"
 
 // How a block reads a tile of a yolov8 head [4+C, A]: neighbouring anchors, every row. The block's
 // warps take rows in turn; each lane takes 16 bytes of a row.
 
 namespace endcap {
 
-inline constexpr uint32_t kTileWarps = 8;
 inline constexpr uint32_t kTileThreads = 32 * kTileWarps;
 
 template <typename T>
 inline constexpr uint32_t kLaneAnchors = 16 / sizeof(T);
 template <typename T>
 inline constexpr uint32_t kTileAnchors = 32 * kLaneAnchors<T>;
+static_assert(kTileAnchors<uint16_t> <= kTileThreads);  // a thread for each anchor
 
 template <typename T>
 struct AnchorTile {

@@ -11,12 +11,7 @@ struct WarpBests {
   float scores[kTileWarps][kTileAnchors<uint16_t>];
   uint32_t classes[kTileWarps][kTileAnchors<uint16_t>];
 };
-
-// Rows that a warp reads at once, so that it waits for memory a few times and not for each: two
-// batches are the 80 classes of COCO.
-constexpr uint32_t kBatchRows = 5;
-// With as many blocks a multiprocessor there are registers for that.
-constexpr int kTileBlocks = 4;
+static_assert(sizeof(WarpBests) <= 48 << 10);  // what every GPU gives a block
 
 // The lowest class of the lane's greatest scores among the warp's classes. Whether there was a NaN.
 template <typename T>
@@ -99,7 +94,7 @@ __device__ void FilterTile(const HeadBatch& batch, uint32_t image, WarpBests& be
   const AnchorTile<T> tile(batch, image, blockIdx.x);
   if (tile.first >= tile.anchors) return;
   const auto num_classes = static_cast<uint32_t>(batch.rule.num_classes);
-  const uint32_t place = threadIdx.x;  // a thread for each anchor; kTileAnchors <= kTileThreads
+  const uint32_t place = threadIdx.x;  // a thread for each anchor
   const bool has_anchor = place < kTileAnchors<T> && tile.Holds(place);
   BoxXyxy box = {};
   if (has_anchor) box = tile.ReadBox(place);

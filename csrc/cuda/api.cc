@@ -47,10 +47,13 @@ int32_t OnDevice(int32_t device, Body body) noexcept {
   });
 }
 
+constexpr FusedTuning kFusedTuning;
+
 constexpr CudaApi kApi = {
     .version = kCudaApiVersion,
     .layout = LaunchLayout(),
     .architectures = ENDCAP_CUDA_BUILT_FOR,
+    .fused_tuning = &kFusedTuning,
     .last_message = [] { return LastMessage().c_str(); },
     .needs_restart = [] { return cuda_needs_restart.load(); },
 

@@ -6,6 +6,7 @@
 namespace endcap {
 
 struct FusedLaunch;        // preprocess/fused_launch.h
+struct FusedTuning;        // the same
 struct DetectionLaunch;    // postprocess/detection_launch.h
 struct NmsLaunch;          // nms/nms_launch.h
 struct RotatedNmsLaunch;   // nms/rotated_nms_launch.h
@@ -38,6 +39,7 @@ struct CudaApi {
   uint32_t layout;  // LaunchLayout of cuda/launch_layout.h
   // What the kernels were compiled for, in CMake's words: "75-real 90-real 90-virtual".
   const char* architectures;
+  const FusedTuning* fused_tuning;  // what `preprocess` was compiled with
   const char* (*last_message)();
   // Whether an unrecoverable CUDA error was seen: every later call of this process fails.
   bool (*needs_restart)();

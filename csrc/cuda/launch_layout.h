@@ -16,8 +16,8 @@ namespace endcap {
 constexpr uint32_t LaunchLayout() {
   uint32_t layout = kCudaApiVersion;
   for (const size_t bytes :
-       {sizeof(CudaApi), sizeof(CudaDeviceFacts), sizeof(FusedLaunch), sizeof(FusedImage),
-        sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
+       {sizeof(CudaApi), sizeof(CudaDeviceFacts), sizeof(FusedLaunch), sizeof(FusedTuning),
+        sizeof(FusedImage), sizeof(DetectionLaunch), sizeof(NmsLaunch), sizeof(RotatedNmsLaunch),
         sizeof(NvjpegDecodeBatch), sizeof(NvjpegImage), sizeof(NvjpegFacts)}) {
     layout = layout * 31 + static_cast<uint32_t>(bytes);
   }

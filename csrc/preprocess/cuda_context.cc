@@ -18,7 +18,7 @@ CudaPreprocessContext::CudaPreprocessContext(const PreprocessParams& params, int
       upload_stream_(device_id),
       uploaded_(device_id),
       done_(device_id),
-      plan_(params) {}
+      plan_(params, *Cuda().fused_tuning) {}
 
 CudaPreprocessContext::~CudaPreprocessContext() {
   upload_stream_.WaitUnlessBroken();

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "common/chroma_upsampling.h"
+#include "common/cuda_tuning.h"
 #include "common/yuv_arithmetic.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/axis_taps.h"
@@ -110,20 +111,19 @@ struct FusedLaunch {
   int32_t staged_bytes = 0;     // of shared memory that a block has for rows
 };
 
-// The largest block.
-inline constexpr int kFusedMaxThreads = 256;
 // Pixels that one thread stages together.
 inline constexpr int kFusedGroup = 8;
-// Rows that are read between two barriers: more of them wait less often, but leave less shared
-// memory for other blocks.
-inline constexpr int kFusedMaxStagedRows = 2;
-// What every GPU gives a block without being asked for more: 48 KiB.
-inline constexpr int kFusedMaxStagedBytes = 48 << 10;
-// What a block works out once serves all its rows; more of them would leave too few blocks to share
-// among a GPU's multiprocessors evenly.
-inline constexpr int kFusedMaxBlockRows = 4;
-// As many blocks of a row each keep a large GPU busy: a dozen for each of its multiprocessors.
-inline constexpr int kFusedManyBlocks = 1600;
+
+// What the host needs to know of the kernel's constants to plan a launch; see cuda_tuning.h. The
+// library that launches has its own values in its table, the defaults are those of this file's
+// build.
+struct FusedTuning {
+  int32_t max_threads = kFusedMaxThreads;
+  int32_t max_staged_rows = kFusedMaxStagedRows;
+  int32_t max_staged_bytes = kFusedMaxStagedBytes;
+  int32_t max_block_rows = kFusedMaxBlockRows;
+  int32_t many_blocks = kFusedManyBlocks;
+};
 
 // Enqueues the kernel on `stream`, a cudaStream_t of the current device. Throws kCuda. Part of
 // libendcap_cuda.so.

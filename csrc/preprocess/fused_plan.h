@@ -16,8 +16,8 @@ namespace endcap {
 // which goes up in one copy. Images of one size share their taps. Reusable; not thread-safe.
 class FusedPlan {
  public:
-  // `params` are valid.
-  explicit FusedPlan(const PreprocessParams& params);
+  // `params` are valid. `tuning`: of the library that launches.
+  explicit FusedPlan(const PreprocessParams& params, const FusedTuning& tuning = {});
 
   // Forgets the images. Taps are kept for later batches as long as they are few.
   void Clear();
@@ -50,6 +50,7 @@ class FusedPlan {
   size_t element_table_offset() const noexcept;
 
   PreprocessParams params_;
+  FusedTuning tuning_;
   FusedLaunch launch_;
   std::vector<uint8_t> element_table_;
   std::vector<FusedImage> images_;

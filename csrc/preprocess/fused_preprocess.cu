@@ -16,13 +16,23 @@
 namespace endcap {
 namespace {
 
-// Blocks of the largest size that share a multiprocessor, as many as registers allow without
-// spilling: 64 or 80 of them a thread; more where one kernel holds two filters, for YUV, and for
-// the rare images that are read in place.
+// Where one kernel holds two filters, for YUV, and for the rare images that are read in place:
+// more registers a thread, 128.
+constexpr int kOtherResident = 512;
+
+// Threads that share a multiprocessor at least, as many as registers allow without spilling.
+constexpr int Resident(ResizeArithmetic arithmetic, FusedWay way) {
+  if (arithmetic == ResizeArithmetic::kOpencvFloat8) return kOtherResident;
+  if (way == FusedWay::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
+    return kFusedCopiedResident;
+  }
+  return way == FusedWay::kCopied || way == FusedWay::kStaged ? kFusedStagedResident
+                                                              : kOtherResident;
+}
+
+// Blocks of the largest size for that.
 constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedWay way) {
-  if (arithmetic == ResizeArithmetic::kOpencvFloat8) return 2;
-  if (way == FusedWay::kCopied) return arithmetic == ResizeArithmetic::kOpencv8 ? 4 : 3;
-  return way == FusedWay::kStaged ? 3 : 2;
+  return std::max(Resident(arithmetic, way) / kFusedMaxThreads, 1);
 }
 
 // Rows of the tensor that a block makes.
