@@ -2,18 +2,21 @@
 
     python scripts/kernel_report.py build/dev/libendcap_cuda.so
 
-Needs `cuobjdump` and `nvdisasm` of the CUDA toolkit on PATH; both are Python packages as well
-(nvidia-cuda-cuobjdump, nvidia-cuda-nvdisasm). Exits with 1 when a kernel uses local memory beyond
+Needs `cuobjdump` and `nvdisasm` of the CUDA toolkit, on PATH or from the Python packages
+nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm. Exits with 1 when a kernel uses local memory beyond
 what is known.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,10 +37,35 @@ class Kernel:
     local: int = 0
     wide: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def wide_loads(self) -> int:
+        """Loads of 16 bytes from global memory."""
+        return sum(count for what, count in self.wide.items() if what.startswith("LDG"))
 
-def run(*command: str, text: str | None = None) -> list[str]:
-    """Lines that a program prints."""
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    @property
+    def wide_stores(self) -> int:
+        """Stores of 16 bytes to global memory."""
+        return self.wide["STG.E.128"]
+
+
+def _folders() -> str:
+    """PATH, and where NVIDIA's Python packages of this environment have their programs."""
+    packages = [str(Path(folder, "nvidia", "cu13", "bin")) for folder in sys.path if folder]
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *packages])
+
+
+def find_tool(name: str) -> str | None:
+    """Returns the path of a program, None where it is not installed."""
+    return shutil.which(name, path=_folders())
+
+
+def run(name: str, *arguments: str, text: str | None = None) -> list[str]:
+    """Returns the lines that a program prints."""
+    command = [find_tool(name) or name, *arguments]
+    environment = {**os.environ, "PATH": _folders()}  # cuobjdump starts nvdisasm
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=True, env=environment
+    )
     return done.stdout.splitlines()
 
 
@@ -50,15 +78,20 @@ def read(library: Path, architecture: str) -> dict[str, Kernel]:
         if found := _FUNCTION.search(line.strip()):
             name = found[1]
         elif found := _USAGE.search(line):
-            kernels[name] = Kernel(*(int(number) for number in found.groups()))
+            registers, stack, shared, local = map(int, found.groups())
+            kernels[name] = Kernel(registers, stack, shared, local)
     for line in run("cuobjdump", "--dump-sass", *options):
         if found := _FUNCTION.search(line.strip()):
             name = found[1]
         elif (found := _WIDE.search(line)) and name in kernels:
             kernels[name].wide[found[1]] += 1
-    readable = run("c++filt", "-p", text="\n".join(kernels))
-    named = {short(long): kernel for long, kernel in zip(readable, kernels.values(), strict=True)}
+    named = dict(zip(readable(kernels), kernels.values(), strict=True))
     return {name: kernel for name, kernel in named.items() if "cub::" not in name}
+
+
+def readable(mangled: Iterable[str]) -> list[str]:
+    """Returns kernels' names as the table shows them."""
+    return [short(name) for name in run("c++filt", "-p", text="\n".join(mangled))]
 
 
 def short(name: str) -> str:
@@ -83,9 +116,10 @@ def main() -> int:
     print("|---|---|---|---|---|---|")
     for name, kernel in sorted(kernels.items()):
         local = kernel.stack + kernel.local
-        loads = sum(count for what, count in kernel.wide.items() if what.startswith("LDG"))
-        stores = kernel.wide["STG.E.128"]
-        row = (f"`{name}`", kernel.registers, kernel.shared, local, loads, stores)
+        row = (
+            *(f"`{name}`", kernel.registers, kernel.shared, local),
+            *(kernel.wide_loads, kernel.wide_stores),
+        )
         print("| " + " | ".join(str(cell) for cell in row) + " |")
     more = [name for name, each in kernels.items() if each.stack + each.local > known_local(name)]
     if more:

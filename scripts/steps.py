@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,23 @@ _SECONDS_BETWEEN_REPORTS = 15.0
 
 class BuildError(Exception):
     """Something cannot be built; the message says why."""
+
+
+def prepare_folder(folder: Path, mark: str) -> None:
+    """Makes an empty folder; what an earlier run left there is removed.
+
+    Args:
+        folder: The folder.
+        mark: Name of a file that an earlier run wrote into it, and nobody else.
+
+    Raises:
+        BuildError: The folder holds files, and not that one.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / mark).is_file():
+            raise BuildError(f"{folder} holds files, and no {mark}: remove it, or name another")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 class Steps:
