@@ -28,9 +28,13 @@ ifneq ($(filter gpu-check,$(MAKECMDGOALS)),)
 GPU_PYTHON ?= $(PYTHON)
 GPU_ARCHITECTURES ?= $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null \
                        | head -n 1 | tr -d . | grep -x '[0-9]*' || echo 90)-real
+VARIANTS ?= none
 else
 GPU_PYTHON ?= python3.12
 GPU_ARCHITECTURES ?= 90-real
+# Builds of the GPU code with other constants, for the kit: those of scripts/cuda_variants.py, or
+# "NAME:CONSTANT=VALUE,... ..." of one's own, or none.
+VARIANTS ?=
 endif
 KIT := build/gpu-kit
 KIT_PYTHON = $(shell $(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' 2>/dev/null)
@@ -159,8 +163,12 @@ sdist: $(WHEEL)/.tools
 gpu-kit: gpu-python $(VENV)/.gpu-kit
 	$(MAKE) --no-print-directory gpu-wheel PYTHON='$(KIT_PYTHON)' \
 	  WHEEL=build/wheel/$$('$(KIT_PYTHON)' -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+ifneq ($(VARIANTS),none)
+	$(BIN)/python scripts/cuda_variants.py $(KIT_BUILD)/variants $(VARIANTS) --tree $(KIT_BUILD)/tree
+endif
 	$(BIN)/python scripts/gpu_kit.py $(KIT) --wheels $(KIT_BUILD)/dist --python '$(KIT_PYTHON)' \
-	  --architectures '$(GPU_ARCHITECTURES)'
+	  --architectures '$(GPU_ARCHITECTURES)' \
+	  $(if $(filter none,$(VARIANTS)),,--variants $(KIT_BUILD)/variants)
 
 gpu-python:
 	@$(PYTHON) scripts/find_python.py '$(GPU_PYTHON)' >/dev/null

@@ -85,7 +85,7 @@ class WheelBuilder:
         """
         record = self._work / "made-from.json"
         identity = {"archive": hashlib.sha256(archive.read_bytes()).hexdigest(), **asdict(options)}
-        last = json.loads(record.read_text()) if record.is_file() else {}
+        last: dict[str, str] = json.loads(record.read_text()) if record.is_file() else {}
         wheel = self._dist / last.pop("wheel", "none")
         if last == identity and wheel.is_file():
             self._steps.say(f"{_shown(wheel)} is up to date")

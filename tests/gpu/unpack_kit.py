@@ -2,6 +2,7 @@
 
 python tests/gpu/unpack_kit.py wheels KIT FOLDER: the wheels for this Python, into FOLDER
 python tests/gpu/unpack_kit.py server KIT FOLDER: bin/tritonserver and lib/
+python tests/gpu/unpack_kit.py variants KIT FOLDER: NAME/libendcap_cuda.so, and variants.json
 
 Exits with 1 and an error message on stderr when that cannot be done.
 """
@@ -54,9 +55,8 @@ def unpack_wheels(kit: Path, target: Path) -> None:
     (target / "nvidia" / "__init__.py").unlink(missing_ok=True)
 
 
-def unpack_server(kit: Path, target: Path) -> None:
-    """Unpacks the server."""
-    packed = kit / "tritonserver.tar.xz"
+def unpack_archive(packed: Path, target: Path) -> None:
+    """Unpacks an archive that `make gpu-kit` made."""
     if not packed.is_file():
         sys.exit(f"{packed} is missing; `make gpu-kit` makes it")
     try:
@@ -69,4 +69,8 @@ def unpack_server(kit: Path, target: Path) -> None:
 
 if __name__ == "__main__":
     what, kit, folder = sys.argv[1:]
-    {"wheels": unpack_wheels, "server": unpack_server}[what](Path(kit), Path(folder))
+    if what == "wheels":
+        unpack_wheels(Path(kit), Path(folder))
+    else:
+        archives = {"server": "tritonserver.tar.xz", "variants": "variants.tar.xz"}
+        unpack_archive(Path(kit, archives[what]), Path(folder))

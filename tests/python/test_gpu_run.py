@@ -92,7 +92,7 @@ def test_a_kit_that_was_cut_off_is_an_error(what: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("what", ["wheels", "server"])
+@pytest.mark.parametrize("what", ["wheels", "server", "variants"])
 def test_a_kit_that_lacks_something_is_told(what: str, tmp_path: Path) -> None:
     done = program("unpack_kit.py", what, tmp_path, tmp_path / "site")
     assert done.returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -107,17 +108,20 @@ def test_a_kit_has_its_parts_and_what_it_was_made_from(
     assert re.search(rf"all +{total / 1e6:.2f} MB", printed)
 
 
-def test_variants_are_copied(
+def test_variants_are_packed(
     options: argparse.Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gpu_kit, "missing_machine_code", lambda *_: iter(()))
     make_variants(tmp_path / "variants", "default", "threads-128")
     options.variants = tmp_path / "variants"
     gpu_kit.make_kit(options)
+    unpack = ROOT / "tests" / "gpu" / "unpack_kit.py"
+    command = [sys.executable, str(unpack), "variants", str(options.output), str(tmp_path / "out")]
+    subprocess.run(command, check=True)
     for name in ("default", "threads-128"):
-        copied = options.output / "variants" / name / gpu_kit.CUDA_LIBRARY
-        assert copied.read_bytes() == name.encode()
-    assert (options.output / "variants" / "variants.json").is_file()
+        unpacked = tmp_path / "out" / name / gpu_kit.CUDA_LIBRARY
+        assert unpacked.read_bytes() == name.encode()
+    assert (tmp_path / "out" / "variants.json").read_text() == "{}"
     facts = json.loads((options.output / "kit.json").read_text())
     assert facts["variants"] == ["default", "threads-128"]
 
