@@ -145,7 +145,7 @@ def pack_server(target: Path) -> None:
 def pack_variants(source: Path, target: Path, architectures: str) -> list[str]:
     """Packs the variants that scripts/cuda_variants.py built; returns their names.
 
-    In one archive, as most of their code is the same: 13 of them take 1.7 MB there, and 23 MB as
+    In one archive, as most of their code is the same: 13 of them take 2 MB there, and 23 MB as
     files.
 
     Raises:

@@ -202,7 +202,8 @@ def main() -> int:
         return 0
     if options.output is None:
         parser.error("FOLDER and OUTPUT.json are needed")
-    libraries = sorted(options.folder.glob(f"*/{LIBRARY}"), key=lambda p: p.parent.name != DEFAULT)
+    libraries = sorted(options.folder.glob(f"*/{LIBRARY}"))
+    libraries.sort(key=lambda library: library.parent.name != DEFAULT)
     if not libraries:
         parser.error(f"{options.folder} holds no NAME/{LIBRARY}; see scripts/cuda_variants.py")
     record = options.folder / "variants.json"
