@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import shutil
@@ -100,14 +100,9 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def variants() -> ModuleType:
-    path = ROOT / "tests" / "gpu" / "gpu_benchmark" / "variants.py"
-    spec = importlib.util.spec_from_file_location("gpu_benchmark_variants", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def variants(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(ROOT / "tests" / "gpu")
+    return importlib.import_module("gpu_benchmark.variants")
 
 
 def measured(kernels_ms: float | None, call_ms: float) -> dict[str, object]:

@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -24,37 +23,14 @@ from typing import Any
 import numpy as np
 
 import endcap
+from gpu_benchmark.inputs import FULL, TINY, heads, pictures
+from gpu_benchmark.timing import enqueue_ms, kernel_times, stream_ms
 
 LIBRARY = "libendcap_cuda.so"
 DEFAULT = "default"
 WORKS = ("preprocess", "postprocess")
 _FIELDS = ("num_detections", "boxes", "scores", "class_ids", "indices", "status")
 _SECONDS_PER_PROCESS = 120
-_WARM_UP_SECONDS = 0.3
-_CALLS = 20
-
-
-def make_pictures(count: int, height: int, width: int) -> list[Any]:
-    """Noise, uint8 [height, width, 3]; at most 8 are different."""
-    random = np.random.default_rng(5)
-    shape = (min(count, 8), height, width, 3)
-    different = random.integers(0, 256, shape, np.uint8)
-    return [different[number % len(different)] for number in range(count)]
-
-
-def make_heads(count: int, anchors: int, objects: int) -> Any:
-    """Heads [count, 84, anchors], float32: few scores are high, in groups of overlapping boxes."""
-    random = np.random.default_rng(7)
-    heads = np.empty((count, 84, anchors), np.float32)
-    for head in heads:
-        head[:2] = random.uniform(0, 640, (2, anchors))
-        head[2:4] = random.uniform(8, 200, (2, anchors))
-        head[4:] = random.uniform(0, 0.02, (80, anchors))
-        for first in random.choice(anchors - 20, objects, replace=False):
-            around = slice(first, first + 20)
-            head[:4, around] = head[:4, [first]] + random.normal(0, 3, (4, 20))
-            head[4 + random.integers(80), around] = random.uniform(0.2, 0.95, 20)
-    return heads
 
 
 def usable_torch() -> Any:
@@ -69,32 +45,16 @@ def usable_torch() -> Any:
 
 
 def measure(torch: Any, run: Callable[[], object]) -> dict[str, Any]:
-    """Returns milliseconds of a call: its kernels by torch's profiler, and one of many enqueued."""
-    end = time.perf_counter() + _WARM_UP_SECONDS
-    while time.perf_counter() < end:
-        run()
-        torch.cuda.synchronize()
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    first.record()
-    start = time.perf_counter()
-    for _ in range(_CALLS):
-        run()
-    host = time.perf_counter() - start
-    last.record()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(_CALLS):
-            run()
-        torch.cuda.synchronize()
-    kernels = {
-        event.key: event.device_time_total / 1e3 / _CALLS
-        for event in profile.key_averages()
-        if event.device_time_total > 0 and not event.key.lower().startswith(("mem", "cuda"))
-    }
+    """Returns milliseconds of a call: its kernels, one of many enqueued, and the host's part."""
+    try:
+        kernels = kernel_times(torch, run)
+    except RuntimeError:  # the profiler sees none
+        kernels = {}
+    total = sum(count * mean for count, mean in kernels.values()) / 1e3
     return {
-        "kernels_ms": sum(kernels.values()) or None,
-        "call_ms": first.elapsed_time(last) / _CALLS,
-        "host_ms": 1e3 * host / _CALLS,
+        "kernels_ms": total or None,
+        "call_ms": stream_ms(torch, run).ms,
+        "host_ms": enqueue_ms(torch, run).ms,
         "kernels": kernels,
     }
 
@@ -110,22 +70,24 @@ def run_one() -> dict[str, Any]:
     if not state.available or state.library_path != os.environ["ENDCAP_CUDA_LIBRARY"]:
         raise RuntimeError(state.reason or f"{state.library_path} is used instead")
     torch = usable_torch()
-    pictures = make_pictures(64, 1080, 1920) if torch else make_pictures(3, 90, 160)
-    heads = make_heads(64, 8400, 40) if torch else make_heads(2, 300, 3)
-    preprocessor = endcap.Preprocessor(device="cuda", size=None if torch else 96)
-    tensors = endcap.Preprocessor(size=None if torch else 96)(pictures).images
-    np.testing.assert_array_equal(preprocessor(pictures).images.to_numpy(), tensors)
+    sizes = FULL if torch else TINY
+    images = pictures(sizes.height, sizes.width, sizes.batch)
+    head = heads(sizes.batch, sizes.anchors)
+    preprocessor = endcap.Preprocessor(device="cuda", size=sizes.size)
+    tensors = endcap.Preprocessor(size=sizes.size)(images).images
+    np.testing.assert_array_equal(preprocessor(images).images.to_numpy(), tensors)
     postprocessor = endcap.Postprocessor(device="cuda")
-    expected = endcap.Postprocessor()(heads)
-    actual = postprocessor(heads).to_numpy()
+    expected: Any = endcap.Postprocessor()(head)
+    enqueued: Any = postprocessor(head)
+    actual = enqueued.to_numpy()
     if not expected.num_detections.all():
         raise AssertionError("an image has no detections: nothing is verified")
     for field in _FIELDS:
         np.testing.assert_array_equal(getattr(actual, field), getattr(expected, field), field)
     if torch is None:
         return {"measured": False}
-    on_gpu = [torch.from_numpy(picture).cuda() for picture in pictures]
-    batch = torch.from_numpy(heads).cuda()
+    on_gpu = torch.from_numpy(np.stack(images)).cuda()
+    batch = torch.from_numpy(head).cuda()
     return {
         "measured": True,
         "preprocess": measure(torch, lambda: preprocessor(on_gpu)),
