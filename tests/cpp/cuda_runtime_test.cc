@@ -273,14 +273,15 @@ TEST(CudaRuntime, TheProducersStreamDoesNotWaitForAConsumer) {
   const CudaStream consumer(0);
   PinnedBuffer down(0);
   down.Reserve(4);
-  std::memset(down.data(), 1, 4);
   std::shared_ptr<void> memory = AllocateCuda(4, {0, producer.get()});
   CheckCuda(Cuda().fill(0, down.data(), 9, 4, consumer.get()));  // waits until somebody wants it
   AddCudaConsumer(memory, consumer.get(), std::make_shared<int>());
   memory.reset();
   producer.Wait();
-  EXPECT_EQ(down.data()[0], 1);
+  const auto waits = Emulated<int()>("EndcapEmulatedWaits");
+  const int before = waits();
   consumer.Wait();
+  EXPECT_EQ(waits(), before + 1);  // its work was still to be done
   EXPECT_EQ(down.data()[0], 9);
 }
 

@@ -45,12 +45,12 @@ TARGETS = (
         Target(
             f"heads: {what} against reading once",
             "heads",
-            f"{what} / bound",
+            f"{metric} / bound",
             4,
             1.6,
             lower_is_better=True,
         )
-        for what in ("kernel", "enqueue")
+        for what, metric in (("kernels", "kernel"), ("from Python by enqueue", "call"))
     ),
     Target("heads against torchvision", "heads", "peer / call", 20, 100),
     *(
