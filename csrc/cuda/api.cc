@@ -74,11 +74,11 @@ constexpr CudaApi kApi = {
           return OnDevice(device, [&] { ReleaseOnDevice(memory, stream); });
         },
     .release_after =
-        [](int32_t device, void* memory, void* const* streams, int32_t stream_count,
-           bool after_all) {
+        [](int32_t device, void* memory, void* const* streams, int32_t stream_count, bool after_all,
+           bool* released) {
           return OnDevice(device, [&] {
             const std::span all(streams, static_cast<size_t>(stream_count));
-            ReleaseAfter(device, memory, all, after_all);
+            *released = ReleaseAfter(device, memory, all, after_all);
           });
         },
     .allocate_pinned =

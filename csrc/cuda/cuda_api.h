@@ -19,6 +19,9 @@ struct NvjpegImage;
 inline constexpr uint32_t kCudaApiVersion = 1;
 inline constexpr char kCudaApiSymbol[] = "EndcapCudaApi";
 
+// The id of a capture that makes a stream unusable, see CaptureId of streams.h.
+inline constexpr uint64_t kUnusableByCapture = UINT64_MAX;
+
 enum class CudaMemoryKind : int32_t { kHost, kPinned, kDevice };
 
 struct CudaDeviceFacts {
@@ -51,9 +54,10 @@ struct CudaApi {
   int32_t (*allocate)(int32_t device, size_t bytes, void* stream, void** memory);  // stream order
   int32_t (*release)(int32_t device, void* memory, void* stream);
   // Frees memory once what these streams have now is done, and, with `after_all`, what all streams
-  // of the device have. No stream waits for another.
+  // of the device have. No stream waits for another. Sets `released` to false, and does nothing,
+  // where a capture forbids it; `after_all` then invalidates the captures of the device.
   int32_t (*release_after)(int32_t device, void* memory, void* const* streams, int32_t stream_count,
-                           bool after_all);
+                           bool after_all, bool* released);
   int32_t (*allocate_pinned)(int32_t device, size_t bytes, void** memory);
   int32_t (*release_pinned)(int32_t device, void* memory);
   int32_t (*copy)(int32_t device, void* to, const void* from, size_t bytes, void* stream);

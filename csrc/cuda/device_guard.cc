@@ -52,6 +52,8 @@ const Driver& TheDriver() {
 
 void CheckDriver(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS) {
+    // The driver's codes are the runtime's.
+    if (IsUnrecoverable(static_cast<cudaError_t>(result))) cuda_needs_restart = true;
     Fail(ErrorCode::kCuda, call, " failed with code ", static_cast<int>(result));
   }
 }

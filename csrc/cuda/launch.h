@@ -30,6 +30,7 @@ constexpr bool IsUnrecoverable(cudaError_t error) {
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
     case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
     case cudaErrorExternalDevice:
       return true;
     default:

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <list>
 #include <map>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "cuda/cuda_api.h"
@@ -40,8 +41,9 @@ cudaMemPool_t MakePool(int32_t device) {
   uint64_t kept = KeptBytes(device);
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept),
         "cudaMemPoolSetAttribute");
-  // An allocation never makes its stream wait for another one's release: that would let instances
-  // of a server run one after the other, which no timeline shows.
+  // An allocation never makes its stream wait for the work of another one, as the driver would let
+  // it before it asks for more memory than there is: instances of a server would run one after the
+  // other. AllocateOnDevice waits instead, once, where memory is really short.
   int allowed = 0;
   Check(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &allowed),
         "cudaMemPoolSetAttribute");
@@ -71,46 +73,34 @@ class ScopedEvent {
   void* event_;
 };
 
-// The stream of one device on which memory is freed that several streams have used.
+// The stream of one device on which memory is freed that several streams have used. Thread-safe.
 class ReleaseStream {
  public:
   ReleaseStream() : stream_(CreateStream()) {}
 
-  void Release(void* memory, std::span<void* const> streams, bool after_all) {
-    const std::lock_guard lock(mutex_);
-    for (std::vector<void*> waiting = std::exchange(kept_, {}); void* const kept : waiting) {
-      TryRelease(kept, {}, /*after_all=*/true);
+  bool Release(void* memory, std::span<void* const> streams, bool after_all) {
+    const std::lock_guard lock(mutex_);  // a failed release must not order the next one
+    if (std::ranges::any_of(streams, [](void* stream) { return CaptureId(stream) != 0; })) {
+      return false;
     }
-    TryRelease(memory, streams, after_all);
-  }
-
- private:
-  // Keeps the memory where a capture forbids to wait. Its streams may be gone when it is tried
-  // again, so that it then waits for all.
-  void TryRelease(void* memory, std::span<void* const> streams, bool after_all) {
-    const auto captures = [](void* stream) { return CaptureId(stream) != 0; };
-    if (std::ranges::any_of(streams, captures) || !OrderAfter(streams, after_all)) {
-      kept_.push_back(memory);
-      return;
-    }
-    ReleaseOnDevice(memory, stream_);
-  }
-
-  bool OrderAfter(std::span<void* const> streams, bool after_all) {
     const ScopedEvent event;
     for (void* const stream : streams) {
       RecordEvent(event.get(), stream);
       OrderAfterEvent(stream_, event.get());
     }
-    if (!after_all) return true;
-    if (!RecordAllWork(event.get())) return false;
-    OrderAfterEvent(stream_, event.get());
+    if (after_all) {
+      if (!RecordAllWork(event.get())) return false;
+      OrderAfterEvent(stream_, event.get());
+    }
+    ReleaseOnDevice(memory, stream_);
     return true;
   }
 
+  void Wait() const { WaitForStream(stream_); }
+
+ private:
   std::mutex mutex_;
   void* stream_;
-  std::vector<void*> kept_;
 };
 
 ReleaseStream& ReleaseStreamOf(int32_t device) {
@@ -120,23 +110,30 @@ ReleaseStream& ReleaseStreamOf(int32_t device) {
   return (*streams)[device];
 }
 
-// Blocks of pinned memory that nobody uses, by size.
+// Pinned memory, of which idle blocks are kept for later calls.
 class PinnedPool {
  public:
   void* Take(size_t bytes) {
     const size_t size = RoundUp(bytes);
     {
       const std::lock_guard lock(mutex_);
-      const auto found = free_.find(size);
-      if (found != free_.end()) {
-        void* const memory = found->second;
-        free_.erase(found);
-        free_bytes_ -= size;
+      // The one that was used last.
+      const auto found = std::ranges::find(idle_.rbegin(), idle_.rend(), size, &Block::size);
+      if (found != idle_.rend()) {
+        void* const memory = found->memory;
+        idle_bytes_ -= size;
+        idle_.erase(std::next(found).base());
         return memory;
       }
     }
     void* memory = nullptr;
-    Check(cudaHostAlloc(&memory, size, cudaHostAllocPortable), "cudaHostAlloc");
+    cudaError_t error = cudaHostAlloc(&memory, size, cudaHostAllocPortable);
+    if (error == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      FreeIdle(0);
+      error = cudaHostAlloc(&memory, size, cudaHostAllocPortable);
+    }
+    Check(error, "cudaHostAlloc");
     const std::lock_guard lock(mutex_);
     sizes_[memory] = size;
     return memory;
@@ -146,19 +143,20 @@ class PinnedPool {
     {
       const std::lock_guard lock(mutex_);
       const size_t size = sizes_.at(memory);
-      if (free_bytes_ + size <= kMostFreeBytes) {
-        free_.emplace(size, memory);
-        free_bytes_ += size;
-        return;
-      }
-      sizes_.erase(memory);
+      idle_.push_back({memory, size});
+      idle_bytes_ += size;
     }
-    Check(cudaFreeHost(memory), "cudaFreeHost");
+    FreeIdle(kMostIdleBytes);
   }
 
  private:
   static constexpr size_t kLeastBytes = size_t{64} << 10;
-  static constexpr size_t kMostFreeBytes = size_t{512} << 20;
+  static constexpr size_t kMostIdleBytes = size_t{512} << 20;
+
+  struct Block {
+    void* memory;
+    size_t size;
+  };
 
   // Four sizes from one power of two to the next, so that blocks fit again.
   static size_t RoundUp(size_t bytes) {
@@ -166,10 +164,25 @@ class PinnedPool {
     return (std::max(bytes, kLeastBytes) + step - 1) / step * step;
   }
 
+  // Frees the blocks that have been idle for longest, down to so many bytes.
+  void FreeIdle(size_t most_bytes) {
+    std::vector<void*> freed;
+    {
+      const std::lock_guard lock(mutex_);
+      while (idle_bytes_ > most_bytes) {
+        freed.push_back(idle_.front().memory);
+        idle_bytes_ -= idle_.front().size;
+        sizes_.erase(idle_.front().memory);
+        idle_.pop_front();
+      }
+    }
+    for (void* const memory : freed) Check(cudaFreeHost(memory), "cudaFreeHost");
+  }
+
   std::mutex mutex_;
-  std::multimap<size_t, void*> free_;
+  std::list<Block> idle_;          // that which was used last at the end
   std::map<void*, size_t> sizes_;  // of all blocks
-  size_t free_bytes_ = 0;
+  size_t idle_bytes_ = 0;
 };
 
 PinnedPool& ThePinnedPool() {
@@ -181,8 +194,18 @@ PinnedPool& ThePinnedPool() {
 
 void* AllocateOnDevice(int32_t device, size_t bytes, void* stream) {
   void* memory = nullptr;
-  Check(cudaMallocFromPoolAsync(&memory, bytes, PoolOf(device), static_cast<cudaStream_t>(stream)),
-        "cudaMallocFromPoolAsync");
+  const auto allocate = [&] {
+    return cudaMallocFromPoolAsync(&memory, bytes, PoolOf(device),
+                                   static_cast<cudaStream_t>(stream));
+  };
+  cudaError_t error = allocate();
+  if (error == cudaErrorMemoryAllocation && CaptureId(stream) == 0) {
+    (void)cudaGetLastError();
+    ReleaseStreamOf(device).Wait();
+    WaitForStream(stream);
+    error = allocate();
+  }
+  Check(error, "cudaMallocFromPoolAsync");
   return memory;
 }
 
@@ -190,8 +213,8 @@ void ReleaseOnDevice(void* memory, void* stream) {
   Check(cudaFreeAsync(memory, static_cast<cudaStream_t>(stream)), "cudaFreeAsync");
 }
 
-void ReleaseAfter(int32_t device, void* memory, std::span<void* const> streams, bool after_all) {
-  ReleaseStreamOf(device).Release(memory, streams, after_all);
+bool ReleaseAfter(int32_t device, void* memory, std::span<void* const> streams, bool after_all) {
+  return ReleaseStreamOf(device).Release(memory, streams, after_all);
 }
 
 void* AllocatePinned(size_t bytes) { return ThePinnedPool().Take(bytes); }

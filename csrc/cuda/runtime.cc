@@ -1,6 +1,8 @@
 #include "cuda/runtime.h"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -62,27 +64,104 @@ std::shared_ptr<void> NewCudaStream(int device_id) {
 
 namespace {
 
+// The streams that have used memory of AllocateCuda besides its own.
+struct Consumers {
+  std::mutex mutex;
+  std::vector<void*> streams;
+  std::vector<std::shared_ptr<void>> owners;  // that keep the streams
+  bool after_all = false;                     // others as well, of which nothing is known
+};
+
+// Memory that could not be freed because of a capture.
+struct KeptMemory {
+  int device_id;
+  void* memory;
+  std::shared_ptr<Consumers> consumers;
+};
+
+// Tries to free; false where a capture forbids it.
+bool TryRelease(const KeptMemory& kept) noexcept {
+  bool released = true;
+  const Consumers& consumers = *kept.consumers;
+  // An error: the device is broken, and whoever broke it has been told.
+  (void)CudaInUse().release_after(kept.device_id, kept.memory, consumers.streams.data(),
+                                  static_cast<int32_t>(consumers.streams.size()),
+                                  consumers.after_all, &released);
+  return released;
+}
+
+// Frees memory now, or after the capture that forbids it: at a later call, while the owners of the
+// streams keep these. Memory of a captured stream without an owner is not freed, as nobody knows
+// how long the stream lives. Thread-safe.
+class KeptMemories {
+ public:
+  void Release(KeptMemory released, bool streams_are_owned) {
+    // A wait for all streams would end whatever capture there is, so that kept memory which needs
+    // it is left to one that comes anyway.
+    Retry(released.consumers->after_all);
+    if (!TryRelease(released) && streams_are_owned) Keep({std::move(released)});
+  }
+
+  void Retry(bool after_all = false) {
+    if (count_ == 0) return;
+    // Not under the mutex: owners of streams may take locks when they go.
+    std::vector<KeptMemory> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting.swap(kept_);
+      count_ = 0;
+    }
+    std::erase_if(waiting, [&](const KeptMemory& kept) {
+      return (after_all || !kept.consumers->after_all) && TryRelease(kept);
+    });
+    Keep(std::move(waiting));
+  }
+
+ private:
+  void Keep(std::vector<KeptMemory> more) {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(more, std::back_inserter(kept_));
+    count_ = kept_.size();
+  }
+
+  std::mutex mutex_;
+  std::vector<KeptMemory> kept_;
+  std::atomic<size_t> count_ = 0;
+};
+
+KeptMemories& TheKeptMemories() {
+  static auto* memories = new KeptMemories;  // never destroyed: threads may release at the end
+  return *memories;
+}
+
 // Frees memory of AllocateCuda.
 class DeviceMemoryDeleter {
  public:
-  // allocated_in: the capture that the allocation is part of, or 0.
-  DeviceMemoryDeleter(const CudaTarget& target, uint64_t allocated_in)
-      : target_(target), allocated_in_(allocated_in), consumers_(std::make_shared<Consumers>()) {}
+  // stream_owner: keeps the target's stream; may be null. allocated_in: the capture that the
+  // allocation is part of, or 0.
+  DeviceMemoryDeleter(const CudaTarget& target, std::shared_ptr<void> stream_owner,
+                      uint64_t allocated_in)
+      : target_(target),
+        stream_owner_(std::move(stream_owner)),
+        allocated_in_(allocated_in),
+        consumers_(std::make_shared<Consumers>()) {}
 
   void operator()(void* memory) const {
     const CudaApi& cuda = CudaInUse();
-    std::vector<void*>& streams = consumers_->streams;
-    uint64_t capture = 0;
+    uint64_t capture = kUnusableByCapture;
     (void)cuda.capture_id(target_.device_id, target_.stream, &capture);
-    // A graph that is being captured can free its own allocations only.
+    // A graph frees its own allocations; those of an invalid capture came to nothing.
+    if (allocated_in_ != 0 && capture == kUnusableByCapture) return;
     const bool in_order = capture == 0 || capture == allocated_in_;
-    if (streams.empty() && !consumers_->after_all && in_order) {
+    if (consumers_->streams.empty() && !consumers_->after_all && in_order) {
       (void)cuda.release(target_.device_id, memory, target_.stream);
+      TheKeptMemories().Retry();
       return;
     }
-    streams.push_back(target_.stream);
-    (void)cuda.release_after(target_.device_id, memory, streams.data(),
-                             static_cast<int32_t>(streams.size()), consumers_->after_all);
+    const bool is_owned = stream_owner_ != nullptr || target_.stream == nullptr;
+    consumers_->streams.push_back(target_.stream);
+    consumers_->owners.push_back(stream_owner_);
+    TheKeptMemories().Release({target_.device_id, memory, consumers_}, is_owned);
   }
 
   void AddConsumer(void* stream, std::shared_ptr<void> stream_owner) const {
@@ -98,22 +177,17 @@ class DeviceMemoryDeleter {
   }
 
  private:
-  struct Consumers {
-    std::mutex mutex;
-    std::vector<void*> streams;
-    std::vector<std::shared_ptr<void>> owners;
-    bool after_all = false;
-  };
-
   CudaTarget target_;
+  std::shared_ptr<void> stream_owner_;
   uint64_t allocated_in_;
   std::shared_ptr<Consumers> consumers_;
 };
 
 }  // namespace
 
-std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target) {
-  DeviceMemoryDeleter deleter(target, CaptureIdCuda(target));
+std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target,
+                                   std::shared_ptr<void> stream_owner) {
+  DeviceMemoryDeleter deleter(target, std::move(stream_owner), CaptureIdCuda(target));
   void* memory = nullptr;
   // A tensor without elements has an address too.
   CheckCuda(Cuda().allocate(target.device_id, std::max(bytes, size_t{1}), target.stream, &memory));
@@ -255,7 +329,10 @@ void PinnedBuffer::Reserve(size_t bytes) {
 }
 
 DeviceBuffer::~DeviceBuffer() {
-  if (data_ != nullptr) (void)CudaInUse().release(device_id_, data_, nullptr);
+  if (data_ == nullptr) return;
+  // Nothing uses it any more. Not on the legacy default stream, which a capture may make unusable.
+  bool released = false;
+  (void)CudaInUse().release_after(device_id_, data_, nullptr, 0, false, &released);
 }
 
 DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept

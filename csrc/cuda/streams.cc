@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/cuda_api.h"
 #include "cuda/launch.h"
 
 namespace endcap {
@@ -109,7 +110,13 @@ void CheckStream(void* stream) {
 uint64_t CaptureId(void* stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
-  Check(cudaStreamGetCaptureInfo(Stream(stream), &status, &id), "cudaStreamGetCaptureInfo");
+  const cudaError_t error = cudaStreamGetCaptureInfo(Stream(stream), &status, &id);
+  if (error == cudaErrorStreamCaptureImplicit) {
+    (void)cudaGetLastError();
+    return kUnusableByCapture;
+  }
+  Check(error, "cudaStreamGetCaptureInfo");
+  if (status == cudaStreamCaptureStatusInvalidated) return kUnusableByCapture;
   return status == cudaStreamCaptureStatusNone ? 0 : id;
 }
 

@@ -14,6 +14,8 @@ void WaitForStream(void* stream);
 // Throws for errors of earlier work, as far as they are known; does not wait.
 void CheckStream(void* stream);
 // The capture that takes what is enqueued on the stream into a graph; 0: none, it is done.
+// kUnusableByCapture where nothing can be enqueued: the capture has been invalidated and not ended,
+// or, on the legacy default stream, a stream that synchronizes with it captures.
 uint64_t CaptureId(void* stream);
 
 void* CreateEvent();  // without a time; who waits for it sleeps

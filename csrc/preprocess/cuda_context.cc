@@ -27,6 +27,7 @@ CudaPreprocessContext::~CudaPreprocessContext() {
 
 void CudaPreprocessContext::Begin() {
   uploaded_.Wait();
+  if (nvjpeg_ != nullptr) nvjpeg_->Wait();
   done_.OrderAfter(upload_stream_.get());
   plan_.Clear();
 }
@@ -55,6 +56,7 @@ void CudaPreprocessContext::Launch(void* stream) {
                         upload_stream_.get()));
   uploaded_.Record(upload_stream_.get());
   uploaded_.OrderAfter(stream);
+  if (nvjpeg_ != nullptr) nvjpeg_->OrderBefore(stream);
   const FusedLaunch launch = plan_.Launch(device_block_.data());
   const int32_t code = Cuda().preprocess(device_id_, &launch, stream);
   const ItemStatus failure =

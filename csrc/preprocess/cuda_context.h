@@ -37,7 +37,7 @@ class CudaPreprocessContext {
   // Waits until nothing uses the images' device memory, as nvJPEG asks. After ReserveImages.
   void WaitForImages() const { upload_stream_.Wait(); }
   // Decodes the files of nvjpeg(), as if they were uploaded.
-  void DecodeNvjpeg() { nvjpeg().Decode(upload_stream_.get()); }
+  void DecodeNvjpeg() { nvjpeg().Decode(); }
 
   FusedPlan& plan() noexcept { return plan_; }
   // Sends the plan up and launches it on `stream`, after all that was uploaded.

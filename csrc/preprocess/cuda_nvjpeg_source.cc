@@ -53,11 +53,10 @@ void CudaNvjpegSource::SetPlanes(size_t index, const JpegPlaneLayout& layout,
   }
 }
 
-void CudaNvjpegSource::Decode(void* stream) {
+void CudaNvjpegSource::Decode() {
   NvjpegDecodeBatch batch{images_.data(), static_cast<int32_t>(images_.size())};
   CheckCuda(Cuda().nvjpeg_decode(device_id_, decoder_, &batch, stream_.get()));
   decoded_.Record(stream_.get());
-  decoded_.OrderAfter(stream);
 }
 
 ItemStatus CudaNvjpegSource::StatusOf(size_t index) const {

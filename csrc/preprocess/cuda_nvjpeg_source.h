@@ -40,10 +40,13 @@ class CudaNvjpegSource {
   // The device memory for the planes of a file that Stage accepted.
   void SetPlanes(size_t index, const JpegPlaneLayout& layout, uint8_t* device_block);
 
-  // Decodes the files that Stage accepted. The planes are there for what is enqueued on `stream`
-  // afterwards; at the call nothing that is enqueued anywhere may still use their memory. Throws
-  // kCuda and kOutOfMemory for what is not one file's fault.
-  void Decode(void* stream);
+  // Decodes the files that Stage accepted. At the call nothing that is enqueued anywhere may still
+  // use the planes' memory. Throws kCuda and kOutOfMemory for what is not one file's fault.
+  void Decode();
+  // Makes what is enqueued on `stream` from now on wait for the planes.
+  void OrderBefore(void* stream) const { decoded_.OrderAfter(stream); }
+  // The host waits for the planes.
+  void Wait() const { decoded_.Wait(); }
 
   // The status of a file, as Stage and Decode left it.
   ItemStatus StatusOf(size_t index) const;

@@ -129,7 +129,7 @@ std::vector<CudaTensor> EmptyCudaArrays(
   if (end == 0) return tensors;
   const std::shared_ptr<void> kept_stream = KeepObject(stream_owner);
   const py::gil_scoped_release release;
-  const std::shared_ptr<void> memory = AllocateCuda(static_cast<size_t>(end), target);
+  const std::shared_ptr<void> memory = AllocateCuda(static_cast<size_t>(end), target, kept_stream);
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].stream_owner = kept_stream;
     tensors[i].owner = memory;
@@ -145,7 +145,7 @@ CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
   if (bytes == 0) return tensor;
   tensor.stream_owner = KeepObject(stream_owner);
   const py::gil_scoped_release release;
-  tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target);
+  tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target, tensor.stream_owner);
   tensor.data = static_cast<uint8_t*>(tensor.owner.get());
   return tensor;
 }

@@ -14,6 +14,7 @@ from endcap import _core
 DLPACK_CPU = 1  # DLDeviceType
 DLPACK_CUDA = 2
 _LEGACY_DEFAULT_STREAM = 1  # as DLPack and the CUDA array interface write it
+_PER_THREAD_STREAM = 2
 _NO_SYNCHRONIZATION = -1
 
 
@@ -137,15 +138,18 @@ class CudaArray:
 
 def _owner_of_stream(stream: int, device_id: int) -> Any:
     """Return the object of torch or CuPy that keeps a stream alive, if it is their current one."""
+    if stream == _PER_THREAD_STREAM:
+        return None
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         current = torch.cuda.current_stream(device_id)
-        if current.cuda_stream == stream:
+        # Streams of torch's own have odd ids and are never destroyed; others are somebody else's.
+        if current.cuda_stream == stream and current.stream_id % 2 == 1:
             return current
     cupy = sys.modules.get("cupy")
     if cupy is not None:
         current = cupy.cuda.get_current_stream()
-        if current.ptr == stream:
+        if current.ptr == stream and isinstance(current, cupy.cuda.Stream):
             return current
     return None
 

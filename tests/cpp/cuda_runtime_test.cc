@@ -163,19 +163,20 @@ Function* Emulated(const char* name) {
 // A stream that captures a graph in global mode, as torch's do.
 class Capture {
  public:
-  Capture() : stream_(0) { Set(true); }
+  Capture() { Set(true); }
   ~Capture() {
     Set(false);
     (void)WasHarmed();
   }
   void* stream() const { return stream_.get(); }
+  const std::shared_ptr<void>& owner() const { return stream_; }
   bool WasHarmed() const { return Emulated<bool()>("EndcapEmulatedCaptureWasHarmed")(); }
 
  private:
   void Set(bool captures) const {
     Emulated<void(void*, bool)>("EndcapEmulateCapture")(stream_.get(), captures);
   }
-  CudaStream stream_;
+  std::shared_ptr<void> stream_ = NewCudaStream(0);
 };
 
 TEST(CudaRuntime, NoCallDisturbsTheCaptureOfAnotherThread) {
@@ -285,33 +286,94 @@ TEST(CudaRuntime, TheProducersStreamDoesNotWaitForAConsumer) {
   EXPECT_EQ(down.data()[0], 9);
 }
 
-TEST(CudaRuntime, MemoryWhoseConsumerIsCapturedIsKeptUntilTheCaptureEnds) {
-  const CudaStream producer(0);
-  const auto share_and_release = [&](void* stream) {
-    std::shared_ptr<void> memory = AllocateCuda(8, {0, producer.get()});
-    const void* const address = memory.get();
-    AddCudaConsumer(memory, stream, std::make_shared<int>());
-    memory.reset();
-    CheckCuda(Cuda().wait_stream(0, producer.get()));
-    return address;
-  };
-  const void* kept = nullptr;
-  {
-    const Capture capture;
-    kept = share_and_release(capture.stream());
-    EXPECT_FALSE(capture.WasHarmed());
-    std::vector<std::shared_ptr<void>> next(100);
-    for (auto& memory : next) {
-      memory = AllocateCuda(8, {0, producer.get()});
-      EXPECT_NE(memory.get(), kept);
-    }
-  }
-  const CudaStream consumer(0);
-  (void)share_and_release(consumer.get());  // tries the kept memory again
+// Whether an allocation gets that address while others are alive.
+bool IsGivenAgain(const void* address) {
+  const CudaStream stream(0);
   Emulated<void()>("EndcapEmulatedRunAll")();
   std::vector<std::shared_ptr<void>> next(100);
-  for (auto& memory : next) memory = AllocateCuda(8, {0, producer.get()});
-  EXPECT_TRUE(std::ranges::any_of(next, [&](const auto& memory) { return memory.get() == kept; }));
+  for (auto& memory : next) memory = AllocateCuda(8, {0, stream.get()});
+  return std::ranges::any_of(next, [&](const auto& memory) { return memory.get() == address; });
+}
+
+// Releases memory of a stream that another one has used; returns its address.
+const void* ReleaseShared(const std::shared_ptr<void>& stream,
+                          const std::shared_ptr<void>& consumer) {
+  std::shared_ptr<void> memory = AllocateCuda(8, {0, stream.get()}, stream);
+  const void* const address = memory.get();
+  AddCudaConsumer(memory, consumer.get(), consumer);
+  memory.reset();
+  return address;
+}
+
+TEST(CudaRuntime, MemoryWhoseConsumersAreCapturedIsKeptUntilTheCaptureEnds) {
+  const std::shared_ptr<void> producer = NewCudaStream(0);
+  const std::shared_ptr<void> other = NewCudaStream(0);
+  const void* kept[2];
+  {
+    const Capture capture;
+    for (const void*& each : kept) each = ReleaseShared(producer, capture.owner());
+    (void)ReleaseShared(producer, other);
+    EXPECT_FALSE(capture.WasHarmed());
+    for (const void* const each : kept) EXPECT_FALSE(IsGivenAgain(each));
+  }
+  {
+    // Another capture, in which the kept memory has no part.
+    const Capture capture;
+    (void)ReleaseShared(producer, other);
+    EXPECT_FALSE(capture.WasHarmed());
+  }
+  for (const void* const each : kept) EXPECT_TRUE(IsGivenAgain(each));
+}
+
+TEST(CudaRuntime, AnErrorLosesNoOtherMemoryThatIsKept) {
+  const std::shared_ptr<void> producer = NewCudaStream(0);
+  const void* kept[2];
+  {
+    const Capture capture;
+    for (const void*& each : kept) each = ReleaseShared(producer, capture.owner());
+  }
+  // An owner that does not keep its stream.
+  void* const gone = NewCudaStream(0).get();
+  (void)ReleaseShared(producer, {std::make_shared<int>(), gone});
+  for (const void* const each : kept) EXPECT_TRUE(IsGivenAgain(each));
+}
+
+TEST(CudaRuntime, MemoryIsNotFreedOnStreamsThatACaptureMakesUnusable) {
+  const std::shared_ptr<void> other = NewCudaStream(0);
+  {
+    const Capture capture;
+    std::shared_ptr<void> in_graph = AllocateCuda(8, {0, capture.stream()}, capture.owner());
+    Emulated<void(void*)>("EndcapEmulateInvalidCapture")(capture.stream());
+    (void)ReleaseShared(other, capture.owner());
+    in_graph.reset();
+    EXPECT_FALSE(capture.WasHarmed());
+  }
+  std::shared_ptr<void> memory = AllocateCuda(8, {});  // of the legacy default stream
+  const void* const address = memory.get();
+  {
+    const Capture capture;
+    Emulated<void(void*)>("EndcapEmulateBlockingStream")(capture.stream());
+    EXPECT_EQ(CaptureIdCuda({}), kUnusableByCapture);
+    EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "captured", [] { SynchronizeCuda({}); }));
+    memory.reset();
+    DeviceBuffer buffer(0);
+    buffer.Reserve(8, other.get());
+    buffer = DeviceBuffer(0);
+    EXPECT_FALSE(capture.WasHarmed());
+    EXPECT_FALSE(IsGivenAgain(address));
+  }
+  AllocateCuda(8, {0, other.get()}).reset();  // any release tries again
+  EXPECT_TRUE(IsGivenAgain(address));
+}
+
+TEST(CudaRuntime, AnAllocationWaitsForMemoryThatIsStillToBeFreed) {
+  const CudaStream producer(0);
+  const CudaStream consumer(0);
+  constexpr size_t kMostOfIt = size_t{1200} << 20;  // the emulated GPU has 2 GiB
+  std::shared_ptr<void> memory = AllocateCuda(kMostOfIt, {0, producer.get()});
+  AddCudaConsumer(memory, consumer.get(), std::make_shared<int>());
+  memory.reset();
+  EXPECT_NE(AllocateCuda(kMostOfIt, {0, producer.get()}), nullptr);
 }
 
 TEST(CudaRuntime, MemoryOfBeforeACaptureIsNotFreedByTheGraph) {
@@ -338,6 +400,19 @@ TEST(CudaRuntime, PinnedMemoryIsUsedAgain) {
   PinnedBuffer another(0);
   another.Reserve(size_t{9} << 20);
   EXPECT_NE(another.data(), address);
+}
+
+TEST(CudaRuntime, PinnedMemoryOfSizesThatNobodyWantsIsFreedFirst) {
+  const auto use = [](size_t bytes) {
+    PinnedBuffer buffer(0);
+    buffer.Reserve(bytes);
+    return buffer.data();
+  };
+  for (size_t megabytes = 100; megabytes < 260; megabytes += 40) (void)use(megabytes << 20);
+  const uint8_t* const address = use(size_t{33} << 20);
+  std::vector<std::unique_ptr<uint8_t[]>> others;  // that the host's allocator gives meanwhile
+  others.push_back(std::make_unique<uint8_t[]>(size_t{33} << 20));
+  EXPECT_EQ(use(size_t{33} << 20), address);
 }
 
 TEST(CudaRuntime, AllocationsDoNotMakeStreamsWaitForEachOther) {

@@ -129,7 +129,9 @@ int DeviceOf(const void* memory) {
   const auto* address = static_cast<const char*>(memory);
   if (TypeOf(memory) != cudaMemoryTypeDevice) return -1;
   const auto after = arena.allocated.upper_bound(static_cast<size_t>(address - arena.base));
-  return after == arena.allocated.begin() ? -1 : std::prev(after)->second.device;
+  if (after == arena.allocated.begin()) return -1;
+  const auto& [offset, allocation] = *std::prev(after);
+  return address < arena.base + offset + allocation.bytes ? allocation.device : -1;
 }
 
 }  // namespace endcap::emulation

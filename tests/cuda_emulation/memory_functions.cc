@@ -97,7 +97,10 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
-  if (TypeOf(memory) != cudaMemoryTypeDevice) return Note(cudaErrorInvalidValue);
+  if (DeviceOf(memory) < 0) return Note(cudaErrorInvalidValue);
+  if (stream->captures && stream->capture_is_invalid) {
+    return HarmCapture(cudaErrorStreamCaptureUnsupported);
+  }
   // A graph frees nothing but its own allocations.
   if (CapturedMemory().erase(memory) == 0 && stream->captures) {
     return HarmCapture(cudaErrorInvalidValue);

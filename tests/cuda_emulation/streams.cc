@@ -124,10 +124,11 @@ cudaError_t cudaDeviceSynchronize() {
   RunAll();
   return cudaSuccess;
 }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned flags) {
   const Guard guard(Lock());
   ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = MakeStream();
+  stream->is_blocking = (flags & cudaStreamNonBlocking) == 0;
   Streams().insert(stream);
   *handle = stream.get();
   return cudaSuccess;
@@ -163,7 +164,15 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatu
   const Guard guard(Lock());
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
+  if (stream == DefaultStream() && !stream->captures) {
+    const auto captures = [](const Stream& s) { return s->captures && s->is_blocking; };
+    if (std::ranges::any_of(Streams(), captures)) return Note(cudaErrorStreamCaptureImplicit);
+  }
   *status = stream->captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  if (stream->captures && stream->capture_is_invalid) {
+    *status = cudaStreamCaptureStatusInvalidated;
+    return cudaSuccess;  // without an id
+  }
   *id = stream->capture_id();
   return cudaSuccess;
 }
@@ -174,6 +183,15 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 void EndcapEmulateCapture(cudaStream_t handle, bool captures) {
   const Guard guard(Lock());
   Find(handle)->captures = captures;
+  Find(handle)->capture_is_invalid = false;
+}
+void EndcapEmulateInvalidCapture(cudaStream_t handle) {
+  const Guard guard(Lock());
+  Find(handle)->capture_is_invalid = true;
+}
+void EndcapEmulateBlockingStream(cudaStream_t handle) {
+  const Guard guard(Lock());
+  Find(handle)->is_blocking = true;
 }
 void EndcapEmulatedRunAll() {
   const Guard guard(Lock());

@@ -21,6 +21,8 @@ struct CUstream_st {
   uint64_t done = 0;
   int number = 0;  // of all streams
   bool captures = false;
+  bool capture_is_invalid = false;
+  bool is_blocking = false;  // synchronizes with the legacy default stream
   // 0 while it does not capture.
   uint64_t capture_id() const { return captures ? static_cast<uint64_t>(number) + 1 : 0; }
   endcap::emulation::Observed observed;  // who does the work

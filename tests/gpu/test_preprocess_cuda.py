@@ -192,3 +192,16 @@ def test_auto_mixes_nvjpeg_and_cpu_threads_in_one_batch(nvjpeg: endcap.NvjpegSta
     result = endcap.preprocess(images, **options, decode="fast", device="cuda")
     assert result.decoders == ("nvjpeg",) * 3 + ("hybrid",) + ("nvjpeg",) * 4
     assert_near(result, images, **options)
+
+
+def test_nvjpeg_writes_every_plane_of_every_batch(nvjpeg: endcap.NvjpegState) -> None:
+    """A plane that the engine left out would have the image of the batch before."""
+    different = [jpegs.encode(jpegs.photo(480, 640, seed=50 + n)) for n in range(16)]
+    processor = endcap.Preprocessor(
+        **NVJPEG_OPTIONS, decode="fast", jpeg_decoder="nvjpeg", device="cuda"
+    )
+    singles = [processor(file).images.to_numpy()[0] for file in different]
+    for turn in range(12):
+        order = np.random.default_rng(turn).permutation(64) % 16
+        images = processor([different[n] for n in order]).images.to_numpy()
+        np.testing.assert_array_equal(images, np.stack([singles[n] for n in order]))

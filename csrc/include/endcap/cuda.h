@@ -65,8 +65,10 @@ std::shared_ptr<void> NewCudaStream(int device_id);
 
 // Device memory in the order of a stream, from the device's pool; 256-byte aligned. It is freed, in
 // the order of the same stream, when the last owner releases it; the stream must live until then.
-// Throws kOutOfMemory, kCuda.
-std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target);
+// During a capture of the stream that it is not part of, it is freed some time after the capture,
+// if `stream_owner` keeps the stream; without one it is not. Throws kOutOfMemory, kCuda.
+std::shared_ptr<void> AllocateCuda(size_t bytes, const CudaTarget& target,
+                                   std::shared_ptr<void> stream_owner = nullptr);
 
 // Pinned host memory, to and from which a GPU copies asynchronously. It is kept
 // for later calls when the last owner releases it: nothing on a stream may still use it then.

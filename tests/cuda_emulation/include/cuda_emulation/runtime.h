@@ -32,8 +32,10 @@ enum cudaError_t : int {
   cudaErrorInvalidPc = 718,
   cudaErrorLaunchFailure = 719,
   cudaErrorTensorMemoryLeak = 721,
+  cudaErrorMpsClientTerminated = 810,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureImplicit = 906,
   cudaErrorCapturedEvent = 907,
   cudaErrorExternalDevice = 911,
 };
@@ -96,6 +98,7 @@ enum cudaStreamCaptureMode {
 enum cudaStreamCaptureStatus {
   cudaStreamCaptureStatusNone = 0,
   cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
 };
 
 using cudaStream_t = struct CUstream_st*;
@@ -152,6 +155,10 @@ extern "C" {
 // the same; calls that CUDA refuses during a capture are refused.
 __attribute__((visibility("default"))) void EndcapEmulateCapture(cudaStream_t stream,
                                                                  bool captures);
+// The stream synchronizes with the legacy default stream from then on.
+__attribute__((visibility("default"))) void EndcapEmulateBlockingStream(cudaStream_t stream);
+// Ends the validity of the stream's capture: it goes on until EndcapEmulateCapture ends it.
+__attribute__((visibility("default"))) void EndcapEmulateInvalidCapture(cudaStream_t stream);
 // Whether a call was refused because of a capture since the last question; CUDA would have
 // invalidated the capture.
 __attribute__((visibility("default"))) bool EndcapEmulatedCaptureWasHarmed();
