@@ -150,7 +150,7 @@ class DeviceMemoryDeleter {
     const CudaApi& cuda = CudaInUse();
     uint64_t capture = kUnusableByCapture;
     (void)cuda.capture_id(target_.device_id, target_.stream, &capture);
-    // A graph frees its own allocations; those of an invalid capture came to nothing.
+    // A graph frees its own allocations; those of an invalid capture do not exist.
     if (allocated_in_ != 0 && capture == kUnusableByCapture) return;
     const bool in_order = capture == 0 || capture == allocated_in_;
     if (consumers_->streams.empty() && !consumers_->after_all && in_order) {

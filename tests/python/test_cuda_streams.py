@@ -49,7 +49,7 @@ def on_fresh_thread(run: Callable[[], Any]) -> Any:
 
 @contextmanager
 def capturing(stream: int) -> Iterator[Callable[[], bool]]:
-    """Lets the emulated stream capture a graph; gives a function that tells of a harmed capture."""
+    """Lets the emulated stream capture a graph; yields whether calls have harmed the capture."""
     library = ctypes.CDLL(os.environ["ENDCAP_CUDA_LIBRARY"])
     harmed = library.EndcapEmulatedCaptureWasHarmed
     harmed.restype = ctypes.c_bool

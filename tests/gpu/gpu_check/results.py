@@ -33,7 +33,7 @@ class Results:
       and what the part recorded: ``rows``, ``kernels``, ``checks``, ``left_out``, ``failed``.
     - ``targets``: each target with its figure, worst first.
     - ``failed``, ``left_out``: in words.
-    - ``complete``: whether the last run came to its end.
+    - ``complete``: whether the last run has ended by itself.
     """
 
     def __init__(self, machine: dict[str, Any], emulated: bool) -> None:
