@@ -29,6 +29,12 @@ def metrics(server: RunningServer) -> str:
     return f"127.0.0.1:{server.ports.metrics}"
 
 
+def request_count(client, model: str) -> int:
+    """Requests that the server's statistics have: a response is sent before it is counted."""
+    (entry,) = client.get_inference_statistics(model).model_stats
+    return int(entry.inference_stats.success.count + entry.inference_stats.fail.count)
+
+
 def finished(watch: Watch) -> Interval:
     interval = watch.look().interval
     assert interval is not None
@@ -37,9 +43,11 @@ def finished(watch: Watch) -> Interval:
 
 def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
     watch = Watch(server.grpc, metrics(server), ["pre_blank"])
+    before = request_count(client, "pre_blank")
     watch.look()
     infer(client, "pre_blank", {"encoded": strings([GOOD, GOOD[:500], GOOD])})
     infer(client, "pre_blank", {"encoded": strings([GOOD])})
+    wait_for(lambda: request_count(client, "pre_blank") == before + 2)
     interval = finished(watch)
     (model,), (stage,) = interval.models, interval.stages
     rates = (model.requests_per_s, model.images_per_s, stage.images_per_s, stage.failures_per_s)
@@ -56,9 +64,11 @@ def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
 
 def test_requests_that_fail_have_their_reason(client, server: RunningServer):
     watch = Watch(server.grpc, metrics(server), ["pre_queue"])
+    before = request_count(client, "pre_queue")
     watch.look()
     with pytest.raises(InferenceServerException):
         infer(client, "pre_queue", {"encoded": strings([b"none"])})
+    wait_for(lambda: request_count(client, "pre_queue") == before + 1)
     (model,) = finished(watch).models
     assert list(model.failures) == ["BACKEND"]
     assert model.requests_per_s == 0
@@ -75,7 +85,9 @@ def test_once_by_the_command(server: RunningServer):
 
 
 def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: RunningServer):
+    before = request_count(client, "pre_reloaded")
     infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
+    wait_for(lambda: request_count(client, "pre_reloaded") == before + 1)
     watch = Watch(server.grpc, metrics(server), ["pre_reloaded"])
     watch.look()
     client.unload_model("pre_reloaded")
@@ -85,6 +97,7 @@ def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: Running
     assert interval.restarted
     assert [model.requests_per_s for model in interval.models] == [None]
     infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
+    wait_for(lambda: request_count(client, "pre_reloaded") == 1)
     interval = finished(watch)
     assert not interval.restarted
     assert interval.totals.requests_per_s * interval.seconds == pytest.approx(1)
