@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -611,6 +612,16 @@ needs_emulation = pytest.mark.skipif(
 )
 
 
+def add_variants(kit: Path, *names: str) -> None:
+    """Adds libraries for another machine: files that cannot be loaded here."""
+    with tarfile.open(kit / "variants.tar.xz", "w:xz") as archive:
+        for name in names:
+            content = b"machine code for a GPU"
+            member = tarfile.TarInfo(f"{name}/libendcap_cuda.so")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
 def make_kit(folder: Path) -> None:
     """A kit as of `make gpu-kit`: the endcap of this environment, and links to its server.
 
@@ -661,6 +672,7 @@ def run_sh(
 @needs_emulation
 def test_a_dry_run_runs_every_part_and_measures_nothing(tmp_path: Path) -> None:
     make_kit(tmp_path / "kit")
+    add_variants(tmp_path / "kit", "default", "one", "two")
     done = run_sh(tmp_path / "kit", tmp_path / "out", "--dry-run", library=LIBRARIES[0])
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     content = json.loads((tmp_path / "out" / "gpu.json").read_text())
@@ -668,6 +680,7 @@ def test_a_dry_run_runs_every_part_and_measures_nothing(tmp_path: Path) -> None:
     assert set(content["parts"]) == {each.name for each in PARTS}
     passed = {name for name, part in content["parts"].items() if part["state"] == "passed"}
     assert {"smoke", "pixels", "heads", "jpeg", "masks", "kernels", "test_nms_cuda"} <= passed
+    assert set(content["parts"]["variants"]["data"]["variants"]) == {"default", "one"}
     if (tmp_path / "kit" / "tritonserver.tar.xz").exists():
         assert "server" in passed
     for name, part in content["parts"].items():
