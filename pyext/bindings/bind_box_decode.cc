@@ -2,6 +2,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/gil.h"
 #include "endcap/box_decode.h"
 #include "endcap/postprocess.h"
 
@@ -22,7 +23,7 @@ py::tuple BoxDecodeOne(const ParameterList& parameters, const std::vector<py::ar
   for (const py::array& tensor : tensors) views.push_back(ItemView(tensor, 0));
   Candidates candidates;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     BoxDecode(params.head, views, candidates);
   }
   const auto count = static_cast<py::ssize_t>(candidates.size());

@@ -8,6 +8,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/cuda_tensor.h"
+#include "bindings/gil.h"
 #include "endcap/cuda.h"
 
 namespace py = pybind11;
@@ -26,7 +27,7 @@ using StateRow =
 StateRow DescribeState() {
   const CudaState* state = nullptr;
   {
-    const py::gil_scoped_release release;  // the first call loads a library
+    const ReleasedGil released;  // the first call loads a library
     state = &DescribeCuda();
   }
   std::vector<DeviceRow> devices;
@@ -40,7 +41,7 @@ StateRow DescribeState() {
 
 // (available, reason, library_path, version).
 std::tuple<bool, std::string, std::string, std::string> DescribeNvjpegState(int device_id) {
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   const NvjpegState state = DescribeNvjpeg(device_id);
   return {state.available, state.reason, state.library_path, state.version};
 }
@@ -55,19 +56,18 @@ void BindCuda(py::module_& module) {
   module.def("cuda_state", DescribeState);
   module.def("nvjpeg_state", DescribeNvjpegState, py::arg("device_id"));
   module.def("require_cuda", endcap::RequireCuda, py::arg("device_id"),
-             py::call_guard<py::gil_scoped_release>());
+             py::call_guard<ReleasedGil>());
   module.def(
       "cuda_device_of",
       [](StreamHandle pointer) { return endcap::CudaDeviceOf(reinterpret_cast<void*>(pointer)); },
-      py::arg("pointer"), py::call_guard<py::gil_scoped_release>());
+      py::arg("pointer"), py::call_guard<ReleasedGil>());
   module.def(
       "order_cuda_after",
       [](int device_id, StreamHandle stream, StreamHandle before) {
         if (StreamOf(stream) == StreamOf(before)) return;
         endcap::OrderCudaAfter(TargetOf(device_id, stream), StreamOf(before));
       },
-      py::arg("device_id"), py::arg("stream"), py::arg("before"),
-      py::call_guard<py::gil_scoped_release>());
+      py::arg("device_id"), py::arg("stream"), py::arg("before"), py::call_guard<ReleasedGil>());
 
   py::class_<CudaTensor>(module, "CudaTensor")
       .def_static(

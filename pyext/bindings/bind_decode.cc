@@ -1,5 +1,6 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/gil.h"
 #include "endcap/decode.h"
 #include "endcap/preprocess.h"
 
@@ -15,7 +16,7 @@ void BindDecode(py::module_& module) {
         const bool upright = params.exif == endcap::ExifPolicy::kApply;
         auto result = std::make_unique<endcap::PixelBuffer>();
         {
-          const py::gil_scoped_release release;
+          const endcap::python::ReleasedGil released;
           *result = endcap::Decode(borrowed.OnlyView(), params.limits, {}, upright);
         }
         const endcap::BandFormat format = result->format;

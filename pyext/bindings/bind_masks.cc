@@ -4,6 +4,7 @@
 
 #include "bindings/bind.h"
 #include "bindings/convert.h"
+#include "bindings/gil.h"
 #include "endcap/masks.h"
 
 namespace py = pybind11;
@@ -73,7 +74,7 @@ py::array_t<uint8_t> PackMasks(const Floats& prototypes, const Floats& coefficie
                                static_cast<py::ssize_t>(size.packed_row_bytes())});
   uint8_t* bits = packed.mutable_data();
   std::fill_n(bits, packed.size(), uint8_t{0});
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   WritePackedMasks(call.prototypes, call.detections, call.plan, call.path, bits);
   return packed;
 }
@@ -86,7 +87,7 @@ py::tuple EncodeMaskRles(const Floats& prototypes, const Floats& coefficients, c
   const MaskSize size = MaskSizeOf(call.prototypes, call.plan);
   std::vector<std::string> strings;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     EncodeMasks(call.prototypes, call.detections, call.plan, call.path, strings);
   }
   py::list rles;
@@ -99,7 +100,7 @@ py::bytes EncodeColumns(const py::array_t<uint8_t, py::array::c_style>& columns)
   std::string rle;
   {
     const auto pixels = SpanOf(columns);
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     rle = EncodeRle(pixels);
   }
   return py::bytes(rle);
@@ -108,7 +109,7 @@ py::bytes EncodeColumns(const py::array_t<uint8_t, py::array::c_style>& columns)
 // Fills `columns`.
 void DecodeColumns(const std::string& rle, py::array_t<uint8_t, py::array::c_style>& columns) {
   const std::span pixels(columns.mutable_data(), static_cast<size_t>(columns.size()));
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   DecodeRle(rle, pixels);
 }
 

@@ -6,6 +6,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/cuda_tensor.h"
+#include "bindings/gil.h"
 #include "endcap/nms.h"
 
 namespace py = pybind11;
@@ -26,7 +27,7 @@ py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<f
     const auto boxes_span = SpanOf(boxes);
     const auto scores_span = SpanOf(scores);
     const auto classes_span = SpanOf(class_ids);
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     kept = Nms(boxes_span, scores_span, classes_span, {iou_threshold, -1});
   }
   return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
@@ -43,7 +44,7 @@ py::array_t<int64_t> RunNmsRotated(const py::array_t<float>& boxes,
     const auto boxes_span = SpanOf(boxes);
     const auto scores_span = SpanOf(scores);
     const auto classes_span = SpanOf(class_ids);
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     NmsRotated(boxes_span, scores_span, classes_span, options, kept);
   }
   return py::array_t<int64_t>(static_cast<py::ssize_t>(kept.size()), kept.data());
@@ -56,7 +57,7 @@ void RunRotatedIou(const py::array_t<float>& a, const py::array_t<float>& b,
   const auto a_span = SpanOf(a);
   const auto b_span = SpanOf(b);
   const std::span<float> iou_span{iou.mutable_data(), static_cast<size_t>(iou.size())};
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   RotatedIou(a_span, b_span, parsed, iou_span);
 }
 
@@ -99,7 +100,7 @@ CudaTensor RunOnCuda(Suppress suppress, const CudaBoxes& from, const Options& op
   const CudaTensor kept = EmptyCuda("<i8", {count + 1}, target, stream_owner);
   int64_t kept_count = 0;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     const StreamOrder order(std::move(targets), target);
     auto* indices = reinterpret_cast<int64_t*>(kept.data);
     suppress(boxes_data, scores_data, classes_data, count, options, device_id, target.stream,

@@ -1,6 +1,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/cuda_batch.h"
+#include "bindings/gil.h"
 #include "bindings/head_batch.h"
 #include "bindings/head_call.h"
 #include "endcap/postprocess.h"
@@ -15,7 +16,7 @@ py::list Run(Postprocessor& postprocessor, std::vector<HeadPart> parts) {
   const HeadBatch batch(parts);
   std::vector<PostprocessItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     items = postprocessor.Run(batch.inputs(), batch.outputs());
   }
   return batch.results().Results(items);
@@ -27,7 +28,7 @@ py::list RunCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& 
   const CudaBatch batch(parts);
   std::vector<PostprocessItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
     items = postprocessor.Run(batch.inputs(), batch.outputs(), StreamOf(stream));
   }
@@ -37,7 +38,7 @@ py::list RunCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& 
 void EnqueueCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& parts,
                  StreamHandle stream) {
   const CudaBatch batch(parts);
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
   postprocessor.Enqueue(batch.inputs(), batch.outputs(), StreamOf(stream));
 }
@@ -78,7 +79,7 @@ void BindPostprocess(py::module_& module) {
   py::class_<CudaPostprocessor> cuda(module, "CudaPostprocessor");
   cuda.def(py::init([](const endcap::ParameterList& parameters, int device_id) {
              const auto params = endcap::ParsePostprocessParams(parameters);
-             const py::gil_scoped_release release;
+             const endcap::python::ReleasedGil released;
              return std::make_unique<CudaPostprocessor>(params, device_id);
            }),
            py::arg("parameters"), py::arg("device_id"))

@@ -1,6 +1,7 @@
 #include "bindings/bind.h"
 #include "bindings/convert.h"
 #include "bindings/cuda_tensor.h"
+#include "bindings/gil.h"
 #include "endcap/preprocess.h"
 
 namespace py = pybind11;
@@ -64,7 +65,7 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
                                std::ssize(borrowed.views()), geometry, status);
   std::vector<PreprocessItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     items = preprocessor.Run(borrowed.views(), outputs);
   }
   return ToTuples(items);
@@ -90,7 +91,7 @@ ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
   const RoiImage job{borrowed.OnlyView(), regions, outputs};
   std::vector<RoiItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     items = preprocessor.RunRois({&job, 1});
   }
   return ToTuple(items[0].status, items[0].decode_ns, items[0].decoder);
@@ -107,7 +108,7 @@ std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& i
   targets.push_back(out.target);
   std::vector<PreprocessItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
     items = preprocessor.Run(borrowed.views(), outputs, StreamOf(stream));
   }
@@ -127,7 +128,7 @@ ItemTuple RunRoisCuda(CudaPreprocessor& preprocessor, const py::list& image,
   targets.push_back(out.target);
   std::vector<RoiItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
     items = preprocessor.RunRois({&job, 1}, StreamOf(stream));
   }
@@ -173,7 +174,7 @@ void BindPreprocess(py::module_& module) {
   py::class_<CudaPreprocessor> cuda(module, "CudaPreprocessor");
   cuda.def(py::init([](const endcap::ParameterList& parameters, int device_id, int threads) {
              const auto params = endcap::ParsePreprocessParams(parameters);
-             const py::gil_scoped_release release;
+             const endcap::python::ReleasedGil released;
              return std::make_unique<CudaPreprocessor>(params, device_id, threads);
            }),
            py::arg("parameters"), py::arg("device_id"), py::arg("threads"))

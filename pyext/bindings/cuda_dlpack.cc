@@ -5,6 +5,7 @@
 
 #include "bindings/cuda_tensor.h"
 #include "bindings/dlpack.h"
+#include "bindings/gil.h"
 #include "endcap/error.h"
 
 namespace endcap::python {
@@ -68,7 +69,7 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
     ShareWithAllStreams(tensor);
   } else if (StreamOf(*consumer) != tensor.target.stream) {
     AddCudaConsumer(tensor.owner, StreamOf(*consumer), KeepObject(consumer_owner));
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     OrderCudaAfter({tensor.target.device_id, StreamOf(*consumer)}, tensor.target.stream);
   }
   ManagedTensor& managed = exported->managed;

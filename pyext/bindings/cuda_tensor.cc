@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bindings/convert.h"
+#include "bindings/gil.h"
 #include "endcap/error.h"
 
 namespace endcap::python {
@@ -64,7 +65,7 @@ bool IsAnother(const CudaTarget& tensor, const CudaTarget& target) noexcept {
 std::shared_ptr<void> KeepObject(py::object object) {
   if (object.is_none()) return nullptr;
   return {object.release().ptr(), [](void* pointer) {
-            if (Py_IsInitialized() == 0) return;
+            if (IsFinalizing()) return;  // taking the GIL would end this thread
             const py::gil_scoped_acquire acquire;
             Py_DECREF(static_cast<PyObject*>(pointer));
           }};
@@ -128,7 +129,7 @@ std::vector<CudaTensor> EmptyCudaArrays(
   }
   if (end == 0) return tensors;
   const std::shared_ptr<void> kept_stream = KeepObject(stream_owner);
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   const std::shared_ptr<void> memory = AllocateCuda(static_cast<size_t>(end), target, kept_stream);
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].stream_owner = kept_stream;
@@ -144,7 +145,7 @@ CudaTensor EmptyCuda(const std::string& type_string, std::vector<int64_t> shape,
   const int64_t bytes = CountBytes(tensor);
   if (bytes == 0) return tensor;
   tensor.stream_owner = KeepObject(stream_owner);
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   tensor.owner = AllocateCuda(static_cast<size_t>(bytes), target, tensor.stream_owner);
   tensor.data = static_cast<uint8_t*>(tensor.owner.get());
   return tensor;
@@ -157,7 +158,7 @@ CudaTensor UploadToCuda(const py::array& array, const CudaTarget& target,
   CudaTensor tensor = EmptyCuda(type, shape, target, stream_owner);
   if (tensor.size() == 0) return tensor;
   const void* data = array.data();
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   CopyCuda(tensor.data, data, tensor.size_bytes(), target);
   return tensor;
 }
@@ -178,7 +179,7 @@ py::array ToNumpy(const CudaTensor& tensor) {
   py::array array(py::dtype(tensor.type_string()), tensor.shape);
   if (tensor.size() == 0) return array;
   void* data = array.mutable_data();
-  const py::gil_scoped_release release;
+  const ReleasedGil released;
   CopyCuda(data, tensor.data, tensor.size_bytes(), tensor.target);
   SynchronizeCuda(tensor.target);
   return array;

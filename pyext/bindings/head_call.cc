@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bindings/buffer_pool.h"
+#include "bindings/gil.h"
 
 namespace endcap::python {
 namespace {
@@ -81,7 +82,7 @@ py::tuple CallHead(Postprocessor& postprocessor, std::vector<py::array> head,
   const HeadBatch batch(parts);
   std::vector<PostprocessItem> items;
   {
-    const py::gil_scoped_release release;
+    const ReleasedGil released;
     items = postprocessor.Run(batch.inputs(), batch.outputs());
   }
   ThrowFirst(items);
