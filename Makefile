@@ -47,7 +47,7 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients bench-dali lint sanitize races format docs wheel \
+        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server soak races format docs wheel \
         sdist gpu-kit gpu-python gpu-wheel gpu-check clean
 
 help:
@@ -64,6 +64,8 @@ help:
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
 	@echo "make sanitize     the C++ tests under AddressSanitizer and UBSan"
+	@echo "make sanitize-server  the tests on a real server, with backends under AddressSanitizer and UBSan"
+	@echo "make soak         200,000 requests to a real server while parts of it are killed; REQUESTS=20000"
 	@echo "make races        the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
@@ -98,6 +100,22 @@ sanitize races: build
 	cmake --preset $@
 	cmake --build --preset $@
 	ctest --preset $@ --parallel $(JOBS)
+
+# The server preloads the sanitizers' runtime; a report is a file, and fails the run. pytest reads what
+# TRITON_TESTS says: files, or options of its own.
+SANITIZED := build/sanitize-server
+TRITON_TESTS ?= tests/triton
+sanitize-server: export PATH := $(abspath $(BIN)):$(PATH)
+sanitize-server: build $(VENV)/.test
+	cmake --preset $@
+	cmake --build --preset $@
+	rm -rf $(SANITIZED)/reports && mkdir -p $(SANITIZED)/reports
+	scripts/sanitized.sh $(SANITIZED) $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile \
+	  --max-worker-restart 0 $(TRITON_TESTS)
+
+REQUESTS ?= 200000
+soak: build $(VENV)/.test
+	$(BIN)/python tests/triton/soak.py --requests $(REQUESTS) --output build/soak.json
 
 test-triton: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/triton

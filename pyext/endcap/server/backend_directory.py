@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import endcap
@@ -10,25 +11,37 @@ from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub
 
 OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
+# A folder of compiled backends that is used instead of the package's: a build with a sanitizer.
+BACKENDS_VARIABLE = "ENDCAP_BACKENDS"
 
 
 def find_our_backends() -> dict[str, Path]:
     """Returns the folder of each compiled backend of this package.
 
-    Raises ServerError when the package was installed without them.
+    The environment variable ENDCAP_BACKENDS names a folder to use instead of the package's.
+
+    Raises:
+        ServerError: one of them is missing.
     """
+    chosen = os.environ.get(BACKENDS_VARIABLE)
+    # An editable install has two package folders: the sources, and what was built.
+    folders = [Path(chosen)] if chosen else [Path(root) / "backends" for root in endcap.__path__]
     found: dict[str, Path] = {}
     for name in OUR_BACKENDS:
-        # An editable install has two package folders: the sources, and what was built.
-        for root in endcap.__path__:
-            folder = Path(root) / "backends" / name
-            if (folder / f"libtriton_{name}.so").is_file():
-                found[name] = folder
+        for folder in folders:
+            if (folder / name / f"libtriton_{name}.so").is_file():
+                found[name] = folder / name
                 break
         else:
+            searched = ", ".join(map(str, folders))
+            remedy = (
+                f"unset {BACKENDS_VARIABLE}, or build the backends there"
+                if chosen
+                else "reinstall it with `pip install endcap`"
+            )
             raise ServerError(
                 f"the compiled backend {name} is not in this installation of endcap "
-                f"(searched {', '.join(endcap.__path__)}); reinstall it with `pip install endcap`"
+                f"(searched {searched}); {remedy}"
             )
     return found
 
