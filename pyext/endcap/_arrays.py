@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._cuda_input import refuse_cuda
+from endcap._cuda_input import refuse_cuda, refuse_gradient
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 
@@ -33,8 +33,10 @@ def from_dlpack(source: Any, name: str) -> npt.NDArray[Any]:
     """Return a NumPy view of an object that has ``__dlpack__``; ``name`` is for the error.
 
     Raises:
-        InvalidArgumentError: memory that NumPy cannot reach, such as a GPU's.
+        InvalidArgumentError: memory that NumPy cannot reach, such as a GPU's, or a tensor that
+            requires grad.
     """
+    refuse_gradient(source, name)
     refuse_cuda(source, name)
     try:
         array: npt.NDArray[Any] = np.from_dlpack(source)
@@ -50,9 +52,10 @@ def to_array(values: npt.ArrayLike, dtype: type[np.generic], name: str) -> npt.N
     """Return ``values`` as a C-contiguous array of ``dtype``; ``name`` is for the error.
 
     Raises:
-        InvalidArgumentError: values that are no real numbers, or integers that ``dtype`` cannot
-            hold.
+        InvalidArgumentError: values that are no real numbers, integers that ``dtype`` cannot
+            hold, or a tensor that requires grad.
     """
+    refuse_gradient(values, name)
     refuse_cuda(values, name)
     try:
         array = np.asarray(values)

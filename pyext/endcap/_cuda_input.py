@@ -40,6 +40,15 @@ def refuse_cuda(source: Any, name: str) -> None:
         )
 
 
+def refuse_gradient(source: Any, name: str) -> None:
+    """Raise InvalidArgumentError for a torch tensor that requires grad: torch keeps its memory."""
+    if getattr(source, "requires_grad", False) is True:
+        raise InvalidArgumentError(
+            f"{name} is a tensor that requires grad: give {name}.detach(), or compute it under "
+            "torch.no_grad()"
+        )
+
+
 def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     """Return a view of an array on the target's device; ``name`` is for the error.
 
@@ -50,6 +59,7 @@ def borrow(source: Any, target: Target, name: str) -> _core.CudaTensor:
     Raises:
         InvalidArgumentError: another device, or an array that its library does not hand over.
     """
+    refuse_gradient(source, name)
     if isinstance(source, CudaArray):
         tensor = source._tensor
         _require_device(tensor.device_id, target, name)

@@ -61,6 +61,44 @@ def test_memory_of_a_device_is_refused_by_type() -> None:
         endcap.Postprocessor(num_classes=3)(head)
 
 
+class WithGradient:
+    """A torch tensor that requires grad, which refuses both ways to its memory."""
+
+    requires_grad = True
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("Can't export tensors that require gradient")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("boxes", lambda t: endcap.nms(t, [0.5], iou_threshold=0.5)),
+        ("scores", lambda t: endcap.nms([[0, 0, 1, 1]], t, iou_threshold=0.5)),
+        ("boxes", lambda t: endcap.nms_rotated(t, [0.5], iou_threshold=0.5)),
+        ("head", lambda t: endcap.Postprocessor()(t)),
+        (
+            "geometry",
+            lambda t: endcap.Postprocessor()(yolov8_head(1, anchors=40, num_classes=80), t),
+        ),
+        ("an image", lambda t: endcap.preprocess(t)),
+        ("rois", lambda t: endcap.preprocess(jpegs.photo_jpeg(30, 40), rois=t)),
+        ("mask", lambda t: endcap.masks.encode_rle(t)),
+    ],
+)
+def test_a_tensor_that_requires_grad_is_refused(name: str, call: Any) -> None:
+    with pytest.raises(
+        endcap.InvalidArgumentError, match=rf"^{name} .* requires grad: give .*detach"
+    ):
+        call(WithGradient())
+
+
 def test_an_empty_batch_is_an_empty_result() -> None:
     result = endcap.preprocess([], size=(16, 24))
     assert result.images.shape == (0, 3, 16, 24)

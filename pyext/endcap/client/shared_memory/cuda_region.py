@@ -68,6 +68,7 @@ class CudaRegion:
 
     def accept(self, array: Any, name: str) -> Any:
         """Returns an array of this GPU as CudaArray, any other as NumPy's."""
+        _cuda_input.refuse_gradient(array, name)
         if _cuda_input.device_of(array) is None:
             return np.asarray(array, order="C")
         tensor = _cuda_input.borrow(array, Target(self._memory.device_id), name)

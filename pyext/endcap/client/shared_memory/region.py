@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._cuda_input import refuse_cuda
+from endcap._cuda_input import refuse_cuda, refuse_gradient
 from endcap.client.shared_memory.locked_file import LockedFile
 from endcap.client.shared_memory.names import FOLDER, key
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
@@ -102,6 +102,7 @@ class SystemRegion:
 
     def accept(self, array: Any, name: str) -> NDArray[Any]:
         """See Region."""
+        refuse_gradient(array, name)
         refuse_cuda(array, name)
         return np.asarray(array)
 
