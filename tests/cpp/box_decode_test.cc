@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "box_decode/score_rows.h"
 #include "error_matchers.h"
 
 namespace endcap {
@@ -242,6 +243,22 @@ TEST(Classify, WithMultiLabelOnlyClassesOverTheThreshold) {
   EXPECT_TRUE(result.class_ids.empty());
   EXPECT_TRUE(result.scores.empty());
   EXPECT_EQ(result.probabilities, scores);
+}
+
+// Nothing may be added to a null pointer, not even to form one that is never read.
+TEST(ScoreRows, WithoutRowsHaveNoAddress) {
+  HeadParams params = Params(HeadFamily::kSsd, 3);
+  params.background = Background::kFirst;
+  std::vector<float> memory;
+  const TensorSpec spec{"scores", DType::kFloat32, {-1, 8}, 2};
+  ConstTensorView view;
+  view.rank = 2;
+  view.shape = {0, 8};
+  const HeadInput head(spec, view, memory);
+  EXPECT_EQ(ScoreRows(params, head, 4).first, nullptr);
+  const std::vector<float> values(16);
+  const HeadInput rows(spec, Floats(values, {2, 8}), memory);
+  EXPECT_EQ(ScoreRows(params, rows, 4).first, values.data() + 5);
 }
 
 }  // namespace
