@@ -80,6 +80,8 @@ Numbers are kept as float32 by DALI; what was written with up to 6 digits reache
     .AddOptionalArg<int64_t>("max_side", PreprocessDoc("max_side"), nullptr)
     .AddOptionalArg<int64_t>("max_bytes", PreprocessDoc("max_bytes"), nullptr)
     .AddOptionalArg<int64_t>("max_scans", PreprocessDoc("max_scans"), nullptr)
+    .AddOptionalArg<int64_t>("max_coefficient_bytes", PreprocessDoc("max_coefficient_bytes"),
+                             nullptr)
     .MakeStateless();
 
 }  // namespace endcap::operators

@@ -34,11 +34,10 @@ void CheckKind(const JpegMarkers& markers) {
   }
 }
 
-// A sequential file whose first scan holds all components has no other; only then is the rest of
-// the file not looked at.
+// The rest of the file is looked at only where it holds other scans.
 int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                   const DecodeLimits& limits) {
-  if (!markers.progressive() && markers.first_scan_components == markers.component_count) return 1;
+  if (!markers.has_several_scans()) return 1;
   const ScanSummary scans = ReadScans(bytes, size, markers, limits.max_scans + 1);
   if (scans.count > limits.max_scans) {
     Fail(ErrorCode::kImageLimit, "the JPEG has more than ", limits.max_scans,
@@ -73,6 +72,7 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
   CheckKind(markers);
   CheckSizeLimits(markers.width, markers.height, limits);
   CheckEnoughData(markers, size);
+  CheckCoefficientLimit(markers, limits);
 
   ImageHeader header;
   header.width = markers.width;

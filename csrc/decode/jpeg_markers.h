@@ -30,6 +30,11 @@ struct JpegMarkers {
   size_t scan_offset = 0;  // of the first SOS marker
 
   bool progressive() const noexcept { return frame_marker == kSof2; }
+  // Whether libjpeg keeps the coefficients of the whole image. A sequential file whose first scan
+  // holds all components has no other.
+  bool has_several_scans() const noexcept {
+    return progressive() || first_scan_components != component_count;
+  }
 };
 
 // Walks the segments up to the first scan. Allocates nothing. Throws kCorruptImage.

@@ -92,8 +92,8 @@ const ParamTable<Params>& Table() {
             "decoding and inverse DCT on CPU threads, the rest on the GPU; nvjpeg: the JPEG engine "
             "of data center GPUs, with decode fast only",
             EnumField<Params>("jpeg_decoder", kDecoders, FIELD(jpeg_decoder))),
-      Means("most pixels that a header may claim; like max_side, max_bytes and max_scans checked "
-            "before any allocation",
+      Means("most pixels that a header may claim; like max_side, max_bytes, max_scans and "
+            "max_coefficient_bytes checked before any allocation",
             IntegerField<Params>("max_pixels", 1, kMaxPixels, FIELD(limits.max_pixels))),
       Means("most pixels a side",
             IntegerField<Params>("max_side", 1, kMaxSourceSide, FIELD(limits.max_side))),
@@ -102,6 +102,10 @@ const ParamTable<Params>& Table() {
       Means("most scans of a progressive or multi-scan file",
             IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans))),
       Means("most regions of interest of one image, where regions are given",
+      Means("most bytes of DCT coefficients, which a progressive or multi-scan file keeps of the "
+            "whole image: 136 or 128 for each 8x8 block",
+            IntegerField<Params>("max_coefficient_bytes", 1, kMaxMemory,
+                                 FIELD(limits.max_coefficient_bytes))),
             IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
       Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
             "status says why",

@@ -19,6 +19,7 @@ def decode(
     max_side: int | None = None,
     max_bytes: int | None = None,
     max_scans: int | None = None,
+    max_coefficient_bytes: int | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG to RGB with libjpeg-turbo's default pixels.
 
@@ -27,10 +28,12 @@ def decode(
         exif: ``apply`` (default) turns the image upright by its EXIF orientation, ``ignore``
             leaves it as stored.
         max_pixels: most pixels the header may claim (89478485); checked before any allocation,
-            as are the next three.
+            as are the next four.
         max_side: most pixels a side (65500).
         max_bytes: most bytes of file (64 MiB).
         max_scans: most scans of a progressive file (500).
+        max_coefficient_bytes: most bytes of DCT coefficients, which a progressive or multi-scan
+            file keeps of the whole image (256 MiB).
 
     Returns:
         uint8 [H, W, 3], RGB.
@@ -51,6 +54,7 @@ def decode(
             "max_side": max_side,
             "max_bytes": max_bytes,
             "max_scans": max_scans,
+            "max_coefficient_bytes": max_coefficient_bytes,
         }
     )
     return _core.decode([buffer], fields)

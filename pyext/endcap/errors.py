@@ -39,7 +39,10 @@ class CorruptImageError(EndcapError, ValueError):
 
 
 class ImageLimitError(EndcapError, ValueError):
-    """Beyond ``max_pixels``, ``max_side``, ``max_bytes`` or ``max_scans``."""
+    """Beyond a limit on files.
+
+    ``max_pixels``, ``max_side``, ``max_bytes``, ``max_scans`` or ``max_coefficient_bytes``.
+    """
 
     status = Status.IMAGE_LIMIT
 

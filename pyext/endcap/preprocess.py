@@ -57,7 +57,8 @@ class Preprocessor:
         threads: images worked on at the same time, on a GPU images decoded; all CPUs by default.
         fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
             quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
-            decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans, max_rois, on_error.
+            decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans,
+            max_coefficient_bytes, max_rois, on_error.
             ``parameters`` shows what each has become.
 
     Raises:

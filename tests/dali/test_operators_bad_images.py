@@ -48,6 +48,12 @@ def test_a_file_over_a_limit(limit: dict[str, int]) -> None:
     assert [int(s[0]) for s in status] == [0, int(endcap.Status.IMAGE_LIMIT), 0]
 
 
+def test_a_progressive_file_over_the_limit_of_coefficients() -> None:
+    large = jpegs.encode(jpegs.photo(120, 120), progressive=True)
+    _, _, status = run_files([large, GOOD[0]], size=32, max_coefficient_bytes=20_000)
+    assert [int(s[0]) for s in status] == [int(endcap.Status.IMAGE_LIMIT), 0]
+
+
 @pytest.mark.parametrize("bad", [BAD[0], BAD[9], BAD[11], BAD[17]], ids=str)
 def test_on_error_error_ends_with_the_sample_and_its_sentence(bad: bad_jpegs.BadFile) -> None:
     with pytest.raises(RuntimeError) as raised:

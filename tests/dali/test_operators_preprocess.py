@@ -76,6 +76,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "max_side": 1000,
         "max_bytes": 4294967296,
         "max_scans": 20,
+        "max_coefficient_bytes": 100_000_000,
     },
 }
 

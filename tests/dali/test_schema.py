@@ -20,7 +20,7 @@ LEFT_OUT = {
     # The images come decoded.
     "endcap__ResizeNormalize": {
         *("exif", "decode", "jpeg_decoder"),
-        *("max_pixels", "max_side", "max_bytes", "max_scans"),
+        *("max_pixels", "max_side", "max_bytes", "max_scans", "max_coefficient_bytes"),
     },
     "endcap__Postprocess": set(),
 }

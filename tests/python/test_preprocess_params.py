@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import subprocess
+import sys
+from functools import partial
 from typing import Any
 
 import jpegs
@@ -35,6 +39,7 @@ DEFAULTS = {
     "max_side": "65500",
     "max_bytes": str(64 * 2**20),
     "max_scans": "500",
+    "max_coefficient_bytes": str(256 * 2**20),
     "max_rois": "1000",
     "on_error": "error",
 }
@@ -156,6 +161,8 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"max_side": -5},
     {"max_bytes": 0},
     {"max_scans": 0},
+    {"max_coefficient_bytes": 0},
+    {"max_coefficient_bytes": 2**40 + 1},
     {"max_rois": 0},
     {"on_error": "ignore"},
     {"no_such_field": 1},
@@ -249,6 +256,33 @@ def test_limits_are_parameters() -> None:
     with pytest.raises(endcap.ImageLimitError, match="max_scans"):
         endcap.decode(progressive, max_scans=3)
     assert endcap.decode(progressive, max_scans=20).shape == (30, 40, 3)
+    # 3 x 2 MCUs of 6 blocks, 128 bytes each; the 32 that hold samples have 8 more.
+    needed = 36 * 128 + 32 * 8
+    for call in (endcap.decode, partial(endcap.preprocess, size=8)):
+        with pytest.raises(endcap.ImageLimitError, match=f"take {needed} bytes"):
+            call(progressive, max_coefficient_bytes=needed - 1)
+        call(progressive, max_coefficient_bytes=needed)
+        call(data, max_coefficient_bytes=1)  # one scan keeps none
+
+
+def test_a_large_progressive_file_is_refused_by_default() -> None:
+    """Such a file of 1 MB would take 544 MiB."""
+    gray = Image.new("RGB", (9450, 9450), (90, 120, 60))
+    out = io.BytesIO()
+    gray.save(out, "JPEG", progressive=True, subsampling=0)
+    script = """
+import resource, sys, endcap
+data = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = endcap.preprocess(data, size=32, on_error="blank").status[0]
+print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=out.getvalue(), stdout=subprocess.PIPE, check=True
+    )
+    status, kilobytes = map(int, done.stdout.split())
+    assert status == endcap.Status.IMAGE_LIMIT
+    assert kilobytes < 20_000
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ struct DecodeLimits {
   int max_side = 65500;           // pixels
   int64_t max_bytes = int64_t{64} << 20;
   int max_scans = 500;  // scans of a progressive or multi-scan file
+  // Bytes of DCT coefficients, which a progressive or multi-scan file keeps of the whole image
+  // while it is decoded: 128 for each 8x8 block of each component, 136 in a progressive file. The
+  // default suffices for a progressive file of 84 megapixels at 4:2:0, and of 42 at 4:4:4.
+  int64_t max_coefficient_bytes = int64_t{256} << 20;
   // Each scan walks the whole image, so scans times pixels may be at most this many max_pixels:
   // decoding time stays bounded. Encoders write about 10 scans.
   static constexpr int kMaxScanWork = 20;

@@ -12,7 +12,7 @@ namespace endcap {
 enum class ErrorCode : int32_t {
   kOk = 0,
   kCorruptImage = 1,     // not an image, truncated, or damaged data
-  kImageLimit = 2,       // beyond max_pixels, max_side, max_bytes or max_scans
+  kImageLimit = 2,       // beyond one of the limits in DecodeLimits
   kUnsupported = 3,      // well-formed, but of a kind that this build cannot process
   kInvalidArgument = 4,  // a parameter, shape, dtype or value that cannot be used
   kCuda = 5,             // no usable GPU, or a CUDA call failed
