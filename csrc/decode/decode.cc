@@ -39,6 +39,21 @@ class WindowSink : public BandSink {
   size_t row_bytes_ = 0;
 };
 
+// Wants no row but the last one: so the rows above are read and no pixels are made of them.
+class LastRowSink : public BandSink {
+ public:
+  explicit LastRowSink(int end_row) : end_row_(end_row) {}
+
+  void Begin(const BandFormat& /*format*/) override {}
+  void Consume(const RowBand& /*band*/) override {}
+  int EndRow() const override { return end_row_; }
+  int NextRow(int row) const override { return std::max(row, end_row_ - 1); }
+  ColumnSpan Columns() const override { return {0, 1}; }
+
+ private:
+  int end_row_;
+};
+
 // Where a window of the turned image lies in the file.
 PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRect& window) {
   const Walk walk = WalkOf(orientation);
@@ -58,6 +73,18 @@ PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
   WindowSink sink(StoredWindow(DecodedFormat(header, options), orientation, window), stored);
   decode_ns += DecodeToBands(image, header, options, sink);
   return orientation == 1 ? stored : ApplyOrientation(stored, orientation);
+}
+
+int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
+                     const DecodeOptions& options) {
+  LastRowSink sink(DecodedFormat(header, options).height);
+  return DecodeToBands(image, header, options, sink);
+}
+
+int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
+                     const DecodeOptions& options, int orientation, const PixelRect& window) {
+  LastRowSink sink(StoredWindow(DecodedFormat(header, options), orientation, window).bottom());
+  return DecodeToBands(image, header, options, sink);
 }
 
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,

@@ -100,7 +100,7 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   const Path path = SelectPath(Stage::kDecode);
   auto start = Clock::now();
   const BandFormat format = DecodedFormat(header, options);
-  LibjpegSession session(image.planes[0].data, image.size_bytes);
+  LibjpegSession session({image.planes[0].data, image.size_bytes}, options.truncated);
   session.ReadHeader(header);
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
   std::optional<ChromaUpsampling> upsampling;
@@ -111,9 +111,13 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
   int64_t decode_ns = NanosecondsSince(start);
 
   sink.Begin(format);
-  if (upsampling) return decode_ns + PlanesToBands(session, *upsampling, format, sink);
-  BandReader reader(session, header, format);
   const int end_row = std::min(sink.EndRow(), format.height);
+  if (upsampling) {
+    decode_ns += PlanesToBands(session, *upsampling, format, sink);
+    session.CheckEnd(header, end_row);
+    return decode_ns;
+  }
+  BandReader reader(session, header, format);
   for (int row = 0; row < end_row; row += kBandRows) {
     start = Clock::now();
     // Never to the end: the library would then not look at the rest of the file.
@@ -125,6 +129,7 @@ int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
     decode_ns += NanosecondsSince(start);
     sink.Consume(band);
   }
+  session.CheckEnd(header, end_row);
   return decode_ns;
 }
 

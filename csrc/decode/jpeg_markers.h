@@ -45,6 +45,7 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size);
 struct ScanSummary {
   int count = 0;
   bool complete = false;  // every component has a scan; in a progressive file, its first DC scan
+  size_t end = 0;         // of the file; the marker of a segment that it ends in
 };
 
 // Walks the scans and the segments between them; gives up after `stop_after` scans. Allocates

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <span>
 
 #include "common/fail.h"
 #include "decode/jpeg_sampling.h"
@@ -100,9 +101,11 @@ class McuRow {
 }  // namespace
 
 JpegPlaneReader::JpegPlaneReader(const ImageView& file, const ImageHeader& header,
-                                 const DecodeOptions& options, int end_row) {
+                                 const DecodeOptions& options, int end_row)
+    : header_(header), end_row_(end_row) {
   const auto start = Clock::now();
-  session_ = std::make_unique<LibjpegSession>(file.planes[0].data, file.size_bytes);
+  session_ = std::make_unique<LibjpegSession>(std::span(file.planes[0].data, file.size_bytes),
+                                              options.truncated);
   session_->ReadHeader(header);
   const bool luma_only = options.channels == 1;
   if (luma_only) session_->TakeFirstComponentOnly();
@@ -130,6 +133,7 @@ int64_t JpegPlaneReader::Decode(uint8_t* block) {
   for (int mcu = 0; mcu < mcu_rows_needed_; ++mcu) {
     session->ReadPlanes(mcu_row.At(mcu), ImageRowsPerMcu(session->info()));
   }
+  session->CheckEnd(header_, end_row_);
   return open_ns_ + NanosecondsSince(start);
 }
 

@@ -41,6 +41,8 @@ class JpegPlaneReader {
  private:
   std::unique_ptr<LibjpegSession> session_;
   JpegPlaneLayout layout_;
+  ImageHeader header_;
+  int end_row_ = INT_MAX;
   int mcu_rows_needed_ = 0;
   int64_t open_ns_ = 0;
 };

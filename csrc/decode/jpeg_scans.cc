@@ -46,7 +46,7 @@ unsigned ScanComponents(ByteReader segment, const JpegMarkers& markers) noexcept
 
 ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
                       int stop_after) noexcept {
-  ScanSummary summary;
+  ScanSummary summary{.end = size};
   unsigned seen = 0;
   ByteReader reader(bytes, size);
   reader.Seek(markers.scan_offset);
@@ -54,9 +54,13 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
     const uint8_t marker = SkipToMarker(reader);
     if (marker == 0 || marker == kEoi) break;
     if (marker == kTem) continue;
+    const size_t start = reader.position() - 2;
     // As libjpeg-turbo reads it, a length that does not cover itself is that of an empty segment.
     const size_t length = std::max<size_t>(reader.Word(), 2);
-    if (length - 2 > reader.remaining()) break;
+    if (reader.overrun() || length - 2 > reader.remaining()) {
+      summary.end = start;
+      break;
+    }
     if (marker == kSos) {
       ++summary.count;
       seen |= ScanComponents(ByteReader(reader.here(), length - 2), markers);

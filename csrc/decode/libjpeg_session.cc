@@ -2,10 +2,15 @@
 
 #include <jerror.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "common/fail.h"
+#include "decode/jpeg_markers.h"
+#include "decode/jpeg_sampling.h"
 
 namespace endcap {
 namespace {
@@ -29,19 +34,47 @@ bool MeansDataLost(int message_code) {
   }
 }
 
+[[noreturn]] void FailChanged() { FailCorrupt("the JPEG's bytes changed while it was decoded"); }
+
+// Whether a marker ends an image somewhere in `bytes`.
+bool HoldsEndMarker(std::span<const uint8_t> bytes) {
+  return !std::ranges::search(bytes, kEndMarker).empty();
+}
+
+// Reads all rows of a file as small as they come, for the errors alone.
+bool Decodes(std::span<const uint8_t> file, const ImageHeader& header,
+             LibjpegSession::Codes codes) {
+  try {
+    LibjpegSession session(file, Truncated::kReject);
+    session.ReadHeader(header);
+    session.SetOutput(session.info().jpeg_color_space, 8);
+    session.Start(/*raw=*/false, codes);
+    const jpeg_decompress_struct& info = session.info();
+    std::vector<uint8_t> row(size_t{info.output_width} *
+                             static_cast<size_t>(info.output_components));
+    std::array<JSAMPROW, 1> rows = {row.data()};
+    while (info.output_scanline < info.output_height) session.ReadRows(rows.data(), 1);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCorruptImage) throw;
+    return false;
+  }
+  return true;
+}
+
 void DoNothing(j_decompress_ptr /*info*/) {}
 void PrintNothing(j_common_ptr /*info*/) {}
 
 }  // namespace
 
-LibjpegSession::LibjpegSession(const uint8_t* bytes, size_t size) {
+LibjpegSession::LibjpegSession(std::span<const uint8_t> file, Truncated truncated) : file_(file) {
   info_.err = jpeg_std_error(&error_.base);
   error_.base.error_exit = OnError;
   error_.base.emit_message = OnMessage;
   error_.base.output_message = PrintNothing;
+  error_.accepts_end = truncated == Truncated::kAccept;
   Guarded([](jpeg_decompress_struct* info) { jpeg_create_decompress(info); });
-  source_.base.next_input_byte = bytes;
-  source_.base.bytes_in_buffer = size;
+  source_.base.next_input_byte = file.data();
+  source_.base.bytes_in_buffer = file.size();
   source_.base.init_source = DoNothing;
   source_.base.fill_input_buffer = OnSourceEmpty;
   source_.base.skip_input_data = OnSkip;
@@ -71,7 +104,7 @@ void LibjpegSession::ReadHeader(const ImageHeader& expected) {
   if (info_.image_width != static_cast<unsigned>(expected.width) ||
       info_.image_height != static_cast<unsigned>(expected.height) ||
       (info_.progressive_mode != 0) != expected.progressive) {
-    FailCorrupt("the JPEG's bytes changed while it was decoded");
+    FailChanged();
   }
   progress_.scan_count = expected.scan_count;
 }
@@ -89,10 +122,12 @@ void LibjpegSession::SetOutput(J_COLOR_SPACE color, int scale_denominator) {
 
 void LibjpegSession::Start(bool raw, Codes codes) {
   info_.raw_data_out = raw ? TRUE : FALSE;
+  codes_ = error_.accepts_end ? Codes::kLibrary : codes;
+  if (error_.accepts_end) LeaveOutCutSegment();
   // Without restart markers the library's own decoder hurries, and takes a bad code for a zero. (A
   // file of several scans can set this back for the later ones; EntropyDecoder does not mind.)
   if (info_.restart_interval == 0) info_.restart_interval = kNever;
-  if (codes == Codes::kEntropyDecoder && EntropyDecoder::CanDecode(info_)) {
+  if (codes_ == Codes::kEntropyDecoder && EntropyDecoder::CanDecode(info_)) {
     entropy_ = std::make_unique<EntropyDecoder>(info_);
     info_.client_data = entropy_.get();
     progress_.takes_over = true;
@@ -105,9 +140,20 @@ void LibjpegSession::Start(bool raw, Codes codes) {
     info->progress = nullptr;
   });
   ThrowIfDataLost();
-  if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end) {
+  if (jpeg_has_multiple_scans(&info_) != 0 && source_.past_end && !error_.accepts_end) {
     FailCorrupt("the JPEG is cut short: its last scans are missing");
   }
+}
+
+// A file that ends in a segment between two scans: the library would take that for an error.
+void LibjpegSession::LeaveOutCutSegment() {
+  const JpegMarkers markers = ReadMarkers(file_.data(), file_.size());
+  if (!markers.has_several_scans()) return;
+  const ScanSummary scans =
+      ReadScans(file_.data(), file_.size(), markers, progress_.scan_count + 1);
+  const uint8_t* end = file_.data() + scans.end;
+  if (end < source_.base.next_input_byte) FailChanged();
+  source_.base.bytes_in_buffer = static_cast<size_t>(end - source_.base.next_input_byte);
 }
 
 int LibjpegSession::ReadRows(JSAMPROW* rows, int capacity) {
@@ -149,6 +195,33 @@ void LibjpegSession::ReadPlanes(JSAMPIMAGE planes, int rows) {
   if (count == 0) Fail(ErrorCode::kInternal, "libjpeg-turbo returned no samples");
 }
 
+// The rows were read to the last MCU.
+bool LibjpegSession::HasEndMarker() const noexcept {
+  if (source_.past_end) return false;
+  if (info_.unread_marker == JPEG_EOI) return true;
+  return HoldsEndMarker({source_.base.next_input_byte, source_.base.bytes_in_buffer});
+}
+
+void LibjpegSession::CheckEnd(const ImageHeader& header, int end_row) {
+  const auto last_mcu_row = static_cast<int>(info_.total_iMCU_rows) - 1;
+  if (end_row <= last_mcu_row * ImageRowsPerMcu(info_)) return;
+  // Start has looked for the end of other files.
+  if (error_.accepts_end || jpeg_has_multiple_scans(&info_) != 0 || HasEndMarker()) return;
+  size_t size = file_.size();
+  while (size > 2 && file_[size - 1] == 0xFF) --size;
+  if (file_[size - 1] == 0 && file_[size - 2] == 0) {
+    FailCorrupt(
+        "the JPEG is cut short: it has no end marker and ends in zeros; truncated: accept decodes "
+        "it");
+  }
+  // Whether bytes were left over depends on how far the library's decoder reads ahead.
+  if (Decodes(file_.first(size - 1), header, codes_)) {
+    FailCorrupt(
+        "the JPEG is cut short: it has no end marker, and more bytes than its image needs; "
+        "truncated: accept decodes it");
+  }
+}
+
 // Called between what is read of the scans. The first time the library's decoder is there, and has
 // read nothing yet.
 void LibjpegSession::OnProgress(j_common_ptr info) {
@@ -174,8 +247,20 @@ void LibjpegSession::OnMessage(j_common_ptr info, int level) {
   if (level >= 0) return;  // a trace message
   ++manager->base.num_warnings;
   if (manager->data_lost || !MeansDataLost(manager->base.msg_code)) return;
+  if (manager->accepts_end && IsEarlyEnd(info)) return;
   manager->data_lost = true;
   manager->base.format_message(info, manager->message);
+}
+
+// Whether a warning means that the image's end came early, or follows from that: the library puts
+// zeros in the place of what is missing, which may be no code.
+bool LibjpegSession::IsEarlyEnd(j_common_ptr info) {
+  auto* manager = reinterpret_cast<ErrorManager*>(info->err);
+  const int code = manager->base.msg_code;
+  const bool at_marker = code == JWRN_HIT_MARKER || code == JWRN_MUST_RESYNC;
+  const int marker = reinterpret_cast<j_decompress_ptr>(info)->unread_marker;
+  manager->has_ended = manager->has_ended || (at_marker && marker == JPEG_EOI);
+  return manager->has_ended;
 }
 
 // At the end of the data an end marker is made up once: a file that lacks nothing else decodes, and

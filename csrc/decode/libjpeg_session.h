@@ -9,6 +9,7 @@
 // clang-format on
 
 #include <memory>
+#include <span>
 
 #include "decode/entropy_decoder.h"
 #include "endcap/decode.h"
@@ -35,10 +36,11 @@ inline int MinScaledBlockSize(const jpeg_decompress_struct& info) {
 
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
 // kCorruptImage; so do its warnings that stand for lost image data, which it would conceal by
-// making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass.
+// making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass, and
+// with Truncated::kAccept those that come of image data that ends early.
 class LibjpegSession {
  public:
-  LibjpegSession(const uint8_t* bytes, size_t size);
+  LibjpegSession(std::span<const uint8_t> file, Truncated truncated);
   ~LibjpegSession();
   LibjpegSession(const LibjpegSession&) = delete;
   LibjpegSession& operator=(const LibjpegSession&) = delete;
@@ -54,7 +56,8 @@ class LibjpegSession {
   // Between ReadHeader and Start.
   void TakeFirstComponentOnly() noexcept;
   // Starts; for ReadPlanes where `raw`, else for ReadRows. A multi-scan file is read whole here.
-  // codes: who decodes the Huffman codes; EntropyDecoder where it can.
+  // codes: who decodes the Huffman codes; EntropyDecoder where it can, unless truncated files are
+  // accepted: what the library makes up then depends on its own decoder.
   enum class Codes { kLibrary, kEntropyDecoder };
   void Start(bool raw, Codes codes);
   // Reads up to `capacity` rows; at least one. Throws when the data is damaged up to there.
@@ -68,12 +71,21 @@ class LibjpegSession {
   // afterwards, so it does not go with TakeFirstComponentOnly.
   void SkipPlanes(JSAMPIMAGE planes, int rows);
 
+  // After the last row before `end_row` was read. Throws kCorruptImage for a truncated file that
+  // shows no damage, because what follows the image data was decoded in the place of the missing
+  // rest: where that row is in the last row of MCUs, a file of one scan without an end marker must
+  // not end in zeros, nor have bytes that no MCU needs but 0xFF, which fills up. `header`, as for
+  // ReadHeader.
+  void CheckEnd(const ImageHeader& header, int end_row);
+
  private:
   struct ErrorManager {
     jpeg_error_mgr base;
     std::jmp_buf escape;
     char message[JMSG_LENGTH_MAX];
     bool data_lost;
+    bool accepts_end;  // image data that ends early is no lost data
+    bool has_ended;    // and it did
   };
   struct SourceManager {
     jpeg_source_mgr base;
@@ -89,14 +101,19 @@ class LibjpegSession {
   template <typename Call>
   void Guarded(Call call);
   void ThrowIfDataLost() const;
+  void LeaveOutCutSegment();
+  bool HasEndMarker() const noexcept;
   void NeedComponents(bool needed) noexcept;
 
   static void OnProgress(j_common_ptr info);
   static void OnError(j_common_ptr info);
   static void OnMessage(j_common_ptr info, int level);
+  static bool IsEarlyEnd(j_common_ptr info);
   static boolean OnSourceEmpty(j_decompress_ptr info);
   static void OnSkip(j_decompress_ptr info, long count);
 
+  std::span<const uint8_t> file_;
+  Codes codes_ = Codes::kLibrary;
   jpeg_decompress_struct info_{};
   ErrorManager error_{};
   SourceManager source_{};

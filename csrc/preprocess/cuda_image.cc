@@ -40,9 +40,10 @@ void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& sur
   const int image_w = header_.oriented_width();
   const int image_h = header_.oriented_height();
   placement_ = Place(params, image_w, image_h);
-  options_ = {params.channels(), DecodeScale(params, placement_, image_w, image_h)};
+  options_ = {params.channels(), DecodeScale(params, placement_, image_w, image_h),
+              params.truncated};
   if (surroundings.nvjpeg) {
-    const JpegPlaneReader full_size(view_, header_, {options_.channels, 1});
+    const JpegPlaneReader full_size(view_, header_, {options_.channels, 1, params.truncated});
     if (Choose(params, surroundings, full_size) == JpegDecoder::kNvjpeg) {
       decoder_ = JpegDecoder::kNvjpeg;
       layout_ = full_size.layout();

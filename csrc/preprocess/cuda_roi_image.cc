@@ -60,8 +60,9 @@ void CudaRoiImage::Fill(uint8_t* staged, RoiItem& item) const {
   if (image_.image.format != PixelFormat::kEncoded) {
     return PixelsToBands(BestPath(), image_.image, window_, channels_, sink);
   }
-  const PixelBuffer upright = DecodeWindow(image_.image, header_, {params_->channels(), 1},
-                                           header_.orientation, window_, item.decode_ns);
+  const DecodeOptions options{params_->channels(), 1, params_->truncated};
+  const PixelBuffer upright =
+      DecodeWindow(image_.image, header_, options, header_.orientation, window_, item.decode_ns);
   sink.Begin(upright.format);
   sink.Consume({upright.pixels.data(), ptrdiff_t{window_.width} * channels_, 0, window_.height});
   item.decoder = JpegDecoder::kCpu;

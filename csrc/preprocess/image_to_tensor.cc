@@ -50,7 +50,8 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
     PixelsToBands(path, image, {0, 0, image_w, image_h}, channels, sink.resizer());
     sink.Finish();
   } else {
-    const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h)};
+    const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h),
+                                params.truncated};
     if (whole) {
       decode_ns = TurnedFileToTensor(image, header, options, sink);
     } else {

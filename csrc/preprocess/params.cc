@@ -17,6 +17,7 @@ constexpr Names kLayouts[] = {"nchw", "nhwc"};
 constexpr Names kExif[] = {"apply", "ignore"};
 constexpr Names kDecode[] = {"exact", "fast"};
 constexpr Names kDecoders[] = {"auto", "cpu", "hybrid", "nvjpeg"};
+constexpr Names kTruncated[] = {"reject", "accept"};
 constexpr Names kOnError[] = {"error", "blank"};
 constexpr Names kDtypes[] = {"float32", "float16", "uint8", "int8"};
 constexpr std::array kDtypeValues = {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8};
@@ -101,11 +102,15 @@ const ParamTable<Params>& Table() {
             IntegerField<Params>("max_bytes", 1, kMaxBytes, FIELD(limits.max_bytes))),
       Means("most scans of a progressive or multi-scan file",
             IntegerField<Params>("max_scans", 1, kMaxScans, FIELD(limits.max_scans))),
-      Means("most regions of interest of one image, where regions are given",
       Means("most bytes of DCT coefficients, which a progressive or multi-scan file keeps of the "
             "whole image: 136 or 128 for each 8x8 block",
             IntegerField<Params>("max_coefficient_bytes", 1, kMaxMemory,
                                  FIELD(limits.max_coefficient_bytes))),
+      Means(
+          "reject: a JPEG whose image data ends early is corrupt; accept: it is decoded, and what "
+          "is missing is gray or coarse",
+          EnumField<Params>("truncated", kTruncated, FIELD(truncated))),
+      Means("most regions of interest of one image, where regions are given",
             IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
       Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
             "status says why",

@@ -37,7 +37,7 @@ void CutPixels(Path path, const PreprocessParams& params, const ImageView& image
 int64_t CutRows(Path path, const PreprocessParams& params, const ImageView& image,
                 const ImageHeader& header, std::vector<RoiTarget> targets) {
   RoiBands bands(path, params, std::move(targets));
-  const DecodeOptions options{RowChannels(path, params), 1};
+  const DecodeOptions options{RowChannels(path, params), 1, params.truncated};
   const int64_t decode_ns = DecodeToBands(image, header, options, bands);
   if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
   return decode_ns;
@@ -48,8 +48,9 @@ int64_t CutTurned(Path path, const PreprocessParams& params, const ImageView& im
                   const ImageHeader& header, const std::vector<RoiTarget>& targets) {
   const PixelRect window = BoundingRect(targets);
   int64_t decode_ns = 0;
-  const PixelBuffer upright = DecodeWindow(image, header, {RowChannels(path, params), 1},
-                                           header.orientation, window, decode_ns);
+  const DecodeOptions options{RowChannels(path, params), 1, params.truncated};
+  const PixelBuffer upright =
+      DecodeWindow(image, header, options, header.orientation, window, decode_ns);
   const int channels = upright.format.channels;
   const ptrdiff_t row_bytes = ptrdiff_t{window.width} * channels;
   for (const auto& [rect, output] : targets) {

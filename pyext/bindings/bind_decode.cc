@@ -7,7 +7,7 @@
 namespace py = pybind11;
 
 void BindDecode(py::module_& module) {
-  // Only exif and the limits of `parameters` matter here.
+  // Only exif, truncated and the limits of `parameters` matter here.
   module.def(
       "decode",
       [](const py::list& image, const endcap::ParameterList& parameters) {
@@ -17,7 +17,8 @@ void BindDecode(py::module_& module) {
         auto result = std::make_unique<endcap::PixelBuffer>();
         {
           const endcap::python::ReleasedGil released;
-          *result = endcap::Decode(borrowed.OnlyView(), params.limits, {}, upright);
+          *result = endcap::Decode(borrowed.OnlyView(), params.limits,
+                                   {.truncated = params.truncated}, upright);
         }
         const endcap::BandFormat format = result->format;
         const uint8_t* data = result->pixels.data();

@@ -20,6 +20,7 @@ def decode(
     max_bytes: int | None = None,
     max_scans: int | None = None,
     max_coefficient_bytes: int | None = None,
+    truncated: str | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode a JPEG to RGB with libjpeg-turbo's default pixels.
 
@@ -34,12 +35,14 @@ def decode(
         max_scans: most scans of a progressive file (500).
         max_coefficient_bytes: most bytes of DCT coefficients, which a progressive or multi-scan
             file keeps of the whole image (256 MiB).
+        truncated: ``reject`` (default): a file whose image data ends early is corrupt; ``accept``
+            decodes it, and what is missing is gray or coarse.
 
     Returns:
         uint8 [H, W, 3], RGB.
 
     Raises:
-        CorruptImageError: not a JPEG, truncated or damaged.
+        CorruptImageError: not a JPEG, damaged, or truncated unless that is accepted.
         ImageLimitError: beyond one of the limits.
         UnsupportedError: a kind of JPEG that is not decoded (12 bits, lossless, arithmetic coding).
         InvalidArgumentError: not encoded bytes.
@@ -55,6 +58,7 @@ def decode(
             "max_bytes": max_bytes,
             "max_scans": max_scans,
             "max_coefficient_bytes": max_coefficient_bytes,
+            "truncated": truncated,
         }
     )
     return _core.decode([buffer], fields)

@@ -58,7 +58,7 @@ class Preprocessor:
         fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
             quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
             decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans,
-            max_coefficient_bytes, max_rois, on_error.
+            max_coefficient_bytes, truncated, max_rois, on_error.
             ``parameters`` shows what each has become.
 
     Raises:

@@ -26,7 +26,7 @@ inline Outcome Decode(const Bytes& file, By by, int denominator = 1, int skip = 
   Outcome outcome;
   try {
     const ImageHeader header = ReadHeader(Encoded(file), {});
-    LibjpegSession session(file.data(), file.size());
+    LibjpegSession session(file, Truncated::kReject);
     session.ReadHeader(header);
     session.SetOutput(session.info().jpeg_color_space, denominator);
     using Codes = LibjpegSession::Codes;

@@ -150,7 +150,7 @@ TEST(ScanOrder, MoreScansThanTheHeaderCountedAreAnError) {
   --header.scan_count;
   for (const auto codes :
        {LibjpegSession::Codes::kLibrary, LibjpegSession::Codes::kEntropyDecoder}) {
-    LibjpegSession session(file.data(), file.size());
+    LibjpegSession session(file, Truncated::kReject);
     session.ReadHeader(header);
     session.SetOutput(JCS_RGB, 1);
     try {

@@ -54,6 +54,18 @@ def test_a_progressive_file_over_the_limit_of_coefficients() -> None:
     assert [int(s[0]) for s in status] == [int(endcap.Status.IMAGE_LIMIT), 0]
 
 
+def test_truncated_files_are_corrupt_unless_accepted() -> None:
+    whole = jpegs.photo_jpeg(120, 120)
+    cut = whole[: len(whole) // 2]
+    files = [whole, cut, cut + bytes(20_000)]
+    _, _, status = run_files(files, size=32)
+    assert [int(s[0]) for s in status] == [0, 1, 1]
+    images, _, status = run_files(files, size=32, truncated="accept")
+    assert [int(s[0]) for s in status] == [0, 0, 0]
+    expected = endcap.preprocess(files, size=32, truncated="accept").images
+    np.testing.assert_array_equal(np.stack(images), expected)
+
+
 @pytest.mark.parametrize("bad", [BAD[0], BAD[9], BAD[11], BAD[17]], ids=str)
 def test_on_error_error_ends_with_the_sample_and_its_sentence(bad: bad_jpegs.BadFile) -> None:
     with pytest.raises(RuntimeError) as raised:

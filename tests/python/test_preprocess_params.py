@@ -40,6 +40,7 @@ DEFAULTS = {
     "max_bytes": str(64 * 2**20),
     "max_scans": "500",
     "max_coefficient_bytes": str(256 * 2**20),
+    "truncated": "reject",
     "max_rois": "1000",
     "on_error": "error",
 }
@@ -163,6 +164,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"max_scans": 0},
     {"max_coefficient_bytes": 0},
     {"max_coefficient_bytes": 2**40 + 1},
+    {"truncated": "maybe"},
     {"max_rois": 0},
     {"on_error": "ignore"},
     {"no_such_field": 1},

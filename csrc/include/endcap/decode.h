@@ -26,6 +26,13 @@ struct DecodeLimits {
 // Throws kImageLimit when width, height (pixels) or their product is beyond the limits.
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits);
 
+// What becomes of a JPEG whose image data ends early. A file that keeps all of its image data and
+// lacks no more than the end marker (EOI) is not one, unless it is progressive or multi-scan.
+enum class Truncated : int32_t {
+  kReject,  // kCorruptImage
+  kAccept,  // decoded as libjpeg-turbo conceals it: what is missing is gray, or stays coarse
+};
+
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
 // What one pass over the markers of a JPEG tells.
@@ -54,6 +61,7 @@ struct DecodeOptions {
   // it).
   int channels = 3;
   int scale_denominator = 1;  // 1, 2, 4 or 8: decode at this fraction by DCT scaling
+  Truncated truncated = Truncated::kReject;
 };
 
 // Width and height of the decoded image under `options`, before orientation.
@@ -62,6 +70,10 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 // Decodes with libjpeg-turbo's default pixels and hands the rows, as stored in the file, to `sink`.
 // `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in the
 // decoder, without the sink's. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+//
+// Where the sink needs rows of the last MCU row, a sequential file of one scan without an end
+// marker is taken to be truncated as well when bytes follow its last MCU, or when it ends in zeros:
+// padding decodes like image data. A sink that stops earlier does not see this.
 //
 // Paths: decode_scalar takes the library's own rows. decode_simd takes its planes, and does chroma
 // upsampling and color conversion itself, with the same result, for the rows that the sink needs;
@@ -98,6 +110,13 @@ PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
                          const DecodeOptions& options, int orientation, const PixelRect& window,
                          int64_t& decode_ns);
+
+// Reads a file as DecodeOriented does, or with `window` as DecodeWindow, for the errors alone:
+// makes pixels of the last row only and keeps none. Returns the nanoseconds spent in decoding.
+int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
+                     const DecodeOptions& options);
+int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
+                     const DecodeOptions& options, int orientation, const PixelRect& window);
 
 // Reads the header and decodes a whole image; apply_orientation turns it upright by EXIF. Errors as
 // ReadHeader and DecodeToBands.

@@ -58,6 +58,7 @@ struct PreprocessParams {
   DecodeMode decode = DecodeMode::kExact;
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;
+  Truncated truncated = Truncated::kReject;
   int max_rois = 1000;  // regions of one image, RunRois only; checked before anything is decoded
   // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
   OnError on_error = OnError::kError;
