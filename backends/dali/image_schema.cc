@@ -37,6 +37,7 @@ DALI_SCHEMA(endcap__ImageParameters)
         "for each sample, or one flat list for all; cpu only",
         nullptr, true)
     .AddOptionalArg<int64_t>("max_rois", PreprocessDoc("max_rois"), nullptr)
+    .AddOptionalArg<int64_t>("max_roi_bytes", PreprocessDoc("max_roi_bytes"), nullptr)
     .AddOptionalArg<std::string>(
         "on_error",
         "blank: a bad image is a sample of zeros, and its status says why; error: it ends the "

@@ -112,9 +112,9 @@ TensorShape<> ImagesOperator::ShapeOfSample(int sample, int count) const {
   const auto check = [&](endcap_status call) {
     if (call != 0) FailItem(call, sample, count, endcap_last_error());
   };
-  check(endcap_preprocessor_check_rois(preprocessor_.get(),
-                                       static_cast<size_t>(rois_[sample].count)));
   const ImageSize size = sizes_[sample];
+  check(endcap_preprocessor_check_roi_tensors(
+      preprocessor_.get(), static_cast<size_t>(rois_[sample].count), size.height, size.width));
   if (size.height == 0) return ShapeOf(default_tensor_);
   endcap_tensor_spec tensor = {};
   check(endcap_preprocessor_tensor(preprocessor_.get(), size.height, size.width, &tensor));

@@ -51,7 +51,8 @@ void PreprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) 
   const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
   const MemoryPlace gpu_or_cpu = workplace.memory();
   RequestOutputs& results = job.results;
-  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, true}, counters());
+  // CudaPreprocessor::Run needs the memory of every tensor.
+  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, gpu_or_cpu.on_gpu()}, counters());
   results.Add(specs[1], count, {}, counters());
   results.Add(specs[2], count, {}, counters());
   results.Allocate();

@@ -73,7 +73,7 @@ void RoisModel::Prepare(JobType& job, const Workplace& workplace) {
   const Bytes file = EncodedFiles(job.tensors[0]).front();
   const std::span<const Roi> rois = RoisOf(job.tensors[1]);
   const auto count = static_cast<int64_t>(rois.size());
-  CheckRoiCount(params_, count);
+  CheckRoiTensors(params_, count);
   job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), rois});
   AllocateOutputs(job, count, workplace);
 }
@@ -83,7 +83,7 @@ void RoisModel::AllocateOutputs(JobType& job, int64_t roi_count, const Workplace
   RequestOutputs& results = job.results;
   for (const TensorSpec& spec : PreprocessRoisOutputs(params_, roi_count)) {
     if (spec.name == "images") {
-      results.Add(spec, 1, {gpu_or_cpu, gpu_or_cpu, true}, counters());
+      results.Add(spec, 1, {gpu_or_cpu, gpu_or_cpu}, counters());
     } else {
       results.Add(spec, 1, {}, counters());
     }

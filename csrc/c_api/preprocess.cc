@@ -18,9 +18,9 @@ struct endcap_preprocessor {
 namespace endcap::c_api {
 namespace {
 
-void CheckRois(const SizedEngines& engines, size_t count) {
+int64_t CountOf(size_t rois) {
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();
-  CheckRoiCount(engines.params(), static_cast<int64_t>(std::min(count, kMost)));
+  return static_cast<int64_t>(std::min(rois, kMost));
 }
 
 std::vector<Roi> ReadRois(const float* rois, size_t count) {
@@ -37,7 +37,7 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
                                  const float* rois,
                                  std::span<const endcap_preprocess_output> outputs,
                                  int32_t& image_status) {
-  CheckRois(engines, outputs.size());
+  CheckRoiCount(engines.params(), CountOf(outputs.size()));
   TensorSize size = ReadSize(engines.params(), 0, 0);
   std::vector<PreprocessOutput> places;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -104,7 +104,18 @@ endcap_status endcap_preprocessor_check_rois(const endcap_preprocessor* preproce
                                              size_t roi_count) {
   return c_api::Guarded([&] {
     c_api::Require(preprocessor, "preprocessor");
-    c_api::CheckRois(preprocessor->engines, roi_count);
+    CheckRoiCount(preprocessor->engines.params(), c_api::CountOf(roi_count));
+  });
+}
+
+endcap_status endcap_preprocessor_check_roi_tensors(const endcap_preprocessor* preprocessor,
+                                                    size_t roi_count, int32_t height,
+                                                    int32_t width) {
+  return c_api::Guarded([&] {
+    c_api::Require(preprocessor, "preprocessor");
+    const c_api::SizedEngines& engines = preprocessor->engines;
+    const auto params = engines.ParamsOf(c_api::ReadSize(engines.params(), height, width));
+    CheckRoiTensors(params, c_api::CountOf(roi_count));
   });
 }
 

@@ -10,6 +10,7 @@
 #include "preprocess/cuda_context.h"
 #include "preprocess/cuda_roi_batch.h"
 #include "preprocess/preprocess_output.h"
+#include "preprocess/roi_targets.h"
 
 namespace endcap {
 namespace {
@@ -70,7 +71,8 @@ struct CudaPreprocessor::Engine {
     if (image.rois.size() != image.outputs.size()) {
       FailArgument(image.rois.size(), " rois came with ", image.outputs.size(), " outputs");
     }
-    CheckRoiCount(params, static_cast<int64_t>(image.rois.size()));
+    CheckRoiTensors(params, static_cast<int64_t>(image.rois.size()));
+    if (!WantsTensors(image)) return;
     for (size_t i = 0; i < image.outputs.size(); ++i) CheckOutput(image.outputs[i].image, i);
   }
 

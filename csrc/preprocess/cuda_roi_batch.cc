@@ -70,7 +70,7 @@ std::vector<RoiItem> CudaRoiBatch::Finish(CudaPreprocessContext& context) {
       image->AddTo(context.plan(), context.device_images() + offsets_[i]);
     } else {
       for (const PreprocessOutput& output : outputs) {
-        context.plan().AddBlank(output.image.data);
+        if (output.image.data != nullptr) context.plan().AddBlank(output.image.data);
         WriteGeometry(output, BlankGeometry(output));
       }
     }

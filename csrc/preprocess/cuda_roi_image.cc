@@ -88,7 +88,12 @@ void CudaRoiImage::AddTo(FusedPlan& plan, const uint8_t* device) const {
   const ptrdiff_t pixel = window.source == FusedSource::kGray ? 1 : 3;
   auto good = targets_.begin();
   for (const PreprocessOutput& output : image_.outputs) {
-    if (good == targets_.end() || good->output != &output) {
+    const bool is_good = good != targets_.end() && good->output == &output;
+    if (output.image.data == nullptr) {
+      if (is_good) ++good;
+      continue;
+    }
+    if (!is_good) {
       plan.AddBlank(output.image.data);
       continue;
     }

@@ -27,7 +27,8 @@ class CudaRoiImage {
   // Throws as DecodeToBands.
   void Fill(uint8_t* staged, RoiItem& item) const;
 
-  // Adds a tensor for each region, good or bad, once the staged bytes are at `device`.
+  // Adds a tensor for each region that wants one, good or bad, once the staged bytes are at
+  // `device`.
   void AddTo(FusedPlan& plan, const uint8_t* device) const;
 
  private:

@@ -18,6 +18,23 @@ int64_t TurnedFileToTensor(const ImageView& image, const ImageHeader& header,
   return decode_ns;
 }
 
+// The image's own size and place, for an image whose tensor nobody wants.
+int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
+                   const ImageHeader& header, const PreprocessOutput& output) {
+  const int image_w = header.oriented_width();
+  const int image_h = header.oriented_height();
+  const Placement placement = Place(params, image_w, image_h);
+  int64_t decode_ns = 0;
+  if (image.format == PixelFormat::kEncoded) {
+    const DecodeOptions options{params.channels(), DecodeScale(params, placement, image_w, image_h),
+                                params.truncated};
+    decode_ns = CheckDecodes(image, header, options);
+  }
+  WriteGeometry(output,
+                MakeGeometry(placement, image_w, image_h, header.orientation, output.source_index));
+  return decode_ns;
+}
+
 }  // namespace
 
 ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image) {
@@ -37,6 +54,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
                       const PreprocessOutput& output) {
   const Path path = SelectPath(Stage::kPreprocess);
   const ImageHeader header = HeaderOf(params, image);
+  if (output.image.data == nullptr) return CheckImage(params, image, header, output);
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
 

@@ -112,6 +112,8 @@ const ParamTable<Params>& Table() {
           EnumField<Params>("truncated", kTruncated, FIELD(truncated))),
       Means("most regions of interest of one image, where regions are given",
             IntegerField<Params>("max_rois", 1, kMaxRois, FIELD(max_rois))),
+      Means("most bytes that the tensors of one image's regions may have together",
+            IntegerField<Params>("max_roi_bytes", 1, kMaxMemory, FIELD(max_roi_bytes))),
       Means("error: a bad image fails its request and no other; blank: zeros for that image, its "
             "status says why",
             EnumField<Params>("on_error", kOnError, FIELD(on_error))),

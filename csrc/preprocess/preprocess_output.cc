@@ -30,7 +30,9 @@ void CheckHostOutput(const PreprocessParams& params, const TensorView& view, siz
 }
 
 void WriteBlank(const PreprocessOutput& output) {
-  std::memset(output.image.data, 0, output.image.size_bytes());
+  if (output.image.data != nullptr) {
+    std::memset(output.image.data, 0, output.image.size_bytes());
+  }
   WriteGeometry(output, BlankGeometry(output));
 }
 

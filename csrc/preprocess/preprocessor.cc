@@ -47,7 +47,9 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const ImageView> images,
   if (images.size() != outputs.size()) {
     FailArgument(images.size(), " images came with ", outputs.size(), " outputs");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) CheckHostOutput(params_, outputs[i].image, i);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].image.data != nullptr) CheckHostOutput(params_, outputs[i].image, i);
+  }
   std::vector<PreprocessItem> items(images.size());
   pool_.ParallelFor(static_cast<int>(images.size()), [&](int i) {
     const auto index = static_cast<size_t>(i);

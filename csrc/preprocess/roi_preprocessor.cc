@@ -35,7 +35,8 @@ void CheckImage(const PreprocessParams& params, const RoiImage& image) {
   if (image.rois.size() != image.outputs.size()) {
     FailArgument(image.rois.size(), " rois came with ", image.outputs.size(), " outputs");
   }
-  CheckRoiCount(params, static_cast<int64_t>(image.rois.size()));
+  CheckRoiTensors(params, static_cast<int64_t>(image.rois.size()));
+  if (!WantsTensors(image)) return;
   for (size_t i = 0; i < image.outputs.size(); ++i) {
     CheckHostOutput(params, image.outputs[i].image, i);
   }
@@ -70,6 +71,21 @@ void CheckRoiCount(const PreprocessParams& params, int64_t count) {
   if (count > params.max_rois) {
     FailArgument("the image came with ", count, " rois; max_rois allows ", params.max_rois,
                  ": give them in several calls, or a greater max_rois");
+  }
+}
+
+void CheckRoiTensors(const PreprocessParams& params, int64_t count) {
+  CheckRoiCount(params, count);
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  TensorView tensor;
+  tensor.dtype = spec.dtype;
+  tensor.shape = spec.shape;
+  tensor.rank = spec.rank;
+  // Both are small enough for their product.
+  const int64_t bytes = count * static_cast<int64_t>(tensor.size_bytes());
+  if (bytes > params.max_roi_bytes) {
+    FailArgument("the tensors of ", count, " rois take ", bytes, " bytes; max_roi_bytes allows ",
+                 params.max_roi_bytes, ": give them in several calls, or a greater max_roi_bytes");
   }
 }
 

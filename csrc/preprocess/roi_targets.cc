@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/fail.h"
 #include "preprocess/placement.h"
 #include "preprocess/preprocess_output.h"
 #include "preprocess/roi_rect.h"
@@ -28,6 +29,16 @@ std::vector<RoiTarget> RoiTargetsOf(const PreprocessParams& params, const RoiIma
     }
   }
   return targets;
+}
+
+bool WantsTensors(const RoiImage& image) {
+  const auto wanted = [](const PreprocessOutput& output) { return output.image.data != nullptr; };
+  const auto count = std::ranges::count_if(image.outputs, wanted);
+  if (count != 0 && count != std::ssize(image.outputs)) {
+    FailArgument(count, " of ", image.outputs.size(),
+                 " rois came with memory for a tensor: give it for all or for none");
+  }
+  return count != 0;
 }
 
 PixelRect BoundingRect(const std::vector<RoiTarget>& targets) {

@@ -19,6 +19,10 @@ std::vector<RoiTarget> RoiTargetsOf(const PreprocessParams& params, const RoiIma
                                     size_t first, const ImageHeader& header,
                                     std::span<ItemStatus> statuses);
 
+// Whether the tensors of an image's regions are wanted. Throws kInvalidArgument where only some
+// are.
+bool WantsTensors(const RoiImage& image);
+
 // The smallest rectangle that holds all of `targets`, of which there is at least one.
 PixelRect BoundingRect(const std::vector<RoiTarget>& targets);
 

@@ -63,6 +63,16 @@ int64_t CutTurned(Path path, const PreprocessParams& params, const ImageView& im
   return decode_ns;
 }
 
+// For regions whose tensors nobody wants: what they need of the file is read.
+JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
+                         const ImageHeader& header, const std::vector<RoiTarget>& targets,
+                         int64_t& decode_ns) {
+  if (image.format != PixelFormat::kEncoded) return JpegDecoder::kAuto;
+  decode_ns += CheckDecodes(image, header, {params.channels(), 1, params.truncated},
+                            header.orientation, BoundingRect(targets));
+  return JpegDecoder::kCpu;
+}
+
 }  // namespace
 
 JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image, size_t first,
@@ -71,6 +81,9 @@ JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image,
   const ImageHeader header = HeaderOf(params, image.image);
   std::vector<RoiTarget> targets = GoodRois(params, image, first, header, statuses);
   if (targets.empty()) return JpegDecoder::kAuto;
+  if (targets.front().output->image.data == nullptr) {
+    return CheckTargets(params, image.image, header, targets, decode_ns);
+  }
   if (image.image.format != PixelFormat::kEncoded) {
     CutPixels(path, params, image.image, targets);
     return JpegDecoder::kAuto;

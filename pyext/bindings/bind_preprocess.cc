@@ -140,8 +140,8 @@ template <typename Engine>
 void DefineProperties(py::class_<Engine>& engine) {
   engine.def_property_readonly("threads", &Engine::threads)
       .def(
-          "check_roi_count",
-          [](const Engine& self, int64_t count) { CheckRoiCount(self.params(), count); },
+          "check_rois",
+          [](const Engine& self, int64_t count) { CheckRoiTensors(self.params(), count); },
           py::arg("count"))
       .def_property_readonly("parameters",
                              [](const Engine& self) {

@@ -58,7 +58,7 @@ class Preprocessor:
         fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
             quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
             decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans,
-            max_coefficient_bytes, truncated, max_rois, on_error.
+            max_coefficient_bytes, truncated, max_rois, max_roi_bytes, on_error.
             ``parameters`` shows what each has become.
 
     Raises:
@@ -146,8 +146,8 @@ class Preprocessor:
                 place in the batch, unless ``on_error`` is ``blank``.
             UnsupportedError: ``rois`` of YUV in GPU memory.
             InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
-                more regions than ``max_rois``; and, unless ``on_error`` is ``blank``, a region that
-                is not finite, empty or outside the image.
+                more regions than ``max_rois``, or than ``max_roi_bytes`` of tensors; and, unless
+                ``on_error`` is ``blank``, a region that is not finite, empty or outside the image.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
@@ -195,7 +195,7 @@ class Preprocessor:
         stream: object,
     ) -> PreprocessResult:
         count = len(rois)
-        self._core.check_roi_count(count)
+        self._core.check_rois(count)
         image = image_of_rois(image)
         geometry, status, shape = self._results(count)
         tensors: Array

@@ -137,5 +137,29 @@ TEST(CApiRois, HowManyAreAllowedIsToldBeforeThereIsRoomForThem) {
   EXPECT_TRUE(Refused("preprocessor is NULL", endcap_preprocessor_check_rois(nullptr, 1)));
 }
 
+TEST(CApiRois, HowManyBytesAreAllowedDependsOnTheSize) {
+  // 3 x 24 x 32 float32 take 9216 bytes, 3 x 10 x 12 take 1440.
+  const PreprocessorHandle owner =
+      NewPreprocessor({{"size", "24,32"}, {"max_rois", "6"}, {"max_roi_bytes", "9216"}});
+  endcap_preprocessor* handle = owner.get();
+  EXPECT_EQ(endcap_preprocessor_check_roi_tensors(handle, 1, 0, 0), 0);
+  EXPECT_TRUE(Refused("the tensors of 2 rois take 18432 bytes; max_roi_bytes allows 9216",
+                      endcap_preprocessor_check_roi_tensors(handle, 2, 0, 0)));
+  EXPECT_EQ(endcap_preprocessor_check_roi_tensors(handle, 6, 10, 12), 0);
+  EXPECT_TRUE(
+      Refused("max_rois allows 6", endcap_preprocessor_check_roi_tensors(handle, 7, 10, 12)));
+  EXPECT_TRUE(Refused("size", endcap_preprocessor_check_roi_tensors(handle, 1, -1, 12)));
+  EXPECT_TRUE(
+      Refused("preprocessor is NULL", endcap_preprocessor_check_roi_tensors(nullptr, 1, 0, 0)));
+  EXPECT_EQ(endcap_preprocessor_check_rois(handle, 2), 0);
+  const MixedImages mixed;
+  const std::vector<Roi> rois(2, {0.0F, 0.0F, 20.0F, 20.0F});
+  RoiCall call(handle, rois, {});
+  EXPECT_TRUE(Refused("max_roi_bytes allows 9216", call.Run(handle, mixed.images[0])));
+  EXPECT_EQ(call.results.regions.status, std::vector<int32_t>(2, -1));
+  RoiCall smaller(handle, rois, Size{10, 12});
+  EXPECT_EQ(smaller.Run(handle, mixed.images[0]), 0);
+}
+
 }  // namespace
 }  // namespace endcap

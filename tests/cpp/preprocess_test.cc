@@ -273,10 +273,38 @@ TEST(Preprocess, WrongOutputsAreRefusedBeforeAnyWork) {
   wrong = output;
   wrong.image.shape[1] = 9;
   EXPECT_TRUE(refused({wrong}));
-  wrong = output;
-  wrong.image.data = nullptr;
-  EXPECT_TRUE(refused({wrong}));
   EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](float v) { return v == 5.0F; }));
+}
+
+TEST(Preprocess, WithoutTensorsStatusAndGeometryAreTheSame) {
+  const Bytes good = MakeJpeg(40, 60);
+  const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes turned = MakeJpeg(40, 60, 3, {.orientation = 6});
+  const Bytes pixels = MakePixels(40, 60, 3);
+  const std::vector<ImageView> images = {Encoded(good), Encoded(cut), Encoded(turned),
+                                         Rgb(pixels, 60, 40), ImageView::Encoded(nullptr, 0)};
+  const std::vector<ParameterList> recipes = {
+      {{"size", "8,8"}},
+      {{"size", "8,8"}, {"decode", "fast"}},
+      {{"size", "8,8"}, {"fit", "center_crop"}, {"resize_shorter", "20"}, {"color", "gray"}}};
+  for (const ParameterList& recipe : recipes) {
+    Preprocessor preprocessor(ParsePreprocessParams(recipe), 2);
+    const Tensors expected = Preprocess(preprocessor, images);
+    std::vector<float> geometry(8 * images.size(), -1.0F);
+    std::vector<int32_t> status(images.size(), -1);
+    std::vector<PreprocessOutput> outputs;
+    for (size_t i = 0; i < images.size(); ++i) {
+      outputs.push_back({{}, geometry.data() + 8 * i, &status[i], static_cast<int>(i)});
+    }
+    const std::vector<PreprocessItem> items = preprocessor.Run(images, outputs);
+    EXPECT_EQ(status, (std::vector<int32_t>{0, 1, 0, 0, 1}));
+    EXPECT_EQ(status, expected.status);
+    EXPECT_EQ(geometry, expected.geometry);
+    for (size_t i = 0; i < images.size(); ++i) {
+      EXPECT_EQ(items[i].status.message, expected.items[i].status.message);
+      EXPECT_EQ(items[i].decoder, expected.items[i].decoder);
+    }
+  }
 }
 
 }  // namespace

@@ -197,5 +197,65 @@ TEST(Rois, TooManyAreRefusedBeforeAnyWork) {
   EXPECT_EQ(batch.status(0), -1);
 }
 
+TEST(Rois, TensorsOfTooManyBytesAreRefusedBeforeAnyWork) {
+  // 3 x 8 x 8 float32 take 768 bytes.
+  const ParameterList list = {{"size", "8,8"}, {"max_roi_bytes", "1536"}};
+  const PreprocessParams params = ParsePreprocessParams(list);
+  const Bytes file = MakeJpeg(20, 20);
+  const Roi roi{0.0F, 0.0F, 9.0F, 9.0F};
+  RoiBatch two(params, Encoded(file), {roi, roi});
+  EXPECT_TRUE(Preprocessor(params, 1).RunRois({&two.job(), 1})[0].status.ok());
+  RoiBatch three(params, Encoded(file), {roi, roi, roi});
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument,
+                     "the tensors of 3 rois take 2304 bytes; max_roi_bytes allows 1536",
+                     [&] { Preprocessor(params, 1).RunRois({&three.job(), 1}); }));
+  EXPECT_EQ(three.status(0), -1);
+  EXPECT_TRUE(
+      Throws(ErrorCode::kInvalidArgument, "max_roi_bytes", [&] { CheckRoiTensors(params, 3); }));
+  CheckRoiCount(params, 3);
+  // The default holds 1000 regions for a classifier.
+  CheckRoiTensors(ParsePreprocessParams({{"size", "224"}}), 1000);
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "max_roi_bytes",
+                     [&] { CheckRoiTensors(ParsePreprocessParams({}), 1000); }));
+}
+
+// What is read of an image whose tensors nobody wants, and what is found there.
+TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
+  const Bytes good = MakeJpeg(60, 80);
+  const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes turned = MakeJpeg(60, 80, 3, {.orientation = 6});
+  const Bytes turned_cut(turned.begin(), turned.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes pixels = MakePixels(60, 80, 3);
+  const std::vector<ImageView> images = {
+      Encoded(good), Encoded(cut), Encoded(turned), Encoded(turned_cut),
+      ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 80, 60, 240)};
+  const std::vector<std::vector<Roi>> choices = {
+      {{1, 2, 30, 9}}, {{1, 2, 30, 9}, {9, 9, 3, 3}, {20, 20, 60, 60}}, {{kNan, 0, 1, 1}}, {}};
+  Preprocessor preprocessor(Params(), 2);
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (const std::vector<Roi>& rois : choices) {
+      RoiBatch expected(Params(), images[i], rois);
+      RoiBatch actual(Params(), images[i], rois);
+      std::vector<PreprocessOutput> outputs(actual.job().outputs.begin(),
+                                            actual.job().outputs.end());
+      for (PreprocessOutput& output : outputs) output.image.data = nullptr;
+      const RoiImage job{images[i], rois, outputs};
+      const RoiItem with = preprocessor.RunRois({&expected.job(), 1})[0];
+      const RoiItem without = preprocessor.RunRois({&job, 1})[0];
+      EXPECT_EQ(without.status.message, with.status.message) << i;
+      EXPECT_EQ(without.decoder, with.decoder) << i;
+      for (size_t k = 0; k < rois.size(); ++k) {
+        EXPECT_EQ(without.rois[k].message, with.rois[k].message) << i;
+        EXPECT_EQ(actual.status(k), expected.status(k)) << i;
+        EXPECT_TRUE(std::equal(expected.geometry(k), expected.geometry(k) + 8, actual.geometry(k)));
+      }
+      if (rois.size() < 2) continue;
+      outputs[0].image = expected.job().outputs[0].image;
+      EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 of 3 rois",
+                         [&] { preprocessor.RunRois({&job, 1}); }));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace endcap

@@ -111,6 +111,16 @@ def test_more_regions_than_allowed() -> None:
         run_rois(FILES[:1], [np.zeros((3, 4), np.float32)], max_rois=2, size=8)
 
 
+def test_more_bytes_of_regions_than_allowed() -> None:
+    limit = 3 * 3 * 8 * 8 * 4
+    few = np.tile(ROIS[1][:1], (3, 1))
+    assert len(run_rois(FILES[1:2], [few], max_roi_bytes=limit, size=8)[0][0]) == 3
+    with pytest.raises(
+        ValueError, match=rf"image index 0 of 1: .*max_roi_bytes allows {limit - 1}"
+    ):
+        run_rois(FILES[1:2], [few], max_roi_bytes=limit - 1, size=8)
+
+
 def test_more_regions_than_there_is_memory_for() -> None:
     rois = [ROIS[1], np.zeros((100_000, 4), np.float32)]  # 458 GiB of images
     with pytest.raises(ValueError, match=r"image index 1 of 2: .*100000 rois; max_rois allows"):

@@ -42,6 +42,7 @@ DEFAULTS = {
     "max_coefficient_bytes": str(256 * 2**20),
     "truncated": "reject",
     "max_rois": "1000",
+    "max_roi_bytes": str(2**30),
     "on_error": "error",
 }
 
@@ -166,6 +167,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
     {"max_coefficient_bytes": 2**40 + 1},
     {"truncated": "maybe"},
     {"max_rois": 0},
+    {"max_roi_bytes": 0},
     {"on_error": "ignore"},
     {"no_such_field": 1},
     {"preset": "yolo_of_my_own"},

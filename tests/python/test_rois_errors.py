@@ -68,6 +68,18 @@ def test_a_thousand_regions() -> None:
     assert len(endcap.preprocess(FILE, size=24, rois=[GOOD] * 1001, max_rois=1001).images) == 1001
 
 
+def test_bytes_of_tensors_are_bounded() -> None:
+    with pytest.raises(
+        endcap.InvalidArgumentError,
+        match="the tensors of 219 rois take 1076428800 bytes; max_roi_bytes allows 1073741824",
+    ):
+        endcap.preprocess(FILE, rois=[GOOD] * 219)
+    few = {"size": 24, "dtype": "uint8", "rois": [GOOD] * 3}
+    assert len(endcap.preprocess(FILE, max_roi_bytes=3 * 3 * 24 * 24, **few).images) == 3
+    with pytest.raises(endcap.InvalidArgumentError, match="max_roi_bytes allows 5183"):
+        endcap.preprocess(FILE, max_roi_bytes=3 * 3 * 24 * 24 - 1, **few)
+
+
 def test_the_limit_stands_before_the_memory() -> None:
     rois = np.zeros((200_000, 4), np.float32)  # their tensors would take 38 TB
     with pytest.raises(endcap.InvalidArgumentError, match="max_rois"):

@@ -198,5 +198,9 @@ BAD_ROIS = {
         {"inputs": [ENCODED, ROIS], "more": ON_CPU, "parameters": {"max_rois": 0}},
         ["max_rois", "0"],
     ),
+    "no_bytes_of_rois": (
+        {"inputs": [ENCODED, ROIS], "more": ON_CPU, "parameters": {"max_roi_bytes": 0}},
+        ["max_roi_bytes", "0"],
+    ),
 }
 BAD = {**BAD_PREPROCESS, **BAD_POSTPROCESS, **BAD_ROIS}

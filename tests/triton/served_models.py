@@ -132,6 +132,7 @@ def _write_rois_models(repository: Path, road: str) -> None:
 
     write("rois", inputs=[ENCODED, ROIS])
     write("rois_blank", inputs=[ENCODED, ROIS], on_error="blank")
+    write("rois_few_bytes", inputs=[ENCODED, ROIS], max_roi_bytes="1000")
     write("rois_bytes", inputs=[tensor("encoded", "TYPE_UINT8", [-1]), ROIS], size="32,32")
     write("rois_names_only", inputs=['{ name: "rois" }', '{ name: "encoded" }'], dtype="uint8")
     # Boxes of a detector, then their regions; rows that do not count are zeros.

@@ -84,6 +84,12 @@ def test_too_many_are_refused(client):
         infer(client, "rois", tensors(FILE, rois))
 
 
+def test_tensors_of_too_many_bytes_are_refused(client):
+    rois = np.resize(ROIS, (2, 4))
+    with pytest.raises(InferenceServerException, match=r"2 rois take .* max_roi_bytes allows 1000"):
+        infer(client, "rois_few_bytes", tensors(FILE, rois), outputs=["status"])
+
+
 @pytest.mark.parametrize("bad", [OUTSIDE, [0, 0, 0, 0], [9, 9, 3, 3], [np.nan, 0, 9, 9]])
 def test_a_bad_region_fails_its_request_and_no_other(client, bad):
     rois = np.insert(ROIS, 1, bad, axis=0)

@@ -128,6 +128,11 @@ ENDCAP_C int32_t endcap_preprocessor_channels_last(const endcap_preprocessor* pr
 ENDCAP_C endcap_status endcap_preprocessor_check_rois(const endcap_preprocessor* preprocessor,
                                                       size_t roi_count);
 
+/* The same, and refuses tensors of this size (0, 0: that of the parameters) that have more bytes
+ * together than the parameters' max_roi_bytes. */
+ENDCAP_C endcap_status endcap_preprocessor_check_roi_tensors(
+    const endcap_preprocessor* preprocessor, size_t roi_count, int32_t height, int32_t width);
+
 typedef struct endcap_image {
   int32_t format; /* endcap_pixel_format */
   int32_t on_gpu; /* 1: pixels in memory of the handle's device */

@@ -59,7 +59,11 @@ struct PreprocessParams {
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;
   Truncated truncated = Truncated::kReject;
-  int max_rois = 1000;  // regions of one image, RunRois only; checked before anything is decoded
+  // Regions of one image, and bytes of all their tensors; RunRois only, checked before anything is
+  // decoded. The defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602
+  // MB.
+  int max_rois = 1000;
+  int64_t max_roi_bytes = int64_t{1} << 30;
   // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
   OnError on_error = OnError::kError;
 
@@ -92,7 +96,9 @@ std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params);
 // Where the results of one image go. All are written, also when the image fails: then the tensor
 // is zeros and the geometry that of an unscaled 0x0 image.
 struct PreprocessOutput {
-  TensorView image;           // shape and dtype as PreprocessOutputs says
+  // Shape and dtype as PreprocessOutputs says. Without data: nobody wants the tensor, and the image
+  // is decoded for its status alone, which is the same; CudaPreprocessor::Run needs the data.
+  TensorView image;
   float* geometry = nullptr;  // 8 values; may be null
   int32_t* status = nullptr;  // one value, an ErrorCode; may be null
   int source_index = 0;       // copied into the geometry
@@ -119,7 +125,7 @@ struct Roi {
 struct RoiImage {
   ImageView image;
   std::span<const Roi> rois;
-  std::span<const PreprocessOutput> outputs;  // one for each region
+  std::span<const PreprocessOutput> outputs;  // one for each region; all with a tensor, or none
 };
 
 // What one image and its regions came to.
@@ -130,9 +136,11 @@ struct RoiItem {
   JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none
 };
 
-// Throws kInvalidArgument when one image has more regions than `max_rois`; for callers that have to
-// find memory for the tensors first.
+// Throw kInvalidArgument when one image has more regions than `max_rois`; the second also when
+// their tensors have more bytes than `max_roi_bytes`. For callers that have to find memory for the
+// tensors first.
 void CheckRoiCount(const PreprocessParams& params, int64_t count);
+void CheckRoiTensors(const PreprocessParams& params, int64_t count);
 
 // Encoded or decoded images -> tensors. Reusable and thread-safe.
 class Preprocessor {
@@ -158,8 +166,7 @@ class Preprocessor {
   // A region without a pixel of the image, or with a number that is not finite, gets
   // kInvalidArgument and a blank tensor, and touches no other. A bad image fails all of its
   // regions; damage in a file below the last row that a region needs is not seen, and with no
-  // region at all only the header is read. Throws kInvalidArgument for more regions than
-  // `max_rois`, and as Run, before any work.
+  // region at all only the header is read. Throws as CheckRoiTensors, and as Run, before any work.
   std::vector<RoiItem> RunRois(std::span<const RoiImage> images);
 
  private:

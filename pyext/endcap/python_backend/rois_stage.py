@@ -59,7 +59,8 @@ class RoisStage:
         """Read a request.
 
         Raises:
-            InvalidArgumentError: regions of another shape, or more than `max_rois`.
+            InvalidArgumentError: regions of another shape, more than `max_rois`, or more than
+                `max_roi_bytes` of tensors.
         """
         rois = on_host(get_input(request, "rois"))
         if rois.dtype != np.float32 or rois.ndim != 2 or rois.shape[1] != 4:
@@ -67,7 +68,7 @@ class RoisStage:
                 "input 'rois' is no FP32 [K, 4]: give a row x1, y1, x2, y2 for each region"
             )
         file = encoded_files(request, batched=False)
-        self._core.check_roi_count(len(rois))
+        self._core.check_rois(len(rois))
         return RoisJob(file, rois, request.requested_output_names())
 
     def run(self, jobs: Sequence[RoisJob]) -> None:
