@@ -6,22 +6,21 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from endcap.client.shared_memory import locked_file
+from endcap.client.shared_memory import region_file
 from endcap.client.shared_memory.lease import Lease
-from endcap.client.shared_memory.locked_file import (
-    LockedFile,
+from endcap.client.shared_memory.names import FOLDER, new_name
+from endcap.client.shared_memory.region import SystemRegion
+from endcap.client.shared_memory.region_file import (
+    new_region_file,
     remove_abandoned,
     remove_if_abandoned,
 )
-from endcap.client.shared_memory.names import FOLDER, new_name
-from endcap.client.shared_memory.region import SystemRegion
 from endcap.errors import OutOfMemoryError
 
 OWNER = """
@@ -30,6 +29,21 @@ from endcap.client.shared_memory.region import SystemRegion
 region = SystemRegion(4096)
 print(region.name, flush=True)
 sys.stdin.read()
+"""
+
+# Makes files and lets go of them while others sweep; one that is gone while it is held was taken
+# for an abandoned one.
+WORKER = """
+import sys, time
+from endcap.client.shared_memory.region_file import new_region_file, remove_abandoned
+taken, end = 0, time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    file = new_region_file()
+    remove_abandoned()
+    assert file.path.exists()
+    file.remove()
+    taken += 1
+print(taken)
 """
 
 
@@ -105,7 +119,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_a_file_of_which_nobody_knows_any_more_is_removed() -> None:
     descriptors = len(os.listdir("/proc/self/fd"))
-    file = LockedFile()
+    file = new_region_file()
     name = file.name
     del file
     gc.collect()
@@ -114,24 +128,24 @@ def test_a_file_of_which_nobody_knows_any_more_is_removed() -> None:
 
 
 def test_sweeps_and_new_files_at_once_do_not_lose_any() -> None:
-    stop = threading.Event()
+    command = [sys.executable, "-c", WORKER, "3"]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    said = [worker.communicate(timeout=60)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * len(workers)
+    assert sum(int(each) for each in said) > 1000  # they did compete
 
-    def sweep() -> None:
-        while not stop.is_set():
-            remove_abandoned()
 
-    sweepers = [threading.Thread(target=sweep) for _ in range(2)]
-    for sweeper in sweepers:
-        sweeper.start()
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_is_left() -> None:
+    file = FOLDER / new_name()
+    file.write_bytes(b"theirs")
+    os.chown(file, 65534, 65534)
     try:
-        for _ in range(300):
-            file = LockedFile()
-            assert (FOLDER / file.name).exists()
-            file.remove()
+        assert not remove_if_abandoned(file.name)
+        assert file.name not in remove_abandoned()
+        assert file.read_bytes() == b"theirs"
     finally:
-        stop.set()
-        for sweeper in sweepers:
-            sweeper.join()
+        file.unlink()
 
 
 def test_a_child_cannot_remove_the_parents_region() -> None:
@@ -197,7 +211,7 @@ def test_a_full_dev_shm_is_an_error_and_leaves_no_file(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = new_name()
-    monkeypatch.setattr(locked_file, "new_name", lambda: name)
+    monkeypatch.setattr(region_file, "new_name", lambda: name)
     with pytest.raises(OutOfMemoryError, match=r"bytes does not fit into /dev/shm, where \d+ MiB"):
         SystemRegion(size)
     assert not (FOLDER / name).exists()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from endcap.client.shared_memory.locked_file import LockedFile
 from endcap.client.shared_memory.names import FOLDER, new_name
+from endcap.client.shared_memory.region_file import new_region_file
 from endcap.client.shared_memory.steps import run
 from endcap.client.shared_memory.upkeep import _sweep_registrations
 
@@ -37,7 +37,7 @@ def abandoned() -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", ["system", "cuda"])
 def test_only_registrations_of_dead_clients_go(kind: str, abandoned: str) -> None:
-    living = LockedFile()
+    living = new_region_file()
     removed_before, of_who_knows_whom = new_name(), new_name()
     server = Registrations(
         kind, [living.name, abandoned, removed_before, of_who_knows_whom, "somebody_elses"]

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-import uuid
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +16,13 @@ import pytest
 from doctor_world import doctor, in_own_mounts, pasted, subject
 from echo_model import write_model
 
+from endcap._locked_file import lock_abandoned
+from endcap._scratch import MARKER_NAME
 from endcap.doctor import Severity, machine
 from endcap.doctor.cgroup import cpu_quota, memory_limit
 from endcap.doctor.memory import check_leftovers, check_shared_memory
 from endcap.server import ServerPorts
-from endcap.server.leftovers import claim, shared_memory_prefix
-from endcap.server.process import SHARED_MEMORY
+from endcap.server.leftovers import SHARED_MEMORY, shared_memory_prefix
 
 MIB = 2**20
 LARGE_MODEL = """
@@ -97,19 +98,39 @@ def test_enough_shared_memory_is_ok(tmp_path: Path) -> None:
     assert finding.severity is Severity.OK, finding
 
 
+KILLED_LAUNCHER = """
+import os, signal
+from endcap._scratch import scratch_folder
+with scratch_folder("server") as folder:
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed_launcher(temporary: Path) -> Path:
+    """The scratch folder that a killed launcher leaves."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_LAUNCHER],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    return Path(done.stdout.decode().strip())
+
+
 @pytest.fixture
 def abandoned(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
     """What a killed launcher leaves: its scratch folder, and a region of its server."""
-    scratch = tmp_path / f"endcap-{uuid.uuid4().hex}"
-    scratch.mkdir()
-    claim(scratch).close()
+    scratch = killed_launcher(tmp_path)
     region = SHARED_MEMORY / f"{shared_memory_prefix(scratch)}1"
     region.write_bytes(bytes(3 * MIB))
     yield scratch, region
     region.unlink()
 
 
-def test_leftovers_of_a_killed_launcher(tmp_path: Path, abandoned: tuple[Path, Path]) -> None:
+def test_leftovers_of_a_killed_launcher(
+    tmp_path: Path, abandoned: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer = doctor(environment={"TMPDIR": str(tmp_path)})
     answer.expect(
         "leftovers",
@@ -120,9 +141,21 @@ def test_leftovers_of_a_killed_launcher(tmp_path: Path, abandoned: tuple[Path, P
     )
     assert answer.findings["leftovers"]["found"] == "2 files and folders, 3 MiB"
     assert abandoned[1].exists(), "the doctor changes nothing"
-    with claim(abandoned[0]):  # the launcher lives
-        finding = check_leftovers(subject(tmp_path, temporary=tmp_path))
-    assert finding.severity is Severity.OK
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    marker = lock_abandoned(abandoned[0] / MARKER_NAME)
+    assert marker is not None
+    try:  # as if the launcher lived
+        assert check_leftovers(subject(tmp_path)).severity is Severity.OK
+    finally:
+        os.close(marker)
+
+
+def test_a_temporary_folder_that_is_not_this_users_alone(tmp_path: Path) -> None:
+    root = tmp_path / f"endcap-{os.geteuid()}"
+    root.mkdir()
+    root.chmod(0o755)
+    answer = doctor(environment={"TMPDIR": str(tmp_path)})
+    answer.expect("leftovers", "error", f"{root} is open to other users", f"`ls -la {root}`")
 
 
 def test_what_removes_leftovers_can_be_pasted(tmp_path: Path) -> None:
@@ -130,13 +163,12 @@ def test_what_removes_leftovers_can_be_pasted(tmp_path: Path) -> None:
         tmp_path / "my files, with a very long name that fills a line of the report by itself"
     )
     kept = tmp_path / "my"
-    scratch = temporary / "endcap-0"
-    scratch.mkdir(parents=True)
+    temporary.mkdir()
     kept.mkdir()
-    claim(scratch).close()
+    scratch = killed_launcher(temporary)
     command = pasted("rm -r", environment={"TMPDIR": str(temporary), "COLUMNS": "60"})
     subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
-    assert list(temporary.iterdir()) == []
+    assert list(scratch.parent.iterdir()) == []
     assert kept.is_dir()
 
 

@@ -251,7 +251,7 @@ def test_names_that_would_not_reach_a_stub(tmp_path: Path) -> None:
     assert answer.errors == {"python_paths"}
     answer = doctor(environment={"TMPDIR": str(repository)})
     answer.expect(
-        "python_paths", "error", f"temporary folder {repository} ", "`export TMPDIR=/tmp`"
+        "python_paths", "error", f"temporary folder {repository}/endcap-", "`export TMPDIR=/tmp`"
     )
     assert answer.errors == {"python_paths"}
 

@@ -109,7 +109,7 @@ def test_the_reason_of_a_failed_start_is_told(
     assert str(caught.value).startswith("tritonserver ended with exit code 1: ")
     assert "failed to load all models" in log_file.read_text()
     assert server.pid is None
-    assert not list(scratch.iterdir())
+    assert not list(scratch.glob("endcap-*/*"))
 
 
 # --- a real server that runs ----------------------------------------------------------------------
@@ -123,12 +123,12 @@ def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratc
         assert [(m.name, m.version, m.state) for m in server.models()] == [("echo", "1", "READY")]
         with urllib.request.urlopen(server.metrics_url, timeout=5) as answer:
             assert b"nv_inference_request_success" in answer.read()
-        (folder,) = scratch.iterdir()
-        assert list(Path("/dev/shm").glob(f"{folder.name}-*"))
+        (folder,) = scratch.glob("endcap-*/*")
+        assert list(Path("/dev/shm").glob(f"endcap-{folder.name}-*"))
         listening = server.ports
     assert group_members(group) == []
-    assert not list(scratch.iterdir())
-    assert not list(Path("/dev/shm").glob(f"{folder.name}-*"))
+    assert not list(scratch.glob("endcap-*/*"))
+    assert not list(Path("/dev/shm").glob(f"endcap-{folder.name}-*"))
     assert resolve_ports("127.0.0.1", listening) == listening, "the ports are free again"
 
 

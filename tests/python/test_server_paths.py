@@ -64,7 +64,7 @@ def test_a_temporary_folder_that_the_shell_would_take_apart(
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     with pytest.raises(ServerError) as caught:
         TritonServer(write_echo_model(tmp_path / "models"), SETTINGS).start()
-    assert f"temporary folder {folder} " in str(caught.value)
+    assert f"temporary folder {folder}/endcap-" in str(caught.value)
     assert "set TMPDIR" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert list(folder.iterdir()) == []
+    assert list(folder.glob("*/*")) == []

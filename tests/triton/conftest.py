@@ -27,7 +27,7 @@ from running_server import RunningServer, run_server  # noqa: E402
 from endcap.client.address import parse_address  # noqa: E402
 from endcap.client.connection import Connection  # noqa: E402
 from endcap.client.options import ConnectionOptions  # noqa: E402
-from endcap.client.shared_memory import SharedMemoryPool, locked_file  # noqa: E402
+from endcap.client.shared_memory import SharedMemoryPool, region_file  # noqa: E402
 from endcap.client.shared_memory.names import new_name  # noqa: E402
 
 
@@ -110,7 +110,7 @@ def region_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(new_name())
         return names[-1]
 
-    monkeypatch.setattr(locked_file, "new_name", named)
+    monkeypatch.setattr(region_file, "new_name", named)
     return names
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from endcap._scratch import scratch_folder
 from endcap.server import ServerPorts, ServerSettings
+from endcap.server.leftovers import remove_shared_memory
 from endcap.server.log import LogPump
 from endcap.server.plan import plan_launch
-from endcap.server.process import ServerProcess, remove_shared_memory
+from endcap.server.process import ServerProcess
 
 FREE_PORTS = ServerPorts(http=0, grpc=0, metrics=0)
 # Some servers here load thirty models, each in two processes of Python, one after the other.
@@ -137,8 +138,8 @@ def run_server(
     repository: Path, *options: str, ports: ServerPorts = FREE_PORTS
 ) -> Iterator[RunningServer]:
     """Runs a server that also stays up when models failed to load."""
-    with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
-        plan = plan_launch(repository, ServerSettings(ports=ports), Path(scratch))
+    with scratch_folder("test-server") as scratch:
+        plan = plan_launch(repository, ServerSettings(ports=ports), scratch)
         command = [*plan.command, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)

@@ -119,9 +119,9 @@ def test_a_server_that_cannot_see_the_memory_says_what_to_do(
     pool_connection: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """As in a container with a /dev/shm of its own: the server does not find the file."""
-    from endcap.client.shared_memory import locked_file, region
+    from endcap.client.shared_memory import region, region_file
 
-    for module in (locked_file, region):
+    for module in (region_file, region):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     with pytest.raises(UnsupportedError, match="--ipc=host"):
         SharedMemoryPool(pool_connection, region_bytes=REGION_BYTES)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from endcap._scratch import scratch_folder
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
 from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
@@ -20,7 +21,6 @@ from endcap.environment.checking import (
 )
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.placing import environment_of
-from endcap.environment.scratch import scratch_folder
 
 EXAMPLES = """
 **Examples**
@@ -56,7 +56,7 @@ def check(
 def _checked(
     place: Path, real: Path | None, tritonserver: Path | None
 ) -> tuple[CheckedEnvironment, NumpyLimit]:
-    with scratch_folder() as scratch, stage_bar() as stages:
+    with scratch_folder("env-check") as scratch, stage_bar() as stages:
         if place.is_dir():
             checked = check_folder(place, place)
         else:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from endcap._scratch import scratch_folder
 from endcap._version import __version__
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
@@ -22,7 +23,6 @@ from endcap.environment.checking import CheckedEnvironment
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.options import DEFAULT_CHANNEL, PackOptions
 from endcap.environment.placing import check_archive_name, check_model, place
-from endcap.environment.scratch import scratch_folder
 from endcap.errors import InvalidArgumentError
 
 EXAMPLES = """
@@ -154,7 +154,7 @@ def pack(
         limit = find_numpy_limit(python, real=real, tritonserver=tritonserver)
         target = output or (None if models else Path(_ARCHIVE))
         name = _archive_name(output)
-        with scratch_folder() as scratch:
+        with scratch_folder("env-pack") as scratch:
             archive = scratch / name
             checked = _built(options, archive, target, limit)
             size = archive.stat().st_size

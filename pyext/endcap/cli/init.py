@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from endcap._scratch import scratch_folder
 from endcap.cli.demo import find_repository
 from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stopped_by_signals
 from endcap.cli.options import Verbose
@@ -230,9 +230,9 @@ def init(
         )
         check_target(output)
         shipped = find_repository()
-        with tempfile.TemporaryDirectory(prefix="endcap-") as scratch:
+        with scratch_folder("init") as scratch:
             with Console(stderr=True).status("Trying the network"):  # on a terminal only
-                plan = make_plan(model, options, Path(scratch))
+                plan = make_plan(model, options, scratch)
             write_repository(plan, output, shipped=shipped)
         _report(plan, output)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._scratch import scratch_folder
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, only_builder
@@ -22,7 +23,6 @@ from endcap.dali.package_files import (
     find_include_folder,
     find_sources,
 )
-from endcap.dali.scratch import scratch_folder
 from endcap.environment.stages import Stages, silent
 
 _FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
@@ -90,7 +90,7 @@ def build_from(
     with only_builder(library):
         if not force and built_for.fits(library, goal):  # another process has built it meanwhile
             return BuiltLibrary(path=library, seconds=0.0, cached=True)
-        with scratch_folder() as scratch:
+        with scratch_folder("dali-build") as scratch:
             made = _compile(command, sources, [*includes, *_defined(dali, goal)], dali, scratch,
                             library.parent / _LOG_NAME, stages)  # fmt: skip
             replace_file(made, library)

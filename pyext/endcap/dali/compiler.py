@@ -6,9 +6,8 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
+from endcap._scratch import scratch_folder
 from endcap.dali.errors import DaliError
 
 _USUAL = ("g++", "clang++", "c++")
@@ -34,8 +33,8 @@ def find_compiler(given: str | None = None) -> list[str]:
     Raises DaliError where there is none, or where it is too old.
     """
     command = _command(given)
-    with tempfile.TemporaryDirectory(prefix="endcap_dali_") as scratch:
-        source = Path(scratch) / "probe.cc"
+    with scratch_folder("compiler-check") as scratch:
+        source = scratch / "probe.cc"
         source.write_text(_PROBE)
         words = [*command, "-std=c++20", "-fsyntax-only", str(source)]
         try:

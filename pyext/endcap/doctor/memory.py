@@ -7,10 +7,12 @@ import re
 import tempfile
 from pathlib import Path
 
+from endcap._scratch import root_path
 from endcap.doctor.cgroup import memory_limit
-from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
+from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
-from endcap.server.leftovers import abandoned, shared_memory_prefix
+from endcap.errors import UnsupportedError
+from endcap.server.leftovers import abandoned, shared_memory_prefix, shared_memory_regions
 from endcap.server.repository import ModelFolder
 
 _MIB = 2**20
@@ -62,6 +64,12 @@ LEFTOVERS = Topic(
             when="There are such leftovers.",
             severity=Severity.WARNING,
             remedy="the next `endcap serve` removes them; or now: `rm -r {files}`",
+        ),
+        "unusable": Problem(
+            when="The folder of temporary folders is a link, another user's, or open to others.",
+            severity=Severity.ERROR,
+            remedy="look at what `ls -la {root}` shows, and move it away; or set TMPDIR to a "
+            "folder of your own",
         ),
     },
 )
@@ -115,10 +123,13 @@ def check_leftovers(subject: Subject) -> Finding:
     """What dead servers hold."""
     files: list[Path] = []
     held = 0
-    for scratch, _ in abandoned(subject.temporary):
-        regions = sorted(subject.shared_memory.glob(f"{shared_memory_prefix(scratch)}*"))
-        held += sum(region.stat().st_size for region in regions)
-        files += [scratch, *regions]
+    try:
+        for scratch, _ in abandoned():
+            regions = shared_memory_regions(shared_memory_prefix(scratch))
+            held += sum(region.stat().st_size for region in regions)
+            files += [scratch, *regions]
+    except UnsupportedError as error:
+        return LEFTOVERS.problem("unusable", "unusable", reason_of(error), root=root_path())
     if files:
         return LEFTOVERS.problem(
             "found",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from endcap._scratch import root_path
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
 from endcap.server.errors import ServerError
-from endcap.server.leftovers import SCRATCH_PREFIX
 from endcap.server.shell_words import check_model_names, check_scratch
 
 PATHS = Topic(
@@ -33,9 +33,9 @@ PATHS = Topic(
 def check_paths(subject: Subject) -> Finding:
     """The temporary folder and the models' names."""
     try:
-        check_scratch(subject.temporary / SCRATCH_PREFIX)
+        check_scratch(root_path() / "server")
     except ServerError as error:
-        return PATHS.problem("temporary", str(subject.temporary), reason_of(error))
+        return PATHS.problem("temporary", str(root_path().parent), reason_of(error))
     try:
         check_model_names(subject.models)
     except ServerError as error:

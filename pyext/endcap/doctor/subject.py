@@ -12,10 +12,10 @@ from pathlib import Path
 from endcap.errors import EndcapError
 from endcap.server.backend_directory import needs_stub
 from endcap.server.errors import ServerError
+from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.plan import server_environment
 from endcap.server.ports import ServerPorts
-from endcap.server.process import SHARED_MEMORY
 from endcap.server.repository import ModelFolder, read_repository
 
 
@@ -26,14 +26,12 @@ class Subject:
     find_repository: returns the model repository, or raises an EndcapError.
     tritonserver: as for `locate_server`.
     shared_memory: where Python-backend models put their tensors.
-    temporary: where launchers make their scratch folders.
     ports: those that a server would listen on.
     """
 
     find_repository: Callable[[], Path]
     tritonserver: Path | None = None
     shared_memory: Path = SHARED_MEMORY
-    temporary: Path = field(default_factory=lambda: Path(tempfile.gettempdir()))
     ports: ServerPorts = field(default_factory=ServerPorts)
 
     @functools.cached_property

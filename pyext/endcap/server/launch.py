@@ -6,20 +6,21 @@ import atexit
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from endcap._scratch import scratch_folder
+from endcap.errors import UnsupportedError
 from endcap.server.errors import ServerError
-from endcap.server.leftovers import SCRATCH_PREFIX, claim, sweep
+from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
 from endcap.server.log import LogPump, failure_reasons
 from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
-from endcap.server.process import ServerProcess, describe_exit, remove_shared_memory
+from endcap.server.process import ServerProcess, describe_exit
 from endcap.server.rest import (
     LoadedModel,
     is_model_ready,
@@ -181,10 +182,12 @@ class TritonServer:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def _launch(self) -> None:
-        sweep(Path(tempfile.gettempdir()))
-        scratch = self._resources.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX))
-        self._resources.enter_context(claim(Path(scratch)))
-        plan = plan_launch(self.repository, self.settings, Path(scratch))
+        try:
+            sweep()
+            scratch = self._resources.enter_context(scratch_folder(PURPOSE, sweep=False))
+        except UnsupportedError as error:
+            raise ServerError(str(error)) from error
+        plan = plan_launch(self.repository, self.settings, scratch)
         self.ports, self.left_out = plan.ports, plan.left_out
         copy = self._open_log_file()
         if copy is None and self.settings.verbose:

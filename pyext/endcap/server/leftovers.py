@@ -1,82 +1,143 @@
-"""What a killed launcher could not clean up: found by its lock, and swept at the next start.
+"""What a killed launcher could not clean up: found by the lock on its scratch folder.
 
-Each launcher holds a lock on its scratch folder for as long as it lives. A folder whose lock is
-free belongs to one that is dead; process ids would mislead across containers.
+With a scratch folder go its server's regions in /dev/shm and the stubs of Python-backend models
+that outlived the server. Both bear the folder's random token.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
+import re
 import signal
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
-from endcap.server.process import remove_shared_memory
+from endcap._scratch import abandoned_scratch, remove_scratch, sweep_scratch
 
-SCRATCH_PREFIX = "endcap-"
-_LOCK_NAME = "lock"
-_STUB = b"triton_python_backend_stub"
+PURPOSE = "server"  # of a launch's scratch folder
+REPOSITORY_PURPOSE = "repository"  # of a copy of a repository
+SHARED_MEMORY = Path("/dev/shm")
+
+_STUB = "triton_python_backend_stub"
+_PROC = Path("/proc")
 
 
 def shared_memory_prefix(scratch: Path) -> str:
-    """Returns how the names of a launch's regions in /dev/shm begin."""
-    return f"{scratch.name}-"
+    """Return how the names of a launch's regions in /dev/shm begin."""
+    return f"endcap-{scratch.name}-"
 
 
-def claim(scratch: Path) -> IO[bytes]:
-    """Locks a scratch folder; it is ours until the returned file is closed or this process ends."""
-    lock = (scratch / _LOCK_NAME).open("wb")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+def sweep() -> list[Path]:
+    """Remove the scratch folders of launches that nobody holds, and return them.
 
-
-def sweep(folder: Path) -> list[Path]:
-    """Removes the scratch folders below `folder` that nobody holds; returns them.
-
-    With a scratch folder go the regions in /dev/shm that bear its name, and the stubs of
-    Python-backend models that outlived their server. One whose server still ends is left alone.
+    One whose server still ends is left alone. Copies of repositories that nobody holds go as well.
     """
-    swept: list[Path] = []
-    for scratch, stubs in abandoned(folder):
-        with contextlib.suppress(OSError):  # another sweep has just removed it
-            for pid in stubs:
-                os.kill(pid, signal.SIGKILL)
-            remove_shared_memory(shared_memory_prefix(scratch))
-            shutil.rmtree(scratch)
+    swept = sweep_scratch(REPOSITORY_PURPOSE)
+    for scratch, stubs in abandoned():
+        prefix = shared_memory_prefix(scratch)
+        for pid in stubs:
+            _kill_stub(pid, prefix)
+        remove_shared_memory(prefix)
+        with contextlib.suppress(OSError):  # written to meanwhile: it stays for the next sweep
+            remove_scratch(scratch)
             swept.append(scratch)
     return swept
 
 
-def abandoned(folder: Path) -> Iterator[tuple[Path, list[int]]]:
-    """Yields the scratch folders below `folder` that nobody holds, locked while each is looked at.
+def abandoned() -> Iterator[tuple[Path, list[int]]]:
+    """Yield the scratch folders of launches that nobody holds, locked while each is looked at.
 
     With each come the process ids of the stubs that outlived its server.
     """
-    for scratch in sorted(folder.glob(f"{SCRATCH_PREFIX}*")):
-        # Folders of other users and those that another sweep has just removed are not ours to see.
-        with contextlib.suppress(OSError), (scratch / _LOCK_NAME).open("r+b") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            stubs, others = _processes_of(shared_memory_prefix(scratch).encode())
-            if not others:
-                yield scratch, stubs
+    for scratch in abandoned_scratch(PURPOSE):
+        stubs, others = _processes_with(shared_memory_prefix(scratch))
+        if not others:
+            yield scratch, stubs
 
 
-def _processes_of(marker: bytes) -> tuple[list[int], list[int]]:
-    """Returns the stubs, and the other processes, whose command line holds `marker`."""
+def shared_memory_regions(prefix: str) -> list[Path]:
+    """Return this user's regions in /dev/shm whose names a launch has given them."""
+    if not SHARED_MEMORY.is_dir():
+        return []
+    pattern = re.compile(rf"{re.escape(prefix)}[A-Za-z0-9_-]+")
+    named = [SHARED_MEMORY / name for name in os.listdir(SHARED_MEMORY) if pattern.fullmatch(name)]
+    return sorted(region for region in named if _is_own_file(region))
+
+
+def remove_shared_memory(prefix: str) -> None:
+    """Remove the regions that Python-backend models of a killed server left behind."""
+    for region in shared_memory_regions(prefix):
+        region.unlink(missing_ok=True)
+
+
+def _is_own_file(path: Path) -> bool:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _processes_with(prefix: str) -> tuple[list[int], list[int]]:
+    """Return the stubs, and the other processes, of this user that `prefix` stands in."""
     stubs: list[int] = []
     others: list[int] = []
-    for pid, command in _command_lines():
-        if marker in command:
-            (stubs if _STUB in command else others).append(pid)
+    for pid, arguments in _own_processes():
+        if _is_stub(arguments, prefix):
+            stubs.append(pid)
+        elif any(prefix in argument for argument in arguments):
+            others.append(pid)
     return stubs, others
 
 
-def _command_lines() -> Iterator[tuple[int, bytes]]:
-    for entry in Path("/proc").iterdir():
+def _is_stub(arguments: list[str], prefix: str) -> bool:
+    """Whether these are the arguments of a stub whose region bears the prefix."""
+    return Path(arguments[0]).name == _STUB and any(
+        argument.startswith(prefix) for argument in arguments[1:]
+    )
+
+
+def _kill_stub(pid: int, prefix: str) -> None:
+    """Kill a process if it still is a stub of this launch."""
+    with contextlib.ExitStack() as opened:
+        descriptor = _open_process(pid)
+        if descriptor is not None:
+            opened.callback(os.close, descriptor)
+        arguments = _arguments(pid)  # of the process that the descriptor refers to, if it lives
+        if arguments is None or not _is_stub(arguments, prefix):
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            if descriptor is not None:
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            else:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _open_process(pid: int) -> int | None:
+    """Return a descriptor of a process; None where Python or the kernel has none, or it ended."""
+    if hasattr(os, "pidfd_open"):  # not in a Python built for kernels before 5.3
+        with contextlib.suppress(OSError):
+            return os.pidfd_open(pid)
+    return None
+
+
+def _own_processes() -> Iterator[tuple[int, list[str]]]:
+    for entry in _PROC.iterdir():
         if entry.name.isdecimal():
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                yield int(entry.name), (entry / "cmdline").read_bytes()
+            arguments = _arguments(int(entry.name))
+            if arguments is not None:
+                yield int(entry.name), arguments
+
+
+def _arguments(pid: int) -> list[str] | None:
+    """Return the arguments of a process of this user; None for others and those that ended."""
+    folder = _PROC / str(pid)
+    try:
+        if folder.stat().st_uid != os.geteuid():
+            return None
+        words = (folder / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return [os.fsdecode(word) for word in words]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from endcap._scratch import scratch_folder
 from endcap.server.errors import ServerError
-from endcap.server.leftovers import SCRATCH_PREFIX, claim
+from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.server.repository import read_repository
 
 CONFIG_NAME = "config.pbtxt"
@@ -39,8 +39,8 @@ def repository_with(
             f"no model of repository {repository} runs in backend {backend}, so that none takes "
             f"{', '.join(parameters)}; its models and their backends are {named}"
         )
-    with tempfile.TemporaryDirectory(prefix=SCRATCH_PREFIX) as scratch, claim(Path(scratch)):
-        copy = Path(scratch) / "repository"
+    with scratch_folder(REPOSITORY_PURPOSE) as scratch:
+        copy = scratch / "repository"
         copy.mkdir()
         for model in models:
             if model.backend == backend:

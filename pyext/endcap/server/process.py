@@ -9,10 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import IO
-
-SHARED_MEMORY = Path("/dev/shm")
 
 
 class ServerProcess:
@@ -71,13 +68,6 @@ def describe_exit(code: int) -> str:
         return f"signal {signal.Signals(-code).name}"
     except ValueError:
         return f"signal {-code}"
-
-
-def remove_shared_memory(prefix: str) -> None:
-    """Removes the regions that Python-backend models of a killed server left behind."""
-    if SHARED_MEMORY.is_dir():
-        for region in SHARED_MEMORY.glob(f"{prefix}*"):
-            region.unlink(missing_ok=True)
 
 
 def _die_with_parent() -> list[str]:

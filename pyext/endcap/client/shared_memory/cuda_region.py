@@ -14,7 +14,7 @@ import numpy as np
 
 from endcap import _core, _cuda_input
 from endcap._device import Target
-from endcap.client.shared_memory.locked_file import LockedFile
+from endcap.client.shared_memory.region_file import new_region_file
 from endcap.cuda_array import CudaArray
 from endcap.errors import CudaError, InvalidArgumentError, UnsupportedError
 
@@ -32,7 +32,7 @@ class CudaRegion:
 
     def __init__(self, byte_size: int, device_id: int) -> None:
         self._memory = _Memory(byte_size, device_id)
-        self._file = LockedFile()
+        self._file = new_region_file()
         self.name = self._file.name
         self.byte_size = byte_size
 

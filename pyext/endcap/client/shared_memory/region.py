@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._cuda_input import refuse_cuda, refuse_gradient
-from endcap.client.shared_memory.locked_file import LockedFile
 from endcap.client.shared_memory.names import FOLDER, key
+from endcap.client.shared_memory.region_file import new_region_file
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 Kind = Literal["system", "cuda"]
@@ -70,7 +70,7 @@ class SystemRegion:
     """
 
     def __init__(self, byte_size: int) -> None:
-        self._file = LockedFile()
+        self._file = new_region_file()
         self.name = self._file.name
         self.byte_size = byte_size
         try:

@@ -11,9 +11,9 @@ from typing import Any
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.capacity import check_capacity
 from endcap.client.shared_memory.holdings import Holdings
-from endcap.client.shared_memory.locked_file import remove_abandoned, remove_if_abandoned
 from endcap.client.shared_memory.names import FOLDER, is_ours
 from endcap.client.shared_memory.region import Kind, Region, SystemRegion
+from endcap.client.shared_memory.region_file import remove_abandoned, remove_if_abandoned
 from endcap.client.shared_memory.steps import Ask, Steps, Wait, Work, left_s
 from endcap.client.shared_memory.stock import Stock
 from endcap.errors import InvalidArgumentError, UnsupportedError

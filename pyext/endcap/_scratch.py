@@ -1,0 +1,222 @@
+"""Folders for what is needed for a while, and the removal of those that killed processes left.
+
+All lie in one folder of this user, TMPDIR/endcap-UID, which nobody else can enter. Each is named
+PURPOSE-TOKEN, with a random token, and holds a marker: a file with that name as its content, which
+the process that made the folder locks for as long as it lives. A folder counts as abandoned only if
+its whole name, its owner, its marker and the marker's lock say so.
+
+TMPDIR, and not XDG_RUNTIME_DIR: environments and networks of gigabytes would fill that small
+tmpfs, and a logout removes it under a server that goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from endcap._locked_file import LockedFile, LostFileError, lock_abandoned
+from endcap.errors import UnsupportedError
+
+MARKER_NAME = ".endcap-scratch"
+
+_TOKEN_BYTES = 16
+_ATTEMPTS = 20
+_PAUSE_S = 0.1
+_MARKER_BYTES = 256  # more than any name
+
+
+def scratch_root() -> Path:
+    """Return the folder of this user's scratch folders, made where there is none.
+
+    Raises:
+        UnsupportedError: It cannot be made, or what lies there is not a folder of this user's that
+            is closed to all others.
+    """
+    root = root_path()
+    try:
+        root.mkdir(mode=0o700)
+    except FileExistsError:
+        pass  # looked at below, like a new one
+    except OSError as error:
+        raise UnsupportedError(
+            f"the temporary folder {root} cannot be made ({error.strerror}); set TMPDIR to a "
+            "folder that you may write to"
+        ) from error
+    os.close(_open_root(root))
+    return root
+
+
+def root_path() -> Path:
+    """Return where `scratch_root` is, without looking at it."""
+    return Path(tempfile.gettempdir()) / f"endcap-{os.geteuid()}"
+
+
+@contextlib.contextmanager
+def scratch_folder(purpose: str, *, sweep: bool = True) -> Iterator[Path]:
+    """Make an empty folder (but for its marker), which is gone after the block.
+
+    Args:
+        purpose: Lowercase words with hyphens; begins the folder's name.
+        sweep: Remove the folders for this purpose that killed processes have left, before.
+
+    Yields:
+        The folder.
+
+    Raises:
+        UnsupportedError: No folder can be made; the message says why.
+    """
+    if sweep:
+        sweep_scratch(purpose)
+    folder, marker = _make(purpose)
+    try:
+        yield folder
+    finally:
+        if marker.descriptor >= 0:  # not so in a forked child
+            _remove(folder, marker)
+
+
+def sweep_scratch(purpose: str) -> list[Path]:
+    """Remove the folders for a purpose that no process holds, and return them."""
+    swept = []
+    for folder in abandoned_scratch(purpose):
+        # What another process still writes into it stays for the next sweep.
+        with contextlib.suppress(OSError):
+            remove_scratch(folder)
+            swept.append(folder)
+    return swept
+
+
+def abandoned_scratch(purpose: str) -> Iterator[Path]:
+    """Yield the folders for a purpose that no process holds, each locked while it is looked at."""
+    root = root_path()
+    try:
+        root_descriptor = _open_root(root)
+    except FileNotFoundError:
+        return
+    try:
+        for name in sorted(os.listdir(root_descriptor)):
+            if re.fullmatch(rf"{re.escape(purpose)}-[0-9a-f]{{{2 * _TOKEN_BYTES}}}", name):
+                with contextlib.ExitStack() as opened:
+                    if _lock_marker(name, root_descriptor, opened):
+                        yield root / name
+    finally:
+        os.close(root_descriptor)
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove a folder that `abandoned_scratch` has yielded, while it is locked.
+
+    Raises:
+        OSError: Something in it cannot be removed; the marker stays with it.
+    """
+    _empty(folder)
+    _remove_rest(folder)
+
+
+def _make(purpose: str) -> tuple[Path, LockedFile]:
+    root = scratch_root()
+    for _ in range(_ATTEMPTS):
+        folder = root / f"{purpose}-{secrets.token_hex(_TOKEN_BYTES)}"
+        try:
+            folder.mkdir(mode=0o700)
+            marker = LockedFile(folder / MARKER_NAME)
+            # A sweep takes a folder for abandoned only with this content, so that there is no
+            # moment in which the marker is complete and not locked.
+            os.write(marker.descriptor, folder.name.encode())
+        except LostFileError:
+            with contextlib.suppress(OSError):  # an empty rest
+                _remove_rest(folder)
+            continue
+        except OSError as error:
+            raise UnsupportedError(
+                f"no folder can be made in {root} ({error.strerror}); free space there, or set "
+                "TMPDIR to another folder"
+            ) from error
+        return folder, marker
+    raise UnsupportedError(f"folders in {root} vanish as they are made; see what removes them")
+
+
+def _open_root(root: Path) -> int:
+    """Open the folder without following links, after a look at its owner and mode."""
+    advice = "move it away, or set TMPDIR to another folder"
+    try:
+        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnsupportedError(
+            f"{root} must be a folder of this user, and no link to one ({error.strerror}); {advice}"
+        ) from error
+    status = os.fstat(descriptor)
+    problem = ""
+    if status.st_uid != os.geteuid():
+        problem = f"belongs to user {status.st_uid}, not to user {os.geteuid()}; {advice}"
+    elif stat.S_IMODE(status.st_mode) & 0o077:
+        problem = (
+            f"is open to other users (mode {stat.S_IMODE(status.st_mode):04o}, expected 0700); "
+            f"{advice}"
+        )
+    if problem:
+        os.close(descriptor)
+        raise UnsupportedError(f"{root} {problem}")
+    return descriptor
+
+
+def _lock_marker(name: str, root: int, opened: contextlib.ExitStack) -> bool:
+    """Lock the marker of an abandoned folder until `opened` is closed; return False for others."""
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder = os.open(name, flags, dir_fd=root)
+        opened.callback(os.close, folder)
+        if os.fstat(folder).st_uid != os.geteuid():
+            return False
+        marker = lock_abandoned(MARKER_NAME, folder=folder)
+    except OSError:  # a folder of another kind, or one that has just gone
+        return False
+    if marker is None:
+        return False
+    opened.callback(os.close, marker)
+    return os.pread(marker, _MARKER_BYTES, 0) == name.encode()
+
+
+def _remove(folder: Path, marker: LockedFile) -> None:
+    """Remove a folder of this process.
+
+    Threads and processes that an interrupt has left may write into it for a moment. What cannot be
+    removed then stays for the next sweep.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            _empty(folder)
+        except OSError:
+            time.sleep(_PAUSE_S)
+        else:
+            marker.remove()
+            with contextlib.suppress(OSError):  # something was written since: an empty rest
+                folder.rmdir()
+            return
+    marker.let_go()
+
+
+def _remove_rest(folder: Path) -> None:
+    (folder / MARKER_NAME).unlink(missing_ok=True)
+    folder.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder, but its marker; links are removed, not followed."""
+    for entry in os.scandir(folder):
+        if entry.name == MARKER_NAME:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)

@@ -1,0 +1,283 @@
+"""Scratch folders: how they are made, whose they are, and what a sweep takes for abandoned."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from endcap._scratch import (
+    MARKER_NAME,
+    abandoned_scratch,
+    scratch_folder,
+    scratch_root,
+    sweep_scratch,
+)
+from endcap.errors import UnsupportedError
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+KILLED = """
+import os, signal
+from endcap._scratch import scratch_folder
+with scratch_folder("photos") as folder:
+    (folder / "file").write_text("left")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+# Takes folders and lets go of them while others sweep; a folder that is gone while it is held was
+# taken for an abandoned one.
+WORKER = """
+import sys, time
+from endcap._scratch import scratch_folder
+taken, end = 0, time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    with scratch_folder("stress") as folder:
+        (folder / "file").write_text("held")
+        assert sorted(path.name for path in folder.iterdir()) == [".endcap-scratch", "file"]
+    assert not folder.exists()
+    taken += 1
+print(taken)
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made during the test."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def left() -> Path:
+    """A folder that a killed process has left."""
+    done = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, check=False)
+    folder = Path(done.stdout.decode().strip())
+    assert (folder / "file").read_text() == "left"
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    """The content of every regular file below a folder, by path."""
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def test_a_folder_is_its_users_alone_and_gone_after_the_block(temporary: Path) -> None:
+    with scratch_folder("photos") as folder:
+        assert folder.parent == temporary / f"endcap-{os.geteuid()}"
+        assert (folder / MARKER_NAME).read_text() == folder.name
+        for path in (folder, folder.parent):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        (folder / "deep" / "deeper").mkdir(parents=True)
+        (folder / "deep" / "link").symlink_to(temporary)
+    assert list(scratch_root().iterdir()) == []
+    assert temporary.is_dir()
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_for_that_purpose(left: Path) -> None:
+    with scratch_folder("other"):
+        assert left.is_dir()
+    with scratch_folder("photos", sweep=False):
+        assert left.is_dir()
+    with scratch_folder("photos"):
+        assert not left.exists()
+
+
+def test_a_folder_in_use_stays() -> None:
+    with scratch_folder("photos") as folder:
+        assert sweep_scratch("photos") == []
+        assert folder.is_dir()
+
+
+def test_a_child_leaves_the_folder_to_its_parent() -> None:
+    with scratch_folder("photos") as folder:
+        child = os.fork()
+        if child == 0:
+            try:
+                raise SystemExit  # through the block's end, as a child that returns from it
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert folder.is_dir()
+        assert sweep_scratch("photos") == []
+
+
+def test_the_end_of_the_block_in_a_child_removes_nothing() -> None:
+    program = """
+import os, sys
+from endcap._scratch import scratch_folder
+with scratch_folder("photos") as folder:
+    if (child := os.fork()) == 0:
+        pass
+    else:
+        os.waitpid(child, 0)
+        print(folder.is_dir(), flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+# --- what only looks like an abandoned folder -----------------------------------------------------
+
+
+def renamed(left: Path) -> None:
+    left.rename(left.parent / f"photos-{secrets.token_hex(16)}")
+
+
+def shortened(left: Path) -> None:
+    left.rename(left.parent / left.name[:-1])
+
+
+def without_marker(left: Path) -> None:
+    (left / MARKER_NAME).unlink()
+
+
+def marked_by_a_link(left: Path) -> None:
+    marker = left / MARKER_NAME
+    target = left.parent.parent / "elsewhere"
+    marker.rename(target)
+    marker.symlink_to(target)
+
+
+def marked_by_a_folder(left: Path) -> None:
+    (left / MARKER_NAME).unlink()
+    (left / MARKER_NAME).mkdir()
+
+
+def marked_by_a_pipe(left: Path) -> None:
+    (left / MARKER_NAME).unlink()
+    os.mkfifo(left / MARKER_NAME)
+
+
+def linked(left: Path) -> None:
+    target = left.parent.parent / "elsewhere"
+    left.rename(target)
+    left.symlink_to(target, target_is_directory=True)
+
+
+def foreign_folder(left: Path) -> None:
+    os.chown(left, NOBODY, NOBODY)
+
+
+def foreign_marker(left: Path) -> None:
+    os.chown(left / MARKER_NAME, NOBODY, NOBODY)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        renamed,
+        shortened,
+        without_marker,
+        marked_by_a_link,
+        marked_by_a_folder,
+        marked_by_a_pipe,
+        linked,
+        pytest.param(foreign_folder, marks=AS_ROOT),
+        pytest.param(foreign_marker, marks=AS_ROOT),
+    ],
+    ids=lambda change: change.__name__,
+)
+def test_a_folder_that_lacks_one_sign_stays(change, left: Path, temporary: Path) -> None:
+    change(left)
+    before = snapshot(temporary)
+    assert sweep_scratch("photos") == []
+    with scratch_folder("photos"):
+        pass
+    assert snapshot(temporary) == before
+    assert before
+
+
+def test_folders_of_earlier_versions_and_of_others_stay(temporary: Path) -> None:
+    names = ["endcap-x2k9", "endcap-*", "endcap_dali_build_mine", "photos", "endcap-env-a"]
+    for name in names:
+        (temporary / name).mkdir()
+        (temporary / name / "lock").touch()
+        os.utime(temporary / name, (0, 0))
+    with scratch_folder("photos"), scratch_folder("dali-build"), scratch_folder("server"):
+        pass
+    assert all((temporary / name / "lock").is_file() for name in names)
+
+
+def test_a_purpose_is_no_pattern(left: Path) -> None:
+    assert sweep_scratch("p.*") == []
+    assert sweep_scratch("*") == []
+    assert left.is_dir()
+
+
+# --- the folder that they lie in ------------------------------------------------------------------
+
+
+def refused(temporary: Path, reason: str) -> None:
+    """Nothing is made, and nothing is removed, and the message says what to do."""
+    before = sorted(temporary.rglob("*"))
+    with (
+        pytest.raises(UnsupportedError, match=rf"{reason}.*; move it away, or set TMPDIR"),
+        scratch_folder("photos"),
+    ):
+        pass
+    assert sorted(temporary.rglob("*")) == before
+
+
+def test_a_link_in_its_place_is_refused(temporary: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (temporary / f"endcap-{os.geteuid()}").symlink_to(target, target_is_directory=True)
+    refused(temporary, "must be a folder of this user, and no link to one")
+    assert list(target.iterdir()) == []
+
+
+def test_a_file_in_its_place_is_refused(temporary: Path) -> None:
+    (temporary / f"endcap-{os.geteuid()}").touch()
+    refused(temporary, "must be a folder of this user")
+
+
+def test_one_that_others_may_enter_is_refused(temporary: Path) -> None:
+    root = temporary / f"endcap-{os.geteuid()}"
+    root.mkdir()
+    root.chmod(0o711)
+    refused(temporary, r"is open to other users \(mode 0711, expected 0700\)")
+
+
+@AS_ROOT
+def test_one_of_another_user_is_refused(temporary: Path) -> None:
+    root = temporary / f"endcap-{os.geteuid()}"
+    root.mkdir(mode=0o700)
+    os.chown(root, NOBODY, NOBODY)
+    refused(temporary, f"belongs to user {NOBODY}, not to user {os.geteuid()}")
+
+
+def test_a_temporary_folder_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(UnsupportedError, match=r"cannot be made .*; set TMPDIR to"):
+        scratch_root()
+    assert list(abandoned_scratch("photos")) == []
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+
+def test_processes_that_sweep_take_no_folder_that_is_held() -> None:
+    command = [sys.executable, "-c", WORKER, "3"]
+    workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    said = [worker.communicate(timeout=60)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * len(workers)
+    assert sum(int(each) for each in said) > 100  # they did compete
+    assert list(scratch_root().iterdir()) == []
