@@ -39,7 +39,8 @@ class Running:
 @contextmanager
 def triton(repository: Path) -> Iterator[Running]:
     """A Triton server on free ports of the loopback. Raises endcap.server.ServerError."""
-    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    settings = ServerSettings(ports=ports, client_shared_memory=True)
     with TritonServer(repository, settings) as server:
         assert server.pid is not None  # it has just started
         yield Running(server.http_url, f"{settings.host}:{server.ports.grpc}", server.pid)

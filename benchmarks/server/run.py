@@ -134,6 +134,7 @@ def _medians(loads: Sequence[Load]) -> Load:
 def _server() -> Iterator[str]:
     """A server on free ports of the loopback; gives the authority of its gRPC endpoint."""
     repository.write(SERVER_REPOSITORY)
-    settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    settings = ServerSettings(ports=ports, client_shared_memory=True)
     with TritonServer(SERVER_REPOSITORY, settings) as server:
         yield f"{settings.host}:{server.ports.grpc}"

@@ -1,6 +1,7 @@
 """A tensor made where the server reads it, and a head read where the server wrote it.
 
     pip install 'endcap[client]'
+    endcap serve model_repository --client-shared-memory
     python examples/python/shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
 With a server on the same machine only names and shapes cross the connection. This is the way for

@@ -76,6 +76,7 @@ def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
         from_grpc("INVALID_ARGUMENT", "no such input"),
         from_grpc("NOT_FOUND", "Request for unknown model: 'x' is not found"),
         from_grpc("INTERNAL", "failed"),
+        from_grpc("UNAVAILABLE", "This protocol is restricted, expecting header 'a'"),
         from_http(HttpAnswer(400, {}, b'{"error":"no such input"}')),
         from_http(HttpAnswer(404, {}, b"")),
         from_http(HttpAnswer(429, {}, b"")),
@@ -86,6 +87,19 @@ def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
         with pytest.raises(RequestError) as caught:
             Attempts(100, 10).wait_after(error)
         assert caught.value is error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        from_grpc("UNAVAILABLE", "This protocol is restricted, expecting header 'a'"),
+        from_http(HttpAnswer(403, {}, b'{"error":"This API is restricted, expecting header"}')),
+    ],
+    ids=["gRPC", "HTTP"],
+)
+def test_a_restricted_api_is_no_server_that_is_gone(error: RequestError) -> None:
+    assert error.status_name == "unsupported"
+    assert not error.transient
 
 
 REFUSED = {

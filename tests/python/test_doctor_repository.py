@@ -145,7 +145,7 @@ def test_configurations_that_triton_takes(tmp_path: Path) -> None:
     write_model(tmp_path, "file", "", ECHO)
     (tmp_path / "file" / "config.pbtxt").unlink()
     with TritonServer(tmp_path, FREE) as server:
-        assert {model.state for model in server.models()} == {"READY"}
+        assert len(server.models()) == 3
     assert doctor("--repository", tmp_path).errors == set()
 
 

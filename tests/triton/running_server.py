@@ -25,6 +25,8 @@ _LOADED_WITHIN_S = 180
 _WITHOUT_METRICS = "--allow-metrics=false"
 # Where a load failed over a loaded model, the server waits at its end until the timeout.
 _MORE_OPTIONS = ("--exit-on-error=false", "--exit-timeout-secs=3")
+# Tests load models, and register memory, by clients.
+_RESTRICTIONS = ("--http-restricted-api=", "--grpc-restricted-protocol=")
 # A server on this machine is never behind a proxy.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _METRIC = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
@@ -140,7 +142,8 @@ def run_server(
     """Runs a server that also stays up when models failed to load."""
     with scratch_folder("test-server") as scratch:
         plan = plan_launch(repository, ServerSettings(ports=ports), scratch)
-        command = [*plan.command, *_MORE_OPTIONS, *options]
+        open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
+        command = [*open_to_all, *_MORE_OPTIONS, *options]
         process = ServerProcess(command, plan.environment)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:

@@ -30,7 +30,8 @@ STREAMS = {"a stream": ["--stream"], "a stream and asyncio": ["--stream", "--asy
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TritonServer]:
-    settings = ServerSettings(models=("detect",), ports=ServerPorts(http=0, grpc=0, metrics=0))
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    settings = ServerSettings(models=("detect",), ports=ports, client_shared_memory=True)
     with TritonServer(REPOSITORY, settings) as running:
         yield running
 

@@ -72,7 +72,7 @@ Shm = Annotated[
     SharedMemory,
     typer.Option(
         help="Memory that tensors go through, shared with a server on this machine: system "
-        "memory or a GPU's.",
+        "memory or a GPU's. The server has to allow it: `endcap serve --client-shared-memory`.",
         rich_help_panel=SENDING_PANEL,
     ),
 ]

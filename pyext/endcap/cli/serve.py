@@ -24,6 +24,8 @@ EXAMPLES = """
 
 - `endcap serve model_repository --host 0.0.0.0 --log-file triton.log`
 
+- `endcap serve model_repository --client-shared-memory`
+
 - `endcap serve model_repository --tritonserver /opt/tritonserver`
 
 - `endcap serve model_repository --model detect_dali --config-name dali`
@@ -90,16 +92,17 @@ def serve(
         bool,
         typer.Option(
             "--revive",
-            help="Load Python models again whose process dies. Opens Triton's model control to "
-            "clients.",
+            help="Load Python models again whose process dies. Clients cannot load models all the "
+            "same.",
         ),
     ] = False,
     client_shared_memory: Annotated[
         bool,
         typer.Option(
             "--client-shared-memory",
-            help="Let clients register shared memory, which Triton 2.69 and later refuse by "
-            "default; earlier ones always allow it.",
+            help="Let clients register shared memory, for `--shm` of `endcap infer` and `endcap "
+            "load`. It is refused otherwise: who may do it reads and writes every region of "
+            "/dev/shm that the server can open.",
         ),
     ] = False,
     verbose: Annotated[

@@ -27,7 +27,9 @@ from endcap.server.rest import (
     is_ready,
     loaded_models,
     reload_model,
+    takes_key,
 )
+from endcap.server.restriction import Restriction
 from endcap.server.revival import Pacing, StubWatch
 from endcap.server.settings import ServerSettings
 from endcap.server.stub_reasons import refusals
@@ -58,6 +60,7 @@ class TritonServer:
         self.settings = settings or ServerSettings()
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
         self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
+        self.restriction = Restriction()  # what clients may not do, likewise
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._log: LogPump | None = None
@@ -166,14 +169,14 @@ class TritonServer:
     def _load_again(self, model: str, stubs: StubWatch) -> None:
         """Gives a model new processes; OSError where it has none afterwards."""
         stubs.forget(model)
-        reload_model(self.http_url, model)
+        reload_model(self.http_url, model, self.restriction.headers)
         if not is_model_ready(self.http_url, model) or not stubs.running(model):
             raise OSError("the server has loaded it, but no new process answers for it")
 
     def _serves(self, model: str) -> bool:
         """Whether the server takes requests for a model, be its process dead."""
         try:
-            return any(each.name == model and each.state == "READY" for each in self.models())
+            return any(each.name == model for each in self.models())
         except OSError:
             return True  # no answer is none about the model: the load will tell
 
@@ -189,6 +192,7 @@ class TritonServer:
             raise ServerError(str(error)) from error
         plan = plan_launch(self.repository, self.settings, scratch)
         self.ports, self.left_out = plan.ports, plan.left_out
+        self.restriction = plan.restriction
         copy = self._open_log_file()
         if copy is None and self.settings.verbose:
             copy = sys.stderr.buffer
@@ -231,6 +235,12 @@ class TritonServer:
                 )
             time.sleep(_POLL_INTERVAL_S)
         self.check_alive()
+        if self.settings.revive and not takes_key(self.http_url, self.restriction.headers):
+            raise ServerError(
+                "the server does not take the key with which its models are loaded again (a "
+                "program that is not named tritonserver, or is linked statically, never does); "
+                "leave --revive out, or give another server with --tritonserver"
+            )
         if self._log is not None:
             self._log.echo_from_now_on()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
-from endcap.server.release import release_of
 from endcap.server.repository import ModelFolder, check_config_name, read_repository
+from endcap.server.restriction import Restriction, restrict
 from endcap.server.settings import ServerSettings
 from endcap.server.shell_words import (
     check_model_names,
@@ -30,10 +29,6 @@ _UNLOADING_TAKES_S = (
 )
 
 
-# docs/protocol/extension_shared_memory.md of triton-inference-server/server
-_CLIENT_MEMORY_OPTION_SINCE = (2, 69)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
     """All that starting the process takes."""
@@ -43,6 +38,7 @@ class LaunchPlan:
     ports: ServerPorts
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
+    restriction: Restriction
     left_out: LeftOut | None  # models that are not served for want of what they run on
 
 
@@ -70,6 +66,7 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     some = settings.models or left_out
     link = link_models(models, scratch) if some else link_repository(repository, scratch)
     region_prefix = shared_memory_prefix(scratch)
+    restriction = restrict(installation, settings)
     command = [
         str(installation.executable),
         f"--model-repository={link}",
@@ -82,12 +79,13 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
         *(["--model-control-mode=explicit", "--load-model=*"] if settings.revive else []),
-        *_client_memory_options(installation, settings),
+        *restriction.options,
         *(["--log-verbose=1"] if settings.verbose else []),
     ]
     return LaunchPlan(
         command=command,
-        environment=environment,
+        environment=environment | restriction.environment,
+        restriction=restriction,
         ports=ports,
         repository=link,
         shared_memory_prefix=region_prefix,
@@ -155,15 +153,6 @@ def _listen_options(host: str, ports: ServerPorts) -> list[str]:
         f"--metrics-address={host}",
         f"--metrics-port={ports.metrics}",
     ]
-
-
-def _client_memory_options(installation: ServerInstallation, settings: ServerSettings) -> list[str]:
-    """Servers of other releases would not know the option, and do not need it."""
-    version = re.fullmatch(r"tritonserver (\d+)\.(\d+)\b.*", release_of(installation))
-    if not settings.client_shared_memory or version is None:
-        return []
-    known = (int(version[1]), int(version[2])) >= _CLIENT_MEMORY_OPTION_SINCE
-    return ["--allow-client-shm=true"] if known else []
 
 
 def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _ANSWER_WITHIN_S = 5.0
@@ -17,11 +18,10 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """One version of a model in a server's repository."""
+    """One version of a model that a server has loaded."""
 
     name: str
     version: str
-    state: str  # "READY", or what Triton says instead
 
 
 def is_ready(http_url: str) -> bool:
@@ -43,24 +43,40 @@ def _says_yes(url: str) -> bool:
 
 
 def loaded_models(http_url: str) -> list[LoadedModel]:
-    """Returns the models in the server's repository, by name; OSError when it does not answer."""
-    request = urllib.request.Request(f"{http_url}/v2/repository/index", data=b"{}", method="POST")
-    with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as answer:
-        models = json.load(answer)
+    """Returns the models that the server has loaded, by name; OSError when it does not answer."""
+    # Of the statistics, as the repository's index is closed.
+    with _OPENER.open(f"{http_url}/v2/models/stats", timeout=_ANSWER_WITHIN_S) as answer:
+        models = json.load(answer)["model_stats"]
     return sorted(
-        (LoadedModel(m["name"], m.get("version", ""), m.get("state", "UNKNOWN")) for m in models),
+        (LoadedModel(each["name"], each["version"]) for each in models),
         key=lambda model: (model.name, model.version),
     )
 
 
-def reload_model(http_url: str, name: str) -> None:
+def takes_key(http_url: str, headers: Mapping[str, str]) -> bool:
+    """Returns whether the server lets those with these headers load models."""
+    request = _post(f"{http_url}/v2/repository/index", headers)
+    try:
+        with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.HTTPError:
+        return False
+
+
+def reload_model(http_url: str, name: str, headers: Mapping[str, str]) -> None:
     """Unloads a model and loads it; OSError where the server does not do it.
+
+    headers: with which the server lets the launcher do it.
 
     Ensembles over it go and come back with it. The server's own loading again would not do: it
     leaves a model as it is whose files are as they were.
     """
     model = f"{http_url}/v2/repository/models/{urllib.parse.quote(name, safe='')}"
     for action in ("unload", "load"):
-        request = urllib.request.Request(f"{model}/{action}", data=b"{}", method="POST")
+        request = _post(f"{model}/{action}", headers)
         with _OPENER.open(request, timeout=_LOADED_WITHIN_S):
             pass
+
+
+def _post(url: str, headers: Mapping[str, str]) -> urllib.request.Request:
+    return urllib.request.Request(url, data=b"{}", headers=dict(headers), method="POST")

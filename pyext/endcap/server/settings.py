@@ -24,10 +24,9 @@ class ServerSettings:
     pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
     log_file: gets everything that the server prints.
     echo_problems: copies warnings and errors to standard error once the server is ready.
-    revive: Python models whose process dies are loaded again by `TritonServer.revive`. It opens
-        Triton's model control, with which any client may load and unload models.
-    client_shared_memory: clients may register shared memory, which servers from release 2.69 on
-        refuse by default, and older ones always allow.
+    revive: Python models whose process dies are loaded again by `TritonServer.revive`. Clients may
+        not load models: that takes a key which only the launcher and the server have.
+    client_shared_memory: clients may register shared memory, which is refused otherwise.
     verbose: the server prints every request, and all its output goes to standard error (to
         `log_file` where one is given).
     ready_timeout_s, stop_timeout_s: seconds that a start and a stop may take.

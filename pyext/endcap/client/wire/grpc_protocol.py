@@ -41,8 +41,8 @@ class GrpcProtocol:
     def ready_models(self) -> Exchange[list[str]]:
         """The names of all that it serves."""
         return self._ask(
-            "RepositoryIndex",
-            lambda answer: sorted({row.name for row in answer.models if row.state == "READY"}),
+            "ModelStatistics",  # `endcap serve` closes the repository's index
+            lambda answer: sorted({each.name for each in answer.model_stats}),
         )
 
     def metadata(self, model: str) -> Exchange[ModelMetadata]:

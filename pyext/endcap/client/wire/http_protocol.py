@@ -44,10 +44,11 @@ class HttpProtocol:
     def ready_models(self) -> Exchange[list[str]]:
         """The names of all that it serves."""
 
-        def read(rows: Any) -> list[str]:
-            return sorted({str(row["name"]) for row in rows if row.get("state") == "READY"})
+        def read(said: Any) -> list[str]:
+            return sorted({str(each["name"]) for each in said.get("model_stats", [])})
 
-        return _post("/v2/repository/index", read)
+        # Of the statistics: `endcap serve` closes the repository's index.
+        return _get("/v2/models/stats", read)
 
     def metadata(self, model: str) -> Exchange[ModelMetadata]:
         """The tensors of a model."""

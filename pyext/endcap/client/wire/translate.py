@@ -42,6 +42,9 @@ _STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at re
 # What it says where it has not begun a request. gRPC's status is the same when a connection breaks
 # while the request runs, so that only the words tell.
 _REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
+# What it says of an API that --grpc-restricted-protocol or --http-restricted-api has closed; over
+# gRPC under the status of a server that is gone.
+_RESTRICTED = re.compile(r"This (protocol|API) is restricted")
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
 _PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
 _LONGEST_TEXT = 200
@@ -49,8 +52,9 @@ _LONGEST_TEXT = 200
 
 def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
     """Returns the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
-    name = _GRPC_STATUS.get(status, "internal")
-    transient = status == "UNAVAILABLE"
+    restricted = _RESTRICTED.match(message) is not None
+    name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
+    transient = status == "UNAVAILABLE" and not restricted
     refused = message.startswith(_NEVER_SENT) or _REFUSED.search(message) is not None
     return _error(name, message, request_id, transient=transient, refused=transient and refused)
 
@@ -62,6 +66,8 @@ def from_http(answer: HttpAnswer, *, request_id: str = "") -> RequestError:
     message = _plain_text(answer) if said is None else said
     if name == "cancelled" and "imeout" in message:
         name = "timeout"
+    if answer.status == 403 and _RESTRICTED.match(message):
+        name = "unsupported"
     transient = answer.status == 503
     # A proxy says the same where the connection behind it has broken, but not as Triton does.
     return _error(

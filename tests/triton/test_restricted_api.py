@@ -1,0 +1,231 @@
+"""What a served Triton refuses to clients: loading models, traces, logging, their shared memory."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tritonclient.grpc as grpc_client
+from echo_model import ECHO, write_echo_model
+from running_server import FREE_PORTS
+from tritonclient.utils import InferenceServerException
+
+from endcap.client.address import parse_address
+from endcap.client.connection import Connection
+from endcap.client.options import ConnectionOptions
+from endcap.client.shared_memory import SharedMemoryPool
+from endcap.errors import UnsupportedError
+from endcap.server import ServerError, ServerSettings, TritonServer
+from endcap.server.restriction import CLOSED_GRPC_KEY, HTTP_HEADER
+
+TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
+EVIL_CONFIG = json.dumps(
+    {
+        "backend": "python",
+        "max_batch_size": 4,
+        "input": [{"name": "x", **TENSOR}],
+        "output": [{"name": "y", **TENSOR}],
+    }
+)
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "revive"], scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TritonServer]:
+    repository = write_echo_model(tmp_path_factory.mktemp("models"))
+    settings = ServerSettings(ports=FREE_PORTS, revive=request.param, verbose=False)
+    with TritonServer(repository, settings) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: TritonServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as connection:
+        yield connection
+
+
+@pytest.fixture
+def mark(tmp_path: Path) -> Path:
+    """A file that the model `evil` makes when it is loaded."""
+    return tmp_path / "mark"
+
+
+def evil_code(mark: Path) -> bytes:
+    return f"open({str(mark)!r}, 'w').close()\n{ECHO}".encode()
+
+
+def status(
+    server: TritonServer, path: str, body: bytes | None = None, **headers: str
+) -> tuple[int, bytes]:
+    """The status code and body of a response."""
+    request = urllib.request.Request(f"{server.http_url}{path}", data=body)
+    for name, value in headers.items():
+        request.add_header(name.replace("_", "-"), value)
+    try:
+        with _OPENER.open(request, timeout=60) as answer:
+            return int(answer.status), bytes(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def as_a_web_page() -> dict[str, str]:
+    """What a browser sends of a page of another site, without asking the server before."""
+    return {"Content_Type": "text/plain", "Origin": "http://evil.example", "Host": "evil.example"}
+
+
+def shown_keys(server: TritonServer) -> list[tuple[str, str]]:
+    """The keys and values of restrictions that other users see."""
+    command = Path(f"/proc/{server.pid}/cmdline").read_bytes().decode()
+    pattern = r"--(?:http-restricted-api|grpc-restricted-protocol)=[^:]*:([^=\0]*)=([^\0]*)"
+    return re.findall(pattern, command)
+
+
+def test_no_web_page_loads_a_model(server: TritonServer, mark: Path) -> None:
+    files = {"file:1/model.py": base64.b64encode(evil_code(mark)).decode()}
+    body = json.dumps({"parameters": {"config": EVIL_CONFIG, **files}}).encode()
+    code, text = status(server, "/v2/repository/models/evil/load", body, **as_a_web_page())
+    assert (code, b"restricted" in text) == (403, True), text
+    assert not mark.exists()
+    assert status(server, "/v2/models/echo/ready")[0] == 200
+
+
+def test_no_client_loads_a_model_over_grpc(
+    client: grpc_client.InferenceServerClient, mark: Path
+) -> None:
+    with pytest.raises(InferenceServerException, match="restricted"):
+        client.load_model("evil", config=EVIL_CONFIG, files={"file:1/model.py": evil_code(mark)})
+    assert not mark.exists()
+    assert client.is_model_ready("echo")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v2/repository/index", b"{}"),
+        ("/v2/repository/models/echo/unload", b"{}"),
+        ("/v2/trace/setting", None),
+        ("/v2/models/echo/trace/setting", b'{"trace_rate": "1"}'),
+        ("/v2/logging", b'{"log_verbose_level": 1}'),
+        ("/v2/systemsharedmemory/status", None),
+        ("/v2/systemsharedmemory/region/a/register", b'{"key": "/a", "byte_size": 1}'),
+        ("/v2/systemsharedmemory/unregister", b"{}"),
+        ("/v2/cudasharedmemory/status", None),
+    ],
+)
+def test_closed_over_http(server: TritonServer, path: str, body: bytes | None) -> None:
+    assert status(server, path, body)[0] == 403
+    for _, value in shown_keys(server):
+        # What can be sent of the value that other users see
+        for part in filter(None, value.splitlines()):
+            for name in {key for key, _ in shown_keys(server)}:
+                assert status(server, path, body, **{name: part})[0] == 403
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client, headers: client.get_model_repository_index(headers=headers),
+        lambda client, headers: client.unload_model("echo", headers=headers),
+        lambda client, headers: client.get_trace_settings(headers=headers),
+        lambda client, headers: client.get_log_settings(headers=headers),
+        lambda client, headers: client.get_system_shared_memory_status(headers=headers),
+        lambda client, headers: client.register_system_shared_memory("a", "/a", 1, headers=headers),
+    ],
+    ids=["index", "unload", "trace", "log", "shared memory", "register"],
+)
+def test_closed_over_grpc(
+    server: TritonServer, client: grpc_client.InferenceServerClient, ask: Any
+) -> None:
+    header = f"triton-grpc-protocol-{CLOSED_GRPC_KEY}".lower()
+    for headers in ({}, *({header: value.splitlines()[0]} for _, value in shown_keys(server))):
+        with pytest.raises(InferenceServerException, match="restricted"):
+            ask(client, headers)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v2", "/v2/models/echo", "/v2/models/echo/config", "/v2/models/stats"]
+)
+def test_open_over_http(server: TritonServer, path: str) -> None:
+    assert status(server, path)[0] == 200
+
+
+def test_no_other_user_sees_the_key(server: TritonServer) -> None:
+    command = Path(f"/proc/{server.pid}/cmdline").read_bytes()
+    assert len(shown_keys(server)) >= 2
+    if not server.settings.revive:
+        return
+    (key,) = server.restriction.headers.values()
+    assert re.fullmatch(r"[0-9a-f]{64}", key)
+    assert key.encode() not in command
+    # Nor do the processes of models get it.
+    assert key.encode() not in Path(f"/proc/{server.pid}/environ").read_bytes()
+    index = "/v2/repository/index"
+    assert status(server, index, b"{}", **{HTTP_HEADER: key})[0] == 200
+    assert key not in "\n".join(server.log_lines())
+
+
+def test_the_key_is_not_logged(tmp_path: Path) -> None:
+    repository = write_echo_model(tmp_path / "models")
+    log = tmp_path / "log"
+    settings = ServerSettings(ports=FREE_PORTS, revive=True, verbose=True, log_file=log)
+    with TritonServer(repository, settings) as running:
+        (key,) = running.restriction.headers.values()
+        assert list(running.revive()) == []
+    assert "Request for model" in log.read_text() or "HTTP request" in log.read_text()
+    assert key not in log.read_text()
+
+
+def test_a_server_that_does_not_get_the_key_cannot_revive(tmp_path: Path) -> None:
+    """A program of another name does not take it, and the place holder opens nothing."""
+    with TritonServer(write_echo_model(tmp_path / "m"), ServerSettings(ports=FREE_PORTS)) as other:
+        program = Path(f"/proc/{other.pid}/exe").resolve()
+    renamed = tmp_path / "server" / "bin" / "renamed"
+    renamed.parent.mkdir(parents=True)
+    renamed.write_bytes(program.read_bytes())
+    renamed.chmod(0o755)
+    for name in ("backends", "python_backend_stubs", "caches"):
+        (tmp_path / "server" / name).symlink_to(program.parent.parent / name)
+    (tmp_path / "server" / "lib").symlink_to(program.parents[3] / "nvidia_pytriton.libs")
+    settings = ServerSettings(ports=FREE_PORTS, revive=True, tritonserver=renamed)
+    with pytest.raises(ServerError, match=r"does not take the key .*; leave --revive out"):
+        TritonServer(tmp_path / "m", settings).start()
+
+
+# --- shared memory of clients ---------------------------------------------------------------------
+
+
+def test_clients_share_memory_where_that_is_asked_for(tmp_path: Path) -> None:
+    settings = ServerSettings(ports=FREE_PORTS, client_shared_memory=True)
+    with TritonServer(write_echo_model(tmp_path / "models"), settings) as running:
+        for url in (running.http_url, running.grpc_url):
+            with opened_pool(url):
+                pass
+        assert status(running, "/v2/repository/index", b"{}")[0] == 403
+
+
+def test_else_the_message_names_the_option(server: TritonServer) -> None:
+    for url in (server.http_url, server.grpc_url):
+        with (
+            pytest.raises(UnsupportedError, match="`endcap serve --client-shared-memory`"),
+            opened_pool(url),
+        ):
+            pass
+
+
+@contextlib.contextmanager
+def opened_pool(url: str) -> Iterator[SharedMemoryPool]:
+    with (
+        Connection(parse_address(url), ConnectionOptions(retries=0)) as connection,
+        SharedMemoryPool(connection, region_bytes=4096) as pool,
+    ):
+        yield pool
