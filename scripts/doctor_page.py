@@ -77,6 +77,41 @@ SYMPTOMS = [
         "`docker run --shm-size=1g`; see [shared memory](#shared-memory)",
     ),
     (
+        "`tritonserver ended with signal SIGSEGV`",
+        "A fault of the server. In release 24.10, which the wheel has, an HTTP request whose JSON "
+        "nests some 200,000 brackets does it.",
+        "[keep strangers away from it](#requests-that-end-a-server)",
+    ),
+    (
+        "`tritonserver ended with signal SIGFPE`",
+        "A fault of servers before July 2025: a request with `class_count`, Triton's "
+        "classification extension, for an output of type BYTES such as `class_labels`.",
+        "ask it of `class_probabilities` only; see [that section](#requests-that-end-a-server)",
+    ),
+    (
+        "`tritonserver ended with signal SIGABRT`",
+        "An exception that nothing caught; what it said stands behind. Release 24.10 aborts also "
+        "where a Python model's process is stopped for about 8 seconds, as by a debugger.",
+        "where a limit is named, raise it; do not stop processes of models",
+    ),
+    (
+        "`RLIMIT_NOFILE allows only`, or another limit",
+        "The shell or the service manager limits what a process may have, and it is too little "
+        "for the server.",
+        "the command in the message; for a service of systemd `LimitNOFILE=65536`",
+    ),
+    (
+        "`This API is restricted`, `This protocol is restricted`",
+        "`endcap serve` closes model control, trace, logging and clients' shared memory.",
+        "for `--shm`: `endcap serve --client-shared-memory`; for the rest run `tritonserver` "
+        "yourself",
+    ),
+    (
+        "`is open to other users`, or `belongs to user`, of a folder `endcap-UID`",
+        "Temporary folders lie in one folder in TMPDIR, which has to be its user's alone.",
+        "look at what it holds, and move it away; or set TMPDIR to a folder of your own",
+    ),
+    (
         "A Python model answers empty tensors, without an error",
         "NumPy 2 in the environment of the wheel's server.",
         "`pip install 'numpy<2'`",
@@ -125,6 +160,24 @@ SYMPTOMS = [
     ),
 ]
 
+FAULTS = """\
+## Requests that end a server
+
+Two requests are known to end servers of release 24.10, that of the wheel, and need no right but to
+reach a port: JSON that nests some 200,000 brackets, over HTTP (SIGSEGV), and `class_count` for an
+output of type BYTES, over HTTP or gRPC (SIGFPE; mended in July 2025). `endcap serve` says so when
+its server ends that way. It listens on this machine only unless `--host` says otherwise; even then
+every page in a browser of this machine can send the first. Where others than your own programs
+reach the ports, run a current release from NVIDIA's container (`--tritonserver`), whose security
+bulletins tell which faults it has no more, and let something start the server again when it ends:
+a service manager with a probe of `/v2/health/live`.
+
+endcap puts no guard in front of the server. What it had to look for lies in the middle of large
+messages: tried with HAProxy 2.6, the `ungrpc` converter sees the first of the outputs of a gRPC
+request only, and nothing behind the 64 KiB of its buffer, where a client may put the outputs. A
+proxy that reads whole messages as Triton does would be a second front end to keep.
+"""
+
 
 class _Named(dict[str, str]):
     """Fills a remedy's fields with their own names, in capitals."""
@@ -160,6 +213,7 @@ def main() -> None:
         INTRODUCTION,
         SYMPTOMS_INTRODUCTION,
         table(["what one sees", "why", "what to do"], SYMPTOMS),
+        FAULTS,
         "## What the doctor looks at\n\nThe name in front is the finding's in `--json`. Words in "
         "capitals are filled in. What only Python models need is a note where the repository has "
         "no such model.",

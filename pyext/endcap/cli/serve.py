@@ -67,7 +67,11 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")
+        str,
+        typer.Option(
+            help="Address to listen on; 0.0.0.0 opens it to the network. Who reaches the ports of "
+            "release 24.10 can end the server: see docs/troubleshooting.md."
+        ),
     ] = _DEFAULTS.host,
     http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
     grpc_port: Annotated[int, _PORT] = _DEFAULTS.ports.grpc,

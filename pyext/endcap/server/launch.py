@@ -15,12 +15,13 @@ from typing import IO
 from endcap._scratch import scratch_folder
 from endcap.errors import UnsupportedError
 from endcap.server.errors import ServerError
+from endcap.server.exit_reasons import describe_exit, exit_reasons
 from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
-from endcap.server.log import LogPump, failure_reasons
+from endcap.server.log import LogPump
 from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
-from endcap.server.process import ServerProcess, describe_exit
+from endcap.server.process import ServerProcess
 from endcap.server.rest import (
     LoadedModel,
     is_model_ready,
@@ -64,6 +65,7 @@ class TritonServer:
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._log: LogPump | None = None
+        self._served = False  # whether it has been ready
         self._stubs: StubWatch | None = None
         self._pacing = Pacing(_REVIVED_AFTER_S)
 
@@ -159,8 +161,17 @@ class TritonServer:
                 yield f"model '{model}' is loaded again"
 
     def models(self) -> list[LoadedModel]:
-        """Returns the models that the server has loaded, by name."""
-        return loaded_models(self.http_url)
+        """Returns the models that the server has loaded, by name.
+
+        Raises ServerError where the server does not say them.
+        """
+        try:
+            return loaded_models(self.http_url)
+        except OSError as error:
+            self.check_alive()
+            raise ServerError(
+                f"the server does not say which models it has ({error}): {self._reasons()}"
+            ) from error
 
     def log_lines(self) -> list[str]:
         """Returns the last lines that the server printed."""
@@ -177,7 +188,7 @@ class TritonServer:
         """Whether the server takes requests for a model, be its process dead."""
         try:
             return any(each.name == model for each in self.models())
-        except OSError:
+        except ServerError:
             return True  # no answer is none about the model: the load will tell
 
     def _authority(self, port: int) -> str:
@@ -197,6 +208,7 @@ class TritonServer:
         if copy is None and self.settings.verbose:
             copy = sys.stderr.buffer
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
+        self._served = False
         self._process = ServerProcess(plan.command, plan.environment)
         shown = copy is sys.stderr.buffer
         echo = sys.stderr.buffer if self.settings.echo_problems and not shown else None
@@ -241,6 +253,7 @@ class TritonServer:
                 "program that is not named tritonserver, or is linked statically, never does); "
                 "leave --revive out, or give another server with --tritonserver"
             )
+        self._served = True
         if self._log is not None:
             self._log.echo_from_now_on()
 
@@ -254,6 +267,10 @@ class TritonServer:
         return all(any(service in line for line in lines) for service in _SERVICES)
 
     def _reasons(self) -> str:
-        if self._log is not None and self._process and self._process.exit_code() is not None:
+        code = self._process.exit_code() if self._process else None
+        if self._log is not None and code is not None:
             self._log.join(_LOG_CLOSES_WITHIN_S)
-        return "; ".join(failure_reasons(self.log_lines())) or "its log tells no reason"
+        return (
+            "; ".join(exit_reasons(code, self.log_lines(), served=self._served))
+            or "its log tells no reason"
+        )

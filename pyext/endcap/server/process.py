@@ -60,16 +60,6 @@ class ServerProcess:
         return in_time
 
 
-def describe_exit(code: int) -> str:
-    """Returns "exit code 1" or "signal SIGSEGV" for a process's exit code."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
-
-
 def _die_with_parent() -> list[str]:
     """Returns the command prefix that ties a process's life to ours, where it can be had."""
     # The kernel's signal comes when the *thread* ends that started the process, so a worker thread

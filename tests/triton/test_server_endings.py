@@ -1,0 +1,134 @@
+"""Servers that end by a fault or a limit, and whether the message says which."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+from echo_model import write_echo_model, write_model
+from running_server import FREE_PORTS, wait_for
+from tritonclient.utils import InferenceServerException
+
+from endcap.server import ServerError, ServerSettings, TritonServer
+from endcap.server.exit_reasons import exit_reasons
+
+TEXT = """
+backend: "python"
+max_batch_size: 4
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "y" data_type: TYPE_STRING dims: [ 1 ] } ]
+"""
+TEXT_CODE = """
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        text = pb_utils.Tensor("y", np.array([[b"text"]], np.object_))
+        return [pb_utils.InferenceResponse([text]) for _ in requests]
+"""
+# As a server printed them with a limit of its address space
+ABORTED = """\
+I1123 13:58:22.364629 7922 pb_stub.cc:2145]  Non-graceful termination detected.
+terminate called after throwing an instance of 'std::system_error'
+I1123 13:58:22.364629 7922 model_lifecycle.cc:472] "loading: echo:1"
+  what():  Resource temporarily unavailable
+terminate called after throwing an instance of 'std::system_error'
+  what():  Resource temporarily unavailable
+""".splitlines()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TritonServer]:
+    repository = write_echo_model(tmp_path / "models")
+    write_model(repository, "text", TEXT, TEXT_CODE)
+    with TritonServer(repository, ServerSettings(ports=FREE_PORTS)) as running:
+        yield running
+
+
+def ended(server: TritonServer) -> str:
+    """The message after the server has ended by itself."""
+
+    def message() -> str:
+        try:
+            server.check_alive()
+        except ServerError as error:
+            return str(error)
+        return ""
+
+    return str(wait_for(message))
+
+
+def test_brackets_that_are_nested_too_deeply(server: TritonServer) -> None:
+    """When a later release answers with an error, REQUEST_CAUSES and the pages can lose it."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.ports.http, timeout=30)
+    # The connection may break while the body is sent, or after.
+    with contextlib.suppress(http.client.HTTPException, ConnectionError):
+        connection.request("POST", "/v2/models/echo/infer", b"[" * 200_000)
+        connection.getresponse()
+    message = ended(server)
+    assert message.startswith("tritonserver ended with signal SIGSEGV: ")
+    assert "release 24.10, is an HTTP request whose JSON nests" in message
+
+
+def test_classes_of_a_bytes_output(server: TritonServer) -> None:
+    x = grpc_client.InferInput("x", [1, 1], "FP32")
+    x.set_data_from_numpy(np.ones((1, 1), np.float32))
+    y = grpc_client.InferRequestedOutput("y", class_count=1)
+    with (
+        grpc_client.InferenceServerClient(server.grpc_url.removeprefix("grpc://")) as client,
+        pytest.raises(InferenceServerException),
+    ):
+        client.infer("text", [x], outputs=[y])
+    message = ended(server)
+    assert message.startswith("tritonserver ended with signal SIGFPE: ")
+    assert "class_count (Triton's classification extension) for a BYTES output" in message
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (["-n", "40"], "RLIMIT_NOFILE allows only 40 open files: `ulimit -n 65536` raises it"),
+        (["-v", "500000"], "RLIMIT_AS allows only 488 MiB of address space: `ulimit -v unlimited`"),
+        (["-f", "10"], "RLIMIT_FSIZE allows only files of "),
+    ],
+    ids=["open files", "address space", "file size"],
+)
+def test_a_limit_that_is_too_low_is_named(limit: list[str], said: str, tmp_path: Path) -> None:
+    repository = write_echo_model(tmp_path / "models")
+    ports = ["--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--ready-timeout", "15"]
+    command = [sys.executable, "-m", "endcap", "serve", str(repository), *ports]
+    done = subprocess.run(
+        ["sh", "-c", 'ulimit "$1" "$2"; shift 2; exec "$@"', "sh", *limit, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert "no reason" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_exception_of_an_abort_is_told_once() -> None:
+    (said, *others) = exit_reasons(-6, ABORTED, served=False)
+    assert said == "std::system_error: Resource temporarily unavailable"
+    assert not any("stopped" in other for other in others)
+
+
+def test_a_fault_of_requests_is_no_reason_before_there_are_any() -> None:
+    assert not any("brackets" in each for each in exit_reasons(-11, [], served=False))
+    assert any("brackets" in each for each in exit_reasons(-11, [], served=True))
+
+
+def test_limits_are_left_out_where_the_log_tells_the_reason() -> None:
+    lines = ["error: creating server: Internal - failed to load all models"]
+    assert exit_reasons(1, lines, served=False) == [lines[0].removeprefix("error: ")]
