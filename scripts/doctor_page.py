@@ -90,8 +90,9 @@ SYMPTOMS = [
     ),
     (
         "`tritonserver ended with signal SIGABRT`",
-        "An exception that nothing caught; what it said stands behind. Release 24.10 aborts also "
-        "where a Python model's process is stopped for about 8 seconds, as by a debugger.",
+        "An exception that nothing caught; what it said stands behind. Release 24.10 has been seen "
+        "to abort where a Python model's process was stopped for about 8 seconds, as by a "
+        "debugger.",
         "where a limit is named, raise it; do not stop processes of models",
     ),
     (

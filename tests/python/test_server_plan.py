@@ -28,6 +28,7 @@ from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_direct
 from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, gpu_count, pool_megabytes
 from endcap.server.plan import plan_launch
 from endcap.server.repository import read_repository
+from endcap.server.restriction import restrict
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -148,6 +149,45 @@ def test_clients_shared_memory_is_allowed_by_who_has_that_option(
     write_model(repository, "none", "")
     plan = plan_launch(repository, settings, scratch)
     assert ("--allow-client-shm=true" in plan.command) == given
+
+
+def plan_for(version: str, folder: Path, *, revive: bool = False) -> list[str]:
+    """The command for a server that has its version written down."""
+    executable = folder / "opt" / "bin" / "tritonserver"
+    executable.parent.mkdir(parents=True)
+    executable.touch(mode=0o755)
+    (folder / "opt" / "TRITON_VERSION").write_text(f"{version}\n")
+    (folder / "scratch").mkdir()
+    write_model(folder / "models", "none", "")
+    settings = ServerSettings(tritonserver=executable, ports=FREE, revive=revive)
+    return plan_launch(folder / "models", settings, folder / "scratch").command
+
+
+@pytest.mark.parametrize(("version", "given"), [("2.41.0", True), ("2.40.0", False)])
+def test_apis_are_closed_by_servers_that_can(version: str, given: bool, tmp_path: Path) -> None:
+    command = plan_for(version, tmp_path)
+    closed = [word.partition(":")[0] for word in command if "restricted" in word]
+    apis = "model-repository,trace,logging,shared-memory"
+    options = [f"--http-restricted-api={apis}", f"--grpc-restricted-protocol={apis}"]
+    assert closed == (options if given else [])
+
+
+def test_models_are_not_revived_by_a_server_that_cannot_close_its_apis(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match=r"2\.40\.0 cannot restrict .*, or leave --revive out"):
+        plan_for("2.40.0", tmp_path, revive=True)
+
+
+def test_the_library_of_the_key_is_missed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = ServerSettings(ports=FREE, revive=True)
+    installation = locate_server()
+    monkeypatch.setattr(endcap, "__path__", [str(tmp_path)])
+    with pytest.raises(ServerError, match=r"libendcap_server_key\.so is not in this installation"):
+        restrict(installation, settings)
+    (tmp_path / "a b" / "backends" / "server_key").mkdir(parents=True)
+    (tmp_path / "a b" / "backends" / "server_key" / "libendcap_server_key.so").touch()
+    monkeypatch.setattr(endcap, "__path__", [str(tmp_path / "a b")])
+    with pytest.raises(ServerError, match=r"cannot be preloaded, .* leave --revive out"):
+        restrict(installation, settings)
 
 
 def test_missing_compiled_backends_are_named(

@@ -6,6 +6,8 @@ import base64
 import contextlib
 import json
 import re
+import socket
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -150,6 +152,48 @@ def test_closed_over_grpc(
     for headers in ({}, *({header: value.splitlines()[0]} for _, value in shown_keys(server))):
         with pytest.raises(InferenceServerException, match="restricted"):
             ask(client, headers)
+
+
+def test_no_raw_request_opens_grpc(server: TritonServer) -> None:
+    """A client of HTTP/2 that checks nothing may send a line break, but no capital letter."""
+    name = f"triton-grpc-protocol-{CLOSED_GRPC_KEY}"
+    (value,) = {value for key, value in shown_keys(server) if key == CLOSED_GRPC_KEY}
+    index = "/inference.GRPCInferenceService/RepositoryIndex"
+    assert answers_grpc(server.ports.grpc, "/inference.GRPCInferenceService/ServerLive", {})
+    for sent in (name, name.lower()):
+        assert not answers_grpc(server.ports.grpc, index, {sent: value})
+    assert not answers_grpc(server.ports.grpc, index, {})
+
+
+def answers_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
+    """Whether an empty gRPC request gets a message; its HTTP/2 frames are made by hand."""
+
+    def text(value: str) -> bytes:  # of fewer than 127 bytes, not compressed
+        return bytes([len(value)]) + value.encode()
+
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+        )
+
+    pseudo = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost"}
+    fields = pseudo | {"te": "trailers", "content-type": "application/grpc"} | headers
+    block = b"".join(b"\0" + text(name) + text(value) for name, value in fields.items())
+    data, head, reset, settings, ping, away = 0, 1, 3, 4, 6, 7
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings, 0, 0, b""))
+        connection.sendall(frame(head, 4, 1, block) + frame(data, 1, 1, bytes(5)))
+        with connection.makefile("rb") as received:
+            while start := received.read(9):
+                kind, flags, stream = struct.unpack(">BBI", start[3:])
+                payload = received.read(int.from_bytes(start[:3], "big"))
+                if kind == ping and not flags & 1:
+                    connection.sendall(frame(ping, 1, 0, payload))
+                if stream == 1 and kind == data and payload:
+                    return True
+                if kind in (reset, away) or (stream == 1 and kind == head and flags & 1):
+                    return False
+    return False
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ REQUEST_CAUSES = {
     "200,000 brackets",
     signal.SIGFPE: "a known cause, in releases before July 2025, is a request with class_count "
     "(Triton's classification extension) for a BYTES output, such as class_labels",
-    signal.SIGABRT: "a known cause, in release 24.10, is a Python model's process that was stopped "
-    "for about 8 seconds",
+    signal.SIGABRT: "release 24.10 has been seen to abort where a Python model's process was "
+    "stopped for about 8 seconds",
 }
 _MACHINE_CAUSES = {
     signal.SIGKILL: "the kernel kills so where the machine or the container is out of memory; "
