@@ -26,14 +26,15 @@ class LockedFile:
     """A new, empty file of this process, under a name that no other file has.
 
     A child made by fork has no part in it: there the lock's descriptor is closed, and `remove`
-    leaves the file. As garbage it is removed.
+    leaves the file. As garbage it is removed, and at the end of the program unless told otherwise.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, remove_at_exit: bool = True) -> None:
         """Create the file and lock it.
 
         Args:
             path: A file that does not exist; a symbolic link of that name is an error.
+            remove_at_exit: Remove it at the end of the program.
 
         Raises:
             LostFileError: Another process was faster than the lock.
@@ -44,6 +45,7 @@ class LockedFile:
         self._descriptor = _create(path)
         _held.add(self)
         self._remove = weakref.finalize(self, _remove, path, self._descriptor, self._process)
+        self._remove.atexit = remove_at_exit
 
     @property
     def name(self) -> str:

@@ -127,7 +127,8 @@ def _make(purpose: str) -> tuple[Path, LockedFile]:
         folder = root / f"{purpose}-{secrets.token_hex(_TOKEN_BYTES)}"
         try:
             folder.mkdir(mode=0o700)
-            marker = LockedFile(folder / MARKER_NAME)
+            # Where the program's end cuts the block off, the marker tells the next sweep.
+            marker = LockedFile(folder / MARKER_NAME, remove_at_exit=False)
             # A sweep takes a folder for abandoned only with this content, so that there is no
             # moment in which the marker is complete and not locked.
             os.write(marker.descriptor, folder.name.encode())

@@ -132,6 +132,25 @@ with scratch_folder("photos") as folder:
     assert done.stdout == "True\n"
 
 
+def test_a_thread_that_the_end_of_the_program_cuts_off_leaves_an_abandoned_folder() -> None:
+    program = """
+import threading, time
+from endcap._scratch import scratch_folder
+ready = threading.Event()
+def work():
+    with scratch_folder("photos") as folder:
+        print(folder, flush=True)
+        ready.set()
+        time.sleep(60)
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert sweep_scratch("photos") == [Path(done.stdout.strip())]
+
+
 # --- what only looks like an abandoned folder -----------------------------------------------------
 
 
