@@ -10,13 +10,17 @@ from typing import Any
 from endcap.repository.errors import RepositoryError, import_onnx
 from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
 
+# A location by which ONNX Runtime takes weights from its own memory: not for files.
+_IN_MEMORY = "_ORT_MEM_ADDR_"
+
 
 @dataclass(frozen=True)
 class OnnxFile:
     """A network's inputs and outputs, with the batch dimension, and what its exporter wrote.
 
     path: as the user gave it. file: what is to be run and copied, `path` itself unless it was
-    converted. external_files: files beside `file` that hold weights, all of them there.
+    converted. external_files: the files that hold weights, all of them there and within the folder
+    of `file`, by the location that `file` gives for them.
     """
 
     path: Path
@@ -24,8 +28,21 @@ class OnnxFile:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     metadata: Mapping[str, str]
-    external_files: tuple[Path, ...]
+    external_files: Mapping[str, Path]
     model: Any  # onnx.ModelProto, external weights not loaded
+
+    def relocated(self, locations: Mapping[str, str]) -> bytes:
+        """Returns the content of the file with other locations of the external weights.
+
+        locations: the new ones by those in `external_files`.
+        """
+        model = type(self.model)()
+        model.CopyFrom(self.model)
+        for tensor in _external_tensors(model):
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = locations[entry.value]
+        return bytes(model.SerializeToString())
 
 
 def read_onnx(path: Path) -> OnnxFile:
@@ -59,7 +76,7 @@ def read_onnx(path: Path) -> OnnxFile:
         inputs=tuple(_spec(each) for each in model.graph.input if each.name not in weights),
         outputs=tuple(_spec(each) for each in model.graph.output),
         metadata={each.key: each.value for each in model.metadata_props},
-        external_files=tuple(sorted(set(_external_files(path, model)))),
+        external_files=dict(_external_files(path, model)),
         model=model,
     )
 
@@ -78,21 +95,50 @@ def _spec(value: Any) -> TensorSpec:
     return TensorSpec(value.name, data_type, dims)
 
 
-def _external_files(path: Path, model: Any) -> Iterator[Path]:
-    external: Any = import_onnx("onnx.external_data_helper")
-    for tensor in external._get_all_tensors(model):
-        if not external.uses_external_data(tensor):
-            continue
-        location = next((e.value for e in tensor.external_data if e.key == "location"), "")
-        file = path.parent / location
-        if Path(location).is_absolute() or ".." in Path(location).parts:
+def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
+    # A network and its weights may both be links into one folder, as in caches of downloads.
+    folders = (path.parent.resolve(), path.resolve().parent)
+    for tensor in _external_tensors(model):
+        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        if len(locations) != 1:  # readers differ in which one they take
             raise RepositoryError(
-                f"{path} keeps the weights {tensor.name} in {location}, outside of its folder; "
-                "export it with the weights beside it"
+                f"{path} gives {len(locations)} locations of the weights {tensor.name}, and one is "
+                "expected; export it again"
             )
-        if not file.is_file():
+        (location,) = locations
+        file = path.parent / location
+        if _IN_MEMORY in location:
+            raise RepositoryError(
+                f"{path} keeps the weights {tensor.name} in {location}, which is an address in "
+                "memory and no file; export it with the weights inside or beside it"
+            )
+        outside = Path(location).is_absolute() or ".." in Path(location).parts
+        if not outside and not file.is_file():
             raise RepositoryError(
                 f"{path} keeps the weights {tensor.name} in {location}, and {file} is not there; "
                 "put that file beside the network"
             )
-        yield file
+        if outside or not any(file.resolve().is_relative_to(folder) for folder in folders):
+            raise RepositoryError(
+                f"{path} keeps the weights {tensor.name} in {location}, outside of its folder; "
+                "export it with the weights beside it"
+            )
+        yield location, file
+
+
+def _external_tensors(model: Any) -> Iterator[Any]:
+    """Yields the tensors whose values lie in other files, wherever in the model they stand.
+
+    Those are initializers, attributes of nodes, and both of graphs inside nodes and of functions.
+    """
+    external: Any = import_onnx("onnx.external_data_helper")
+    messages = [model]
+    while messages:
+        message = messages.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            if external.uses_external_data(message):
+                yield message
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                messages += [value] if hasattr(value, "DESCRIPTOR") else value

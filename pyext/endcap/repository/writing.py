@@ -11,6 +11,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
+from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import FirstEnd, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
@@ -81,6 +82,9 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
     if plan.options.runtime is Runtime.python:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
         contents[f"{names.network}/1/model.py"] = code
+    if plan.network.external_files:
+        relocated = plan.network.relocated(_weight_names(plan.network))
+        contents[_network_path(plan, "model.onnx")] = relocated
     if plan.classes.names is not None:
         lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
         contents[f"{names.network}/labels.txt"] = lines
@@ -92,11 +96,11 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
 def _copies(plan: Plan) -> dict[str, Path]:
     """The large files, by their path in the repository."""
     names, network = plan.names, plan.network
-    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
-    folder = network.file.parent
-    copies = {f"{names.network}/{version}model.onnx": network.file}
-    for file in network.external_files:
-        copies[f"{names.network}/{version}{file.relative_to(folder).as_posix()}"] = file
+    copies = {}
+    if not network.external_files:
+        copies[_network_path(plan, "model.onnx")] = network.file
+    for location, name in _weight_names(network).items():
+        copies[_network_path(plan, name)] = network.external_files[location]
     if plan.options.self_contained:
         backends = find_our_backends()
         for model, backend, end in (
@@ -108,6 +112,19 @@ def _copies(plan: Plan) -> dict[str, Path]:
             for file in sorted(path for path in backends[backend].iterdir() if path.is_file()):
                 copies[f"{model}/{file.name}"] = file
     return copies
+
+
+def _network_path(plan: Plan, name: str) -> str:
+    """The path in the repository of a file that belongs to the network itself."""
+    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
+    return f"{plan.names.network}/{version}{name}"
+
+
+def _weight_names(network: OnnxFile) -> dict[str, str]:
+    """Names for the files of weights, by location: the file's own may be those of other files."""
+    numbers = ["", *(f"_{number}" for number in range(2, len(network.external_files) + 1))]
+    locations = sorted(network.external_files)
+    return {each: f"weights{number}.bin" for each, number in zip(locations, numbers, strict=False)}
 
 
 def _write(path: Path, content: bytes) -> None:
