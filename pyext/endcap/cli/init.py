@@ -16,6 +16,7 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stoppe
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
+from endcap.repository.network_process import TrialLimits
 from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.writing import check_target, write_repository
@@ -194,12 +195,29 @@ def init(
             rich_help_panel=_SERVING,
         ),
     ] = None,
+    trial_timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Longest time for running the network on noise.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = TrialLimits.timeout_s,
+    trial_memory: Annotated[
+        float,
+        typer.Option(
+            metavar="GIB",
+            help="Most memory for that.",
+            rich_help_panel=_NETWORK,
+        ),
+    ] = TrialLimits.memory_gib,
     verbose: Verbose = False,
 ) -> None:
     """Write a model repository around an ONNX network: JPEG in, detections or classes out.
 
     Reads the network's graph and metadata, runs it on noise, and prints what it found and why.
-    Where it cannot be sure it asks for --head or --preset and names the candidates.
+    Where it cannot be sure it asks for --head or --preset and names the candidates. The network
+    runs in a process of its own, which ends at --trial-timeout and --trial-memory.
 
     The folder holds preprocess, the network, postprocess and the ensemble that joins them, each
     with a config.pbtxt to read and change, and a README with the calls to make.
@@ -227,6 +245,7 @@ def init(
             fp16=fp16,
             self_contained=self_contained,
             triton_version=triton_version,
+            trial_limits=TrialLimits(trial_timeout, trial_memory),
         )
         check_target(output)
         shipped = find_repository()

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from endcap._worker_command import worker_command
 from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions
 from endcap.environment.origins import without_secrets
 from endcap.environment.stages import Stages
 from endcap.errors import InvalidArgumentError, Status
-
-# `-m` would look for every module in the folder it is called in first.
-_START = """
-import sys
-sys.path[:] = sys.argv[1:]
-from endcap.environment.conda_worker import main
-main()
-"""
 
 
 def install_conda_packages(
@@ -39,7 +30,7 @@ def install_conda_packages(
         json.dump(request, asked, default=str)
         asked.seek(0)
         with subprocess.Popen(
-            [sys.executable, "-c", _START, *_module_folders()],
+            worker_command("endcap.environment.conda_worker"),
             stdin=asked, stdout=subprocess.PIPE, stderr=complaints, text=True,
         ) as process:  # fmt: skip
             try:
@@ -51,12 +42,6 @@ def install_conda_packages(
             complaints.seek(0)
             raise _crash(process.returncode, complaints.read())
     return names
-
-
-def _module_folders() -> list[str]:
-    """Where this process looks for modules, but for the folder it was called in."""
-    called_in = sys.path[0] in ("", os.getcwd())
-    return [*sys.path[called_in:], str(Path(__file__).parents[2])]
 
 
 def _crash(code: int, complaints: str) -> ExecutionEnvironmentError:

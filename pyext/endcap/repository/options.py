@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
+from endcap.repository.network_process import TrialLimits
 
 # The first release whose ensembles know max_inflight_requests, by both of its numbers.
 _INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
@@ -58,6 +59,7 @@ class InitOptions:
     fp16: bool = False
     self_contained: bool = False
     triton_version: str | None = None
+    trial_limits: TrialLimits = field(default_factory=TrialLimits)
 
     def __post_init__(self) -> None:
         if self.max_batch < 1 or self.instances < 1:

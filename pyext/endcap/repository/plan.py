@@ -20,12 +20,13 @@ from endcap.repository.hints import Hints, collect_hints
 from endcap.repository.image_recipe import choose_recipe
 from endcap.repository.network_input import NetworkInput, read_input
 from endcap.repository.network_output import NetworkOutput, declared_outputs, tried_outputs
+from endcap.repository.network_process import UnknownOperatorError
 from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.other_heads import propose_classifier, propose_suppressed
 from endcap.repository.served_outputs import served_outputs
 from endcap.repository.tensor_spec import TensorSpec
-from endcap.repository.trial_run import UnknownOperatorError, try_network
+from endcap.repository.trial_run import try_network
 from endcap.repository.yolo_heads import propose_yolo
 
 # Decided before the others, and by more than a value.
@@ -109,7 +110,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
     _refuse_settings(options)
     network = read_onnx(path)
     if options.fp16:
-        network = to_half(network, scratch)
+        network = to_half(network, scratch, options.trial_limits)
     notes = read_notes(network.metadata)
     image = read_input(network, notes, options.size)
     preprocess_contract(
@@ -145,7 +146,9 @@ def _outputs(
     network: OnnxFile, image: NetworkInput, options: InitOptions
 ) -> tuple[NetworkOutput, ...]:
     try:
-        trial = try_network(network, image, several=options.max_batch > 1)
+        trial = try_network(
+            network, image, several=options.max_batch > 1, limits=options.trial_limits
+        )
     except UnknownOperatorError:
         if options.runtime is not Runtime.tensorrt:
             raise

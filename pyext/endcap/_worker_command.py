@@ -1,0 +1,26 @@
+"""The command that runs a module of endcap in a Python process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# `-m` would look for every module in the folder it is called in first.
+_START = """
+import importlib
+import sys
+name, sys.path[:] = sys.argv[1], sys.argv[2:]
+importlib.import_module(name).main()
+"""
+
+
+def worker_command(module: str) -> list[str]:
+    """Returns the command that calls `main` of a module with this process' Python and packages."""
+    return [sys.executable, "-c", _START, module, *_module_folders()]
+
+
+def _module_folders() -> list[str]:
+    """Where this process looks for modules, but for the folder it was called in."""
+    called_in = sys.path[0] in ("", os.getcwd())
+    return [*sys.path[called_in:], str(Path(__file__).parents[1])]

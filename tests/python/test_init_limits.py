@@ -1,0 +1,196 @@
+"""endcap init, networks that never end, take all memory or crash, and an interrupt meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import family_networks as families
+import numpy as np
+import onnx
+import pytest
+from init_runs import init
+from onnx import TensorProto, helper
+
+ENDS_WITHIN_S = 5.0
+
+
+def write_endless(path: Path) -> Path:
+    """A detector beside which a loop of 2^40 steps runs."""
+    model = onnx.load(str(families.yolov8().write(path)))
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go_in"], ["go_out"]),
+            helper.make_node("Add", ["sum_in", "sum_in"], ["sum_out"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("step", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go_in", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sum_in", TensorProto.FLOAT, []),
+        ],
+        [
+            helper.make_tensor_value_info("go_out", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("sum_out", TensorProto.FLOAT, []),
+        ],
+    )
+    return _with_nothing_added(
+        path,
+        model,
+        {"steps": np.array(2**40, np.int64), "go": np.array(True), "zero": np.float32(0)},
+        helper.make_node("Loop", ["steps", "go", "zero"], ["nothing"], body=body),
+    )
+
+
+def write_greedy(path: Path, elements: int) -> Path:
+    """A detector beside which a tensor of so many floats is summed."""
+    model = onnx.load(str(families.yolov8().write(path)))
+    return _with_nothing_added(
+        path,
+        model,
+        {"shape": np.array([elements], np.int64)},
+        # Its size depends on the image, so that no optimiser makes it.
+        helper.make_node("Shape", ["images"], ["image_shape"], start=0, end=1),
+        helper.make_node("Mul", ["image_shape", "shape"], ["large_shape"]),
+        helper.make_node("ConstantOfShape", ["large_shape"], ["large"]),
+        helper.make_node("ReduceSum", ["large"], ["nothing"], keepdims=0),
+    )
+
+
+def _with_nothing_added(
+    path: Path, model: onnx.ModelProto, constants: dict[str, object], *nodes: onnx.NodeProto
+) -> Path:
+    """Adds `nothing`, a scalar that the nodes make, to what the network answers."""
+    for name, value in constants.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(value), name))
+    output = model.graph.output[0].name
+    for node in model.graph.node:
+        node.output[:] = [f"{output}_only" if each == output else each for each in node.output]
+    added = helper.make_node("Add", [f"{output}_only", "nothing"], [output])
+    model.graph.node.extend([*nodes, added])
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def scratch_folders(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+def test_a_network_that_never_ends_is_ended(tmp_path: Path, scratch: Path) -> None:
+    model = write_endless(tmp_path / "model.onnx")
+    start = time.monotonic()
+    done = init(model, "--trial-timeout", "4")
+    assert time.monotonic() - start < 4 + ENDS_WITHIN_S
+    assert done.exit_code == 2
+    assert "is not done with its trial run after 4 seconds" in done.stderr
+    assert "--trial-timeout" in done.stderr
+    assert not (tmp_path / "models").exists()
+    assert scratch_folders(scratch) == []
+
+
+@pytest.mark.parametrize("elements", [2**28, 2**45])
+def test_a_network_that_takes_more_memory_than_allowed_is_refused(
+    tmp_path: Path, scratch: Path, elements: int
+) -> None:
+    model = write_greedy(tmp_path / "model.onnx", elements)
+    done = init(model, "--trial-memory", "0.5")
+    assert done.exit_code == 2, done.output
+    assert "takes more than 0.5 GiB of memory in its trial run" in done.stderr
+    assert "--trial-memory" in done.stderr
+    assert scratch_folders(scratch) == []
+
+
+def test_the_same_network_runs_with_more_memory(tmp_path: Path) -> None:
+    model = write_greedy(tmp_path / "model.onnx", 2**28)
+    done = init(model, "--trial-memory", "4")
+    assert done.exit_code == 0, done.stderr
+
+
+def test_a_crash_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends as one that a defect of ONNX Runtime ends."""
+    package = tmp_path / "broken" / "onnxruntime"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    monkeypatch.syspath_prepend(str(package.parent))
+    done = init(families.yolov8().write(tmp_path / "model.onnx"))
+    assert done.exit_code == 2
+    assert "crashed ONNX Runtime in its trial run (SIGSEGV" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--trial-timeout", "0"), ("--trial-memory", "0.1"),
+                          ("--trial-timeout", "nan"), ("--trial-memory", "inf")],
+)  # fmt: skip
+def test_limits_in_which_nothing_runs_are_refused(tmp_path: Path, option: str, value: str) -> None:
+    done = init(families.yolov8().write(tmp_path / "model.onnx"), option, value)
+    assert done.exit_code == 2
+    assert f"{option.removeprefix('--')} is {value}" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("group", [False, True], ids=["process", "terminal"])
+def test_a_signal_ends_it_at_once_and_nothing_is_left(
+    tmp_path: Path, scratch: Path, number: signal.Signals, group: bool
+) -> None:
+    model = write_endless(tmp_path / "model.onnx")
+    process = start_init(model, tmp_path / "models")
+    worker = wait_for_worker(process)
+    start = time.monotonic()
+    (os.killpg if group else os.kill)(process.pid, number)
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - start < ENDS_WITHIN_S
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert not Path(f"/proc/{worker}").exists()
+    assert scratch_folders(scratch) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "scratch"]
+
+
+def test_the_worker_ends_with_a_killed_command(tmp_path: Path, scratch: Path) -> None:
+    process = start_init(write_endless(tmp_path / "model.onnx"), tmp_path / "models")
+    worker = wait_for_worker(process)
+    process.kill()
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + ENDS_WITHIN_S
+    while is_running(worker):
+        assert time.monotonic() < deadline, "the worker runs on"
+        time.sleep(0.05)
+
+
+def start_init(model: Path, output: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "endcap", "init", str(model), "-o", str(output)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def wait_for_worker(process: subprocess.Popen[str]) -> int:
+    """Returns the process that runs the network, once it has taken a second of processor time."""
+    deadline = time.monotonic() + 60
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while True:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the network was never run"
+        for child in children.read_text().split():
+            ticks = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]
+            if sum(map(int, ticks)) > 2 * os.sysconf("SC_CLK_TCK"):
+                return int(child)
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
