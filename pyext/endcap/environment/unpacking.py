@@ -1,30 +1,47 @@
-"""Unpacks an archive as Triton does."""
+"""Unpacks archives of environments, which may come from anybody, into a folder and nowhere else.
+
+Python's filter `data` (PEP 706) is the second line: Pythons before 3.13.4, 3.12.11, 3.11.13 and
+3.10.18 let links leave the folder in spite of it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import shutil
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 from endcap.environment.errors import ExecutionEnvironmentError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
 _CHUNK_BYTES = 1 << 20
 _AGAIN = "copy it again, or make it again by `endcap env pack`"
+_NOT_OURS = "make it by `endcap env pack` or conda-pack"
 
-
-def extract_options() -> dict[str, Any]:
-    """Returns how `TarFile` is to extract; Pythons before 3.10.12 and 3.11.4 have no filters."""
-    return {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+# Environments with CUDA and several frameworks have about 20 GB and 200,000 files.
+_MOST_BYTES = 64 << 30
+_MOST_MEMBERS = 1_000_000
+# Of a header that holds a long name or further fields; names have up to 4096 bytes.
+_MOST_HEADER_BYTES = 64 << 10
+_MOST_LINKS_FOLLOWED = 40  # as Linux
+_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
 
 
 def unpack(archive: Path, folder: Path) -> None:
     """Extracts a tar.gz into `folder`, which is empty, and reads it to its checksum.
 
-    Raises ExecutionEnvironmentError for an archive that is broken off, damaged, or none at all, and
-    OSError.
+    The whole archive is checked before anything is written. Set-user-ID bits and owners are not
+    taken over. Raises ExecutionEnvironmentError for an archive that is broken off, damaged, none at
+    all, too large, or has members that would leave the folder, and OSError.
     """
     with archive.open("rb") as file:
         if file.read(len(_GZIP)) != _GZIP:
@@ -32,14 +49,192 @@ def unpack(archive: Path, folder: Path) -> None:
                 f"{archive} is no tar.gz, the only archive that Triton unpacks; "
                 "pack it by `endcap env pack`, or by `conda-pack --format tar.gz`"
             )
-    try:
-        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as content:
-            content.extractall(folder, **extract_options())
-            while stream.read(_CHUNK_BYTES):
-                pass
-    except EOFError as error:
+        try:
+            size = 0
+            with opened_archive(file) as content:
+                for member in checked_members(archive, content):
+                    size += member.size
+                    _check_space(archive, folder, size)
+            with opened_archive(file) as content:
+                for member in checked_members(archive, content):
+                    extract_member(content, member, folder)
+        except EOFError as error:
+            raise ExecutionEnvironmentError(
+                f"{archive} is broken off after {archive.stat().st_size} bytes; {_AGAIN}"
+            ) from error
+        except DAMAGE as error:
+            raise ExecutionEnvironmentError(f"{archive} is damaged ({error}); {_AGAIN}") from error
+
+
+# What `gzip` and `tarfile` raise for damaged archives, beside EOFError and OSError.
+DAMAGE = (tarfile.TarError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError)
+
+
+@contextlib.contextmanager
+def opened_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    """Gives the content of a tar.gz from its beginning; at the end it is read to its checksum."""
+    file.seek(0)
+    with (
+        gzip.open(file) as stream,
+        tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as content,
+    ):
+        yield content
+        count = 0
+        while chunk := stream.read(_CHUNK_BYTES):
+            count += len(chunk)
+            if count > _MOST_BYTES:
+                raise tarfile.ReadError("no end after the last file")
+
+
+def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yields the members, each checked against those before it; at the end links are followed.
+
+    What was yielded can be extracted into a folder that holds nothing but earlier members. Raises
+    ExecutionEnvironmentError for a member that would leave that folder, is neither file, folder nor
+    link, or is one too many.
+    """
+    tree = _Tree()
+    size = 0
+    for count, member in enumerate(content, 1):
+        content.members.clear()  # type: ignore[attr-defined]  # each is needed once only
+        size += member.size
+        if count > _MOST_MEMBERS or size > _MOST_BYTES:
+            raise ExecutionEnvironmentError(
+                f"{archive} has more than {_MOST_MEMBERS} files or {_MOST_BYTES >> 30} GiB, which "
+                f"no environment has; {_NOT_OURS}"
+            )
+        flaw = tree.add(member)
+        if flaw is not None:
+            raise ExecutionEnvironmentError(f"{archive} has {flaw}; {_NOT_OURS}")
+        yield member
+    flaw = tree.find_escaping_link()
+    if flaw is not None:
+        raise ExecutionEnvironmentError(f"{archive} has {flaw}; {_NOT_OURS}")
+
+
+def extract_member(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Extracts what `checked_members` has just yielded.
+
+    Raises ExecutionEnvironmentError on Pythons without the filter `data`.
+    """
+    if not hasattr(tarfile, "data_filter"):
         raise ExecutionEnvironmentError(
-            f"{archive} is broken off after {archive.stat().st_size} bytes; {_AGAIN}"
-        ) from error
-    except (tarfile.TarError, zlib.error, gzip.BadGzipFile) as error:
-        raise ExecutionEnvironmentError(f"{archive} is damaged ({error}); {_AGAIN}") from error
+            "this Python cannot unpack archives safely, its tarfile has no filters; take Python "
+            "3.10.12, 3.11.4 or later"
+        )
+    content.extract(member, folder, filter="data")
+
+
+class _Header(tarfile.TarInfo):
+    """A member whose headers are bounded; sparse files and headers for all files are refused."""
+
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in (tarfile.GNUTYPE_SPARSE, tarfile.XGLTYPE):
+            self._refuse()
+        if self.size < 0 or (self.type in _HEADERS and self.size > _MOST_HEADER_BYTES):
+            raise tarfile.ReadError(f"a header claims {self.size} bytes")
+        member = super()._proc_member(archive)  # type: ignore[misc]
+        if member.size < 0:
+            raise tarfile.ReadError(f"a header claims {member.size} bytes")
+        assert isinstance(member, tarfile.TarInfo)
+        return member
+
+    def _refuse(self, *arguments: object) -> None:
+        raise tarfile.ReadError("it has sparse files or headers for several files")
+
+    _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse
+
+
+class _Tree:
+    """The names of an archive's members and what they are."""
+
+    def __init__(self) -> None:
+        self._kinds = {"": "folder"}
+        self._links: dict[str, str] = {}
+
+    def add(self, member: tarfile.TarInfo) -> str | None:
+        """Adds a member; returns why it must not be extracted, None where it may be."""
+        parts = _parts(member.name)
+        if parts is None:
+            return f"the member {member.name!r}, which is outside of its folder"
+        name = "/".join(parts)
+        kind = _kind(member)
+        if kind is None:
+            return f"the member {member.name!r}, which is a device or a pipe"
+        for depth in range(len(parts)):
+            above = "/".join(parts[:depth])
+            if self._kinds.setdefault(above, "folder") != "folder":
+                return f"the member {member.name!r}, and {above!r} before it, which is no folder"
+        if self._kinds.get(name, kind) != kind or name in self._links:
+            return f"the member {member.name!r} twice, as different things"
+        self._kinds[name] = kind
+        if kind == "link" or member.islnk():
+            return self._link(name, member)
+        return None
+
+    def _link(self, name: str, member: tarfile.TarInfo) -> str | None:
+        target = member.linkname
+        shown = f"the link {member.name!r} to {target!r}"
+        if member.islnk():
+            parts = _parts(target)
+            if parts is None or self._kinds.get("/".join(parts)) != "file":
+                return f"{shown}, which is no file of the archive before it"
+            return None
+        self._links[name] = target
+        if target.startswith("/") or "\0" in target or self._leaves(name, {}):
+            return f"{shown}, which is outside of its folder"
+        return None
+
+    def find_escaping_link(self) -> str | None:
+        """Returns the first link that leaves the folder by way of others, None without one."""
+        for name, target in self._links.items():
+            if self._leaves(name, self._links):
+                return f"the link {name!r} to {target!r}, which is outside of its folder"
+        return None
+
+    def _leaves(self, name: str, links: dict[str, str]) -> bool:
+        """Whether a link leaves the folder; `links` are those to follow on the way."""
+        place = name.split("/")[:-1]
+        waiting = self._links[name].split("/")[::-1]
+        followed = 0
+        while waiting:
+            part = waiting.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not place:
+                    return True
+                place.pop()
+                continue
+            target = links.get("/".join([*place, part]))
+            if target is None:
+                place.append(part)
+                continue
+            followed += 1
+            if followed > _MOST_LINKS_FOLLOWED:
+                return False  # nobody can follow it
+            waiting += target.split("/")[::-1]
+        return False
+
+
+def _parts(name: str) -> list[str] | None:
+    """The folders and the name of a member; None for a name that leaves the archive's folder."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return None if name.startswith("/") or ".." in parts or "\0" in name else parts
+
+
+def _kind(member: tarfile.TarInfo) -> str | None:
+    if member.isdir():
+        return "folder"
+    if member.isfile() or member.islnk():
+        return "file"
+    return "link" if member.issym() else None
+
+
+def _check_space(archive: Path, folder: Path, size: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise ExecutionEnvironmentError(
+            f"{archive} takes more than {size} bytes when it is unpacked, and {folder} has {free} "
+            "free; set TMPDIR to a folder on a larger disk"
+        )

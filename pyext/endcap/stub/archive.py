@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import tarfile
-import zlib
 from pathlib import Path
 
-from endcap.environment.unpacking import extract_options
+from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.unpacking import (
+    DAMAGE,
+    checked_members,
+    extract_member,
+    opened_archive,
+)
 from endcap.stub.errors import StubError
-
-_BLOCK_BYTES = 1 << 20
 
 # Programs and libraries that a stub starts with, and the files that tell packages' versions.
 _LOOKED_AT = re.compile(
@@ -26,23 +27,24 @@ _LOOKED_AT = re.compile(
 def unpack_looked_at(archive: Path, target: Path) -> None:
     """Reads a gzip-compressed tar to its end, and unpacks what a stub's checks look at.
 
-    Raises StubError for an archive that Triton could not unpack, in its middle or at all.
+    Raises StubError for an archive that Triton could not unpack, in its middle or at all, or that
+    has members outside of its folder.
     """
     count = 0
     try:
-        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as members:
-            for member in members:
+        with archive.open("rb") as file, opened_archive(file) as content:
+            for member in checked_members(archive, content):
                 count += 1
                 if _LOOKED_AT.fullmatch(member.name) and (member.isfile() or member.issym()):
-                    members.extract(member, target, **extract_options())
-            while stream.read(_BLOCK_BYTES):  # up to the checksum, which comes last
-                pass
+                    extract_member(content, member, target)
+    except ExecutionEnvironmentError as error:
+        raise StubError(str(error)) from error
     except FileNotFoundError as error:
         raise StubError(
             f"{archive} is not there; pack the environment with `endcap env pack`, or correct "
             "EXECUTION_ENV_PATH in the model's config.pbtxt"
         ) from error
-    except (EOFError, zlib.error, tarfile.TarError, OSError) as error:
+    except (EOFError, OSError, *DAMAGE) as error:
         read = f"broken off after {count} files" if count else "no gzip-compressed tar"
         raise StubError(
             f"{archive} is {read} ({error}), so that Triton cannot unpack it; copy it again, or "
