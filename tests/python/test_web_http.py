@@ -21,7 +21,7 @@ from pages import SAMPLE_FILES, result_of, run_client, serve_page
 from endcap.client import DetectionClient
 from endcap.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import MAX_BODY_BYTES
+from endcap.web.application import MAX_BODY_BYTES, BodyLimits
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 
@@ -159,7 +159,7 @@ def test_the_limit_is_exact_and_holds_for_a_body_of_unknown_length(
     client: DetectionClient,
 ) -> None:
     content = jpegs.photo_jpeg(32, 32)
-    with serve_page(client, max_body_bytes=len(content)) as server:
+    with serve_page(client, limits=BodyLimits(max_bytes=len(content))) as server:
         assert detect(server.url, content).status == 200
         assert detect(server.url, content + b"\0").status == 413
         chunked = detect(server.url, iter([content, b"\0"]))

@@ -23,6 +23,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Route, expect
 
 from endcap.client import DetectionClient
+from endcap.web.application import BodyLimits
 
 pytest_plugins = ["page_fixtures"]
 
@@ -182,7 +183,7 @@ def test_too_many_bytes_are_explained_without_sending_them(
     browser: Browser, client: DetectionClient
 ) -> None:
     with (
-        serve_page(client, max_body_bytes=2000) as server,
+        serve_page(client, limits=BodyLimits(max_bytes=2000)) as server,
         visit(browser, server.url) as opened,
     ):
         expect(opened.page.locator("#server")).to_contain_text("model detect")

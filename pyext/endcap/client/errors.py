@@ -41,7 +41,11 @@ class RequestError(EndcapError, RuntimeError):
 
 
 def as_request_error(error: EndcapError) -> RequestError:
-    """Returns an error as that of one request, without its traceback and what that keeps alive."""
+    """Returns an error as that of one request, without its traceback and what that keeps alive.
+
+    Nor has it a cause: the cause's traceback holds the same frames, and so the images.
+    """
     if not isinstance(error, RequestError):
         error = RequestError(error.status.label, str(error))
+    error.__cause__ = error.__context__ = None
     return error.with_traceback(None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,24 @@ if TYPE_CHECKING:
 
 MAX_BODY_BYTES = 64 << 20  # as the server's own default limit of an encoded image
 
+_WAIT_AGAIN_S = 1  # what a client is told to wait where too many send at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """What the bodies of requests may take.
+
+    max_bytes: a larger image is answered 413. most: how many are read, or held until Triton has
+    answered, at once. wait_s: how long a request waits for its turn before it is answered 503.
+    within_s: how long its body may take to arrive before it is answered 408.
+    """
+
+    max_bytes: int = MAX_BODY_BYTES
+    most: int = 4
+    wait_s: float = 10.0
+    within_s: float = 30.0
+
+
 # Neither is among the types that a script of another site may send without being asked first.
 _CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
 _LONGEST_NAME = 255
@@ -32,20 +51,18 @@ def make_application(
     *,
     host: str,
     samples: Sequence[Path] = (),
-    max_body_bytes: int = MAX_BODY_BYTES,
+    limits: BodyLimits | None = None,
 ) -> web.Application:
     """Returns the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
 
     client: sends the images; it stays the caller's to close.
     host: the address that the server will listen on, see `guard`.
     samples: picture files that the page offers.
-    max_body_bytes: a larger image is answered 413.
+    limits: of the images that are sent.
     """
-    application = web.Application(
-        middlewares=[guard(host), _refuse_in_a_sentence], client_max_size=max_body_bytes
-    )
+    application = web.Application(middlewares=[guard(host), _refuse_in_a_sentence])
     application.on_response_prepare.append(add_security_headers)
-    handlers = _Handlers(client, samples, max_body_bytes)
+    handlers = _Handlers(client, samples, limits or BodyLimits())
     application.router.add_post("/detect", handlers.detect)
     application.router.add_get("/labels", handlers.labels)
     application.router.add_get("/samples", handlers.list_samples)
@@ -59,11 +76,12 @@ class _Handlers:
     """One method for each route; all state is fixed at the start."""
 
     def __init__(
-        self, client: DetectionClient, samples: Sequence[Path], max_body_bytes: int
+        self, client: DetectionClient, samples: Sequence[Path], limits: BodyLimits
     ) -> None:
         self._client = client
         self._samples = name_samples(samples)
-        self._max_body_bytes = max_body_bytes
+        self._limits = limits
+        self._bodies = asyncio.Semaphore(limits.most)
         self._files: dict[str, StaticFile] = read_static_files()
 
     async def detect(self, request: web.Request) -> web.Response:
@@ -74,21 +92,54 @@ class _Handlers:
                 415,
                 f"the content type is {given}; send the file with {' or '.join(_CONTENT_TYPES)}",
             )
-        if (request.content_length or 0) > self._max_body_bytes:
+        if (request.content_length or 0) > self._limits.max_bytes:
             return self._too_large()
         try:
-            encoded = await request.read()
-        except web.HTTPRequestEntityTooLarge:
+            await asyncio.wait_for(self._bodies.acquire(), self._limits.wait_s)
+        except asyncio.TimeoutError:
+            return _closing(
+                503,
+                f"{self._limits.most} images are being sent already; try again",
+                status=Status.OUT_OF_MEMORY,
+                headers={"Retry-After": str(_WAIT_AGAIN_S)},
+            )
+        try:
+            return await self._answer(request)
+        finally:
+            self._bodies.release()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            encoded = await asyncio.wait_for(self._read(request), self._limits.within_s)
+        except asyncio.TimeoutError:
+            return _closing(
+                408,
+                f"the image has not arrived within {self._limits.within_s:g} seconds; send it "
+                "again, or a smaller one",
+            )
+        if encoded is None:
             return self._too_large()
         name = request.query.get("name", "image")[:_LONGEST_NAME]
         (result,) = await asyncio.to_thread(self._client.detect, [encoded])
         return result_answer(dataclasses.replace(result, image=name), encoded)
 
+    async def _read(self, request: web.Request) -> bytes | None:
+        """Returns the body, None where it is too large.
+
+        `request.read` would keep it for as long as the connection is open.
+        """
+        body = bytearray()
+        while chunk := await request.content.readany():
+            body += chunk
+            if len(body) > self._limits.max_bytes:
+                return None
+        return bytes(body)
+
     def _too_large(self) -> web.Response:
         return refusal(
             413,
-            f"the image has more than {self._max_body_bytes} bytes, the limit of this page; send a "
-            "smaller one",
+            f"the image has more than {self._limits.max_bytes} bytes, the limit of this page; send "
+            "a smaller one",
             status=Status.IMAGE_LIMIT,
         )
 
@@ -99,7 +150,7 @@ class _Handlers:
             {
                 "model": self._client.model,
                 "server": str(self._client.address),
-                "max_bytes": self._max_body_bytes,
+                "max_bytes": self._limits.max_bytes,
                 "labels": [
                     {"class_id": class_id, "label": label, "color": css_color(class_id)}
                     for class_id, label in enumerate(labels)
@@ -128,6 +179,19 @@ class _Handlers:
         if file is None:
             raise web.HTTPNotFound
         return web.Response(body=file.content, content_type=file.content_type, charset="utf-8")
+
+
+def _closing(
+    http_status: int,
+    sentence: str,
+    *,
+    status: Status = Status.INVALID_ARGUMENT,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """A refusal after which the connection is closed: the rest of the body is not awaited."""
+    response = refusal(http_status, sentence, status=status, headers=headers)
+    response.force_close()
+    return response
 
 
 @web.middleware

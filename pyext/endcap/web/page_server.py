@@ -15,6 +15,7 @@ from aiohttp import web
 from endcap.web.errors import PageError
 
 _REQUESTS_END_WITHIN_S = 3.0
+_REST_WITHIN_S = 5.0  # what is left of a body that was refused; a client that sends it sees why
 # It would wait for threads of its executor, which wait for Triton.
 _LOOP_ENDS_WITHIN_S = 0.5
 _LOOK_FOR_SIGNALS_EVERY_S = 0.2
@@ -24,15 +25,24 @@ _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 class PageServer:
     """Serves an application as a context manager: listening inside the block, gone after it.
 
-    host, port: where to listen; port 0 picks a free one.
+    host, port: where to listen; port 0 picks a free one. headers_within_s: a connection is closed
+    on which no whole request header has come for so long, since it was opened or last answered.
 
     A signal's exception must reach the program and not a callback of an event loop, which would
     swallow it; hence the loop has a thread of its own, and the caller waits beside it.
     Raises PageError, in one sentence, when it cannot listen there.
     """
 
-    def __init__(self, application: web.Application, *, host: str, port: int) -> None:
+    def __init__(
+        self,
+        application: web.Application,
+        *,
+        host: str,
+        port: int,
+        headers_within_s: float = 15.0,
+    ) -> None:
         self._application = application
+        self._headers_within_s = headers_within_s
         self._listener = _listen(host, port)
         self.url = _url(host, self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._run, name="endcap page", daemon=True)
@@ -77,7 +87,12 @@ class PageServer:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         runner = web.AppRunner(
-            self._application, access_log=None, shutdown_timeout=_REQUESTS_END_WITHIN_S
+            self._application,
+            access_log=None,
+            shutdown_timeout=_REQUESTS_END_WITHIN_S,
+            keepalive_timeout=self._headers_within_s,
+            lingering_time=_REST_WITHIN_S,
+            auto_decompress=False,  # images are sent as they are
         )
         await runner.setup()
         try:
