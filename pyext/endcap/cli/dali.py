@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from endcap.cli.failure import INTERRUPTED, one_sentence, printable, stopped_by_signals
+from endcap.cli.console import PlainConsole, printable
+from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.cli.progress import stage_bar
 from endcap.dali.building import build as build_operators
@@ -79,7 +79,7 @@ def build(
         with stage_bar() as stages:
             built = build_operators(output, force=force, compiler=compiler, stages=stages)
         how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
-        console = Console(highlight=False, soft_wrap=True)
+        console = PlainConsole(highlight=False, soft_wrap=True)
         console.print(Text(printable(f"{built.path}: {how}")))
 
 
@@ -88,7 +88,7 @@ def info(verbose: Verbose = False) -> None:
     """Show which DALI is here, whether its operators work, and what builds them."""
     with one_sentence(verbose=verbose):
         parts = look()
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(highlight=False, soft_wrap=True)
     for part in parts:
         style, mark = ("bold red", "error") if part.problem else ("green", "ok")
         line = Text.assemble((f"{mark:>5}  ", style), f"{part.name:<{_NAME_COLUMNS}}")

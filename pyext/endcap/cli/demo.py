@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 import endcap
+from endcap.cli.console import PlainConsole
 from endcap.cli.demo_sheet import sheet_paths, write_sheets
 from endcap.cli.failure import (
     INTERRUPTED,
@@ -28,7 +29,7 @@ from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
-from endcap.cli.whole_file import whole_text_file
+from endcap.cli.whole_file import refuse_links, whole_text_file
 from endcap.client import DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
@@ -91,7 +92,7 @@ def demo(
 
     With --web it serves a page on this machine until Ctrl-C, and writes the server's log only.
     """
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     with (
         one_sentence(verbose=verbose),
         stopped_by_signals(exit_code=0 if web else INTERRUPTED),
@@ -99,6 +100,7 @@ def demo(
         paths = expand_images([str(images or find_repository() / SAMPLES)])
         targets = [output / _LOG_NAME] if web else _targets(output, paths)
         refuse_to_overwrite(paths, targets, advice="give --output another folder")
+        refuse_links(targets)
         make_folder(output)
         with contextlib.ExitStack() as resources:
             server_url = url or resources.enter_context(_started_server(output, console))
@@ -182,7 +184,7 @@ def _write(
     if latency is not None:
         console.print()
         console.print(as_tables(latency))
-        with whole_text_file(output / _TIMES_NAME) as file:
+        with whole_text_file(output / _TIMES_NAME, follow_links=False) as file:
             file.write(json.dumps(latency.to_json(), indent=2) + "\n")
     pictures = PictureFolder(output, [Path(result.image) for result in results])
     with progress_bar("pictures", len(results)) as advance:

@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
-from endcap.cli.failure import printable
+from endcap.cli.console import printable
 from endcap.cli.latency import Latency
 from endcap.cli.pictures import save_jpeg
 from endcap.cli.report import count, summary

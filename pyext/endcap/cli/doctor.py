@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
+from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import INTERRUPTED, one_sentence, printable, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
 from endcap.cli.images import expand_images
 from endcap.cli.options import Verbose
 from endcap.cli.report import count
@@ -103,7 +103,7 @@ def _print_json(findings: Iterable[Finding]) -> list[Finding]:
 
 def _print_report(findings: Iterator[Finding]) -> list[Finding]:
     """Prints each finding as soon as it is known, and how many there are of each kind."""
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     made: list[Finding] = []
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
         console.print(Text(group.value, style="bold"))

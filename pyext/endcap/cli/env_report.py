@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from endcap.cli.failure import printable
+from endcap.cli.console import PlainConsole, printable
 from endcap.environment.checking import CheckedEnvironment
 from endcap.environment.numpy_limit import NumpyLimit
 
@@ -15,7 +14,7 @@ def report(
     checked: CheckedEnvironment, limit: NumpyLimit, *, heading: str, archive_bytes: int | None
 ) -> None:
     """Prints sizes, the limit on NumPy, and a table of all packages, the largest first."""
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from endcap.cli.console import PlainConsole
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
@@ -222,7 +222,7 @@ def evaluate(
     if json_output:
         print(json.dumps(evaluation.to_json(), indent=1, allow_nan=False))
     else:
-        Console(highlight=False).print(as_table(evaluation))
+        PlainConsole(highlight=False).print(as_table(evaluation))
     if evaluation.failures:
         failed = len({each.image for each in evaluation.failures})
         say(f"endcap: {failed} of {count(evaluation.images, 'image')} failed")

@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import typer
 
+from endcap.cli.console import printable
 from endcap.errors import EndcapError
 
 SOME_IMAGE_FAILED = 1
@@ -109,10 +110,3 @@ def _end_now(exit_code: int) -> NoReturn:
 def say(sentence: str) -> None:
     """Prints to standard error, where results of a command never go."""
     print(printable(sentence), file=sys.stderr, flush=True)
-
-
-def printable(text: str) -> str:
-    """Returns the text with control characters escaped: a file's name may hold any."""
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
-    )

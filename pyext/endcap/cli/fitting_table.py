@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from rich import box
 from rich.table import Table
 
-from endcap.cli.failure import printable
+from endcap.cli.console import printable
 
 Row = TypeVar("Row")
 _GAP = 2  # a space of padding and one that the box draws between columns

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap._scratch import scratch_folder
+from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import find_repository
-from endcap.cli.failure import INTERRUPTED, one_sentence, printable, say, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
@@ -250,7 +251,7 @@ def init(
         check_target(output)
         shipped = find_repository()
         with scratch_folder("init") as scratch:
-            with Console(stderr=True).status("Trying the network"):  # on a terminal only
+            with PlainConsole(stderr=True).status("Trying the network"):  # on a terminal only
                 plan = make_plan(model, options, scratch)
             write_repository(plan, output, shipped=shipped)
         _report(plan, output)
@@ -280,7 +281,7 @@ def _settings(given: list[str], **named: float | None) -> dict[str, str]:
 
 
 def _report(plan: Plan, output: Path) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     for row in discoveries(plan):
         table.add_row(*_cells(row))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from endcap.cli.connection_options import connection_options
+from endcap.cli.console import PlainConsole
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.failure import (
     INTERRUPTED,
@@ -44,7 +44,7 @@ from endcap.cli.options import (
 )
 from endcap.cli.region_size import check_region_bytes
 from endcap.cli.report import count
-from endcap.cli.report_form import Form, chosen_form, report_stream, write_table
+from endcap.cli.report_form import Form, chosen_form, report_stream, write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
 
@@ -159,11 +159,11 @@ def load(
         with report_stream(output) as stream:
             measured = test.run(levels)
             if form is Form.json:
-                stream.write(as_json(measured, test.describe()) + "\n")
+                write_text(as_json(measured, test.describe()), stream)
             elif form is Form.csv:
-                stream.write(as_csv(measured) + "\n")
+                write_text(as_csv(measured), stream)
             else:
-                width = Console(file=stream).width
+                width = PlainConsole(file=stream).width
                 write_table(as_table(measured, test.heading(), width), stream)
     _end(measured, levels)
 

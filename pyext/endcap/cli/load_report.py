@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from endcap.cli.failure import printable
+from endcap.cli.console import printable
 from endcap.cli.fitting_table import Column, fitting_table, number
 from endcap.cli.load_level import Level
 from endcap.cli.load_window import PERCENTILES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,12 +11,14 @@ from PIL import Image
 from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.report import count
-from endcap.cli.whole_file import whole_file
+from endcap.cli.whole_file import refuse_links, whole_file
 from endcap.client import ImageResult, Mask
 from endcap.draw import draw_result, mask_fits
 from endcap.errors import InvalidArgumentError
 
 _QUALITY = 90
+# In bytes; file systems take names of 255.
+_LONGEST_STEM = 200
 _FULL_CHROMA = 0  # coloured letters stay sharp
 
 
@@ -25,7 +28,7 @@ class PictureFolder:
     The names are <stem>_detections.jpg, with a number where two images have the same stem. They
     follow from the list of images alone, whichever is answered first. One image named twice gets
     one picture. Makes the folder; raises InvalidArgumentError where it cannot, or where a picture
-    would be written over an image.
+    would be written over an image or through a link.
 
     Attributes:
         written: the pictures, in the order of the calls of `add`.
@@ -43,6 +46,7 @@ class PictureFolder:
             self._targets.values(),
             advice="give another folder for the pictures",
         )
+        refuse_links(self._targets.values())
         make_folder(folder)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
@@ -91,8 +95,8 @@ class PictureFolder:
 
 
 def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:
-    """Writes a JPEG file whole or not at all. Raises OSError, InvalidArgumentError."""
-    with whole_file(target) as file:
+    """Writes a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
+    with whole_file(target, follow_links=False) as file:
         picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA)
 
 
@@ -117,6 +121,8 @@ def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
 
 
 def _unused_name(stem: str, taken: set[str]) -> str:
+    while len(os.fsencode(stem)) > _LONGEST_STEM:
+        stem = stem[:-1]
     name = f"{stem}_detections.jpg"
     number = 2
     while name in taken:

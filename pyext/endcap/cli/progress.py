@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +17,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from endcap.cli.console import PlainConsole
 from endcap.environment.stages import Stages
 
 _SHOWN_FROM = 8
@@ -38,7 +38,7 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
     The bar shows count, rate and remaining time; it is gone after the block. There is none for few
     steps, or where standard error is no terminal.
     """
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
@@ -59,7 +59,7 @@ def stage_bar() -> Iterator[Stages]:
     A stage whose number of steps is not known has a bar that only moves. There is none where
     standard error is no terminal.
     """
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from endcap._skeleton import SEEN
-from endcap.cli.failure import printable
+from endcap.cli.console import printable
 from endcap.client import ClassScore, Detection, ImageResult, Task
 
 _INDENT = 2

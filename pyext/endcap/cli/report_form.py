@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TextIO
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 
+from endcap.cli.console import PlainConsole, printable_lines
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.cli.report import as_table, summary
 from endcap.cli.whole_file import whole_text_file
@@ -53,15 +54,20 @@ def write_report(
     if form is Form.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
-            Console(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
+            PlainConsole(file=stream, highlight=False).print(f"\n{summary(results)}", markup=False)
         return
     if form is Form.coco:
         text = as_coco(results, labels)
     else:
         text = as_csv(results) if form is Form.csv else as_json(results)
-    stream.write(text + "\n")
+    write_text(text, stream)
+
+
+def write_text(text: str, stream: TextIO) -> None:
+    """Writes lines for other programs; on a terminal with control characters escaped."""
+    stream.write((printable_lines(text) if stream.isatty() else text) + "\n")
 
 
 def write_table(table: Group, stream: TextIO) -> None:
     """Writes lines for people to read; one that is longer than the terminal is wide is not cut."""
-    Console(file=stream, highlight=False).print(table, crop=False)
+    PlainConsole(file=stream, highlight=False).print(table, crop=False)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from endcap.cli.console import PlainConsole
 from endcap.cli.failure import one_sentence, say, stopped_by_signals
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
@@ -154,6 +154,6 @@ def _announce(server: TritonServer) -> None:
     lines.add_row("gRPC", server.grpc_url)
     lines.add_row("metrics", server.metrics_url)
     lines.add_row("models", ", ".join(model.name for model in server.models()))
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
     console.print(lines)

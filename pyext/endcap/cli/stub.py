@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from endcap.cli.failure import one_sentence, printable
+from endcap.cli.console import PlainConsole, printable
+from endcap.cli.failure import one_sentence
 from endcap.cli.options import Verbose
 from endcap.stub import StubReport
 from endcap.stub import check as check_stub
@@ -83,7 +83,7 @@ def install(
         )
     origin = f", from {placed.release}" if placed.release else ""
     numpy = ", needs numpy<2" if placed.takes_numpy_2 is False else ""
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(highlight=False, soft_wrap=True)
     console.print(f"{placed.front}: the stub that Triton starts")
     console.print(f"{placed.real}: for Python {placed.python_version}{origin}{numpy}")
     console.print(f"{placed.settings}: what they belong to")
@@ -103,7 +103,7 @@ def check(model_dir: _ModelDir, tritonserver: _Server = None, verbose: Verbose =
 
 
 def _print(report: StubReport) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = PlainConsole(highlight=False, soft_wrap=True)
     for each in report.checks:
         style, mark = ("bold red", "error") if each.problem else ("green", "ok")
         line = Text.assemble((f"{mark:>5}  ", style), f"{each.name:<{_NAME_COLUMNS}}")

@@ -9,10 +9,11 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from endcap.cli.failure import CANNOT_RUN, one_sentence, printable, say, stopped_by_signals
+from endcap.cli.console import PlainConsole, printable
+from endcap.cli.failure import CANNOT_RUN, one_sentence, say, stopped_by_signals
 from endcap.cli.options import SERVER_PANEL, Url, Verbose
 from endcap.cli.top_layout import Bounded, lines_of
 from endcap.cli.top_screen import key_pressed, screen
@@ -106,7 +107,7 @@ def _once(watch: Watch, interval: float, *, json_output: bool) -> None:
     if json_output:
         _print_line(watch, look)
     else:
-        console = Console(highlight=False)
+        console = PlainConsole(highlight=False)
         console.print(Group(*_shown(watch, look, console.width)))
 
 
@@ -129,7 +130,7 @@ def _print_line(watch: Watch, look: Look) -> None:
 
 
 def _show(watch: Watch, interval: float) -> None:
-    console, keys = Console(highlight=False), sys.stdin.isatty()
+    console, keys = PlainConsole(highlight=False), sys.stdin.isatty()
     with key_pressed() as ended_within, screen(console) as draw:
         while True:
             look = watch.look()

@@ -9,6 +9,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from endcap.cli.console import PlainConsole
 from endcap.cli.report import count
 
 
@@ -49,7 +50,7 @@ def share_rows(models: RowCount, stages: RowCount, room: int | None) -> tuple[in
 
 def lines_of(parts: Iterable[RenderableType], width: int) -> int:
     """Returns how many lines they take in a terminal `width` characters wide."""
-    console = Console(width=width)
+    console = PlainConsole(width=width)
     return sum(len(console.render_lines(part, pad=False)) for part in parts)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from endcap.cli.failure import printable
+from endcap.cli.console import printable
 from endcap.monitor import Gpu, Interval, Machine, ModelRates, StageRates
 
 _GB = 1e9

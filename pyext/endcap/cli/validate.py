@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from endcap.cli.failure import one_sentence, printable
+from endcap.cli.console import PlainConsole, printable
+from endcap.cli.failure import one_sentence
 from endcap.cli.options import Verbose
 from endcap.cli.report import count
 from endcap.repository.validation import Finding, Report, Severity, validate_repository
@@ -65,7 +65,7 @@ def validate(
 
 
 def _print(report: Report) -> None:
-    console = Console(highlight=False)
+    console = PlainConsole(highlight=False)
     for finding in report.findings:
         console.print(_line(finding), soft_wrap=True)
     kinds = [Severity.ERROR, Severity.WARNING]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import IO, TYPE_CHECKING, Literal, TextIO
 
 from endcap.errors import InvalidArgumentError
 
@@ -16,22 +17,26 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
     """Gives a binary stream whose bytes are in `path` when the block ends well.
 
     When it does not, a file that was there before is untouched. What is no regular file, a pipe or
-    a device, is written to directly. Raises InvalidArgumentError, before the block, when the file
-    cannot be made, and OSError with its name when something cannot be written.
+    a device, is written to directly. follow_links: False for names that no user has given, such as
+    those made of images' names: links, pipes and devices are refused. Raises InvalidArgumentError,
+    before the block, when the file cannot be made, and OSError with its name when something cannot
+    be written.
     """
     if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
+    if not follow_links:
+        refuse_links([path])
     is_special = path.exists() and not path.is_file()
-    target = Path(os.path.realpath(path))  # a link stays one
-    partial = path if is_special else target.with_name(f".{target.name}.{os.getpid()}.partial")
+    target = Path(os.path.realpath(path)) if follow_links else path  # a link stays one
+    partial = path if is_special else target.with_name(f".endcap-{secrets.token_hex(8)}.partial")
     if target.is_file() and not os.access(target, os.W_OK):
         raise InvalidArgumentError(f"file {path} cannot be written: it is read-only")
     try:
-        stream = io.BufferedWriter(_NamedFile(partial, path))
+        stream = io.BufferedWriter(_NamedFile(partial, path, "wb" if is_special else "xb"))
     except OSError as error:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
@@ -44,11 +49,24 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             partial.unlink(missing_ok=True)
 
 
+def refuse_links(targets: Iterable[Path]) -> None:
+    """Raises InvalidArgumentError where a target is a symbolic link, or no regular file.
+
+    What a link leads to may be anybody's.
+    """
+    for target in targets:
+        if target.is_symlink() or (target.exists() and not target.is_file()):
+            kind = "a symbolic link" if target.is_symlink() else "no regular file"
+            raise InvalidArgumentError(
+                f"{target} is {kind}, which is not written to; remove it, or give another folder"
+            )
+
+
 class _NamedFile(io.FileIO):
     """A file to write whose errors name it as its user does."""
 
-    def __init__(self, path: Path, shown: Path) -> None:
-        super().__init__(path, "wb")
+    def __init__(self, path: Path, shown: Path, mode: Literal["wb", "xb"]) -> None:
+        super().__init__(path, mode)
         self._shown = str(shown)
 
     def write(self, data: ReadableBuffer, /) -> int:
@@ -59,10 +77,10 @@ class _NamedFile(io.FileIO):
 
 
 @contextlib.contextmanager
-def whole_text_file(path: Path) -> Iterator[TextIO]:
+def whole_text_file(path: Path, *, follow_links: bool = True) -> Iterator[TextIO]:
     """As `whole_file`, for text in UTF-8; what that cannot hold is written as an escape code."""
     with (
-        whole_file(path) as file,
+        whole_file(path, follow_links=follow_links) as file,
         io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="") as text,
     ):
         yield text

@@ -16,6 +16,8 @@ _PROBLEM = re.compile(r"[WEF]\d{4} ")  # severity and date, for example "E1120 1
 _RECORD = re.compile(r'E\d{4} \S+ \d+ \S+\] "?(.*?)"?$')
 _PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (.*)$")
 _LOAD_FAILED = re.compile(r"failed to load (?:model )?'([^']+)'(?: version \d+)?: (.*)", re.DOTALL)
+# What terminals obey: control characters but tabs and ends of lines; in UTF-8 some have two bytes.
+_CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
 _SIGNAL = re.compile(r"Signal \(\d+\) received")
 _PYTHON_PLACE = re.compile(r"\n+At:\n\s*([^\n]+).*", re.DOTALL)
 
@@ -31,7 +33,7 @@ class LogPump:
         echo: IO[bytes] | None = None,
         renamed: tuple[bytes, bytes] | None = None,
     ) -> None:
-        """copy gets every line; echo gets warnings and errors after `echo_from_now_on`.
+        """copy gets every line; echo gets warnings and errors after `echo_from_now_on`, printable.
 
         renamed: a path as the server prints it, and what all get to read in its place.
         """
@@ -65,7 +67,11 @@ class LogPump:
                 if self._copy is not None:
                     _write(self._copy, raw)
                 if self._echo is not None and self._echo_on and _PROBLEM.match(line):
-                    _write(self._echo, raw)
+                    _write(self._echo, _CONTROL.sub(_escaped, raw))
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b"".join(b"\\x%02x" % byte for byte in match.group())
 
 
 def _write(target: IO[bytes], raw: bytes) -> None:

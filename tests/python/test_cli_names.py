@@ -1,0 +1,225 @@
+"""Names from files and servers that would do harm: links in their place, orders to terminals."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import family_networks as families
+import pytest
+from answering_model import CONFIG, MODEL
+from cli_runs import endcap, write_pictures
+from echo_model import write_model
+from init_runs import init
+from PIL import Image
+from rich.table import Table
+
+import endcap as package
+from endcap.cli.console import PlainConsole
+from endcap.cli.pictures import save_jpeg
+from endcap.errors import InvalidArgumentError
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.server.log import LogPump
+
+# Sets a terminal's title, clears it, and the same in one character of Latin-1.
+ORDERS = "\x1b]0;owned\x07\x1b[2J\x9b2J"
+HOSTILE = f"a{ORDERS}b"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server whose class names hold orders."""
+    label = HOSTILE.replace("\x1b", "\\033").replace("\x07", "\\007").replace("\x9b", "\\302\\233")
+    config = CONFIG.replace("circle, square", f"circle, {label}")
+    repository = write_model(tmp_path_factory.mktemp("models"), "detect", config, MODEL)
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    with TritonServer(repository, ServerSettings(ports=ports)) as server:
+        yield server.grpc_url
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    return write_pictures(tmp_path / "pictures")
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    file = tmp_path / "victim"
+    file.write_text("mine")
+    return file
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def test_no_picture_is_written_through_a_link(
+    url: str, pictures: Path, tmp_path: Path, victim: Path
+) -> None:
+    drawn = tmp_path / "drawn"
+    drawn.mkdir()
+    (drawn / "b_detections.jpg").symlink_to(victim)
+    done = endcap("infer", pictures, "--url", url, "--draw", drawn, columns=200)
+    assert done.exit_code == 2
+    assert f"{drawn / 'b_detections.jpg'} is a symbolic link" in done.stderr
+    assert victim.read_text() == "mine"
+    assert (drawn / "b_detections.jpg").is_symlink()
+
+
+def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path, victim: Path) -> None:
+    (tmp_path / "new.jpg").symlink_to(victim)
+    with pytest.raises(InvalidArgumentError, match="is a symbolic link"):
+        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
+    assert victim.read_text() == "mine"
+
+
+def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "new.jpg")
+    with pytest.raises(InvalidArgumentError, match="is no regular file"):
+        save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
+
+
+@pytest.mark.parametrize(
+    "name", ["server.log", "latency.json", "contact_sheet.jpg", "a_detections.jpg"]
+)
+def test_a_demo_writes_through_no_link(
+    url: str, pictures: Path, tmp_path: Path, victim: Path, name: str
+) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    (output / name).symlink_to(victim)
+    done = endcap("demo", "--images", pictures, "--output", output, "--url", url, columns=200)
+    assert done.exit_code == 2
+    assert f"{name} is a symbolic link" in done.stderr
+    assert victim.read_text() == "mine"
+
+
+def test_a_report_follows_the_link_that_was_named(url: str, pictures: Path, tmp_path: Path) -> None:
+    report, link = tmp_path / "report.csv", tmp_path / "latest.csv"
+    report.write_text("old")
+    link.symlink_to(report)
+    assert endcap("infer", pictures, "--url", url, "--csv", "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert report.read_text().startswith("image,status")
+
+
+def test_the_longest_names_are_drawn_and_none_is_lost(url: str, tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+        for name in ("ä" * 120 + "a.jpg", "ä" * 120 + "b.jpg"):
+            Image.new("RGB", (64, 48)).save(folder / name)
+    drawn = tmp_path / "drawn"
+    done = endcap("infer", *folders, "--url", url, "--draw", drawn)
+    assert done.exit_code == 0, done.stderr
+    assert len(list(drawn.iterdir())) == 4
+
+
+# --- orders to terminals --------------------------------------------------------------------------
+
+
+def assert_plain(text: str) -> None:
+    assert "owned" in text, "the name is not shown at all"
+    assert not {"\x1b", "\x07", "\x9b"} & set(text)
+
+
+@pytest.fixture
+def hostile_pictures(tmp_path: Path) -> Path:
+    folder = tmp_path / "hostile"
+    folder.mkdir()
+    Image.new("RGB", (64, 48)).save(folder / f"{HOSTILE}.jpg")
+    (folder / f"{HOSTILE}_bad.jpg").write_bytes(b"C")
+    return folder
+
+
+def test_tables_of_images_and_classes(url: str, hostile_pictures: Path, tmp_path: Path) -> None:
+    done = endcap("infer", hostile_pictures, "--url", url, "--draw", tmp_path / f"d{ORDERS}")
+    assert_plain(done.stdout)
+    assert_plain(done.stderr)
+
+
+def test_a_demo(url: str, hostile_pictures: Path, tmp_path: Path) -> None:
+    output = tmp_path / f"o{ORDERS}"
+    done = endcap("demo", "--images", hostile_pictures, "--output", output, "--url", url)
+    assert done.exit_code == 1
+    assert_plain(done.stdout)
+    assert_plain(done.stderr)
+
+
+def test_csv_is_escaped_on_a_terminal_and_nowhere_else(url: str, hostile_pictures: Path) -> None:
+    command = [sys.executable, "-m", "endcap", "infer", str(hostile_pictures)]
+    command += ["--url", url, "--csv"]
+    plain = subprocess.run(command, capture_output=True, check=False).stdout.decode()
+    assert HOSTILE in plain
+    master, slave = pty.openpty()
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL) as process:
+        os.close(slave)
+        shown = b""
+        while part := read_terminal(master):
+            shown += part
+        process.wait()
+    os.close(master)
+    assert_plain(shown.decode())
+
+
+def read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:  # how the end of a terminal is told
+        return b""
+
+
+def test_a_network_s_names(tmp_path: Path) -> None:
+    folder = tmp_path / f"f{ORDERS}"
+    folder.mkdir()
+    network = families.yolov8()
+    done = init(network.write(folder / f"{HOSTILE}.onnx"))
+    assert done.exit_code == 0, done.stderr
+    assert_plain(done.stdout)
+
+
+def test_a_repository_s_names(tmp_path: Path) -> None:
+    folder = tmp_path / "models" / f"m{ORDERS}"
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(f'name: "{HOSTILE}"\nbackend: "none{ORDERS}"\n')
+    done = endcap("validate", tmp_path / "models")
+    assert done.exit_code != 0
+    assert_plain(done.stdout)
+
+
+def test_a_server_s_log_on_a_terminal() -> None:
+    read, write = os.pipe()
+    echo, copy = io.BytesIO(), io.BytesIO()
+    pump = LogPump(os.fdopen(read, "rb"), copy=copy, echo=echo)
+    pump.echo_from_now_on()
+    line = f"E0102 10:00:00.0 1 x.cc:1] {HOSTILE}\tä\n".encode()
+    with os.fdopen(write, "wb") as server:
+        server.write(line)
+    pump.join(10)
+    assert copy.getvalue() == line
+    assert_plain(echo.getvalue().decode())
+    assert echo.getvalue().decode().endswith("b\tä\n")
+
+
+def test_cells_keep_their_styles_and_lose_orders() -> None:
+    stream = io.StringIO()
+    console = PlainConsole(file=stream, force_terminal=True, color_system="standard", width=60)
+    table = Table.grid()
+    table.add_row(f"[bold]{HOSTILE}[/]")
+    console.print(table)
+    shown = stream.getvalue()
+    assert "\x1b[1m" in shown
+    assert "\x1b]0" not in shown
+    assert "\\x1b]0;owned" in shown
+
+
+def test_every_command_prints_by_that_console() -> None:
+    for file in (Path(package.__path__[0]) / "cli").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "Console", f"{file}:{node.lineno}"
