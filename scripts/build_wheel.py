@@ -4,10 +4,13 @@
                                   [--architectures LIST] [--dist FOLDER]
 
 WORK is a folder for intermediate files. The wheel is built from the unpacked source archive, in an
-empty build tree, so that nothing of the development tree can get in; auditwheel finds the oldest
-manylinux tag that holds; scripts/check_wheel.py checks the result. Where archive and options are
-those of the last run, nothing is built again. Runs in an environment with the dependency group
-`wheel`.
+empty build tree, so that nothing of the development tree can get in; scripts/sbom.py adds the bill
+of materials; auditwheel finds the oldest manylinux tag that holds; scripts/check_wheel.py checks
+the result. Where archive and options are those of the last run, nothing is built again. Runs in an
+environment with the dependency group `wheel`.
+
+The time of every file in the results is SOURCE_DATE_EPOCH, by default the time of the commit, so
+that two builds of one source with the same tools are equal; scripts/compare_builds.py tries that.
 """
 
 from __future__ import annotations
@@ -18,13 +21,15 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import check_wheel  # beside this file, as the next two
+import check_wheel  # beside this file, as the next three
+import sbom
 from gpu_code import machine_architectures
 from steps import BuildError, Steps
 
@@ -68,6 +73,7 @@ class WheelBuilder:
         self._work = work
         self._dist = dist
         self._steps = Steps()
+        self._epoch = source_epoch()
 
     def build_archive(self) -> Path:
         """Builds the source archive; returns its path in the folder of results."""
@@ -111,6 +117,7 @@ class WheelBuilder:
         environment = {k: v for k, v in os.environ.items() if k not in COMPILER_FLAGS}
         environment["PATH"] = f"{TOOLS}{os.pathsep}{environment['PATH']}"
         environment.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
+        environment["SOURCE_DATE_EPOCH"] = str(self._epoch)
         return self._steps.run(*command, environment=environment)
 
     def _python_build(self, kind: str, source: Path, target: Path, *options: str) -> Path:
@@ -131,12 +138,11 @@ class WheelBuilder:
         (unpacked,) = source.iterdir()
         settings = (f"-Cbuild-dir={tree}", *options.settings())
         made = self._python_build("wheel", unpacked, self._work / "built", *settings)
-        for entry in json.loads((tree / "compile_commands.json").read_text()):
-            flags = MACHINE_FLAGS.search(entry["command"])
-            if flags:
-                raise BuildError(
-                    f"{entry['file']} is compiled with{flags[0]}, which other machines cannot run"
-                )
+        check_commands(json.loads((tree / "compile_commands.json").read_text()))
+        try:
+            sbom.write_sbom(made, tree, cuda=options.cuda == "ON", epoch=self._epoch)
+        except sbom.SbomError as error:
+            raise BuildError(f"the bill of materials cannot be written: {error}") from error
         return made
 
     def _tag(self, wheel: Path) -> Path:
@@ -168,6 +174,44 @@ class WheelBuilder:
 
     def _report(self, made: Path) -> None:
         self._steps.say(f"{_shown(made)}: {made.stat().st_size / 1e6:.2f} MB")
+
+
+def check_commands(commands: list[dict[str, str]]) -> None:
+    """Checks the compilations of a build tree, as compile_commands.json has them.
+
+    Raises:
+        BuildError: One uses instructions that not every machine has, or lacks protection.
+    """
+    for entry in commands:
+        flags = MACHINE_FLAGS.search(entry["command"])
+        if flags:
+            raise BuildError(
+                f"{entry['file']} is compiled with{flags[0]}, which other machines cannot run"
+            )
+        needed = ["-fstack-protector-strong"]
+        if not entry["file"].endswith(".cu"):
+            needed.append("-D_FORTIFY_SOURCE=")
+        missing = [flag for flag in needed if flag not in entry["command"]]
+        if missing:
+            raise BuildError(
+                f"{entry['file']} is compiled without {' '.join(missing)}; let its target call "
+                "endcap_target_defaults or endcap_harden of cmake/EndcapTarget.cmake"
+            )
+
+
+def source_epoch() -> int:
+    """Returns the time of the source, in seconds since 1970.
+
+    It is SOURCE_DATE_EPOCH, else the time of the commit, else, without git, that of pyproject.toml,
+    which has the time of the commit in an unpacked source archive.
+    """
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is not None:
+        return int(given)
+    if (ROOT / ".git").exists():
+        command = ("git", "-C", str(ROOT), "log", "-1", "--format=%ct")
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return int((ROOT / "pyproject.toml").stat().st_mtime)
 
 
 def file_names(wheel: Path) -> set[str]:

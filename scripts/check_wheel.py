@@ -3,7 +3,7 @@
 python scripts/check_wheel.py dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
 
 Prints each problem and exits with 1, or prints the size and exits with 0. The list of files is
-compared with the source tree that this script lies in. Needs pyelftools.
+compared with the source tree that this script lies in. Needs pyelftools and cyclonedx-python-lib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from elf_facts import ElfFacts, read_elf  # beside this file, as the next
+import sbom  # beside this file, as the next two
+from elf_facts import ElfFacts, Hardening, read_elf
 from gpu_code import machine_architectures, missing_machine_code
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,7 @@ METADATA = (
     "entry_points.txt",
     "licenses/LICENSE",
     "licenses/THIRD_PARTY_LICENSES.txt",
+    sbom.SBOM_NAME,
 )
 # What the notices must speak of, since it is inside the libraries.
 NOTICES = (
@@ -40,11 +42,15 @@ NOTICES = (
     "Highway",
     "GCC RUNTIME LIBRARY EXCEPTION",
     "NVIDIA CUDA Runtime",
+    "CUB",
 )
 SERVER_KEY = "endcap/backends/server_key/libendcap_server_key.so"
 PYTHON_STUB = "endcap/backends/python_stub/triton_python_backend_stub"
 CUDA_LIBRARY = "endcap/libendcap_cuda.so"
 C_LIBRARY = "endcap/libendcap_c.so"
+# Files that are not marked as fit for a shadow stack: Debian compiles its libjpeg-turbo without
+# -fcf-protection, and NVIDIA libcudart_static.a.
+WITHOUT_SHADOW_STACK = ("libendcap_jpeg.so", "libendcap_cuda.so")
 C_HEADER = "endcap/include/endcap/c_api.h"
 SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)\.so\.\d")
 
@@ -138,6 +144,22 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
         yield f"exports {facts.exported or 'nothing'}, and not just EndcapCudaApi"
 
 
+def check_hardening(path: Path, hardening: Hardening) -> Iterator[str]:
+    """Has the protection that cmake/EndcapTarget.cmake asks compiler and linker for."""
+    if not hardening.relro or not hardening.bind_now:
+        yield "has no full RELRO; link it with -z relro -z now"
+    if hardening.executable_stack:
+        yield "asks for an executable stack; link it with -z noexecstack"
+    if hardening.text_relocations:
+        yield "relocates code; compile all of it with -fPIC"
+    if not hardening.position_independent:
+        yield "is not position-independent; link it with -pie"
+    if not hardening.stack_protector:
+        yield "has no stack protector; compile it with -fstack-protector-strong"
+    if path.name not in WITHOUT_SHADOW_STACK and "SHSTK" not in hardening.features:
+        yield "is not marked as fit for a shadow stack; use -fcf-protection and -z shstk"
+
+
 def check_paths(path: Path, folder: Path) -> Iterator[str]:
     """No file tells where it was built."""
     where = re.compile(rb"(?<![\w.-])" + re.escape(str(folder).encode()) + rb"(?![\w.-])")
@@ -160,11 +182,15 @@ def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -
         yield from check_tag(wheel)
         yield from check_files(wheel, names, cuda=cuda)
         yield from check_notices(Path(folder))
+        yield from sbom.check_sbom(Path(folder), names)
+        yield from sbom.check_record(Path(folder), names)
         for name in sorted(names):
             path = Path(folder, name)
             problems = [*check_paths(path, ROOT)]
             if ".so" in path.suffixes or name == PYTHON_STUB:
-                problems += check_library(path, read_elf(path))
+                facts = read_elf(path)
+                problems += check_library(path, facts)
+                problems += check_hardening(path, facts.hardening)
             if name == CUDA_LIBRARY:
                 problems += missing_machine_code(path, machine_code)
             yield from (f"{name} {problem}" for problem in problems)

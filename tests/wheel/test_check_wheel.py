@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_wheel  # noqa: E402
-from elf_facts import ElfFacts, read_elf  # noqa: E402
+from elf_facts import ElfFacts, Hardening, read_elf  # noqa: E402
 
 WHEEL = Path("endcap-1.2.3-cp311-cp311-manylinux_2_35_x86_64.whl")
 SOUND = ElfFacts(
@@ -71,6 +71,36 @@ def test_a_sound_library_passes(library: Path) -> None:
 def test_a_fault_of_a_library_is_told(library: Path, fault: dict[str, object], said: str) -> None:
     (problem,) = check_wheel.check_library(library, dataclasses.replace(SOUND, **fault))
     assert said in problem
+
+
+PROTECTED = Hardening(features=frozenset({"SHSTK"}))
+
+
+def test_a_protected_library_passes(library: Path) -> None:
+    assert list(check_wheel.check_hardening(library, PROTECTED)) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ({"relro": False}, "full RELRO"),
+        ({"bind_now": False}, "full RELRO"),
+        ({"executable_stack": True}, "executable stack"),
+        ({"text_relocations": True}, "relocates code"),
+        ({"position_independent": False}, "not position-independent"),
+        ({"stack_protector": False}, "no stack protector"),
+        ({"features": frozenset({"IBT"})}, "shadow stack"),
+    ],
+    ids=str,
+)
+def test_missing_protection_is_told(library: Path, fault: dict[str, object], said: str) -> None:
+    (problem,) = check_wheel.check_hardening(library, dataclasses.replace(PROTECTED, **fault))
+    assert said in problem
+
+
+@pytest.mark.parametrize("name", check_wheel.WITHOUT_SHADOW_STACK)
+def test_libraries_with_code_of_others_need_no_shadow_stack(name: str) -> None:
+    assert list(check_wheel.check_hardening(Path(name), Hardening())) == []
 
 
 @pytest.mark.parametrize("exported", [[], ["EndcapCudaApi", "cudaMalloc"]])
@@ -165,6 +195,29 @@ def test_facts_are_those_of_readelf(path: Path) -> None:
     assert facts.has_symbol_table == (".symtab" in readelf("--section-headers", path))
     assert f"GLIBC_{facts.newest_glibc[0]}.{facts.newest_glibc[1]}" in readelf("-V", path)
     assert facts.exported or path.name == Path(check_wheel.SERVER_KEY).name
+    assert list(check_wheel.check_hardening(path, facts.hardening)) == []
+
+
+WEAK = ("-Wl,-z,norelro", "-Wl,-z,lazy", "-Wl,-z,execstack", "-fno-stack-protector", "-no-pie")
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (WEAK, Hardening(relro=False, bind_now=False, executable_stack=True,
+                         position_independent=False, stack_protector=False)),
+        (("-fstack-protector-all", "-pie", "-fPIE", "-Wl,-z,relro,-z,now,-z,shstk"), PROTECTED),
+    ],
+    ids=["weak", "protected"],
+)  # fmt: skip
+def test_protection_is_read_from_programs(
+    tmp_path: Path, flags: tuple[str, ...], expected: Hardening
+) -> None:
+    source, program = tmp_path / "main.c", tmp_path / "main"
+    source.write_text("int main(void) { char text[9] = {0}; return text[0]; }\n")
+    command = ["gcc", *flags, "-fcf-protection=none", str(source), "-o", str(program)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert read_elf(program).hardening == expected
 
 
 def test_a_file_that_is_no_library_is_refused(tmp_path: Path) -> None:
