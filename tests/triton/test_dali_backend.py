@@ -124,7 +124,23 @@ def test_the_shipped_configs_differ_by_the_input_and_the_backend(model: str) -> 
     for config in (plain, custom):
         for field in ("input", "backend", "parameters"):
             config.ClearField(field)
+    if model == "preprocess_dali":
+        del custom.dynamic_batching.preferred_batch_size[:]
     assert custom == plain
+
+
+def test_requests_are_not_merged_where_the_backend_cannot_merge_them(tmp_path: Path) -> None:
+    """Without NVIDIA's driver the backend's copy of a merged batch fails.
+
+    The field has to be there: where `dynamic_batching` is missing the backend adds it.
+    """
+    network = CASES["v8"].network.write(tmp_path / "network.onnx")
+    arguments = ["-o", tmp_path / "models", "--preprocess", "dali"]
+    assert cli_runs.endcap("init", network, *arguments).exit_code == 0
+    for model in (SHIPPED / "preprocess_dali", tmp_path / "models" / "preprocess"):
+        config = read_config(model / "configs" / "dali.pbtxt")
+        assert [*config.dynamic_batching.preferred_batch_size] == [1]
+        assert not read_config(model / "config.pbtxt").dynamic_batching.preferred_batch_size
 
 
 @pytest.mark.parametrize(
