@@ -12,6 +12,11 @@ import pytest
 from dali_builds import answer_of, start_build, start_python, write_compiler, write_sources
 
 import endcap
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from elf_facts import read_elf
+
 from endcap.dali import DaliError, build, built_for, cuda_headers, installation
 from endcap.dali.building import build_from
 from endcap.dali.cache import cache_folder, cached_library
@@ -60,6 +65,14 @@ def test_a_library_tells_what_it_was_built_for(sources: Path) -> None:
     there = built_for.read(build_from(sources).path)
     assert (there.dali, there.endcap) == (nvidia.dali.__version__, endcap.__version__)
     assert there == built_for.wanted(installation.find_dali())
+
+
+def test_the_library_is_protected_as_those_of_the_wheel() -> None:
+    """The real operators: what write_sources gives has no array that a protector would guard."""
+    hardening = read_elf(build_from(find_sources()).path).hardening
+    assert (hardening.relro, hardening.bind_now) == (True, True)
+    assert (hardening.executable_stack, hardening.text_relocations) == (False, False)
+    assert hardening.stack_protector
 
 
 def test_what_is_kept_belongs_to_the_sources_and_to_dali(sources: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,19 @@ from endcap.dali.package_files import (
 )
 from endcap.environment.stages import Stages, silent
 
-_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+_FLAGS = (
+    "-std=c++20",
+    "-O2",
+    "-DNDEBUG",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    # As cmake/EndcapTarget.cmake has it; every compiler knows level 2.
+    "-fstack-protector-strong",
+    "-U_FORTIFY_SOURCE",
+    "-D_FORTIFY_SOURCE=2",
+    *(("-fcf-protection=full",) if platform.machine() == "x86_64" else ()),
+)
 _LOG_NAME = "compiler.log"
 _UNITS = 2  # that are compiled at once
 
@@ -152,6 +165,7 @@ def _linked(dali: DaliInstallation) -> list[str]:
         "-Wl,-z,defs",
         "-Wl,--allow-shlib-undefined",
         "-Wl,--as-needed",
+        "-Wl,-z,relro,-z,now,-z,noexecstack",
         f"-L{core.parent}",
         f"-L{dali.library_folder}",
         "-lendcap_c",
