@@ -47,8 +47,8 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
            CMakeLists.txt pyproject.toml
 
 .PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server soak races format docs wheel \
-        sdist gpu-kit gpu-python gpu-wheel gpu-check clean
+        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server races \
+        fuzz soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -62,7 +62,7 @@ help:
 	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
-	@echo "make lint         formatters, ruff, mypy, clang-tidy, the documentation's links"
+	@echo "make lint         formatters, ruff, mypy, clang-tidy, links of the documentation, pip-audit"
 	@echo "make sanitize     the C++ tests under AddressSanitizer and UBSan"
 	@echo "make sanitize-server  the tests on a real server, with backends under AddressSanitizer and UBSan"
 	@echo "make soak         200,000 requests to a real server while parts of it are killed; REQUESTS=20000"
@@ -70,6 +70,7 @@ help:
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
+	@echo "make compare-builds  two builds of the wheel, compared byte by byte"
 	@echo "make sdist        the source archive in dist/"
 	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
@@ -162,6 +163,7 @@ lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/audit.py $(VENV) $(wildcard $(BENCH)) $(wildcard build/wheel/*/venv)
 
 format: $(VENV)/.lint
 	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
@@ -173,6 +175,10 @@ docs: build $(VENV)/.lint
 
 wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --cuda $(CUDA)
+
+compare-builds: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
+	rm -rf build/compare-builds
+	$(WHEEL)/venv/bin/python scripts/compare_builds.py build/compare-builds --cuda $(CUDA)
 
 sdist: $(WHEEL)/.tools
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --source-only
