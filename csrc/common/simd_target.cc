@@ -1,5 +1,9 @@
 #include <hwy/highway.h>
 
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
+
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -20,6 +24,17 @@ struct Target {
 constexpr std::array kTargets = {Target{HWY_AVX3, "avx3"}, Target{HWY_AVX2, "avx2"},
                                  Target{HWY_SSE4, "sse4"}};
 
+#if HWY_ARCH_X86
+// Whether the CPU has F16C, which __builtin_cpu_supports of Clang 14 does not know.
+bool HasF16c() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 // What each target of Highway allows the compiler to use; its ops/set_macros-inl.h lists it.
 int64_t ProbeCpu() {
   int64_t found = 0;
@@ -30,8 +45,7 @@ int64_t ProbeCpu() {
     found |= HWY_SSE4;
   }
   if (found != 0 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
+      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma") && HasF16c()) {
     found |= HWY_AVX2;
   }
   if ((found & HWY_AVX2) != 0 && __builtin_cpu_supports("avx512f") &&
