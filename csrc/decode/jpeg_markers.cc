@@ -11,6 +11,8 @@
 namespace endcap {
 namespace {
 
+constexpr size_t kJfifBytes = 14;  // of a JFIF segment; libjpeg-turbo passes over a shorter one
+
 bool IsFrame(uint8_t marker) {
   return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
 }
@@ -56,7 +58,7 @@ void ReadFrame(uint8_t marker, ByteReader segment, JpegMarkers& markers) {
 void ReadApplication(uint8_t marker, const ByteReader& segment, JpegMarkers& markers) {
   const uint8_t* payload = segment.here();
   const size_t size = segment.remaining();
-  if (marker == kApp0 && size >= 5 && std::memcmp(payload, "JFIF", 5) == 0) {
+  if (marker == kApp0 && size >= kJfifBytes && std::memcmp(payload, "JFIF", 5) == 0) {
     markers.has_jfif = true;
   } else if (marker == kApp14 && size >= 12 && std::memcmp(payload, "Adobe", 5) == 0) {
     markers.adobe_transform = payload[11];
@@ -98,7 +100,8 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
 JpegColor ColorOf(const JpegMarkers& markers) noexcept {
   if (markers.component_count == 1) return JpegColor::kGray;
   if (markers.component_count == 4) {
-    return markers.adobe_transform == 2 ? JpegColor::kYcck : JpegColor::kCmyk;
+    // An unknown transform is taken for YCCK, as libjpeg-turbo takes it.
+    return markers.adobe_transform > 0 ? JpegColor::kYcck : JpegColor::kCmyk;
   }
   if (markers.has_jfif) return JpegColor::kYcbcr;
   if (markers.adobe_transform >= 0) {
