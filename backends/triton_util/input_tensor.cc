@@ -124,7 +124,7 @@ std::vector<Bytes> InputTensor::Strings() const {
   const auto count = static_cast<size_t>(ElementCount());
   std::vector<Bytes> elements;
   Bytes rest = bytes_;
-  while (!rest.empty()) {
+  while (!rest.empty() && elements.size() < count) {
     if (rest.size() < kLengthPrefixBytes) Refuse(name_, "ends inside a 4-byte length");
     const size_t length = ReadLength(rest);
     rest = rest.subspan(kLengthPrefixBytes);
@@ -132,7 +132,6 @@ std::vector<Bytes> InputTensor::Strings() const {
       Refuse(name_, "has an element of " + std::to_string(length) + " bytes where " +
                         std::to_string(rest.size()) + " are left");
     }
-    if (elements.size() == count) break;
     elements.push_back(rest.first(length));
     rest = rest.subspan(length);
   }
