@@ -1,0 +1,81 @@
+#pragma once
+
+#include "fuzz_input.h"
+
+namespace endcap::fuzz {
+
+// Boxes with scores and perhaps classes.
+struct Crowd {
+  std::vector<float> boxes;
+  std::vector<float> scores;
+  std::vector<int32_t> class_ids;
+
+  int32_t ClassOf(int64_t i) const {
+    return class_ids.empty() ? 0 : class_ids[static_cast<size_t>(i)];
+  }
+};
+
+inline double PickThreshold(FuzzInput& input) {
+  if (input.Bool()) return input.Number(0.0, 1.0);
+  return input.Pick(std::array{0.0, 1e-12, 5e-4, 0.1, 1.0 / 3.0, 0.5, 0.7, 0.95, 1.0});
+}
+
+namespace crowd_parts {
+
+inline Crowd MakeScores(FuzzInput& input, Noise& noise, int most) {
+  Crowd crowd;
+  // Mostly few: suppression takes the square of their number.
+  crowd.scores.resize(input.Size(static_cast<size_t>(input.Happens(32) ? most : most / 4)));
+  const int score_steps = input.Pick(std::array{1, 7, 255, 1 << 20});
+  for (float& score : crowd.scores) score = noise.Number(0.0, 1.0, score_steps);
+  if (input.Happens(64)) Disturb(input, crowd.scores);
+  const int classes = input.Int(0, 5);
+  if (classes == 0) return crowd;
+  for (size_t i = 0; i < crowd.scores.size(); ++i) {
+    crowd.class_ids.push_back(noise.Below(classes));
+  }
+  if (input.Happens(16) && !crowd.class_ids.empty()) {
+    crowd.class_ids[input.Size(crowd.class_ids.size() - 1)] =
+        static_cast<int32_t>(static_cast<uint32_t>(input.Word(4)));
+  }
+  return crowd;
+}
+
+}  // namespace crowd_parts
+
+// boxes [N][4]: x1, y1, x2, y2.
+inline Crowd MakeUprightCrowd(FuzzInput& input, int most) {
+  Noise noise(input.Word(2));
+  Crowd crowd = crowd_parts::MakeScores(input, noise, most);
+  const double span = input.Pick(std::array{4.0, 64.0, 640.0, 1e6});
+  const double side = span * input.Number(0.0, 1.0);
+  const int steps = input.Pick(std::array{4, 31, 1000, 1 << 20});
+  for (size_t i = 0; i < crowd.scores.size(); ++i) {
+    const float x = noise.Number(-span, span, steps);
+    const float y = noise.Number(-span, span, steps);
+    const float right = x + noise.Number(0.0, side, steps);
+    const float bottom = y + noise.Number(0.0, side, steps);
+    crowd.boxes.insert(crowd.boxes.end(), {x, y, right, bottom});
+  }
+  if (input.Bool()) Disturb(input, crowd.boxes);
+  return crowd;
+}
+
+// boxes [N][5]: centre, width, height, angle in radians.
+inline Crowd MakeRotatedCrowd(FuzzInput& input, int most) {
+  Noise noise(input.Word(2));
+  Crowd crowd = crowd_parts::MakeScores(input, noise, most);
+  const double span = input.Pick(std::array{4.0, 64.0, 640.0, 1e6});
+  const double side = span * input.Number(0.0, 1.0);
+  const double turn = input.Pick(std::array{0.0, 1.5707963267948966, 3.2, 100.0});
+  const int steps = input.Pick(std::array{4, 31, 1000, 1 << 20});
+  for (size_t i = 0; i < crowd.scores.size(); ++i) {
+    for (int axis = 0; axis < 2; ++axis) crowd.boxes.push_back(noise.Number(-span, span, steps));
+    for (int axis = 0; axis < 2; ++axis) crowd.boxes.push_back(noise.Number(0.0, side, steps));
+    crowd.boxes.push_back(noise.Number(-turn, turn, steps));
+  }
+  if (input.Bool()) Disturb(input, crowd.boxes);
+  return crowd;
+}
+
+}  // namespace endcap::fuzz

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+
+#include "agreement.h"
+#include "endcap/decode.h"
+
+namespace endcap::fuzz {
+
+// Small images are decoded often: of many pixels a fuzzer learns no more.
+inline DecodeLimits SmallLimits() {
+  DecodeLimits limits;
+  limits.max_pixels = 64 * 64;
+  limits.max_side = 320;
+  limits.max_scans = 24;
+  return limits;
+}
+
+// The header of a file that these limits let pass.
+inline std::optional<ImageHeader> ReadSmallHeader(const ImageView& image) {
+  try {
+    return ReadHeader(image, SmallLimits());
+  } catch (const Error&) {  // jpeg_header is the target for these
+    return std::nullopt;
+  }
+}
+
+// RequireEqualPaths for what needs only the upper rows of a file. How far down damage is seen
+// depends on how many rows a path reads at a time, so one of the two may report it, of a damaged
+// file only.
+template <typename Run>
+Outcome RequireEqualPathsOfFile(std::string_view target, std::string_view what,
+                                const ImageView& image, Run run) {
+  PathOutcomes outcomes = RunOnPaths(target, run);
+  const auto damaged = [](const Outcome& outcome) {
+    return outcome.code == ErrorCode::kCorruptImage;
+  };
+  if (damaged(outcomes.scalar) == damaged(outcomes.simd)) {
+    RequireEqual(outcomes.scalar, outcomes.simd,
+                 std::string(what) + ", scalar against " + std::string(target));
+    return std::move(outcomes.scalar);
+  }
+  const Outcome whole = Capture([&](Outcome&) { Decode(image, SmallLimits(), {3, 1}, false); });
+  Require(damaged(whole), what, ": one path reports damage of a good file: '",
+          outcomes.scalar.message, "' against '", outcomes.simd.message, "'");
+  return damaged(outcomes.scalar) ? std::move(outcomes.scalar) : std::move(outcomes.simd);
+}
+
+// Makes damage that an item reports that of the outcome.
+inline void FailIfDamaged(const ItemStatus& status) {
+  if (status.code == ErrorCode::kCorruptImage) throw Error(status.code, status.message);
+}
+
+}  // namespace endcap::fuzz
