@@ -46,9 +46,12 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
              model_repository -type f -not -name '*.pyc' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
-.PHONY: help build demo test test-cpp test-python test-triton test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server races \
-        fuzz soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean
+# Of each fuzz target, for `make fuzz`.
+SECONDS ?= 60
+
+.PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
+        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server races fuzz \
+        fuzz-coverage soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
@@ -67,6 +70,7 @@ help:
 	@echo "make sanitize-server  the tests on a real server, with backends under AddressSanitizer and UBSan"
 	@echo "make soak         200,000 requests to a real server while parts of it are killed; REQUESTS=20000"
 	@echo "make races        the C++ tests under ThreadSanitizer, which sees the threads of an emulated GPU"
+	@echo "make fuzz         the fuzz targets, SECONDS=60 each; make fuzz-coverage: what their corpora reach"
 	@echo "make format       let the formatters rewrite the files"
 	@echo "make docs         the documentation in build/docs"
 	@echo "make wheel        a checked wheel in dist/ for this Python on any Linux; PYTHON=python3.12 for another"
@@ -82,7 +86,7 @@ build: $(VENV)/.built
 demo: build
 	$(BIN)/endcap demo --output demo-output
 
-test: test-cpp test-python test-triton
+test: test-cpp test-fuzz test-python test-triton
 
 test-cpp: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
@@ -101,6 +105,28 @@ sanitize races: build
 	cmake --preset $@
 	cmake --build --preset $@
 	ctest --preset $@ --parallel $(JOBS)
+
+# The committed corpora of the fuzz targets under AddressSanitizer and UBSan.
+test-fuzz fuzz fuzz-coverage: export PATH := $(abspath $(BIN)):$(PATH)
+test-fuzz: $(VENV)/.deps
+	cmake --preset replay -DENDCAP_WARNINGS_AS_ERRORS=$(WERROR)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build --preset replay
+	ctest --preset replay --parallel $(JOBS)
+
+# A new crash is kept in build/fuzz/crashes, a new input in build/fuzz/corpus; `scripts/fuzz.py --minimize`
+# makes the committed corpora anew of both.
+fuzz: $(VENV)/.test
+	scripts/system_packages.sh fuzz
+	cmake --preset fuzz
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build --preset fuzz
+	$(BIN)/python scripts/fuzz.py --seconds $(SECONDS)
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/fuzz
+
+fuzz-coverage: $(VENV)/.deps
+	scripts/system_packages.sh fuzz
+	cmake --preset fuzz-coverage
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build --preset fuzz-coverage
+	$(BIN)/python scripts/fuzz_coverage.py csrc/decode --min-lines 95
 
 # The server preloads the sanitizers' runtime; a report is a file, and fails the run. pytest reads what
 # TRITON_TESTS says: files, or options of its own.

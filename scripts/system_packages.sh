@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes sure that the system's packages are there that the build needs (system_packages.sh build: the
 # compiler, headers, Python), the tests (system_packages.sh test: a browser without a screen; curl and
-# libcurl's headers, for the examples) or the server's benchmark (system_packages.sh bench: a library of
-# NVIDIA's perf_analyzer). As root on a system with apt-get it installs what is missing; otherwise it
-# prints the command to type.
+# libcurl's headers, for the examples), the server's benchmark (system_packages.sh bench: a library of
+# NVIDIA's perf_analyzer) or the fuzz targets (system_packages.sh fuzz: Clang with libFuzzer, llvm-cov).
+# As root on a system with apt-get it installs what is missing; otherwise it prints the command to type.
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -115,9 +115,25 @@ for_the_benchmarks() {
   install_missing
 }
 
+has_fuzzer() {
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' \
+    | clang++ -fsanitize=fuzzer,address -x c++ -o /dev/null - ;
+}
+
+for_the_fuzzers() {
+  need clang clang++ --version
+  need llvm llvm-cov --version
+  install_missing
+  missing=()
+  # The package of the libraries has the compiler's version in its name.
+  need "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev" has_fuzzer
+  install_missing
+}
+
 case ${1:-build} in
   build) for_the_build ;;
   test) for_the_tests ;;
   bench) for_the_benchmarks ;;
-  *) echo "usage: system_packages.sh [build | test | bench]" >&2; exit 2 ;;
+  fuzz) for_the_fuzzers ;;
+  *) echo "usage: system_packages.sh [build | test | bench | fuzz]" >&2; exit 2 ;;
 esac
