@@ -24,6 +24,11 @@ void LeaveOnError(j_common_ptr info) {
 }
 void SayNothing(j_common_ptr /*info*/, int /*level*/) {}
 
+bool HasRepeatedFill(const std::vector<uint8_t>& file) {
+  const auto is_fill = [](uint8_t a, uint8_t b) { return a == 0xFF && b == 0xFF; };
+  return std::adjacent_find(file.begin(), file.end(), is_fill) != file.end();
+}
+
 // What libjpeg-turbo gives to a caller who asks for nothing special; empty where it gives up.
 // volatile: written between setjmp and longjmp.
 std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const BandFormat& format,
@@ -42,6 +47,10 @@ std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const Ban
     jpeg_read_header(&info, TRUE);
     info.out_color_space = format.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     info.scale_denom = static_cast<unsigned>(scale_denominator);
+    // The decoder for data without restart markers hurries. Where several 0xFF stand before a zero
+    // it gives up, and leaves what it made of the block to the careful decoder, which does not
+    // clear it.
+    if (HasRepeatedFill(file) && info.restart_interval == 0) info.restart_interval = 1U << 31;
     jpeg_start_decompress(&info);
     const bool fits = static_cast<int>(info.output_width) == format.width &&
                       static_cast<int>(info.output_height) == format.height;
