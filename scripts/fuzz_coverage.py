@@ -31,6 +31,9 @@ def collect_profiles(executables: list[Path]) -> Path:
 
     Returns:
         The merged profile.
+
+    Raises:
+        SystemExit: a target fails.
     """
     folder = BUILD / "profiles"
     folder.mkdir(exist_ok=True)
@@ -39,7 +42,10 @@ def collect_profiles(executables: list[Path]) -> Path:
         raw.append(folder / f"{executable.name}.profraw")
         environment = {**os.environ, "LLVM_PROFILE_FILE": str(raw[-1])}
         command = [executable, CORPUS / executable.name]
-        subprocess.run(command, env=environment, capture_output=True, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            last = "\n".join(done.stderr.splitlines()[-2:])
+            raise SystemExit(f"fuzz coverage: {executable.name} fails on its corpus:\n{last}")
     profile = folder / "all.profdata"
     subprocess.run(["llvm-profdata", "merge", "-sparse", "-o", profile, *raw], check=True)
     return profile
