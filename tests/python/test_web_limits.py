@@ -126,6 +126,17 @@ def test_compressed_bodies_are_not_unpacked(page: PageServer) -> None:
     assert answer.status == 200  # and not 413: it is as small as it was sent
 
 
+def test_what_is_no_http_is_answered_and_not_logged(
+    page: PageServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = urllib.parse.urlsplit(page.url)
+    with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
+        connection.sendall(b"POST /\xff\x00\x1b[2J HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer, _ = answer_on(connection)
+    assert answer.status == 400
+    assert caplog.records == []
+
+
 def test_an_image_that_failed_is_not_kept(client: DetectionClient) -> None:
     """A cycle through its error would keep it until Python looks for cycles."""
     client.detect([b"C"])

@@ -6,11 +6,13 @@ import asyncio
 import concurrent.futures
 import contextlib
 import errno
+import logging
 import socket
 import threading
 from types import TracebackType
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from endcap.web.errors import PageError
 
@@ -89,6 +91,7 @@ class PageServer:
         runner = web.AppRunner(
             self._application,
             access_log=None,
+            logger=_logger(),
             shutdown_timeout=_REQUESTS_END_WITHIN_S,
             keepalive_timeout=self._headers_within_s,
             lingering_time=_REST_WITHIN_S,
@@ -101,6 +104,18 @@ class PageServer:
             await self._stop.wait()
         finally:
             await runner.cleanup()
+
+
+def _logger() -> logging.Logger:
+    """Returns a log of failures of this program: who sends no HTTP is answered 400, and no more."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(_is_ours)
+    return logger
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)
 
 
 def _listen(host: str, port: int) -> socket.socket:
