@@ -28,6 +28,10 @@ _MOST_MEMBERS = 1_000_000
 # Of a header that holds a long name or further fields; names have up to 4096 bytes.
 _MOST_HEADER_BYTES = 64 << 10
 _MOST_LINKS_FOLLOWED = 40  # as Linux
+# In bytes. With the folder's own name in front, a path may have 4096.
+_LONGEST_PART = 255
+_LONGEST_NAME = 3072
+_SHOWN = 60  # characters of a name that is too long
 _HEADERS = (
     tarfile.XHDTYPE,
     tarfile.SOLARIS_XHDTYPE,
@@ -153,11 +157,18 @@ class _Tree:
         self._links: dict[str, str] = {}
 
     def add(self, member: tarfile.TarInfo) -> str | None:
-        """Adds a member; returns why it must not be extracted, None where it may be."""
+        """Adds a member, and takes "." and "//" out of its name.
+
+        Returns why it must not be extracted, None where it may be.
+        """
         parts = _parts(member.name)
         if parts is None:
             return f"the member {member.name!r}, which is outside of its folder"
         name = "/".join(parts)
+        if max(map(_encoded_size, parts), default=0) > _LONGEST_PART or (
+            _encoded_size(name) > _LONGEST_NAME
+        ):
+            return f"the member {name[:_SHOWN]!r}..., whose name is longer than file systems take"
         kind = _kind(member)
         if kind is None:
             return f"the member {member.name!r}, which is a device or a pipe"
@@ -168,9 +179,9 @@ class _Tree:
         if self._kinds.get(name, kind) != kind or name in self._links:
             return f"the member {member.name!r} twice, as different things"
         self._kinds[name] = kind
-        if kind == "link" or member.islnk():
-            return self._link(name, member)
-        return None
+        flaw = self._link(name, member) if kind == "link" or member.islnk() else None
+        member.name = name or "."
+        return flaw
 
     def _link(self, name: str, member: tarfile.TarInfo) -> str | None:
         target = member.linkname
@@ -179,21 +190,27 @@ class _Tree:
             parts = _parts(target)
             if parts is None or self._kinds.get("/".join(parts)) != "file":
                 return f"{shown}, which is no file of the archive before it"
+            member.linkname = "/".join(parts)
             return None
+        if not target or _encoded_size(target) > _LONGEST_NAME:
+            return f"the link {member.name!r} to nothing or to {target[:_SHOWN]!r}..."
         self._links[name] = target
         if target.startswith("/") or "\0" in target or self._leaves(name, {}):
             return f"{shown}, which is outside of its folder"
         return None
 
     def find_escaping_link(self) -> str | None:
-        """Returns the first link that leaves the folder by way of others, None without one."""
+        """Returns the first link that leaves the folder by way of others, None without one.
+
+        A link that leads back to itself is one, too: Python's `realpath` has it lead anywhere.
+        """
         for name, target in self._links.items():
             if self._leaves(name, self._links):
-                return f"the link {name!r} to {target!r}, which is outside of its folder"
+                return f"the link {name!r} to {target!r}, which is outside of its folder or endless"
         return None
 
     def _leaves(self, name: str, links: dict[str, str]) -> bool:
-        """Whether a link leaves the folder; `links` are those to follow on the way."""
+        """Whether a link leaves the folder or has no end; `links` are those to follow."""
         place = name.split("/")[:-1]
         waiting = self._links[name].split("/")[::-1]
         followed = 0
@@ -212,7 +229,7 @@ class _Tree:
                 continue
             followed += 1
             if followed > _MOST_LINKS_FOLLOWED:
-                return False  # nobody can follow it
+                return True
             waiting += target.split("/")[::-1]
         return False
 
@@ -221,6 +238,10 @@ def _parts(name: str) -> list[str] | None:
     """The folders and the name of a member; None for a name that leaves the archive's folder."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return None if name.startswith("/") or ".." in parts or "\0" in name else parts
+
+
+def _encoded_size(name: str) -> int:
+    return len(name.encode("utf-8", "surrogateescape"))
 
 
 def _kind(member: tarfile.TarInfo) -> str | None:
