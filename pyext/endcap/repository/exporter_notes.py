@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_MOST_DIGITS = 10  # of a class id
+
 
 @dataclass(frozen=True)
 class ExporterNotes:
@@ -52,7 +54,8 @@ def _literal(text: str) -> Any:
 
 def _names(value: Any) -> tuple[str, ...] | None:
     if isinstance(value, dict) and all(isinstance(each, str) for each in value):
-        value = {int(key): name for key, name in value.items() if key.isdecimal()}
+        keys = [key for key in value if key.isdecimal() and len(key) < _MOST_DIGITS]
+        value = {int(key): value[key] for key in keys}
     if isinstance(value, dict) and set(value) == set(range(len(value))):
         value = [value[class_id] for class_id in range(len(value))]
     if not isinstance(value, (list, tuple)) or not value:
@@ -62,9 +65,9 @@ def _names(value: Any) -> tuple[str, ...] | None:
 
 def _pair(value: Any) -> tuple[int, int] | None:
     """Two numbers from 1; one is both."""
-    numbers = [value, value] if isinstance(value, int) else value
+    numbers = [value, value] if type(value) is int else value
     if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
         return None
-    if not all(isinstance(number, int) and number > 0 for number in numbers):
+    if not all(type(number) is int and number > 0 for number in numbers):
         return None
     return (numbers[0], numbers[1])

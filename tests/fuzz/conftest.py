@@ -1,0 +1,9 @@
+"""Puts what the fuzz tests of Python's readers share on the path."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
