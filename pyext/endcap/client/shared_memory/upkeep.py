@@ -150,6 +150,11 @@ def _register(region: Region, deadline: float | None = None) -> Steps[None]:
     except RequestError as error:
         if error.status_name in _NO_SERVER:
             raise
+        if "restricted" in str(error):
+            raise UnsupportedError(
+                f"the server lets no client register shared memory ({error}); start it with "
+                "`endcap serve --client-shared-memory`, or do without shared memory"
+            ) from error
         known: dict[str, str] = {}
         with contextlib.suppress(RequestError):  # then the first error counts
             known = yield Ask(partial(_registered, arguments["kind"], deadline))
