@@ -97,6 +97,20 @@ def test_bad_images_touch_no_other() -> None:
         endcap.Preprocessor(size=64, device="cuda")([FILES["4:2:0"], FILES["gray"], BAD[1]])
 
 
+@pytest.mark.parametrize("truncated", ["reject", "accept"])
+def test_truncated_files(truncated: str) -> None:
+    whole, progressive = FILES["4:2:0"], FILES["progressive"]
+    cut = whole[: len(whole) // 2]
+    batch = [
+        *(cut, cut + bytes(20_000), cut + b" " * 20_000),
+        *(whole + bytes(500), whole[:-2], progressive[: len(progressive) // 2]),
+    ]
+    options: dict[str, Any] = {"size": 64, "on_error": "blank", "truncated": truncated}
+    expected = endcap.Preprocessor(**options)(batch)
+    assert_same(endcap.Preprocessor(**options, device="cuda")(batch), expected)
+    assert expected.status.tolist() == ([1, 1, 1, 0, 0, 1] if truncated == "reject" else [0] * 6)
+
+
 def test_a_preprocessor_serves_batches_of_all_sizes_in_turn() -> None:
     preprocessor = endcap.Preprocessor(size=64, device="cuda")
     reference = endcap.Preprocessor(size=64)

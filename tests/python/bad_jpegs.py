@@ -88,6 +88,14 @@ def bad_files() -> list[BadFile]:
         ("arithmetic_progressive", jpegs.with_frame_marker(good, 0xCA), unsupported),
         ("two_components", _two_components(good), unsupported),
         ("scan_bomb", jpegs.repeat_last_scan(progressive, 600), limit),
+        ("truncated_then_zeros", good[: len(good) // 2] + bytes(20_000), corrupt),
+        ("truncated_then_spaces", good[: len(good) // 2] + b" " * 20_000, corrupt),
+        ("truncated_progressive_then_zeros", progressive[:-60] + bytes(20_000), corrupt),
+        (
+            "coefficient_bomb",
+            jpegs.with_size(_padded(progressive, 600_000), 9450, 9450),
+            limit,
+        ),
     ]
     return [BadFile(name, data, error, status) for name, data, (error, status) in files]
 
