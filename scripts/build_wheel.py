@@ -237,6 +237,7 @@ def main() -> int:
     )
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="default: dist/")
     options = parser.parse_args()
+    os.umask(0o022)  # what auditwheel unpacks has its modes, which go into the wheel
     wheel_options = WheelOptions(options.cuda, options.architectures)
     try:
         _ = wheel_options.required
