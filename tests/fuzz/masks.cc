@@ -37,16 +37,16 @@ void FillScene(FuzzInput& input, Scene& scene) {
 
   MaskPlan& plan = scene.plan;
   plan.resolution = input.PickEnum(MaskResolution::kSource);
-  plan.input_height = input.Int(1, 96);
-  plan.input_width = input.Int(1, 96);
+  plan.input_height = input.Int(1, 64);
+  plan.input_width = input.Int(1, 64);
   if (input.Bool()) {
     Geometry& geometry = scene.geometry;
     geometry.scale_x = static_cast<float>(input.Number(0.01, 3.0));
     geometry.scale_y = static_cast<float>(input.Number(0.01, 3.0));
     geometry.pad_x = static_cast<float>(input.Number(-40.0, 40.0));
     geometry.pad_y = static_cast<float>(input.Number(-40.0, 40.0));
-    geometry.image_w = static_cast<float>(input.Int(1, 150));
-    geometry.image_h = static_cast<float>(input.Int(1, 100));
+    geometry.image_w = static_cast<float>(input.Int(1, 80));
+    geometry.image_h = static_cast<float>(input.Int(1, 60));
     if (input.Happens(16)) {
       std::array<float, Geometry::kSize> values = geometry.ToArray();
       // Not the sizes: a mask of many pixels tells no more than a small one.
@@ -61,12 +61,12 @@ void FillScene(FuzzInput& input, Scene& scene) {
     for (int k = 0; k < prototypes.count; ++k) {
       scene.coefficients.push_back(noise.Number(-2.0, 2.0, steps));
     }
-    const double left = input.Number(-20.0, 100.0);
-    const double top = input.Number(-20.0, 100.0);
+    const double left = input.Number(-20.0, 70.0);
+    const double top = input.Number(-20.0, 70.0);
     scene.boxes.push_back(static_cast<float>(left));
     scene.boxes.push_back(static_cast<float>(top));
-    scene.boxes.push_back(static_cast<float>(left + input.Number(-2.0, 120.0)));
-    scene.boxes.push_back(static_cast<float>(top + input.Number(-2.0, 120.0)));
+    scene.boxes.push_back(static_cast<float>(left + input.Number(-2.0, 90.0)));
+    scene.boxes.push_back(static_cast<float>(top + input.Number(-2.0, 90.0)));
   }
   if (input.Happens(64)) Disturb(input, scene.coefficients);
   if (input.Happens(64)) Disturb(input, scene.boxes);
