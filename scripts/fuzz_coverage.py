@@ -80,6 +80,9 @@ def main() -> int:
     options = parser.parse_args()
     folder = (ROOT / options.folder).resolve()
     executables = sorted(BUILD / "tests" / "fuzz" / path.name for path in CORPUS.iterdir())
+    for path in executables:
+        if not path.is_file():
+            parser.error(f"{path} does not exist: build it with 'make fuzz-coverage'")
     lines = covered = 0
     for file in read_coverage(executables, collect_profiles(executables), folder):
         summary = file["summary"]["lines"]
