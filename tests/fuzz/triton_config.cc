@@ -58,13 +58,17 @@ Json PickParameters(FuzzInput& input) {
   return parameters;
 }
 
+TRITONBACKEND_Backend StartBackend() {
+  TRITONBACKEND_Backend backend;
+  Require(TRITONBACKEND_Initialize(&backend) == nullptr, "the backend does not start");
+  return backend;
+}
+
 // The error's message; empty where the model loads.
 std::string Load(std::string& config) {
-  TRITONBACKEND_Backend backend;
-  TRITONSERVER_Error* error = TRITONBACKEND_Initialize(&backend);
-  Require(error == nullptr, "the backend does not start");
+  static TRITONBACKEND_Backend backend = StartBackend();
   TRITONBACKEND_Model model{&backend, config};
-  error = TRITONBACKEND_ModelInitialize(&model);
+  TRITONSERVER_Error* error = TRITONBACKEND_ModelInitialize(&model);
   std::string message;
   if (error != nullptr) {
     message = error->message;
@@ -73,7 +77,6 @@ std::string Load(std::string& config) {
   }
   delete error;
   if (model.state != nullptr) delete TRITONBACKEND_ModelFinalize(&model);
-  delete TRITONBACKEND_Finalize(&backend);
   config = model.config;
   return message;
 }
