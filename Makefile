@@ -94,7 +94,7 @@ test-cpp: build
 # A file's tests stay together: they share servers. The tests of GPU code run on the emulated GPU.
 test-python: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 \
-	  tests/python tests/dali tests/wheel
+	  tests/python tests/fuzz tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
 	  $(BIN)/python -m pytest tests/gpu
 
@@ -120,7 +120,7 @@ fuzz: $(VENV)/.test
 	cmake --preset fuzz
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build --preset fuzz
 	$(BIN)/python scripts/fuzz.py --seconds $(SECONDS)
-	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest tests/fuzz
+	ENDCAP_FUZZ_EXAMPLES=$$((20 * $(SECONDS))) $(BIN)/python -m pytest tests/fuzz
 
 fuzz-coverage: $(VENV)/.deps
 	scripts/system_packages.sh fuzz
