@@ -51,6 +51,17 @@ SYMPTOMS = [
         "`pip install --force-reinstall --no-deps endcap`",
     ),
     (
+        "`it has no end marker`",
+        "The JPEG was cut and padded, or its writer omits the end marker and pads.",
+        "store the file with its own length, or set `truncated: accept`",
+    ),
+    (
+        "`is not done with its trial run after 120 seconds`, `takes more than 8 GiB of memory in "
+        "its trial run`",
+        "`endcap init` runs a network with limits.",
+        "`--trial-timeout`, `--trial-memory`, or export for a smaller size",
+    ),
+    (
         "`no Triton server answers at`",
         "No server runs there, or it listens on its own machine only, which is the default.",
         "`endcap serve REPOSITORY --host 0.0.0.0`, and the address with `--url`; in Docker also "
