@@ -38,7 +38,8 @@ bool MeansDataLost(int message_code) {
 
 // Whether a marker ends an image somewhere in `bytes`.
 bool HoldsEndMarker(std::span<const uint8_t> bytes) {
-  return !std::ranges::search(bytes, kEndMarker).empty();
+  return std::search(bytes.begin(), bytes.end(), std::begin(kEndMarker), std::end(kEndMarker)) !=
+         bytes.end();
 }
 
 // Reads all rows of a file as small as they come, for the errors alone.
