@@ -70,7 +70,7 @@ def serve(
         str,
         typer.Option(
             help="Address to listen on; 0.0.0.0 opens it to the network. Who reaches the ports of "
-            "release 24.10 can end the server: see docs/troubleshooting.md."
+            "release 24.10 can end the server: see Troubleshooting in the documentation."
         ),
     ] = _DEFAULTS.host,
     http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
