@@ -80,6 +80,7 @@ HARMFUL: dict[str, Callable[[Path], list[Member]]] = {
     "a link to itself": lambda outside: [link("l", "l//x")],
     "a long name": lambda outside: [file("n" * 256)],
     "a long path": lambda outside: [file("n/" * 1600 + "n")],
+    "folders too deep": lambda outside: [folder("d/" * 200)],
     "a link to nothing": lambda outside: [link("l", "")],
     "a long link": lambda outside: [link("l", "n/" * 3000 + "n")],
     "a device": lambda outside: [("null", tarfile.CHRTYPE, b"", 0o666)],

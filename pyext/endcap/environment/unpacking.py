@@ -31,6 +31,7 @@ _MOST_LINKS_FOLLOWED = 40  # as Linux
 # In bytes. With the folder's own name in front, a path may have 4096.
 _LONGEST_PART = 255
 _LONGEST_NAME = 3072
+_MOST_PARTS = 128  # of a name; deeper trees end programs that walk through them recursively
 _SHOWN = 60  # characters of a name that is too long
 _HEADERS = (
     tarfile.XHDTYPE,
@@ -169,6 +170,8 @@ class _Tree:
             _encoded_size(name) > _LONGEST_NAME
         ):
             return f"the member {name[:_SHOWN]!r}..., whose name is longer than file systems take"
+        if len(parts) > _MOST_PARTS:
+            return f"the member {name[:_SHOWN]!r}..., which lies in more than {_MOST_PARTS} folders"
         kind = _kind(member)
         if kind is None:
             return f"the member {member.name!r}, which is a device or a pipe"
