@@ -26,15 +26,16 @@ class LockedFile:
     """A new, empty file of this process, under a name that no other file has.
 
     A child made by fork has no part in it: there the lock's descriptor is closed, and `remove`
-    leaves the file. As garbage it is removed, and at the end of the program unless told otherwise.
+    leaves the file.
     """
 
-    def __init__(self, path: Path, *, remove_at_exit: bool = True) -> None:
+    def __init__(self, path: Path, *, remove_unused: bool = True) -> None:
         """Create the file and lock it.
 
         Args:
             path: A file that does not exist; a symbolic link of that name is an error.
-            remove_at_exit: Remove it at the end of the program.
+            remove_unused: Remove it as garbage and at the end of the program. Without that only
+                `remove` does; as garbage its lock is given up.
 
         Raises:
             LostFileError: Another process was faster than the lock.
@@ -44,8 +45,9 @@ class LockedFile:
         self._process = os.getpid()
         self._descriptor = _create(path)
         _held.add(self)
-        self._remove = weakref.finalize(self, _remove, path, self._descriptor, self._process)
-        self._remove.atexit = remove_at_exit
+        end = _remove if remove_unused else _close
+        self._end = weakref.finalize(self, end, path, self._descriptor, self._process)
+        self._end.atexit = remove_unused
 
     @property
     def name(self) -> str:
@@ -59,13 +61,13 @@ class LockedFile:
 
     def remove(self) -> None:
         """Remove the file and give up its lock; mappings of it live on."""
-        if os.getpid() == self._process:
+        if os.getpid() == self._process and self._end.detach() is not None:
+            _remove(self.path, self._descriptor, self._process)
             self._descriptor = -1
-            self._remove()
 
     def let_go(self) -> None:
         """Close the descriptor; the file stays, and is locked while a copy of it is open."""
-        if self._remove.detach() is not None:
+        if self._end.detach() is not None:
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -125,6 +127,11 @@ def _remove(path: Path, descriptor: int, process: int) -> None:
     if os.getpid() == process:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
+        os.close(descriptor)
+
+
+def _close(path: Path, descriptor: int, process: int) -> None:
+    if os.getpid() == process:
         os.close(descriptor)
 
 

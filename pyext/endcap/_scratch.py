@@ -1,9 +1,9 @@
 """Folders for what is needed for a while, and the removal of those that killed processes left.
 
-All lie in one folder of this user, TMPDIR/endcap-UID, which nobody else can enter. Each is named
-PURPOSE-TOKEN, with a random token, and holds a marker: a file with that name as its content, which
-the process that made the folder locks for as long as it lives. A folder counts as abandoned only if
-its whole name, its owner, its marker and the marker's lock say so.
+All lie in one folder of this user, TMPDIR/endcap-UID, which nobody but root can enter or replace.
+Each is named PURPOSE-TOKEN, with a random token, and holds a marker: a file with that name as its
+content, which the process that made the folder locks for as long as it lives. A folder counts as
+abandoned only if its whole name, its owner, its marker and the marker's lock say so.
 
 TMPDIR, and not XDG_RUNTIME_DIR: environments and networks of gigabytes would fill that small
 tmpfs, and a logout removes it under a server that goes on.
@@ -12,10 +12,10 @@ tmpfs, and a logout removes it under a server that goes on.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
 import time
@@ -31,17 +31,19 @@ _TOKEN_BYTES = 16
 _ATTEMPTS = 20
 _PAUSE_S = 0.1
 _MARKER_BYTES = 256  # more than any name
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def scratch_root() -> Path:
     """Return the folder of this user's scratch folders, made where there is none.
 
     Raises:
-        UnsupportedError: It cannot be made, or what lies there is not a folder of this user's that
-            is closed to all others.
+        UnsupportedError: It cannot be made, what lies there is not a folder of this user's that is
+            closed to all others, or others may replace it.
     """
     root = root_path()
     try:
+        _check_parents(root)
         root.mkdir(mode=0o700)
     except FileExistsError:
         pass  # looked at below, like a new one
@@ -55,8 +57,8 @@ def scratch_root() -> Path:
 
 
 def root_path() -> Path:
-    """Return where `scratch_root` is, without looking at it."""
-    return Path(tempfile.gettempdir()) / f"endcap-{os.geteuid()}"
+    """Return where `scratch_root` is, links on the way to it followed, without looking at it."""
+    return Path(tempfile.gettempdir()).resolve() / f"endcap-{os.geteuid()}"
 
 
 @contextlib.contextmanager
@@ -98,6 +100,7 @@ def abandoned_scratch(purpose: str) -> Iterator[Path]:
     """Yield the folders for a purpose that no process holds, each locked while it is looked at."""
     root = root_path()
     try:
+        _check_parents(root)
         root_descriptor = _open_root(root)
     except FileNotFoundError:
         return
@@ -117,7 +120,11 @@ def remove_scratch(folder: Path) -> None:
     Raises:
         OSError: Something in it cannot be removed; the marker stays with it.
     """
-    _empty(folder)
+    descriptor = os.open(folder, _FOLDER_FLAGS)
+    try:
+        _empty(descriptor)
+    finally:
+        os.close(descriptor)
     _remove_rest(folder)
 
 
@@ -127,29 +134,59 @@ def _make(purpose: str) -> tuple[Path, LockedFile]:
         folder = root / f"{purpose}-{secrets.token_hex(_TOKEN_BYTES)}"
         try:
             folder.mkdir(mode=0o700)
-            # Where the program's end cuts the block off, the marker tells the next sweep.
-            marker = LockedFile(folder / MARKER_NAME, remove_at_exit=False)
-            # A sweep takes a folder for abandoned only with this content, so that there is no
-            # moment in which the marker is complete and not locked.
-            os.write(marker.descriptor, folder.name.encode())
+            return folder, _mark(folder)
         except LostFileError:
-            with contextlib.suppress(OSError):  # an empty rest
-                _remove_rest(folder)
             continue
         except OSError as error:
             raise UnsupportedError(
                 f"no folder can be made in {root} ({error.strerror}); free space there, or set "
                 "TMPDIR to another folder"
             ) from error
-        return folder, marker
     raise UnsupportedError(f"folders in {root} vanish as they are made; see what removes them")
+
+
+def _mark(folder: Path) -> LockedFile:
+    """Put a locked marker into an empty folder, which is removed where that fails."""
+    try:
+        # Where the program's end cuts the block off, the marker tells the next sweep.
+        marker = LockedFile(folder / MARKER_NAME, remove_unused=False)
+        # A sweep takes a folder for abandoned only with this content, so that there is no
+        # moment in which the marker is complete and not locked.
+        os.write(marker.descriptor, folder.name.encode())
+    except BaseException:
+        with contextlib.suppress(OSError):  # an empty rest
+            _remove_rest(folder)
+        raise
+    return marker
+
+
+def _check_parents(root: Path) -> None:
+    """Check that nobody but this user and root can put something else in the place of `root`."""
+    for folder in reversed(root.parents):  # what lies in a folder counts once that one is safe
+        status = folder.lstat()
+        mode = stat.S_IMODE(status.st_mode)
+        problem = ""
+        if not stat.S_ISDIR(status.st_mode):
+            problem = "is no folder"
+        elif status.st_uid not in (0, os.geteuid()):
+            problem = f"belongs to user {status.st_uid}, who may replace what lies in it"
+        elif mode & 0o022 and not mode & stat.S_ISVTX:
+            problem = (
+                f"lets other users replace what lies in it (mode {mode:04o}); `chmod +t` keeps "
+                "them from that"
+            )
+        if problem:
+            raise UnsupportedError(
+                f"the temporary folder {root} is not safe: {folder} {problem}; set TMPDIR to a "
+                "folder of your own"
+            )
 
 
 def _open_root(root: Path) -> int:
     """Open the folder without following links, after a look at its owner and mode."""
     advice = "move it away, or set TMPDIR to another folder"
     try:
-        descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(root, _FOLDER_FLAGS)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -174,8 +211,7 @@ def _open_root(root: Path) -> int:
 def _lock_marker(name: str, root: int, opened: contextlib.ExitStack) -> bool:
     """Lock the marker of an abandoned folder until `opened` is closed; return False for others."""
     try:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-        folder = os.open(name, flags, dir_fd=root)
+        folder = os.open(name, _FOLDER_FLAGS, dir_fd=root)
         opened.callback(os.close, folder)
         if os.fstat(folder).st_uid != os.geteuid():
             return False
@@ -192,19 +228,21 @@ def _remove(folder: Path, marker: LockedFile) -> None:
     """Remove a folder of this process.
 
     Threads and processes that an interrupt has left may write into it for a moment. What cannot be
-    removed then stays for the next sweep.
+    removed then, or when an interrupt ends the removal, stays for the next sweep.
     """
-    for _ in range(_ATTEMPTS):
-        try:
-            _empty(folder)
-        except OSError:
-            time.sleep(_PAUSE_S)
-        else:
-            marker.remove()
-            with contextlib.suppress(OSError):  # something was written since: an empty rest
-                folder.rmdir()
-            return
-    marker.let_go()
+    try:
+        for _ in range(_ATTEMPTS):
+            try:
+                _empty_own(folder, marker)
+            except OSError:
+                time.sleep(_PAUSE_S)
+            else:
+                marker.remove()
+                with contextlib.suppress(OSError):  # something was written since: an empty rest
+                    folder.rmdir()
+                return
+    finally:
+        marker.let_go()
 
 
 def _remove_rest(folder: Path) -> None:
@@ -212,12 +250,62 @@ def _remove_rest(folder: Path) -> None:
     folder.rmdir()
 
 
-def _empty(folder: Path) -> None:
-    """Remove what is in a folder, but its marker; links are removed, not followed."""
-    for entry in os.scandir(folder):
-        if entry.name == MARKER_NAME:
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)
+def _empty_own(folder: Path, marker: LockedFile) -> None:
+    """Empty the folder that a marker of this process lies in; another in its place is an error."""
+    descriptor = os.open(folder, _FOLDER_FLAGS)
+    try:
+        there = os.stat(MARKER_NAME, dir_fd=descriptor, follow_symlinks=False)
+        if not os.path.samestat(there, os.fstat(marker.descriptor)):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+        _empty(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: int) -> None:
+    """Remove what is in a folder, but its marker; links are removed, not followed.
+
+    Folders within folders are moved up into it before they are emptied: neither the depth of the
+    stack nor the number of open files bounds how deep they lie.
+    """
+    waiting = _remove_files(folder, spared=MARKER_NAME)
+    while waiting:
+        name = waiting.pop()
+        descriptor = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+        try:
+            for below in _remove_files(descriptor):
+                moved = secrets.token_hex(_TOKEN_BYTES)
+                os.rename(below, moved, src_dir_fd=descriptor, dst_dir_fd=folder)
+                waiting.append(moved)
+        finally:
+            os.close(descriptor)
+        os.rmdir(name, dir_fd=folder)
+
+
+def _remove_files(folder: int, *, spared: str = "") -> list[str]:
+    """Remove what is in a folder and is no folder; return the others, which can be entered now."""
+    folders = []
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if is_folder:
+            _permit_all(name, folder)
+            folders.append(name)
+        elif name != spared:
+            os.unlink(name, dir_fd=folder)
+    return folders
+
+
+def _permit_all(name: str, parent: int) -> None:
+    """Let this user list, change and move a folder; one of another file system is an error."""
+    descriptor = os.open(
+        name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
+    )
+    try:
+        status = os.fstat(descriptor)
+        if status.st_dev != os.fstat(parent).st_dev:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), name)
+        if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(f"/proc/self/fd/{descriptor}", stat.S_IRWXU)
+    finally:
+        os.close(descriptor)

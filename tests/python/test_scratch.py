@@ -151,6 +151,100 @@ ready.wait()
     assert sweep_scratch("photos") == [Path(done.stdout.strip())]
 
 
+# --- removal that is hard, or that something cuts off ---------------------------------------------
+
+
+def make_deep(folder: Path, depth: int) -> None:
+    """Make folders in folders, deeper than a path can say."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptor)
+        below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+
+
+def test_deep_folders_go(left: Path) -> None:
+    make_deep(left, 3000)
+    assert sweep_scratch("photos") == [left]
+    with scratch_folder("photos") as folder:
+        make_deep(folder, 3000)
+    assert list(scratch_root().iterdir()) == []
+
+
+def test_folders_that_nothing_may_be_removed_from_go(temporary: Path) -> None:
+    program = """
+import os
+from endcap._scratch import scratch_folder, scratch_root
+if os.geteuid() == 0:  # whom no mode stops
+    os.setgid(65534)
+    os.setuid(65534)
+with scratch_folder("photos") as folder:
+    for mode in (0o500, 0o000):
+        deep = folder / str(mode) / "deep"
+        deep.mkdir(parents=True)
+        (deep / "file").touch()
+        deep.chmod(mode)
+        deep.parent.chmod(mode)
+print(list(scratch_root().iterdir()))
+"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as shared:
+        Path(shared).chmod(0o1777)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": shared},
+        )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_an_interrupt_of_the_removal_leaves_an_abandoned_folder() -> None:
+    program = """
+import gc, os, signal
+from endcap._scratch import scratch_folder
+class Stop(BaseException):
+    pass
+def stop(number, frame):
+    raise Stop
+signal.signal(signal.SIGALRM, stop)
+try:
+    with scratch_folder("photos") as folder:
+        for i in range(20000):
+            (folder / str(i)).touch()
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+except Stop:
+    pass
+gc.collect()
+print(folder, len(os.listdir(folder)), flush=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    folder, count = done.stdout.split()
+    assert int(count) > 1
+    assert sweep_scratch("photos") == [Path(folder)]
+
+
+def test_a_full_disk_leaves_no_folder() -> None:
+    program = """
+import resource, signal, tempfile
+from endcap._scratch import scratch_folder
+from endcap.errors import UnsupportedError
+tempfile.gettempdir()  # Python looks for another folder where this one is full
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    with scratch_folder("photos"):
+        pass
+except UnsupportedError as error:
+    assert "no folder can be made" in str(error), error
+    raise SystemExit(7)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == 7
+    assert list(scratch_root().iterdir()) == []
+
+
 # --- what only looks like an abandoned folder -----------------------------------------------------
 
 
@@ -279,6 +373,58 @@ def test_one_of_another_user_is_refused(temporary: Path) -> None:
     root.mkdir(mode=0o700)
     os.chown(root, NOBODY, NOBODY)
     refused(temporary, f"belongs to user {NOBODY}, not to user {os.geteuid()}")
+
+
+def test_a_link_on_the_way_is_followed(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = temporary / "link"
+    link.symlink_to(temporary, target_is_directory=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(link))
+    with scratch_folder("photos") as folder:
+        assert folder.parent.parent == temporary
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+def test_one_that_others_may_replace_is_refused(temporary: Path, mode: int, depth: int) -> None:
+    folder = [temporary, temporary.parent][depth]
+    folder.chmod(mode)
+    before = sorted(temporary.rglob("*"))
+    with (
+        pytest.raises(
+            UnsupportedError,
+            match=rf"{folder} lets other users replace .*\(mode {mode:04o}\).*; set TMPDIR to",
+        ),
+        scratch_folder("photos"),
+    ):
+        pass
+    assert sorted(temporary.rglob("*")) == before
+    with pytest.raises(UnsupportedError, match="lets other users replace"):
+        sweep_scratch("photos")
+    folder.chmod(mode | stat.S_ISVTX)
+    with scratch_folder("photos"):
+        pass
+
+
+@AS_ROOT
+def test_one_in_a_folder_of_another_user_is_refused(temporary: Path) -> None:
+    os.chown(temporary, NOBODY, NOBODY)
+    with (
+        pytest.raises(UnsupportedError, match=f"{temporary} belongs to user {NOBODY}"),
+        scratch_folder("photos"),
+    ):
+        pass
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_folder_in_the_place_of_ones_own_stays(temporary: Path) -> None:
+    """As another user puts it there who may write to the temporary folder."""
+    with scratch_folder("photos") as folder:
+        stolen = temporary / "stolen"
+        folder.parent.rename(stolen)
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("mine")
+    assert (folder / "file").read_text() == "mine"
+    assert (stolen / folder.name / MARKER_NAME).is_file()
 
 
 def test_a_temporary_folder_that_is_gone_is_told(
