@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endcap._locked_file import LockedFile, LostFileError, lock_abandoned
+from endcap._path_trust import find_untrusted
 from endcap.errors import UnsupportedError
 
 MARKER_NAME = ".endcap-scratch"
@@ -58,7 +59,7 @@ def scratch_root() -> Path:
 
 def root_path() -> Path:
     """Return where `scratch_root` is, links on the way to it followed, without looking at it."""
-    return Path(tempfile.gettempdir()).resolve() / f"endcap-{os.geteuid()}"
+    return Path(os.path.realpath(tempfile.gettempdir())) / f"endcap-{os.geteuid()}"
 
 
 @contextlib.contextmanager
@@ -162,24 +163,12 @@ def _mark(folder: Path) -> LockedFile:
 
 def _check_parents(root: Path) -> None:
     """Check that nobody but this user and root can put something else in the place of `root`."""
-    for folder in reversed(root.parents):  # what lies in a folder counts once that one is safe
-        status = folder.lstat()
-        mode = stat.S_IMODE(status.st_mode)
-        problem = ""
-        if not stat.S_ISDIR(status.st_mode):
-            problem = "is no folder"
-        elif status.st_uid not in (0, os.geteuid()):
-            problem = f"belongs to user {status.st_uid}, who may replace what lies in it"
-        elif mode & 0o022 and not mode & stat.S_ISVTX:
-            problem = (
-                f"lets other users replace what lies in it (mode {mode:04o}); `chmod +t` keeps "
-                "them from that"
-            )
-        if problem:
-            raise UnsupportedError(
-                f"the temporary folder {root} is not safe: {folder} {problem}; set TMPDIR to a "
-                "folder of your own"
-            )
+    untrusted = find_untrusted(root.parent)
+    if untrusted is not None:
+        raise UnsupportedError(
+            f"the temporary folder {root} is not safe: {untrusted}; set TMPDIR to a folder of your "
+            "own"
+        )
 
 
 def _open_root(root: Path) -> int:

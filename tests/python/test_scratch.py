@@ -392,7 +392,7 @@ def test_one_that_others_may_replace_is_refused(temporary: Path, mode: int, dept
     with (
         pytest.raises(
             UnsupportedError,
-            match=rf"{folder} lets other users replace .*\(mode {mode:04o}\).*; set TMPDIR to",
+            match=rf"{folder} lets other users replace .*\(mode {mode:04o}; .*; set TMPDIR to",
         ),
         scratch_folder("photos"),
     ):

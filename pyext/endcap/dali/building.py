@@ -12,7 +12,7 @@ from pathlib import Path
 from endcap._scratch import scratch_folder
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library, only_builder
+from endcap.dali.cache import cached_library, check_place, only_builder
 from endcap.dali.compiler import find_compiler
 from endcap.dali.compiling import run_all
 from endcap.dali.copying import copy_with_neighbours, replace_file
@@ -78,7 +78,8 @@ def build(
         stages: is told how far the work is.
 
     Raises:
-        DaliError: DALI, a compiler or headers are missing or too old, or compiling failed.
+        DaliError: DALI, a compiler or headers are missing or too old, compiling failed, or other
+            users may write to the cache.
         OSError: the cache or ``output`` cannot be written.
     """
     built = build_from(find_sources(), force=force, compiler=compiler, stages=stages)
@@ -95,6 +96,7 @@ def build_from(
     dali = find_dali()
     goal = built_for.wanted(dali)
     library = cached_library(goal, sources)
+    check_place(library)
     began = time.monotonic()
     if not force and built_for.fits(library, goal):
         return BuiltLibrary(path=library, seconds=0.0, cached=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from endcap.dali.compiler import first_error
+from endcap.dali.copying import replace_file
 from endcap.dali.errors import DaliError
 
 _POLL_S = 0.05
@@ -32,7 +32,7 @@ class _Command:
             output = self.log.read_text(errors="replace")
             if not output.strip():
                 raise DaliError(_silent(self.words[0], code, self.log.parent))
-            shutil.copyfile(self.log, kept_log)
+            replace_file(self.log, kept_log, mode=0o644)
             reason = first_error(output)
             raise DaliError(
                 f"the DALI operators do not compile: {reason}; {kept_log} has all of it, and "

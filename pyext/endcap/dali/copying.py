@@ -22,7 +22,7 @@ def copy_with_neighbours(library: Path, folder: Path) -> Path:
     return folder / LIBRARY_NAME
 
 
-def replace_file(source: Path, target: Path) -> None:
+def replace_file(source: Path, target: Path, *, mode: int = 0o755) -> None:
     """Copies a file into the place of another in one step: a process may be opening that one."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -30,7 +30,7 @@ def replace_file(source: Path, target: Path) -> None:
             shutil.copyfileobj(original, copy)
             copy.flush()
             os.fsync(copy.fileno())
-        os.chmod(name, 0o755)
+        os.chmod(name, mode)
         os.replace(name, target)
     except BaseException as error:
         if isinstance(error, OSError) and error.filename is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
-from endcap.dali.cache import cached_library
+from endcap.dali.cache import cached_library, check_place
 from endcap.dali.errors import DaliError
 from endcap.dali.installation import find_dali
 from endcap.dali.package_files import CORE_NAME, LIBRARY_NAME, find_core, find_packaged
@@ -34,7 +34,8 @@ def load(path: Path | str | None = None) -> Path:
 
     Raises:
         DaliError: DALI is missing or too old; the library is not built, was built for another
-            DALI or endcap, or cannot be opened; or another one is loaded already.
+            DALI or endcap, or cannot be opened; other users may have put it where ``build`` keeps
+            it; or another one is loaded already.
     """
     global _loaded
     with _lock:
@@ -58,6 +59,7 @@ def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
     if packaged is not None and built_for.read(packaged) == here:
         return packaged
     cached = cached_library(here)
+    check_place(cached)
     if cached.is_file():
         built_for.check(cached, here)
         return cached
