@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -77,6 +78,41 @@ def test_an_interrupt_ends_the_compilers(tmp_path: Path, empty_cache: Path) -> N
     time.sleep(4)
     assert not survived.exists()
     assert [path.name for path in empty_cache.rglob("*") if path.is_file()] == [".lock"]
+
+
+def runs(pid: str) -> bool:
+    """Whether a process has not ended; one that nobody has waited for has."""
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_an_end_takes_what_the_compilers_have_started(tmp_path: Path, empty_cache: Path) -> None:
+    """g++ is a driver, whose compiler proper goes on without it and holds temporary files."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    started = tmp_path / "started"
+    waits = write_compiler(
+        tmp_path / "waits",
+        f'case "$*" in *-fsyntax-only*) exec {find_compiler()[0]} "$@";; esac\n'
+        'touch "${TMPDIR:-/tmp}/cc-made-by-a-driver"\n'
+        f"sh -c 'echo $$ >>{started}; exec sleep 30' &\nwait",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "endcap", "dali", "build", "--compiler", waits],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    while (not started.exists() or not started.read_text()) and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.2)
+    process.terminate()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert [pid for pid in started.read_text().split() if runs(pid)] == []
+    assert [path.name for path in temporary.rglob("*") if path.is_file()] == []
 
 
 def lines_of(text: str) -> dict[str, str]:

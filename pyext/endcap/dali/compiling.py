@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +25,7 @@ class _Command:
         self.words = words
         self.log = log
         with log.open("wb") as stream:
-            self.process = _start(words, stream)
+            self.process = _start(words, stream, log.parent)
 
     def succeeded(self, kept_log: Path) -> bool:
         """Whether it has ended well, False while it runs; raises DaliError where it failed."""
@@ -41,9 +43,10 @@ class _Command:
         return code is not None
 
     def stop(self) -> None:
-        """Ends it, where it still runs."""
-        self.process.kill()
-        self.process.wait()
+        """Ends it, where it still runs, with what it has started: g++ is only a driver."""
+        if self.process.returncode is None:  # not waited for, so that the group is still its own
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
 
 def run_all(
@@ -88,10 +91,16 @@ def _silent(compiler: str, code: int, folder: Path) -> str:
     )
 
 
-def _start(words: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(words: Sequence[str], output: IO[bytes], temporary: Path) -> subprocess.Popen[bytes]:
+    """Starts a compiler as the leader of a process group, with a folder for temporary files."""
     try:
         return subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(temporary)},
+            start_new_session=True,
         )
     except OSError as error:
         raise DaliError(
