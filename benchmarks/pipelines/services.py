@@ -54,7 +54,7 @@ def opencv(python: Path, network: Path) -> Iterator[Running]:
     """
     port = _free_port()
     command = [str(python), "-m", _SERVICE, str(network), str(port)]
-    process = ServerProcess(command, {**os.environ, "PYTHONPATH": str(ROOT)})
+    process = ServerProcess(command, {**os.environ, "PYTHONPATH": str(ROOT)}, Path.cwd())
     log = LogPump(process.output)
     try:
         _wait_until_ready(process, log, port)

@@ -132,6 +132,36 @@ def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratc
     assert resolve_ports("127.0.0.1", listening) == listening, "the ports are free again"
 
 
+def test_a_server_takes_no_module_from_the_callers_working_directory(
+    echo_repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, caller = tmp_path / "found", tmp_path / "caller"
+    caller.mkdir()
+    for module in ("json", "triton_python_backend_utils"):
+        (caller / f"{module}.py").write_text(
+            f"open({str(found)!r}, 'w')\nraise ImportError('not the real one')\n"
+        )
+    before = sorted(caller.iterdir())
+    monkeypatch.chdir(caller)
+    with TritonServer(Path("../models"), ServerSettings(ports=FREE)) as server:
+        assert [model.name for model in server.models()] == ["echo"]
+    assert not found.exists()
+    assert sorted(caller.iterdir()) == before
+
+
+def test_relative_search_paths_still_reach_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "of_the_user.py").write_text("")
+    code = "import os\nassert os.path.isfile(os.environ['PYTHONPATH'] + '/of_the_user.py')\n"
+    write_model(tmp_path / "models", "echo", 'backend: "python"' + TENSORS, code + ECHO)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "modules")
+    with TritonServer("models", ServerSettings(ports=FREE)) as server:
+        assert [model.name for model in server.models()] == ["echo"]
+
+
 def test_a_server_that_dies_is_noticed_and_swept_up(echo_repository: Path) -> None:
     server = TritonServer(echo_repository, ServerSettings(ports=FREE))
     server.start()

@@ -144,7 +144,7 @@ def run_server(
         plan = plan_launch(repository, ServerSettings(ports=ports), scratch)
         open_to_all = [word for word in plan.command if not word.startswith(_RESTRICTIONS)]
         command = [*open_to_all, *_MORE_OPTIONS, *options]
-        process = ServerProcess(command, plan.environment)
+        process = ServerProcess(command, plan.environment, plan.working_directory)
         server = RunningServer(plan.ports, LogPump(process.output), process.pid)
         try:
             wait_for(lambda: _is_live(process, server), timeout_s=_LOADED_WITHIN_S)

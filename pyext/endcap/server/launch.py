@@ -209,7 +209,7 @@ class TritonServer:
             copy = sys.stderr.buffer
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
         self._served = False
-        self._process = ServerProcess(plan.command, plan.environment)
+        self._process = ServerProcess(plan.command, plan.environment, plan.working_directory)
         shown = copy is sys.stderr.buffer
         echo = sys.stderr.buffer if self.settings.echo_problems and not shown else None
         self._log = LogPump(

@@ -27,6 +27,7 @@ from endcap.server.shell_words import (
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
 )
+_SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class LaunchPlan:
 
     command: list[str]
     environment: dict[str, str]
+    working_directory: Path  # an empty one: stubs search theirs for Python modules
     ports: ServerPorts
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
@@ -65,6 +67,8 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     _check_python_models(models, installation, environment)
     some = settings.models or left_out
     link = link_models(models, scratch) if some else link_repository(repository, scratch)
+    working_directory = scratch / "cwd"
+    working_directory.mkdir()
     region_prefix = shared_memory_prefix(scratch)
     restriction = restrict(installation, settings)
     command = [
@@ -84,7 +88,8 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     ]
     return LaunchPlan(
         command=command,
-        environment=environment | restriction.environment,
+        environment=_with_absolute_paths(environment) | restriction.environment,
+        working_directory=working_directory,
         restriction=restriction,
         ports=ports,
         repository=link,
@@ -116,6 +121,15 @@ def server_environment(installation: ServerInstallation, scratch: Path) -> dict[
 
 def _joined(first: list[str], environment: os._Environ[str], name: str) -> str:
     return os.pathsep.join([*first, *filter(None, [environment.get(name)])])
+
+
+def _with_absolute_paths(environment: dict[str, str]) -> dict[str, str]:
+    """Returns the environment with search paths that mean the same in any working directory."""
+    found = {name: environment[name] for name in _SEARCH_PATHS if name in environment}
+    return environment | {
+        name: os.pathsep.join(map(os.path.abspath, filter(None, value.split(os.pathsep))))
+        for name, value in found.items()
+    }
 
 
 def _check_python_models(

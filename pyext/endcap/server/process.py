@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
 
@@ -19,10 +20,13 @@ class ServerProcess:
     after SIGKILL. Its output comes through `output`, standard error included.
     """
 
-    def __init__(self, command: list[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str], working_directory: Path
+    ) -> None:
         self._process = subprocess.Popen(
             [*_die_with_parent(), *command],
             env=dict(environment),
+            cwd=working_directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -67,4 +71,4 @@ def _die_with_parent() -> list[str]:
     program = shutil.which("setpriv")
     if program is None or threading.current_thread() is not threading.main_thread():
         return []
-    return [program, "--pdeathsig", "TERM", "--"]
+    return [os.path.abspath(program), "--pdeathsig", "TERM", "--"]
