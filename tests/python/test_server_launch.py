@@ -112,6 +112,52 @@ def test_the_reason_of_a_failed_start_is_told(
     assert not list(scratch.glob("endcap-*/*"))
 
 
+# --- the log file ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["name", "symbolic link", "hard link", "linked model"])
+def test_a_file_of_the_repository_is_no_log_file(
+    echo_repository: Path, tmp_path: Path, by: str
+) -> None:
+    config = log_file = echo_repository / "echo" / "config.pbtxt"
+    before = config.read_bytes()
+    if by == "linked model":
+        (echo_repository / "echo").rename(tmp_path / "elsewhere")
+        (echo_repository / "echo").symlink_to(tmp_path / "elsewhere")
+        (tmp_path / "elsewhere" / "circle").symlink_to(tmp_path / "elsewhere")
+        log_file = tmp_path / "elsewhere" / "config.pbtxt"
+    elif by != "name":
+        log_file = tmp_path / "server.log"
+        link = log_file.symlink_to if by == "symbolic link" else log_file.hardlink_to
+        link(config)
+    server = TritonServer(echo_repository, ServerSettings(ports=FREE, log_file=log_file))
+    with pytest.raises(ServerError, match=r"is .*echo/config\.pbtxt of the model repository"):
+        server.start()
+    assert config.read_bytes() == before
+
+
+def test_a_log_file_may_lie_beside_the_models(echo_repository: Path) -> None:
+    log_file = echo_repository / "server.log"
+    for _ in range(2):
+        with TritonServer(echo_repository, ServerSettings(ports=FREE, log_file=log_file)):
+            pass
+        assert log_file.read_text().count("Started HTTPService") == 1
+
+
+def test_two_servers_do_not_share_a_log_file(echo_repository: Path, tmp_path: Path) -> None:
+    log_file = tmp_path / "server.log"
+    log_file.write_text("of yesterday")
+    settings = ServerSettings(ports=FREE, log_file=log_file)
+    with TritonServer(echo_repository, settings):
+        before = log_file.read_bytes()
+        assert not before.startswith(b"of yesterday")
+        with pytest.raises(ServerError, match="is in use by another server"):
+            TritonServer(echo_repository, settings).start()
+        assert log_file.read_bytes()[: len(before)] == before
+    with TritonServer(echo_repository, settings):
+        pass
+
+
 # --- a real server that runs ----------------------------------------------------------------------
 
 

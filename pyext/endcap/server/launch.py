@@ -18,6 +18,7 @@ from endcap.server.errors import ServerError
 from endcap.server.exit_reasons import describe_exit, exit_reasons
 from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
 from endcap.server.log import LogPump
+from endcap.server.log_file import open_log_file
 from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
@@ -223,7 +224,9 @@ class TritonServer:
         if self.settings.log_file is None:
             return None
         try:
-            return self._resources.enter_context(Path(self.settings.log_file).open("wb"))
+            return self._resources.enter_context(
+                open_log_file(Path(self.settings.log_file), self.repository)
+            )
         except OSError as error:
             raise ServerError(
                 f"log file {self.settings.log_file} cannot be written: {error.strerror}"
