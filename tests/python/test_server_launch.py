@@ -23,6 +23,7 @@ from endcap.server import (
     TritonServer,
 )
 from endcap.server.ports import resolve_ports
+from endcap.server.process import ServerProcess
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -208,6 +209,43 @@ def test_relative_search_paths_still_reach_the_models(
         assert [model.name for model in server.models()] == ["echo"]
 
 
+def test_a_forked_child_leaves_the_server_alone(echo_repository: Path, tmp_path: Path) -> None:
+    script = """
+import gc, os, sys
+from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
+
+settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+with TritonServer(sys.argv[1], settings) as server:
+    regions = sorted(name for name in os.listdir("/dev/shm") if name.startswith("endcap-server-"))
+    child = os.fork()
+    if child == 0:
+        try:
+            server.check_alive()
+        except ServerError as error:
+            assert "is a fork of process" in str(error), error
+            del error
+        else:
+            raise AssertionError("a fork cannot tell")
+        server.stop()
+        sys.exit(7)  # runs __exit__ and what atexit has
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    server.check_alive()
+    assert len(regions) >= 1
+    assert set(regions) <= set(os.listdir("/dev/shm"))
+    assert [model.name for model in server.models()] == ["echo"]
+    group = server.pid
+print("stopped", os.path.exists(f"/proc/{group}"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(echo_repository)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (done.stdout, done.returncode) == ("stopped False\n", 0), done.stderr
+
+
 def test_a_server_that_dies_is_noticed_and_swept_up(echo_repository: Path) -> None:
     server = TritonServer(echo_repository, ServerSettings(ports=FREE))
     server.start()
@@ -222,6 +260,33 @@ def test_a_server_that_dies_is_noticed_and_swept_up(echo_repository: Path) -> No
     server.stop()  # a second stop has nothing to do
     with pytest.raises(ServerError, match="no server runs"):
         server.check_alive()
+
+
+def test_the_id_of_an_ended_server_stays_taken_until_the_stop() -> None:
+    process = ServerProcess(["/bin/sh", "-c", "exit 3"], os.environ, Path("/"))
+    with process.output:
+        assert wait_until(lambda: process.exit_code() is not None, 10)
+        assert process.exit_code() == 3
+        assert Path(f"/proc/{process.pid}").exists(), "another program may get its id"
+        assert process.stop(10)
+    assert not Path(f"/proc/{process.pid}").exists()
+    assert process.exit_code() == 3
+
+
+def test_a_process_that_is_waited_for_is_signalled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    signalled: list[tuple[int, int]] = []
+    for elsewhere in (False, True):
+        process = ServerProcess(["/bin/sh", "-c", "exit 0"], os.environ, Path("/"))
+        with process.output:
+            if elsewhere:
+                os.waitpid(process.pid, 0)
+            else:
+                process.stop(10)
+            with monkeypatch.context() as patched:
+                for name in ("kill", "killpg"):
+                    patched.setattr(os, name, lambda *arguments: signalled.append(arguments))
+                assert process.stop(1)
+    assert signalled == []
 
 
 def test_a_server_that_does_not_end_is_killed(echo_repository: Path) -> None:

@@ -65,6 +65,7 @@ class TritonServer:
         self.restriction = Restriction()  # what clients may not do, likewise
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
+        self._started_by = os.getpid()
         self._log: LogPump | None = None
         self._served = False  # whether it has been ready
         self._stubs: StubWatch | None = None
@@ -106,6 +107,7 @@ class TritonServer:
         """Starts the server and returns when all its models are ready."""
         if self._process is not None:
             raise ServerError(f"this server already runs as process {self._process.pid}")
+        self._started_by = os.getpid()
         atexit.register(self.stop)
         try:
             self._launch()
@@ -115,7 +117,12 @@ class TritonServer:
             raise
 
     def stop(self) -> None:
-        """Ends the server and removes what was made for it; does nothing when none runs."""
+        """Ends the server and removes what was made for it; does nothing when none runs.
+
+        In a fork of the process that started the server it does nothing either.
+        """
+        if self._is_inherited():
+            return
         try:
             if self._process is not None:
                 self._process.stop(self.settings.stop_timeout_s)
@@ -131,6 +138,11 @@ class TritonServer:
         """Raises ServerError when the server has ended by itself, or was never started."""
         if self._process is None:
             raise ServerError("no server runs; start it first")
+        if self._is_inherited():
+            raise ServerError(
+                f"this process is a fork of process {self._started_by}, which started the server "
+                "and alone can see whether it runs; call this there"
+            )
         code = self._process.exit_code()
         if code is not None:
             raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
@@ -191,6 +203,10 @@ class TritonServer:
             return any(each.name == model for each in self.models())
         except ServerError:
             return True  # no answer is none about the model: the load will tell
+
+    def _is_inherited(self) -> bool:
+        """Whether this process is a fork of the one that started the server."""
+        return self._process is not None and os.getpid() != self._started_by
 
     def _authority(self, port: int) -> str:
         host = _WILDCARD_TO_LOOPBACK.get(self.settings.host, self.settings.host)

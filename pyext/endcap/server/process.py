@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
+
+_LOOK_EVERY_S = 0.02
 
 
 class ServerProcess:
@@ -45,23 +47,51 @@ class ServerProcess:
         return self._process.stdout
 
     def exit_code(self) -> int | None:
-        """Returns the exit code, minus the signal that ended it, or None while it runs."""
-        return self._process.poll()
+        """Returns the exit code, minus the signal that ended it, or None while it runs.
+
+        A process that has ended keeps its id until `stop`, so that no other one gets it before.
+        """
+        if self._process.returncode is not None:
+            return self._process.returncode
+        try:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # no child of this process, or no more: none of ours
+            return self._process.wait(0)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def stop(self, timeout_s: float) -> bool:
-        """Ends the process; returns False when it had to be killed after `timeout_s` seconds."""
-        in_time = True
+        """Ends the process; returns False when it had to be killed after `timeout_s` seconds.
+
+        Does nothing once the process has been waited for, or in a fork of the one that started it.
+        """
+        code = self.exit_code()
+        if self._process.returncode is not None:
+            return True
         try:
-            self._process.terminate()
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            in_time = False
+            if code is None:
+                os.kill(self.pid, signal.SIGTERM)
+            in_time = self._ends_within(timeout_s)
         finally:
             # What is left of the group: a server that does not end, stubs of one that crashed.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            if self._is_child():
+                os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
         return in_time
+
+    def _ends_within(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self.exit_code() is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        return True
+
+    def _is_child(self) -> bool:
+        """Whether the process id still is that of the process, running or not yet waited for."""
+        self.exit_code()
+        return self._process.returncode is None
 
 
 def _die_with_parent() -> list[str]:
