@@ -21,6 +21,7 @@ from PIL import Image
 from rich.table import Table
 
 import endcap as package
+from endcap.cli import demo
 from endcap.cli.console import PlainConsole
 from endcap.cli.pictures import save_jpeg
 from endcap.errors import InvalidArgumentError
@@ -97,6 +98,31 @@ def test_a_demo_writes_through_no_link(
     assert done.exit_code == 2
     assert f"{name} is a symbolic link" in done.stderr
     assert victim.read_text() == "mine"
+
+
+def test_a_demo_writes_its_log_to_a_new_file(
+    pictures: Path, tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    log_file = output / "server.log"
+    log_file.hardlink_to(victim)
+    checked = demo.make_folder
+
+    def link_after_the_checks(folder: Path) -> None:
+        checked(folder)
+        log_file.unlink()
+        log_file.symlink_to(victim)
+
+    for link_late in (False, True):
+        if link_late:
+            monkeypatch.setattr(demo, "make_folder", link_after_the_checks)
+        arguments = ["--images", pictures, "--output", output, "--repeat", "0"]
+        endcap("demo", *arguments, columns=200)
+        assert victim.read_text() == "mine"
+        assert log_file.is_file()
+        assert not log_file.is_symlink()
+        assert "Started HTTPService" in log_file.read_text()
 
 
 def test_a_report_follows_the_link_that_was_named(url: str, pictures: Path, tmp_path: Path) -> None:

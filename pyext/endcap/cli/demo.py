@@ -29,7 +29,7 @@ from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
-from endcap.cli.whole_file import refuse_links, whole_text_file
+from endcap.cli.whole_file import open_anew, refuse_links, whole_text_file
 from endcap.client import DetectionClient, ImageResult
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
@@ -137,14 +137,15 @@ def _targets(output: Path, paths: Sequence[Path]) -> list[Path]:
 @contextlib.contextmanager
 def _started_server(output: Path, console: Console) -> Iterator[str]:
     repository = find_repository()
-    settings = ServerSettings(
-        models=(_ENSEMBLE,),
-        ports=ServerPorts(http=0, grpc=0, metrics=0),
-        log_file=output / _LOG_NAME,
-    )
-    console.print(f"Starting a Triton server on {repository} ...", markup=False)
-    with TritonServer(repository, settings) as server:
-        yield server.grpc_url
+    with open_anew(output / _LOG_NAME) as log_file:
+        settings = ServerSettings(
+            models=(_ENSEMBLE,),
+            ports=ServerPorts(http=0, grpc=0, metrics=0),
+            log_file=log_file,
+        )
+        console.print(f"Starting a Triton server on {repository} ...", markup=False)
+        with TritonServer(repository, settings) as server:
+            yield server.grpc_url
 
 
 def _serve_page(

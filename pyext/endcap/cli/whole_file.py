@@ -49,6 +49,20 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
             partial.unlink(missing_ok=True)
 
 
+def open_anew(path: Path) -> IO[bytes]:
+    """Opens a new, empty file in the place of `path`, to be read while it is written.
+
+    What was there is removed and never written to: it may be, or lead to, a file of somebody else.
+    Raises InvalidArgumentError when the file cannot be made.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        path.unlink(missing_ok=True)
+        return open(os.open(path, flags, 0o666), "wb")
+    except OSError as error:
+        raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
+
+
 def refuse_links(targets: Iterable[Path]) -> None:
     """Raises InvalidArgumentError where a target is a symbolic link, or no regular file.
 

@@ -237,16 +237,13 @@ class TritonServer:
         )
 
     def _open_log_file(self) -> IO[bytes] | None:
-        if self.settings.log_file is None:
-            return None
+        given = self.settings.log_file
+        if given is None or not isinstance(given, (str, os.PathLike)):
+            return given
         try:
-            return self._resources.enter_context(
-                open_log_file(Path(self.settings.log_file), self.repository)
-            )
+            return self._resources.enter_context(open_log_file(Path(given), self.repository))
         except OSError as error:
-            raise ServerError(
-                f"log file {self.settings.log_file} cannot be written: {error.strerror}"
-            ) from error
+            raise ServerError(f"log file {given} cannot be written: {error.strerror}") from error
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + self.settings.ready_timeout_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import IO
 
 from endcap.server.ports import ServerPorts
 
@@ -22,7 +23,8 @@ class ServerSettings:
     cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
         the models. Without a GPU it does nothing.
     pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
-    log_file: gets everything that the server prints.
+    log_file: gets everything that the server prints: a path, or a binary file that is open for
+        writing and stays the caller's to close.
     echo_problems: copies warnings and errors to standard error once the server is ready.
     revive: Python models whose process dies are loaded again by `TritonServer.revive`. Clients may
         not load models: that takes a key which only the launcher and the server have.
@@ -39,7 +41,7 @@ class ServerSettings:
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None
     pinned_pool_mb: int | None = None
-    log_file: str | os.PathLike[str] | None = None
+    log_file: str | os.PathLike[str] | IO[bytes] | None = None
     echo_problems: bool = False
     revive: bool = False
     client_shared_memory: bool = False
