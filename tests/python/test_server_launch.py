@@ -172,6 +172,7 @@ def test_a_server_starts_serves_and_leaves_nothing(echo_repository: Path, scratc
             assert b"nv_inference_request_success" in answer.read()
         (folder,) = scratch.glob("endcap-*/*")
         assert list(Path("/dev/shm").glob(f"endcap-{folder.name}-*"))
+        assert "\nUmask:\t0077\n" in Path(f"/proc/{group}/status").read_text()
         listening = server.ports
     assert group_members(group) == []
     assert not list(scratch.glob("endcap-*/*"))

@@ -33,6 +33,7 @@ class ServerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            umask=0o077,  # what models write may hold tensors
         )
 
     @property
