@@ -10,9 +10,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tritonclient.grpc
-from echo_model import write_echo_model
+from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.client.address import parse_address
 from endcap.server.rest import is_ready
@@ -94,6 +95,26 @@ def test_serve_can_be_stopped_while_it_starts(echo_repository: Path) -> None:
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("option", [[], ["--verbose"]], ids=["problems", "verbose"])
+def test_the_terminal_gets_no_orders_from_a_models_log(tmp_path: Path, option: list[str]) -> None:
+    code = ECHO.replace(
+        "        x = ",
+        "        print('W1120 for you: \\x1b[2J \\x9b2J', flush=True)\n        x = ",
+    )
+    write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, code)
+    process = start_serve(tmp_path, *option)
+    shown = read_until_ready(process)
+    x = tritonclient.grpc.InferInput("x", [1, 1], "FP32")
+    x.set_data_from_numpy(np.ones((1, 1), np.float32))
+    with tritonclient.grpc.InferenceServerClient(parse_address(shown["gRPC"]).authority) as client:
+        client.infer("echo", [x])
+    process.send_signal(signal.SIGINT)
+    _, problems = process.communicate(timeout=60)
+    assert "for you: \\x1b[2J \\xc2\\x9b2J" in problems
+    assert "\x1b" not in problems
+    assert "\x9b" not in problems
 
 
 def test_a_second_signal_kills_a_server_that_does_not_end(echo_repository: Path) -> None:

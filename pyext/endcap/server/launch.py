@@ -222,17 +222,15 @@ class TritonServer:
         self.ports, self.left_out = plan.ports, plan.left_out
         self.restriction = plan.restriction
         copy = self._open_log_file()
-        if copy is None and self.settings.verbose:
-            copy = sys.stderr.buffer
+        show_all = copy is None and self.settings.verbose
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
         self._served = False
         self._process = ServerProcess(plan.command, plan.environment, plan.working_directory)
-        shown = copy is sys.stderr.buffer
-        echo = sys.stderr.buffer if self.settings.echo_problems and not shown else None
         self._log = LogPump(
             self._process.output,
             copy=copy,
-            echo=echo,
+            echo=sys.stderr.buffer if show_all or self.settings.echo_problems else None,
+            echo_all=show_all,
             renamed=(os.fsencode(plan.repository), os.fsencode(self.repository)),
         )
 

@@ -31,16 +31,19 @@ class LogPump:
         *,
         copy: IO[bytes] | None = None,
         echo: IO[bytes] | None = None,
+        echo_all: bool = False,
         renamed: tuple[bytes, bytes] | None = None,
     ) -> None:
         """copy gets every line; echo gets warnings and errors after `echo_from_now_on`, printable.
 
+        echo_all: echo gets every line, from the first one on; printable, too.
         renamed: a path as the server prints it, and what all get to read in its place.
         """
         self._source = source
         self._renamed = renamed
         self._copy = copy
         self._echo = echo
+        self._echo_all = echo_all
         self._echo_on = False
         self._lines: collections.deque[str] = collections.deque(maxlen=_KEPT_LINES)
         self._thread = threading.Thread(target=self._run, name="tritonserver log", daemon=True)
@@ -66,7 +69,8 @@ class LogPump:
                 self._lines.append(line)
                 if self._copy is not None:
                     _write(self._copy, raw)
-                if self._echo is not None and self._echo_on and _PROBLEM.match(line):
+                is_shown = self._echo_all or (self._echo_on and _PROBLEM.match(line))
+                if self._echo is not None and is_shown:
                     _write(self._echo, _CONTROL.sub(_escaped, raw))
 
 
