@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
@@ -196,6 +197,13 @@ def test_names_of_this_machine_are_served(url: str, host: str) -> None:
         "",
         "[::1",
         "@",
+        "localhost#.example.org",
+        "localhost/.example.org",
+        "localhost?.example.org",
+        "localhost\\.example.org",
+        "example.org@127.0.0.1",
+        "localhost:http",
+        "localhost:",
     ],
 )
 @pytest.mark.parametrize("path", ["/", "/labels", "/samples", "/app.js", "/nothing"])
@@ -220,13 +228,40 @@ def test_a_host_that_was_given_is_served_and_of_every_address_only_numbers(
         assert status(server.url, "box.lan") == 403
 
 
-@pytest.mark.parametrize("origin", ["http://example.org", "null", "http://[", "http://localhost"])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://example.org",
+        "null",
+        "",
+        "http://[",
+        "http://localhost",
+        "chrome-extension://OWN",
+        "http://example.org@OWN",
+        "http://OWN/",
+        "//OWN",
+    ],
+)
 def test_scripts_of_other_sites_are_403(url: str, origin: str) -> None:
-    answer = detect(url, TURNED.read_bytes(), Origin=origin)
+    own = urllib.parse.urlsplit(url).netloc
+    answer = detect(url, TURNED.read_bytes(), Origin=origin.replace("OWN", own))
     assert answer.status == 403
     assert "use this server's own page" in answer.json["error"]
-    own = url.rstrip("/")
-    assert detect(url, TURNED.read_bytes(), Origin=own).status == 200
+    assert detect(url, TURNED.read_bytes(), Origin=f"http://{own}").status == 200
+
+
+@pytest.mark.parametrize("name", ["Host", "Origin"])
+def test_a_second_host_or_origin_counts_as_well(url: str, name: str) -> None:
+    own = urllib.parse.urlsplit(url).netloc
+    given = {"Host": [own], "Origin": [f"http://{own}"]}
+    given[name].append("http://example.org" if name == "Origin" else "example.org")
+    with contextlib.closing(http.client.HTTPConnection(own, timeout=30)) as connection:
+        connection.putrequest("GET", "/labels", skip_host=True)
+        for header, values in given.items():
+            for value in values:
+                connection.putheader(header, value)
+        connection.endheaders()
+        assert connection.getresponse().status in (400, 403)
 
 
 def test_every_answer_has_the_security_headers(url: str) -> None:

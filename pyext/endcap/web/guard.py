@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})
+# The whole of a Host header: a name or a number, in brackets that of IPv6, and perhaps a port.
+_AUTHORITY = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
 
 _CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -50,16 +52,17 @@ def guard(host: str) -> Middleware:
 
     @web.middleware
     async def refuse_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
-        authority = request.headers.get("Host", "")
+        authority = ", ".join(request.headers.getall("Host", []))
         if not _is_ours(authority, host):
             return refusal(
                 403,
                 f"the request is for {authority or 'no host'}, which is not this server's name; "
                 f"open the page at {' or '.join(sorted(_names(host)))}",
             )
-        origin = request.headers.get("Origin")
-        if origin is not None and _authority(origin) != authority.lower():
-            return refusal(403, f"the request comes from {origin}; use this server's own page")
+        own = [f"{scheme}://{authority.lower()}" for scheme in ("http", "https")]
+        for origin in request.headers.getall("Origin", []):
+            if origin.lower() not in own:
+                return refusal(403, f"the request comes from {origin}; use this server's own page")
         return await handler(request)
 
     return refuse_strangers
@@ -72,10 +75,8 @@ async def add_security_headers(request: web.Request, response: web.StreamRespons
 
 
 def _is_ours(authority: str, host: str) -> bool:
-    try:
-        name = urlsplit(f"//{authority}").hostname or ""
-    except ValueError:
-        return False
+    given = _AUTHORITY.fullmatch(authority.lower())
+    name = (given["address"] or given["name"]) if given else ""
     # An address cannot be rebound, only a name can.
     return name in _names(host) or (host in _EVERY_ADDRESS and _is_address(name))
 
@@ -90,10 +91,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _authority(origin: str) -> str | None:
-    try:
-        return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
