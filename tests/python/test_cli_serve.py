@@ -99,10 +99,8 @@ def test_serve_can_be_stopped_while_it_starts(echo_repository: Path) -> None:
 
 @pytest.mark.parametrize("option", [[], ["--verbose"]], ids=["problems", "verbose"])
 def test_the_terminal_gets_no_orders_from_a_models_log(tmp_path: Path, option: list[str]) -> None:
-    code = ECHO.replace(
-        "        x = ",
-        "        print('W1120 for you: \\x1b[2J \\x9b2J', flush=True)\n        x = ",
-    )
+    line = "        import os; os.write(1, b'W1120 for you: \\x1b[2J \\xc2\\x9b2J\\n')\n"
+    code = ECHO.replace("        x = ", f"{line}        x = ")
     write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, code)
     process = start_serve(tmp_path, *option)
     shown = read_until_ready(process)
