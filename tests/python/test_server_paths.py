@@ -50,6 +50,51 @@ def test_a_python_models_own_name_is_refused(tmp_path: Path) -> None:
         TritonServer(tmp_path, SETTINGS).start()
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "backend: 'python' default_model_filename: \"m.py\"",
+        'backend: "pyth" "on" default_model_filename: "m.py"',
+        "name: '#' backend: \"python\"",
+    ],
+)
+def test_a_models_name_never_runs_in_the_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = f"a$(touch {tmp_path.name}.INJECTED)b"
+    write_model(tmp_path / "models", name, config.replace("'#'", f"'{name}#'") + TENSORS)
+    (tmp_path / "models" / name / "1" / "m.py").write_text(ECHO)
+    with pytest.raises(ServerError, match=r"rename its folder so that it has only letters"):
+        TritonServer("models", SETTINGS).start()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '"m$(touch INJECTED).py"',
+        "'m$(touch INJECTED).py'",
+        '"m" "$(touch INJECTED).py"',
+        '\n  "m$(touch INJECTED).py"',
+        '"m\\044(touch INJECTED).py"',
+        '"m"\n"$(touch INJECTED).py"',
+        '"m of mine.py"',
+    ],
+)
+def test_a_models_file_never_runs_in_the_shell(tmp_path: Path, given: str) -> None:
+    write_model(tmp_path, "echo", f"{IN_PYTHON} default_model_filename: {given}", ECHO)
+    with pytest.raises(ServerError, match="model 'echo' has a default_model_filename"):
+        TritonServer(tmp_path, SETTINGS).start()
+
+
+@pytest.mark.parametrize("given", ['"m.py"', "'m.py' # the model", '"m.py" parameters: {}'])
+def test_a_models_file_may_have_another_name(tmp_path: Path, given: str) -> None:
+    write_model(tmp_path, "echo", f"backend: 'python' default_model_filename: {given}\n{TENSORS}")
+    (tmp_path / "echo" / "1" / "m.py").write_text(ECHO)
+    with TritonServer(tmp_path, SETTINGS) as server:
+        assert [model.name for model in server.models()] == ["echo"]
+
+
 def test_a_model_without_python_may_have_any_name(tmp_path: Path) -> None:
     write_model(tmp_path, "my model", 'backend: "endcap_preprocess" max_batch_size: 4')
     with TritonServer(tmp_path, SETTINGS) as server:

@@ -15,7 +15,7 @@ _BYTES_PER_ELEMENT = {
     "UINT32": 4, "INT32": 4, "FP32": 4, "UINT64": 8, "INT64": 8, "FP64": 8,
 }  # fmt: skip
 
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|#[^\n]*')
+_COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|#[^\n]*""")
 _BLOCK = re.compile(r"\{([^{}]*)\}")
 _DATA_TYPE = re.compile(r"\bdata_type\s*:\s*TYPE_(\w+)")
 _OPTIONAL = re.compile(
@@ -34,8 +34,8 @@ class ModelFolder:
     @property
     def backend(self) -> str:
         """The backend that the configuration names, "" where it names none."""
-        match = re.search(r'\bbackend\s*:\s*"([^"]*)"', self.config)
-        return match.group(1) if match else ""
+        match = re.search(r"""\bbackend\s*:\s*(["'])(.*?)\1""", self.config)
+        return match.group(2) if match else ""
 
     @property
     def steps(self) -> list[str]:

@@ -14,6 +14,10 @@ from endcap.server.errors import ServerError
 from endcap.server.repository import ModelFolder
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
+# What a shell may run something for; a backslash in a configuration may stand for any of them.
+_ORDERS = re.compile(r"[$`;|&<>()\\'\"\x00-\x1f\x7f]")
+_FILE_NAME = re.compile(r"\bdefault_model_filename\b\s*:?\s*")
+_STRING = re.compile(r"""(["'])([^"'\\]*)\1(?!\s*["'])""")
 
 
 def check_scratch(scratch: Path) -> None:
@@ -26,17 +30,33 @@ def check_scratch(scratch: Path) -> None:
 
 
 def check_model_names(models: Iterable[ModelFolder]) -> None:
-    """Raises ServerError for a Python model whose own folder's name is none that can be passed on.
+    """Raises ServerError for a model whose own names cannot be passed on.
 
-    Triton knows a model by the name of its folder, so that a link does not help.
+    These are its folder's, by which Triton knows it, so that a link does not help, and that of its
+    default_model_filename. What would be a command to the shell is refused for every model: whether
+    Triton takes one for a Python model is not known for certain from outside.
     """
     for model in models:
         in_python = model.backend == "python" or any(model.path.glob("[0-9]*/model.py"))
-        if in_python and not _NEEDS_NO_QUOTES.fullmatch(model.path.name):
+        if not _can_be_passed_on(model.path.name, in_python):
             raise ServerError(
                 f"model '{model.path.name}' has a name that Triton's Python backend cannot pass "
                 "on; rename its folder so that it has only letters, digits and ._+-"
             )
+        for field in _FILE_NAME.finditer(model.config):
+            literal = _STRING.match(model.config, field.end())
+            if literal is None or not _can_be_passed_on(literal.group(2), in_python):
+                raise ServerError(
+                    f"model '{model.path.name}' has a default_model_filename that "
+                    " Triton's Python backend cannot pass on; give a name in quotes that has "
+                    "only letters, digits and ._+-"
+                )
+
+
+def _can_be_passed_on(name: str, in_python: bool) -> bool:
+    if in_python:
+        return _NEEDS_NO_QUOTES.fullmatch(name) is not None
+    return _ORDERS.search(name) is None
 
 
 def link_repository(repository: Path, scratch: Path) -> Path:
