@@ -8,7 +8,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import family_networks as families
@@ -21,7 +21,7 @@ from PIL import Image
 from rich.table import Table
 
 import endcap as package
-from endcap.cli import demo
+from endcap.cli import demo, whole_file
 from endcap.cli.console import PlainConsole
 from endcap.cli.pictures import save_jpeg
 from endcap.errors import InvalidArgumentError
@@ -83,6 +83,26 @@ def test_a_pipe_in_the_place_of_a_picture_is_not_waited_for(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "new.jpg")
     with pytest.raises(InvalidArgumentError, match="is no regular file"):
         save_jpeg(Image.new("RGB", (8, 8)), tmp_path / "new.jpg", quality=90)
+
+
+def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "new.jpg"
+    checked, read = whole_file.refuse_links, list[int]()
+
+    def make_pipe_after_the_check(targets: Iterable[Path]) -> None:
+        checked(targets)
+        os.mkfifo(target)
+        read.append(os.open(target, os.O_RDONLY | os.O_NONBLOCK))  # else the opening would block
+
+    monkeypatch.setattr(whole_file, "refuse_links", make_pipe_after_the_check)
+    with whole_file.whole_file(target, follow_links=False) as file:
+        file.write(b"mine")
+    assert os.read(read[0], 4) == b""
+    os.close(read[0])
+    assert target.is_file()
+    assert target.read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize(

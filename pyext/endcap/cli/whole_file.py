@@ -30,7 +30,7 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
     if not follow_links:
         refuse_links([path])
-    is_special = path.exists() and not path.is_file()
+    is_special = follow_links and path.exists() and not path.is_file()
     target = Path(os.path.realpath(path)) if follow_links else path  # a link stays one
     partial = path if is_special else target.with_name(f".endcap-{secrets.token_hex(8)}.partial")
     if target.is_file() and not os.access(target, os.W_OK):
