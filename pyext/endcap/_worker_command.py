@@ -6,11 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-# `-m` would look for every module in the folder it is called in first.
+# `-m` and `-c` look for every module in the folder that they are called in first: before the path is
+# set, only what is compiled into Python may be imported.
 _START = """
-import importlib
 import sys
 name, sys.path[:] = sys.argv[1], sys.argv[2:]
+import importlib
 importlib.import_module(name).main()
 """
 

@@ -1,4 +1,4 @@
-"""What of DALI and its operators is here; `python -m endcap.dali.report` prints it as JSON."""
+"""What of DALI and its operators is here."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def look() -> tuple[Part, ...]:
     )
 
 
+def main() -> None:
+    """Prints what `look` returns, as JSON in one line."""
+    print(json.dumps([asdict(part) for part in look()]))
+
+
 def _dali() -> str:
     dali = find_dali()
     return f"{dali.version} in {dali.folder}"
@@ -45,7 +50,3 @@ def _look(name: str, find: Callable[[], str]) -> Part:
         return Part(name=name, found=find())
     except EndcapError as error:
         return Part(name=name, found="none", problem=str(error))
-
-
-if __name__ == "__main__":
-    print(json.dumps([asdict(part) for part in look()]))

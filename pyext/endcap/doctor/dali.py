@@ -6,8 +6,8 @@ import importlib.metadata
 import importlib.util
 import json
 import subprocess
-import sys
 
+from endcap._worker_command import worker_command
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
 
@@ -45,7 +45,7 @@ def check_dali(subject: Subject) -> Finding:
         return DALI.problem("absent", "none", "nvidia.dali is not installed")
     found = _installed()
     tried = subprocess.run(
-        [sys.executable, "-m", "endcap.dali.report"],
+        worker_command("endcap.dali.report"),
         capture_output=True,
         text=True,
         errors="replace",

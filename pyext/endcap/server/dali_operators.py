@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
+from endcap._worker_command import worker_command
+from endcap.errors import EndcapError
 from endcap.server.errors import ServerError
 
-_LOAD = """
-from endcap import dali
-try:
-    print("library", dali.load())
-except dali.DaliError as error:
-    print("problem", error)
-"""
 _LOADED_WITHIN_S = 120
 
 
@@ -23,7 +19,7 @@ def find_operators() -> Path:
 
     Raises ServerError where there is no DALI, or no library for it.
     """
-    command = [sys.executable, "-c", _LOAD]
+    command = worker_command("endcap.server.dali_operators")
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_LOADED_WITHIN_S, check=False
@@ -37,3 +33,12 @@ def find_operators() -> Path:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         told = f"DALI cannot be loaded ({last}); `endcap dali info` shows what is installed"
     raise ServerError(told)
+
+
+def main() -> None:
+    """Prints the library that is loaded into this process's DALI, or why there is none."""
+    dali: Any = importlib.import_module("endcap.dali")  # beside this layer, and only in the worker
+    try:
+        print("library", dali.load())
+    except EndcapError as error:
+        print("problem", error)
