@@ -7,6 +7,9 @@ abandoned only if its whole name, its owner, its marker and the marker's lock sa
 
 TMPDIR, and not XDG_RUNTIME_DIR: environments and networks of gigabytes would fill that small
 tmpfs, and a logout removes it under a server that goes on.
+
+A result that is written whole or not at all has its partial folder where it will be, under
+.endcap-PURPOSE-TOKEN.partial and with such a marker.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from endcap._locked_file import LockedFile, LostFileError, lock_abandoned
@@ -109,7 +112,7 @@ def abandoned_scratch(purpose: str) -> Iterator[Path]:
         for name in sorted(os.listdir(root_descriptor)):
             if re.fullmatch(rf"{re.escape(purpose)}-[0-9a-f]{{{2 * _TOKEN_BYTES}}}", name):
                 with contextlib.ExitStack() as opened:
-                    if _lock_marker(name, root_descriptor, opened):
+                    if _lock_marker(name, root_descriptor, opened) is not None:
                         yield root / name
     finally:
         os.close(root_descriptor)
@@ -127,6 +130,86 @@ def remove_scratch(folder: Path) -> None:
     finally:
         os.close(descriptor)
     _remove_rest(folder)
+
+
+@contextlib.contextmanager
+def partial_folder(place: int, purpose: str) -> Iterator[int]:
+    """Make an empty folder (but for its marker) in any folder; it is gone after the block.
+
+    Only this user can enter it. Descriptors are used throughout, so that whoever may rename things
+    in `place` cannot lead this process elsewhere.
+
+    Args:
+        place: A descriptor of the folder to make it in.
+        purpose: As for `scratch_folder`; partial folders of killed processes are removed before.
+
+    Yields:
+        A descriptor of the new folder.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    sweep_partial(place, purpose)
+    name = f".endcap-{purpose}-{secrets.token_hex(_TOKEN_BYTES)}.partial"
+    with contextlib.ExitStack() as opened:
+        # Of another folder that has come under that name, only an empty one would be removed.
+        opened.callback(_remove_empty, name, place)
+        os.mkdir(name, 0o700, dir_fd=place)
+        folder = os.open(name, _FOLDER_FLAGS, dir_fd=place)
+        opened.callback(os.close, folder)
+        opened.callback(_mark_partial(folder, name))
+        try:
+            yield folder
+        finally:
+            with contextlib.suppress(OSError):  # what stays is for the next sweep
+                _empty(folder)
+
+
+def sweep_partial(place: int, purpose: str) -> None:
+    """Remove the partial folders in `place` that no process holds."""
+    pattern = rf"\.endcap-{re.escape(purpose)}-[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.partial"
+    for name in os.listdir(place):
+        if re.fullmatch(pattern, name):
+            with contextlib.ExitStack() as opened:
+                folder = _lock_marker(name, place, opened)
+                if folder is not None:
+                    with contextlib.suppress(OSError):  # it stays for the next sweep
+                        _empty(folder)
+                        os.unlink(MARKER_NAME, dir_fd=folder)
+                        os.rmdir(name, dir_fd=place)
+
+
+def descriptor_path(descriptor: int) -> Path:
+    """Return a path that leads to an open folder, whatever its name has become."""
+    return Path(f"/proc/self/fd/{descriptor}")
+
+
+def _mark_partial(folder: int, name: str) -> Callable[[], None]:
+    """Put the marker into a partial folder; return what removes it."""
+    path = descriptor_path(folder) / MARKER_NAME
+    try:
+        marker = LockedFile(path, remove_unused=False)
+    except LostFileError:
+        raise
+    except OSError:  # a file system without locks, on which no sweep takes it for abandoned
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        owner = os.fstat(descriptor).st_uid
+        os.close(descriptor)
+        remove: Callable[[], None] = path.unlink
+    else:
+        os.write(marker.descriptor, name.encode())
+        owner = os.fstat(marker.descriptor).st_uid
+        remove = marker.remove
+    # Compared with a new file, not with this user: some file systems have users of their own.
+    if os.fstat(folder).st_uid != owner:
+        remove()
+        raise PermissionError(errno.EPERM, "another user has put a folder of theirs there", name)
+    return remove
+
+
+def _remove_empty(name: str, place: int) -> None:
+    with contextlib.suppress(OSError):  # it was moved away, or never made
+        os.rmdir(name, dir_fd=place)
 
 
 def _make(purpose: str) -> tuple[Path, LockedFile]:
@@ -197,20 +280,24 @@ def _open_root(root: Path) -> int:
     return descriptor
 
 
-def _lock_marker(name: str, root: int, opened: contextlib.ExitStack) -> bool:
-    """Lock the marker of an abandoned folder until `opened` is closed; return False for others."""
+def _lock_marker(name: str, root: int, opened: contextlib.ExitStack) -> int | None:
+    """Lock the marker of an abandoned folder until `opened` is closed.
+
+    Returns:
+        A descriptor of the folder, closed likewise; None for folders that are not abandoned.
+    """
     try:
         folder = os.open(name, _FOLDER_FLAGS, dir_fd=root)
         opened.callback(os.close, folder)
         if os.fstat(folder).st_uid != os.geteuid():
-            return False
+            return None
         marker = lock_abandoned(MARKER_NAME, folder=folder)
     except OSError:  # a folder of another kind, or one that has just gone
-        return False
+        return None
     if marker is None:
-        return False
+        return None
     opened.callback(os.close, marker)
-    return os.pread(marker, _MARKER_BYTES, 0) == name.encode()
+    return folder if os.pread(marker, _MARKER_BYTES, 0) == name.encode() else None
 
 
 def _remove(folder: Path, marker: LockedFile) -> None:

@@ -6,8 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-# `-m` and `-c` look for every module in the folder that they are called in first: before the path is
-# set, only what is compiled into Python may be imported.
+# `-m` and `-c` look for every module in the folder that they are called in first: before the path
+# is set, only what is compiled into Python may be imported.
 _START = """
 import sys
 name, sys.path[:] = sys.argv[1], sys.argv[2:]

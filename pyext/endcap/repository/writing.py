@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
+from endcap._scratch import descriptor_path, partial_folder, sweep_partial
 from endcap.errors import InvalidArgumentError
 from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import FirstEnd, Runtime
@@ -24,13 +27,23 @@ _PYTHON_ENDS = {
     "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
     "postprocess": {"python": "postprocess_python"},
 }
+_PURPOSE = "init"
+_CONTENT = "content"
+_NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
+_libc = ctypes.CDLL(None, use_errno=True)
 _MODEL_ON_ONNX_RUNTIME = Path("detector") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
-    """Raises InvalidArgumentError where the repository cannot be made without losing something."""
+    """Raises InvalidArgumentError where the repository cannot be made without losing something.
+
+    In a folder that is there, what killed runs have left of theirs is removed before.
+    """
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
+    if target.is_dir():
+        with contextlib.ExitStack() as opened:
+            sweep_partial(_open_folder(target.resolve(), opened), _PURPOSE)
     if target.is_dir() and any(target.iterdir()):
         raise InvalidArgumentError(
             f"folder {target} is not empty, and nothing in it is overwritten; give --output "
@@ -144,31 +157,78 @@ def _copy(source: Path, target: Path) -> None:
 def _whole_folder(target: Path) -> Iterator[Path]:
     """Gives a folder whose content is in `target` when the block ends well, and nowhere else.
 
-    A folder that is there already stays the one that it is, with its owner and mounts.
+    A folder that is there already stays the one that it is, with its owner and mounts. What has
+    come into it meanwhile is not replaced: InvalidArgumentError.
     """
     place = target.resolve()
     is_there = place.is_dir()
-    name = f".{place.name}.{os.getpid()}.partial"
-    partial = place / name if is_there else place.with_name(name)
-    partial.mkdir()
-    moved: list[Path] = []
+    with contextlib.ExitStack() as opened:
+        base = _open_folder(place if is_there else place.parent, opened)
+        try:
+            partial = opened.enter_context(partial_folder(base, _PURPOSE))
+            os.mkdir(_CONTENT, dir_fd=partial)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(place)) from error
+        folder = descriptor_path(partial) / _CONTENT
+        try:
+            yield folder
+        except OSError as error:
+            if not str(error.filename).startswith(str(folder)):
+                raise
+            shown = f"{place}{str(error.filename).removeprefix(str(folder))}"
+            raise OSError(error.errno, error.strerror, shown) from error
+        if is_there:
+            _move_entries(_open_folder(folder, opened), base, place)
+        else:
+            _move((partial, _CONTENT), (base, place.name), place)
+
+
+def _move_entries(source: int, target: int, place: Path) -> None:
+    """Moves all that is in a folder into another one, or nothing; place: its path, to show."""
+    moved: dict[str, os.stat_result] = {}
     try:
-        yield partial
-        if not is_there:
-            partial.rename(place)
-            return
-        for entry in sorted(partial.iterdir()):
-            moved.append(entry.rename(place / entry.name))
+        for name in sorted(os.listdir(source)):
+            # Noted before: an interrupt may come right after the move.
+            moved[name] = os.stat(name, dir_fd=source, follow_symlinks=False)
+            _move((source, name), (target, name), place / name)
     except BaseException:
-        for entry in moved:
-            _remove(entry)
+        for name, status in moved.items():
+            with contextlib.suppress(FileNotFoundError):  # not moved, or removed by somebody since
+                there = os.stat(name, dir_fd=target, follow_symlinks=False)
+                if os.path.samestat(status, there):
+                    os.rename(name, name, src_dir_fd=target, dst_dir_fd=source)
         raise
-    finally:
-        _remove(partial)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+def _move(source: tuple[int, str], target: tuple[int, str], place: Path) -> None:
+    """Moves an entry and replaces nothing; both are a folder's descriptor and a name in it."""
+    (source_folder, old), (target_folder, new) = source, target
+    try:
+        names = os.fsencode(old), os.fsencode(new)
+        if not _libc.renameat2(source_folder, names[0], target_folder, names[1], _NO_REPLACE):
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(code, os.strerror(code), str(place))
+        # A file system that cannot do it. A folder replaces an empty one, which is made here.
+        if stat.S_ISDIR(os.stat(old, dir_fd=source_folder).st_mode):
+            os.mkdir(new, dir_fd=target_folder)
+            os.rename(old, new, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+        else:
+            os.link(old, new, src_dir_fd=source_folder, dst_dir_fd=target_folder)
+            os.unlink(old, dir_fd=source_folder)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise InvalidArgumentError(
+                f"{place} has been made by somebody else meanwhile, and nothing is overwritten; "
+                "give --output another folder, or remove that"
+            ) from error
+        raise OSError(error.errno, error.strerror, str(place)) from error
+
+
+def _open_folder(path: Path, opened: contextlib.ExitStack) -> int:
+    """Opens a folder, which no link may have replaced, until `opened` is closed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    opened.callback(os.close, descriptor)
+    return descriptor
