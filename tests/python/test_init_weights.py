@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import stat
 from pathlib import Path
 
 import family_networks as families
@@ -177,3 +179,59 @@ def test_weights_of_attributes_are_checked_as_well(tmp_path: Path) -> None:
     done = init(path)
     assert done.exit_code == 2
     assert "/etc/hostname, outside of its folder" in done.stderr
+
+
+@pytest.mark.parametrize("location", [".ssh/id_rsa", ".netrc", "data/.env"])
+@pytest.mark.parametrize("way", ["named", "linked"])
+def test_hidden_files_are_refused(tmp_path: Path, location: str, way: str) -> None:
+    """A network from elsewhere could name the keys of whoever puts it into the home folder."""
+    model = write_split(tmp_path / "model.onnx", "weights.data" if way == "linked" else location)
+    if way == "linked":
+        (tmp_path / location).parent.mkdir(exist_ok=True)
+        (tmp_path / "weights.data").rename(tmp_path / location)
+        (tmp_path / "weights.data").symlink_to(tmp_path / location)
+    done = init(model)
+    assert done.exit_code == 2
+    hidden = next(part for part in Path(location).parts if part.startswith("."))
+    assert f"{hidden} is hidden" in done.stderr
+    assert not (tmp_path / "models").exists()
+
+
+@pytest.mark.parametrize(("mode", "copied"), [(0o600, 0o600), (0o440, 0o440), (0o777, 0o644)])
+def test_copies_can_be_read_by_no_more_users(tmp_path: Path, mode: int, copied: int) -> None:
+    model = write_split(tmp_path / "model.onnx", "weights.data")
+    (tmp_path / "weights.data").chmod(mode)
+    previous = os.umask(0o022)
+    try:
+        assert init(model).exit_code == 0
+    finally:
+        os.umask(previous)
+    weights = tmp_path / "models" / "detector" / "1" / "weights.bin"
+    assert stat.S_IMODE(weights.stat().st_mode) == copied
+
+
+def test_every_file_that_is_copied_is_named(tmp_path: Path) -> None:
+    done = init(write_split(tmp_path / "model.onnx", "b.data", "deep/a.data"))
+    assert done.exit_code == 0, done.stderr
+    readme = (tmp_path / "models" / "README.md").read_text()
+    for location, name in (("b.data", "weights.bin"), ("deep/a.data", "weights_2.bin")):
+        size = (tmp_path / location).stat().st_size
+        for text in (done.stdout, readme):
+            (line,) = (line for line in text.splitlines() if location in line)
+            assert f"copied as {name} ({size} bytes)" in line
+
+
+def test_weights_that_do_not_fit_are_refused_before_any_is_written(tmp_path: Path) -> None:
+    model = write_split(tmp_path / "model.onnx", "weights.data")
+    space = os.statvfs(tmp_path)
+    size = space.f_blocks * space.f_frsize + 2**30
+    with (tmp_path / "weights.data").open("r+b") as file:
+        try:
+            file.truncate(size)  # a hole, which takes no space
+        except OSError:
+            pytest.skip("the file system takes no file of its own size")
+    done = init(model)
+    assert done.exit_code == 2, done.output
+    assert "bytes, and" in done.stderr
+    assert "are free where" in done.stderr
+    assert not (tmp_path / "models").exists()

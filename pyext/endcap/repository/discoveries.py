@@ -31,6 +31,11 @@ def discoveries(plan: Plan) -> Iterator[Discovery]:
     names = plan.classes.names
     value = "none" if names is None else _shortened(names)
     yield Discovery("class names", value, plan.classes.reason)
+    for location, name in plan.network.weight_names().items():
+        size = plan.network.external_files[location].stat().st_size
+        yield Discovery(
+            "weights", location, f"a file beside the network, copied as {name} ({size} bytes)"
+        )
 
 
 def _shortened(names: tuple[str, ...]) -> str:

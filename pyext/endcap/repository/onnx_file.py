@@ -31,6 +31,17 @@ class OnnxFile:
     external_files: Mapping[str, Path]
     model: Any  # onnx.ModelProto, external weights not loaded
 
+    def weight_names(self) -> dict[str, str]:
+        """Returns names for the external files in a repository, by location.
+
+        The files' own may be those of other files there.
+        """
+        numbers = ["", *(f"_{number}" for number in range(2, len(self.external_files) + 1))]
+        locations = sorted(self.external_files)
+        return {
+            each: f"weights{number}.bin" for each, number in zip(locations, numbers, strict=False)
+        }
+
     def relocated(self, locations: Mapping[str, str]) -> bytes:
         """Returns the content of the file with other locations of the external weights.
 
@@ -123,7 +134,24 @@ def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
                 f"{path} keeps the weights {tensor.name} in {location}, outside of its folder; "
                 "export it with the weights beside it"
             )
+        _refuse_hidden(path, tensor.name, location, file, folders)
         yield location, file
+
+
+def _refuse_hidden(
+    path: Path, weights: str, location: str, file: Path, folders: tuple[Path, ...]
+) -> None:
+    """Raises RepositoryError for files that keep secrets, such as .ssh/id_rsa, and no weights."""
+    resolved = file.resolve()
+    within = (resolved.relative_to(each) for each in folders if resolved.is_relative_to(each))
+    for place in (Path(location), *within):
+        hidden = [part for part in place.parts if part.startswith(".")]
+        if hidden:
+            raise RepositoryError(
+                f"{path} keeps the weights {weights} in {location}, and {hidden[0]} is hidden, as "
+                "files of settings and keys are; if it does hold weights, give file and folder a "
+                "name without the dot, and export the network again"
+            )
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from endcap._scratch import descriptor_path, partial_folder, sweep_partial
 from endcap.errors import InvalidArgumentError
-from endcap.repository.onnx_file import OnnxFile
 from endcap.repository.options import FirstEnd, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
@@ -62,6 +61,8 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     backends are not installed, and OSError; then nothing is left behind.
     """
     check_target(target)
+    copies = _copies(plan)
+    _check_space(target, copies)
     with _whole_folder(target) as folder:
         picture_bytes = (shipped / _WARM_UP_PICTURE).stat().st_size
         texts = render(plan, target.resolve().name, picture_bytes=picture_bytes)
@@ -69,7 +70,7 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
             _write(folder / path, text.encode())
         for path, content in _contents(plan, shipped).items():
             _write(folder / path, content)
-        for path, source in _copies(plan).items():
+        for path, source in copies.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             _copy(source, folder / path)
         for model in astuple(plan.names):
@@ -96,7 +97,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
         contents[f"{names.network}/1/model.py"] = code
     if plan.network.external_files:
-        relocated = plan.network.relocated(_weight_names(plan.network))
+        relocated = plan.network.relocated(plan.network.weight_names())
         contents[_network_path(plan, "model.onnx")] = relocated
     if plan.classes.names is not None:
         lines = "".join(f"{name}\n" for name in plan.classes.names).encode()
@@ -112,7 +113,7 @@ def _copies(plan: Plan) -> dict[str, Path]:
     copies = {}
     if not network.external_files:
         copies[_network_path(plan, "model.onnx")] = network.file
-    for location, name in _weight_names(network).items():
+    for location, name in network.weight_names().items():
         copies[_network_path(plan, name)] = network.external_files[location]
     if plan.options.self_contained:
         backends = find_our_backends()
@@ -133,11 +134,17 @@ def _network_path(plan: Plan, name: str) -> str:
     return f"{plan.names.network}/{version}{name}"
 
 
-def _weight_names(network: OnnxFile) -> dict[str, str]:
-    """Names for the files of weights, by location: the file's own may be those of other files."""
-    numbers = ["", *(f"_{number}" for number in range(2, len(network.external_files) + 1))]
-    locations = sorted(network.external_files)
-    return {each: f"weights{number}.bin" for each, number in zip(locations, numbers, strict=False)}
+def _check_space(target: Path, copies: dict[str, Path]) -> None:
+    """Raises InvalidArgumentError where the large files do not fit."""
+    place = target.resolve()
+    space = os.statvfs(place if place.is_dir() else place.parent)
+    free = space.f_bavail * space.f_frsize
+    needed = sum(source.stat().st_size for source in copies.values())
+    if space.f_blocks and needed > free:  # some file systems tell nothing
+        raise InvalidArgumentError(
+            f"the repository takes {needed} bytes, and {free} are free where {target} is to be; "
+            "free space there, or give --output another folder"
+        )
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -146,8 +153,10 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
+    """Copies a file that no more users may read than before."""
     try:
         shutil.copyfile(source, target)
+        target.chmod(stat.S_IMODE(target.stat().st_mode & source.stat().st_mode))
     except OSError as error:
         place = source if error.errno in _OF_THE_SOURCE else target.parent
         raise OSError(error.errno, error.strerror, str(place)) from error
