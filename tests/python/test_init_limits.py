@@ -171,6 +171,11 @@ def test_the_worker_ends_with_a_killed_command(tmp_path: Path, scratch: Path) ->
     while is_running(worker):
         assert time.monotonic() < deadline, "the worker runs on"
         time.sleep(0.05)
+    left = scratch_folders(scratch)
+    assert left
+    assert all(path.is_relative_to(root_path()) for path in left)
+    assert init(families.yolov8().write(tmp_path / "other.onnx")).exit_code == 0
+    assert scratch_folders(scratch) == []
 
 
 def start_init(model: Path, output: Path) -> subprocess.Popen[str]:

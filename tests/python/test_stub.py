@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -232,3 +234,28 @@ def test_the_doctor_looks_at_stubs(model):
     assert refused.severity == "error"
     assert str(refused.problem).startswith("echo: ")
     assert f"endcap stub check {model}" in str(refused.remedy)
+
+
+def test_a_signal_ends_check_and_nothing_is_left(model, real, tmp_path):
+    install(model, python_version=PYTHON_VERSION)
+    archive = model / "environment.tar.gz"
+    # Compressed to little and long to read; its first file is what check unpacks.
+    with tarfile.open(archive, "w:gz", compresslevel=1) as content:
+        for name, size in (("bin/activate", 0), ("large", 2**30)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            with open("/dev/zero", "rb") as zeros:
+                content.addfile(member, zeros)
+    use_environment(model, archive)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "endcap", "stub", "check", str(model)]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as process:
+        while not list(temporary.rglob("activate")):
+            assert process.poll() is None, "it has ended before the signal"
+            time.sleep(0.01)
+        process.terminate()
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert [path.name for path in temporary.rglob("*")] == [f"endcap-{os.geteuid()}"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from endcap._scratch import scratch_folder
 from endcap.errors import EndcapError
 from endcap.server.backend_directory import needs_stub
 from endcap.server.errors import ServerError
@@ -72,5 +72,5 @@ class Subject:
     def environment(self) -> Iterator[dict[str, str]]:
         """The environment that the server would get; raises ServerError where it cannot be made."""
         assert self.installation is not None  # the caller has looked
-        with tempfile.TemporaryDirectory(prefix="endcap_doctor_") as scratch:
-            yield server_environment(self.installation, Path(scratch))
+        with scratch_folder("doctor") as scratch:
+            yield server_environment(self.installation, scratch)

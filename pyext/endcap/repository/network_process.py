@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from endcap._scratch import scratch_folder
 from endcap._worker_command import worker_command
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError
@@ -70,13 +71,13 @@ def run_network_worker(
     }
     with (
         tempfile.TemporaryFile() as complaints,
-        tempfile.TemporaryDirectory(prefix="endcap-trial-") as scratch,
+        scratch_folder("trial") as scratch,
         # A session of its own: Ctrl-C is for this process, which then ends the other one.
         subprocess.Popen(
             worker_command("endcap.repository.network_worker"),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints,
             start_new_session=True,
-            env={**os.environ, "TMPDIR": scratch},  # ONNX Runtime leaves files there
+            env={**os.environ, "TMPDIR": str(scratch)},  # ONNX Runtime leaves files there
         ) as process,
     ):  # fmt: skip
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap._scratch import scratch_folder
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.network_process import TrialLimits, run_network_worker
 from endcap.repository.onnx_file import OnnxFile
@@ -38,17 +38,17 @@ def try_network(
     no tensors, as many rows as it finds, or something else for two images than for each alone, or
     exceeds a limit.
     """
-    with tempfile.TemporaryDirectory(prefix="endcap-trial-") as scratch:
+    with scratch_folder("trial") as scratch:
         request = {
             "task": "run",
             "input": image.name,
             "dims": image.dims,
             "dtype": image.dtype,
             "several": several and image.batch is None,
-            "target": scratch,
+            "target": str(scratch),
         }
         outputs = run_network_worker(network, request, limits)["outputs"]
-        answers = {each["name"]: _array(Path(scratch), each) for each in outputs}
+        answers = {each["name"]: _array(scratch, each) for each in outputs}
     return TrialRun(answers, {each["name"]: tuple(each["is_free"]) for each in outputs})
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._scratch import scratch_folder
 from endcap.environment.model_config import get_parameter
 from endcap.errors import InvalidArgumentError
 from endcap.server.errors import ServerError
@@ -108,16 +108,16 @@ def _environment(
     model: ModelFolder, server: ServerInstallation | None
 ) -> Iterator[tuple[Mapping[str, str], Path | None]]:
     """Yields the variables that the stub would see, and the server's folder of its backend."""
-    with tempfile.TemporaryDirectory(prefix="endcap_stub_check_") as scratch:
+    with scratch_folder("stub-check") as scratch:
         variables = dict(os.environ)
         server_folder = None
         if server is not None:
-            variables = server_environment(server, Path(scratch))
+            variables = server_environment(server, scratch)
             if server.backends_dir is not None:
                 server_folder = server.backends_dir / "python"
         packed = execution_environment(model)
         if packed is not None:
-            prefix = packed if packed.is_dir() else Path(scratch) / "environment"
+            prefix = packed if packed.is_dir() else scratch / "environment"
             if not packed.is_dir():
                 unpack_looked_at(packed, prefix)
             _activate(prefix, variables)
