@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 from pathlib import Path
 
 import family_networks as families
@@ -251,3 +253,69 @@ def test_labels_as_other_programs_write_them(tmp_path: Path) -> None:
     labels.write_bytes(b"\xef\xbb\xbfcat\r\ndog\r\nfish\r\n")
     models = written(tmp_path, families.yolov8(), "--labels", labels)
     assert config(models / "detect").parameters["labels"].string_value == "cat,dog,fish"
+
+
+CONTROLS = "im\n\n    rm -rf ~\n\x1b]0;title\x07'\\x\u202e"
+
+
+def words_of(line: str) -> list[bytes]:
+    """What a shell makes of a line."""
+    told = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {line}"], capture_output=True, check=True
+    ).stdout
+    return told.split(b"\0")[:-1]
+
+
+def test_the_command_for_an_engine_stays_one_line_whatever_the_input_is_called(
+    tmp_path: Path,
+) -> None:
+    model = onnx.load(str(families.yolov8().write(tmp_path / "model.onnx")))
+    for node in model.graph.node:
+        node.input[:] = [CONTROLS if each == "images" else each for each in node.input]
+    model.graph.input[0].name = CONTROLS
+    onnx.save(model, str(tmp_path / "model.onnx"))
+    done = init(tmp_path / "model.onnx", "--runtime", "tensorrt")
+    assert done.exit_code == 0, done.stderr
+    readme = (tmp_path / "models" / "README.md").read_text()
+    assert not any(line.strip().startswith("rm -rf") for line in readme.splitlines())
+    (line,) = (line for line in readme.splitlines() if line.strip().startswith("trtexec"))
+    assert line.isprintable()
+    assert f"--minShapes='{CONTROLS}':1x3x64x64".encode() in words_of(line)
+    network = tmp_path / "models" / "detector"
+    assert config(network).input[0].name == CONTROLS
+    text = (network / "config.pbtxt").read_text()
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "$(touch x);x y", "-o", "new\nline \x1b[1m", b"not utf8 \xff"]
+)
+def test_the_folder_is_one_word_of_every_command(
+    tmp_path: Path, name: str | bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.fsdecode(name)
+    model = families.yolov8().write(tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    done = endcap("init", model, f"--output={folder}", "--self-contained", columns=200)
+    assert done.exit_code == 0, done.stderr
+    readme = (Path(folder) / "README.md").read_text()
+    shown = os.fsencode(folder if folder != "-o" else "./-o")
+    commands = [line.strip() for line in readme.splitlines() if line.startswith("    ")]
+    (serve,) = (line for line in commands if line.startswith("endcap serve"))
+    assert words_of(serve) == [b"endcap", b"serve", shown]
+    (server,) = (line for line in commands if line.startswith("tritonserver"))
+    assert words_of(server) == [b"tritonserver", b"--model-repository=/path/to/" + shown]
+    (after,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
+    assert words_of(after.removeprefix("Next: ")) == [b"endcap", b"serve", shown]
+
+
+@pytest.mark.parametrize("name", ["`touch x` | <b>.onnx", "new\n```sh\nrm -rf ~.onnx"])
+def test_a_models_file_name_is_no_markup(tmp_path: Path, name: str) -> None:
+    done = init(families.yolov8().write(tmp_path / name))
+    assert done.exit_code == 0, done.stderr
+    assert "\n```sh" not in done.stdout
+    title, *rest = (tmp_path / "models" / "README.md").read_text().splitlines()
+    fence = "````" if "```" in name else "``"
+    assert title.startswith("# detect: " + fence)
+    assert "touch x" in title or "rm -rf" in title
+    assert not any(line.startswith("rm -rf") for line in rest)

@@ -20,6 +20,7 @@ from endcap.repository.discoveries import Discovery, discoveries
 from endcap.repository.network_process import TrialLimits
 from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
+from endcap.repository.rendering import shell_word
 from endcap.repository.writing import check_target, write_repository
 
 EXAMPLES = """
@@ -285,11 +286,11 @@ def _report(plan: Plan, output: Path) -> None:
     table = Table.grid(padding=(0, 2))
     for row in discoveries(plan):
         table.add_row(*_cells(row))
-    console.print(Text(str(plan.network.path.name), style="bold"))
+    console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
     names = plan.names
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
-    console.print("\n[bold green]Wrote[/]", Text(f"{output}: {models}"), soft_wrap=True)
+    console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
     if plan.options.runtime is Runtime.tensorrt:
         _print(console, f"The engine is still missing; {output / 'README.md'} has the command.")
     if plan.network_batch < plan.options.max_batch:
@@ -297,18 +298,19 @@ def _report(plan: Plan, output: Path) -> None:
             "endcap: the network takes one image at a time, which wastes what batches would give; "
             "a dynamic batch is an option of its exporter"
         )
+    folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is FirstEnd.dali else ""
     if plan.options.runtime is Runtime.python:
-        _print(console, f"Next: {first}endcap serve {output}")
+        _print(console, f"Next: {first}endcap serve {folder}")
     else:
         needed = f"with a server that has the backend {plan.options.runtime.value}"
-        _print(console, f"Next: {first}endcap serve {output} --tritonserver PATH, {needed}")
+        _print(console, f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}")
     _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
 
 
 def _print(console: Console, line: str) -> None:
     """Prints a line as it is, with no colours in it and no breaks."""
-    console.print(Text(line), soft_wrap=True)
+    console.print(Text(printable(line)), soft_wrap=True)
 
 
 def _cells(row: Discovery) -> tuple[Text, Text, Text]:

@@ -82,7 +82,13 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
         keep_trailing_newline=True,
         autoescape=False,  # texts of protobuf and Markdown; `quoted` is for the former
     )
-    environment.filters |= {"quoted": _quoted, "comment": _one_line, "cell": _cell}
+    environment.filters |= {
+        "quoted": _quoted,
+        "comment": _one_line,
+        "cell": _cell,
+        "code": _code,
+        "shell": shell_word,
+    }
     context = {**_context(plan, folder), "picture_bytes": picture_bytes}
     names = plan.names
     templates = {
@@ -158,7 +164,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "inflight_limit": plan.options.inflight_limit(),
         "discoveries": list(discoveries(plan)),
         "model_file": plan.network.path.name,
-        "folder": folder,
+        "folder": f"./{folder}" if folder.startswith("-") else folder,
         "shapes": _engine_shapes(plan),
         **dali_context(plan),
     }
@@ -234,7 +240,7 @@ def _engine_shapes(plan: Plan) -> str:
     name = name if _NEEDS_NO_QUOTES.fullmatch(name) else f"'{name}'"
     sizes = {"min": 1, "opt": max(1, plan.network_batch // 2), "max": plan.network_batch}
     shapes = {kind: f"{name}:{count}x{dims}" for kind, count in sizes.items()}
-    return "".join(f" {shlex.quote(f'--{kind}Shapes={shape}')}" for kind, shape in shapes.items())
+    return "".join(f" {shell_word(f'--{kind}Shapes={shape}')}" for kind, shape in shapes.items())
 
 
 def _one_line(text: str) -> str:
@@ -244,10 +250,30 @@ def _one_line(text: str) -> str:
 
 def _cell(text: str) -> str:
     """Returns a text as a cell of a Markdown table may hold it."""
-    return _one_line(text).replace("|", "\\|")
+    return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    """Returns a text between as many backticks as Markdown needs to show it as it is."""
+    line = _one_line(text)
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def shell_word(text: str) -> str:
+    """Returns a text as one printable word of a line for bash, zsh and ksh."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escapes = {"\\": "\\\\", "'": "\\'"}
+    return "$'" + "".join(escapes.get(c, c if c.isprintable() else _octal(c)) for c in text) + "'"
 
 
 def _quoted(text: str) -> str:
     """Returns a text as it stands between the quotes of protobuf's text format."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
-    return "".join(escapes.get(character, character) for character in text)
+    return "".join(escapes.get(c, c if c.isprintable() else _octal(c)) for c in text)
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
