@@ -256,6 +256,7 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
         ("__import__('os').getcwd()", None),
         ("{[1]: 2}", None),
         ("(" * 500, None),
+        (f"['a', 0x{'f' * 6000}]", None),  # more digits than Python prints
         ("", None),
     ],
 )
@@ -269,7 +270,9 @@ def test_sizes_in_metadata(text: str) -> None:
     assert read_notes({"imgsz": text}).size == (640, 640)
 
 
-@pytest.mark.parametrize("text", ["[640]", "[640, 640, 3]", "0", "[0, 4]", "'640'", "x"])
+@pytest.mark.parametrize(
+    "text", ["[640]", "[640, 640, 3]", "0", "[0, 4]", "'640'", "x", "0x" + "f" * 6000]
+)
 def test_sizes_that_are_none(text: str) -> None:
     assert read_notes({"imgsz": text}).size is None
 

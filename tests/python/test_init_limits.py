@@ -135,7 +135,8 @@ def test_a_crash_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("option", "value"), [("--trial-timeout", "0"), ("--trial-memory", "0.1"),
-                          ("--trial-timeout", "nan"), ("--trial-memory", "inf")],
+                          ("--trial-timeout", "nan"), ("--trial-memory", "inf"),
+                          ("--trial-timeout", "1e+12"), ("--trial-memory", "1e+300")],
 )  # fmt: skip
 def test_limits_in_which_nothing_runs_are_refused(tmp_path: Path, option: str, value: str) -> None:
     done = init(families.yolov8().write(tmp_path / "model.onnx"), option, value)

@@ -60,14 +60,17 @@ def _names(value: Any) -> tuple[str, ...] | None:
         value = [value[class_id] for class_id in range(len(value))]
     if not isinstance(value, (list, tuple)) or not value:
         return None
-    return tuple(str(name) for name in value)
+    try:
+        return tuple(str(name) for name in value)
+    except ValueError:  # a number of more digits than Python prints
+        return None
 
 
 def _pair(value: Any) -> tuple[int, int] | None:
-    """Two numbers from 1; one is both."""
+    """Two numbers from 1 to the largest int32; one is both."""
     numbers = [value, value] if type(value) is int else value
     if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
         return None
-    if not all(type(number) is int and number > 0 for number in numbers):
+    if not all(type(number) is int and 0 < number < 2**31 for number in numbers):
         return None
     return (numbers[0], numbers[1])

@@ -20,6 +20,8 @@ from endcap.repository.onnx_file import OnnxFile
 
 _GIB = 2**30
 _LEAST_MEMORY_GIB = 0.5  # of Python with ONNX Runtime alone
+_MOST_MEMORY_GIB = 2**20
+_MOST_SECONDS = 1_000_000  # poll(2) counts milliseconds in an int
 # How ONNX Runtime, C++ and Python say that an allocation failed.
 _OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation", "MemoryError")
 _SHOWN_CHARACTERS = 500  # of what a process that crashed has printed, the last
@@ -42,13 +44,15 @@ class TrialLimits:
 
     def __post_init__(self) -> None:
         """Raises InvalidArgumentError for limits in which nothing can be run."""
-        if not 0 < self.timeout_s < float("inf"):
+        if not 0 < self.timeout_s <= _MOST_SECONDS:
             raise InvalidArgumentError(
-                f"trial-timeout is {self.timeout_s:g}: give seconds, more than 0"
+                f"trial-timeout is {self.timeout_s:g}: give seconds, more than 0 and at most "
+                f"{_MOST_SECONDS}"
             )
-        if not _LEAST_MEMORY_GIB <= self.memory_gib < float("inf"):
+        if not _LEAST_MEMORY_GIB <= self.memory_gib <= _MOST_MEMORY_GIB:
             raise InvalidArgumentError(
-                f"trial-memory is {self.memory_gib:g}: give GiB, {_LEAST_MEMORY_GIB} or more"
+                f"trial-memory is {self.memory_gib:g}: give GiB, {_LEAST_MEMORY_GIB} to "
+                f"{_MOST_MEMORY_GIB}"
             )
 
 

@@ -38,6 +38,13 @@ def check_target(target: Path) -> None:
 
     In a folder that is there, what killed runs have left of theirs is removed before.
     """
+    try:
+        target.stat()
+    except OSError as error:  # what else is wrong with it is looked at below
+        if error.errno == errno.ELOOP:
+            raise InvalidArgumentError(
+                f"{target} is a link that leads to itself; give --output another folder"
+            ) from error
     if target.exists() and not target.is_dir():
         raise InvalidArgumentError(f"{target} is a file; give --output a folder that is not there")
     if target.is_dir():
