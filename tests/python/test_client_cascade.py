@@ -87,8 +87,15 @@ def test_a_picture_names_the_class_beside_the_detection() -> None:
     [
         ("class_ids", np.zeros((1, 3), np.int32), r"class_ids \(1, 3\); \[1,4\] is expected"),
         ("class_scores", np.zeros((4,), np.float32), r"class_scores \(4,\).*; \[1,4\] is expected"),
-        ("class_labels", np.full((1, 3), b""), r"class_labels \(1, 3\); \[1,4\] is expected"),
-        ("class_scores", np.full((1, 4), np.nan), "a class's score that is no finite number"),
+        (
+            "class_labels",
+            np.full((1, 3), b"", np.object_),
+            r"class_labels \(1, 3\); \[1,4\] is expected",
+        ),
+        ("class_scores", np.full((1, 4), np.nan, np.float32), "a class's score that is no finite"),
+        ("class_ids", np.full((1, 4), np.nan), "class_ids of type FP64; INT32 is expected"),
+        ("class_scores", np.full((1, 4), b"1", np.object_), "type BYTES; FP32 is expected"),
+        ("class_labels", np.zeros((1, 4), np.int32), "type INT32; BYTES is expected"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(name: str, value: NDArray[Any], said: str) -> None:

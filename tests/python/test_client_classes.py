@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from endcap.client import ClassScore, ImageResult, Task
+from endcap.client.best_classes import read_best_classes
 from endcap.client.errors import RequestError
 from endcap.client.labels import parse_labels
 from endcap.client.rows import read_classes
@@ -66,6 +67,11 @@ def test_a_status_that_is_not_ok_is_the_images_error() -> None:
         ("class_scores", np.array([[np.nan, 0]], np.float32), "no finite number"),
         ("class_scores", None, "has no class_scores; .* outputs class_scores, class_ids"),
         ("class_ids", np.zeros((1, 0), np.int32), "has no class_ids"),
+        ("class_ids", np.full((1, 2), np.nan, np.float32), "type FP32; INT32 is expected"),
+        ("class_ids", np.full((1, 2), b"a", np.object_), "type BYTES; INT32 is expected"),
+        ("class_scores", np.full((1, 2), b"1", np.object_), "type BYTES; FP32 is expected"),
+        ("class_labels", np.array([[{}, None]], np.object_), "texts are expected"),
+        ("status", np.array([[b"a"]], np.object_), "type BYTES; INT32 is expected"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(
@@ -84,6 +90,20 @@ def test_two_images_in_one_answer_are_refused() -> None:
     }
     with pytest.raises(RequestError, match="do not fit together"):
         read_classes({**two, "status": None}, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.array([[0.5, np.nan]], np.float32), "type FP32; BYTES is expected"),
+        (np.array([[b"0.5:1:cat", {}]], np.object_), "an element of type dict; texts are expected"),
+        (np.array([[b"0.5:cat"]], np.object_), "not score:id:label"),
+    ],
+)
+def test_best_classes_of_another_type_are_refused(value: NDArray[Any], said: str) -> None:
+    with pytest.raises(RequestError, match=said) as caught:
+        read_best_classes({"class_probabilities": value}, None)
+    assert caught.value.status_name == "internal"
 
 
 def test_json_has_classes_in_place_of_detections() -> None:

@@ -112,6 +112,24 @@ def test_what_does_not_fit_together_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("detection_keypoints", np.full((1, 4, 5, 3), b"1", np.object_), "FP32 is expected"),
+        ("detection_angles", np.full((1, 4), b"1", np.object_), "FP32 is expected"),
+        ("detection_rle", np.zeros((1, 4), np.int32), "BYTES is expected"),
+        ("detection_rle", np.array([[{"a": 1}, b"", b"", b""]], np.object_), "texts are expected"),
+        ("mask_size", np.array([[b"6", b"9"]], np.object_), "INT32 is expected"),
+        ("mask_size", np.array([[np.nan, 9]], np.float32), "INT32 is expected"),
+        ("mask_size", np.array([[2**40, 9]], np.int64), "INT32 is expected"),
+    ],
+)
+def test_another_data_type_is_refused(name: str, value: NDArray[Any], said: str) -> None:
+    with pytest.raises(RequestError, match=f"answered {name} of type .*{said}") as caught:
+        read_rows(EVERY | {name: value}, None)
+    assert caught.value.status_name == "internal"
+
+
+@pytest.mark.parametrize(
     ("name", "said"), [("detection_keypoints", "a keypoint"), ("detection_angles", "an angle")]
 )
 @pytest.mark.parametrize("value", [np.nan, -np.inf])

@@ -108,6 +108,36 @@ def test_rows_that_count_are_finite(name: str, value: float) -> None:
     assert len(read_rows(unused, None)) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("num_detections", np.array([[np.nan]], np.float32), "INT32"),
+        ("num_detections", np.array([[np.inf]], np.float64), "INT32"),
+        ("num_detections", np.array([[b"a"]], np.object_), "INT32"),
+        ("detection_boxes", np.full((1, 4, 4), b"a", np.object_), "FP32"),
+        ("detection_boxes", np.full((1, 4, 4), 1e300, np.float64), "FP32"),
+        ("detection_scores", np.full((1, 4), b"0.5", np.object_), "FP32"),
+        ("detection_classes", np.full((1, 4), np.inf, np.float64), "INT32"),
+        ("detection_classes", np.full((1, 4), b"a", np.object_), "INT32"),
+        ("detection_indices", np.full((1, 4), 2**40, np.int64), "INT32"),
+        ("status", np.array([[np.nan]], np.float32), "INT32"),
+        ("status", np.array([[b"a"]], np.object_), "INT32"),
+    ],
+)
+def test_outputs_of_another_data_type_are_refused(
+    name: str, value: NDArray[Any], expected: str
+) -> None:
+    said = f"answered {name} of type .*; {expected} is expected"
+    with pytest.raises(RequestError, match=said) as caught:
+        read_rows(answer() | {name: value}, None)
+    assert caught.value.status_name == "internal"
+
+
+def test_an_empty_status_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"answered status \(0,\); \[1,1\] is expected"):
+        read_rows(answer() | {"status": np.zeros((0,), np.int32)}, None)
+
+
 @pytest.mark.parametrize("value", [None, np.zeros((0,), np.float32)])
 def test_a_missing_or_empty_output_is_named(value: NDArray[Any] | None) -> None:
     with pytest.raises(RequestError, match="has no detection_scores"):

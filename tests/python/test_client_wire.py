@@ -133,6 +133,7 @@ def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None
         (output(datatype="FOO", size=8), b"12345678"),
         (output("y", size=None, datatype="FP31"), b""),
         (output(datatype=["FP32"]), b"1234"),
+        (output(size=None, datatype="INT32", data=[10**400]), b""),
     ],
 )
 def test_http_answers_that_do_not_fit_are_errors(said: object, raw: bytes) -> None:

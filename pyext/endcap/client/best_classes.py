@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from endcap.client.errors import RequestError
-from endcap.client.extras import Tensors, text
+from endcap.client.extras import Tensors, check_datatypes, text
 from endcap.client.found import ClassScore
 from endcap.client.rows import check_status, label_of
 from endcap.client.task import PROBABILITIES
@@ -20,6 +20,7 @@ def read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[Cl
     Raises RequestError when the image's status is not 0, or an element is not `score:id:label`.
     """
     check_status(outputs)
+    check_datatypes(outputs, [PROBABILITIES])
     tensor = outputs.get(PROBABILITIES)
     if tensor is None or tensor.ndim != 2 or len(tensor) != 1:
         raise RequestError(

@@ -2,18 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from endcap.client.calls import triton_type
 from endcap.client.errors import RequestError
 from endcap.client.found import ClassScore, Keypoint, Mask
+from endcap.client.task import PROBABILITIES
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
-# Each function returns something for the first `kept` of an answer's K rows, None for all of them
+# By output, as docs/triton.md has them.
+_DATATYPES = {
+    "num_detections": "INT32",
+    "detection_boxes": "FP32",
+    "detection_scores": "FP32",
+    "detection_classes": "INT32",
+    "detection_indices": "INT32",
+    "status": "INT32",
+    "detection_keypoints": "FP32",
+    "detection_angles": "FP32",
+    "detection_rle": "BYTES",
+    "mask_size": "INT32",
+    "class_scores": "FP32",
+    "class_ids": "INT32",
+    "class_labels": "BYTES",
+    PROBABILITIES: "BYTES",
+}
+
+
+def check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
+    """Raises RequestError where one of these outputs, if it is there, is of another data type.
+
+    Data types as in a model's configuration; the elements of BYTES are bytes or texts.
+    """
+    for name in names:
+        tensor = outputs.get(name)
+        if tensor is None:
+            continue
+        datatype, expected = triton_type(tensor.dtype), _DATATYPES[name]
+        if datatype != expected:
+            raise RequestError(
+                "internal",
+                f"the server answered {name} of type {datatype}; {expected} is expected",
+            )
+        if datatype != "BYTES":
+            continue
+        for element in tensor.flat:
+            if not isinstance(element, (bytes, str)):
+                raise RequestError(
+                    "internal",
+                    f"the server answered {name} of type BYTES with an element of type "
+                    f"{type(element).__name__}; texts are expected",
+                )
+
+
+# Each reader returns something for the first `kept` of an answer's K rows, None for all of them
 # where the model has no such output, and raises RequestError where the tensor does not fit.
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from endcap.client.errors import RequestError
 from endcap.client.extras import (
     Tensors,
+    check_datatypes,
     read_angles,
     read_classifications,
     read_keypoints,
@@ -31,9 +32,11 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
     int32 [1,1]. `status` may be absent. Where the model has them, detection_keypoints float32
     [1,K,P,3], detection_angles float32 [1,K], detection_rle bytes [1,K] with mask_size int32 [1,2],
     and class_ids int32, class_scores float32 and class_labels bytes [1,K].
-    Raises RequestError when the image's status is not 0, or the tensors do not fit together.
+    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
+    other data types.
     """
     check_status(outputs)
+    check_datatypes(outputs, Task.detection.outputs)
     count, boxes, scores, class_ids, indices = (
         _require(outputs, name, Task.detection)
         for name in Task.detection.required
@@ -78,9 +81,11 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
     outputs: a batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels bytes
     [1,K], status int32 [1,1]. The last two may be absent. labels: names by id, which go before
     those of class_labels; an empty name there is none. Rows of id -1 hold no class.
-    Raises RequestError when the image's status is not 0, or the tensors do not fit together.
+    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
+    other data types.
     """
     check_status(outputs)
+    check_datatypes(outputs, Task.classification.outputs)
     scores, class_ids = (
         _require(outputs, name, Task.classification) for name in Task.classification.required
     )
@@ -103,11 +108,19 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
 
 
 def check_status(outputs: Tensors) -> None:
-    """Raises RequestError where there is a status and it is not 0."""
+    """Raises RequestError where there is a status and it is not 0, or no number."""
+    check_datatypes(outputs, ["status"])
     status = outputs.get("status")
-    if status is not None and int(status.flat[0]) != Status.OK:
-        name = status_name(int(status.flat[0]))
-        raise RequestError(name, f"the server answered status {int(status.flat[0])} ({name})")
+    if status is None:
+        return
+    if status.size != 1:
+        raise RequestError(
+            "internal", f"the server answered status {status.shape}; [1,1] is expected"
+        )
+    code = int(status.flat[0])
+    if code != Status.OK:
+        name = status_name(code)
+        raise RequestError(name, f"the server answered status {code} ({name})")
 
 
 def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:

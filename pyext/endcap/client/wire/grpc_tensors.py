@@ -81,7 +81,7 @@ def read_infer_response(
                 in_region[output.name] = SharedOutput(shape, datatype)
             else:
                 tensors[output.name] = result.as_numpy(output.name)
-    except (ValueError, TypeError, KeyError, struct.error) as error:
+    except (ValueError, TypeError, OverflowError, KeyError, struct.error) as error:
         raise RequestError(
             "internal", f"the server's answer cannot be read: {error}", request_id=request_id
         ) from error

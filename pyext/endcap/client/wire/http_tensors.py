@@ -86,6 +86,7 @@ def read_infer_answer(answer: HttpAnswer, call: Call, compression: Compression |
 _UNREADABLE = (
     ValueError,
     TypeError,
+    OverflowError,  # of numbers that their type does not hold
     KeyError,
     AttributeError,
     RecursionError,  # of JSON
