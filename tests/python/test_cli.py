@@ -65,6 +65,37 @@ def test_pictures_never_replace_what_is_read(pictures: Path, tmp_path: Path) -> 
     assert contents(pictures) == before
 
 
+def test_certificates_are_not_written_over(pictures: Path, tmp_path: Path) -> None:
+    certificates = tmp_path / "ca.pem"
+    certificates.write_text("certificates")
+    for command in ("infer", "load"):
+        options = ["--tls-ca", certificates, "--output", certificates]
+        result = endcap(command, pictures, "--url", "127.0.0.1:9", *options)
+        assert_one_sentence(result, "which is to be read, would be overwritten", "another file")
+        assert certificates.read_text() == "certificates"
+
+
+def test_pictures_never_replace_labels_or_certificates(pictures: Path, tmp_path: Path) -> None:
+    drawn = tmp_path / "b_detections.jpg"
+    drawn.write_text("ring\n")
+    for option in ("--labels", "--tls-ca"):
+        result = endcap("infer", pictures, "--draw", tmp_path, option, drawn)
+        assert_one_sentence(result, f"{drawn}, which is to be read, would be overwritten: give")
+        assert drawn.read_text() == "ring\n"
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_report_and_pictures_never_share_a_file(
+    pictures: Path, tmp_path: Path, exists: bool
+) -> None:
+    output = tmp_path / "b_detections.jpg"
+    if exists:
+        output.write_bytes(b"a picture")
+    (tmp_path / "link").symlink_to(tmp_path)
+    result = endcap("infer", pictures, "--draw", tmp_path / "link", "--output", output)
+    assert_one_sentence(result, f"--output {output} is a picture of --draw; give another file")
+
+
 @pytest.mark.parametrize("name", ["contact_sheet.jpg", "latency.json", "server.log"])
 @pytest.mark.parametrize("option", [[], ["--web"]], ids=["pictures", "web"])
 def test_a_demo_never_replaces_what_is_read(pictures: Path, name: str, option: list[str]) -> None:

@@ -92,6 +92,34 @@ def test_the_report_is_not_written_over_the_network(pictures: Path, tmp_path: Pa
     assert network.read_bytes() == b"weights"
 
 
+@pytest.mark.parametrize("place", ["detector/1/model.onnx", "postprocess/config.pbtxt"])
+@pytest.mark.parametrize("linked", ["", "detector", "detector/1"])
+def test_the_report_is_not_written_over_the_repository(
+    pictures: Path, tmp_path: Path, place: str, linked: str
+) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
+    if linked:
+        (repository / linked).rename(tmp_path / "elsewhere")
+        (repository / linked).symlink_to(tmp_path / "elsewhere")
+    target = repository / place
+    before = target.read_bytes()
+    result = endcap(
+        "infer", pictures, *NOBODY, "--compare", repository, "--json", "--output", target
+    )
+    assert_one_sentence(result, f"{target}, which is to be read, would be overwritten")
+    assert target.read_bytes() == before
+
+
+def test_an_older_report_in_the_repository_may_be_replaced(pictures: Path, tmp_path: Path) -> None:
+    repository = tmp_path / "models"
+    shutil.copytree(SHIPPED, repository, ignore=shutil.ignore_patterns("samples"))
+    report = repository / "report.json"
+    report.write_text("[]")
+    result = endcap("infer", pictures, *NOBODY, "--compare", repository, "--output", report)
+    assert_one_sentence(result, "no Triton server answers")
+
+
 def test_without_a_server_the_sentence_is_the_usual_one(pictures: Path) -> None:
     result = endcap("infer", pictures, *NOBODY, "--compare", SHIPPED)
     assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:9")

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,6 +170,19 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         assert not path.exists()
     assert path.read_bytes() == b"whole"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"before")
+    path.chmod(mode)
+    with whole_file(path) as file:
+        file.write(b"after")
+        (partial,) = tmp_path.glob(".endcap-*")
+        assert stat.S_IMODE(partial.stat().st_mode) == mode
+    assert path.read_bytes() == b"after"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_links_stay_links_and_devices_devices(tmp_path: Path) -> None:

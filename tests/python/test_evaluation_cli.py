@@ -76,6 +76,29 @@ def test_what_is_read_is_not_written_over(data: tuple[Path, Path]) -> None:
     assert annotations.read_bytes() == before
 
 
+def test_predictions_are_not_written_over_an_image(data: tuple[Path, Path]) -> None:
+    folder, _ = data
+    photo = folder / "2.jpg"
+    photo.write_bytes(b"photo")
+    before = sorted(folder.iterdir())
+    result = evaluate(*data, "--url", "127.0.0.1:9", "--save-predictions", photo)
+    assert result.exit_code == 2
+    assert f"{photo}, which is to be read, would be overwritten" in result.stderr
+    assert photo.read_bytes() == b"photo"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_predictions_are_not_written_over_a_model(data: tuple[Path, Path], tmp_path: Path) -> None:
+    config = tmp_path / "models" / "detect" / "config.pbtxt"
+    config.parent.mkdir(parents=True)
+    config.write_text("")
+    repository = config.parents[1]
+    result = evaluate(*data, "--repository", repository, "--save-predictions", config)
+    assert result.exit_code == 2
+    assert f"{config}, which is to be read, would be overwritten" in result.stderr
+    assert config.read_text() == ""
+
+
 def test_an_older_file_is_left_alone_where_nothing_is_measured(data: tuple[Path, Path]) -> None:
     folder, _ = data
     saved = folder / "saved.json"

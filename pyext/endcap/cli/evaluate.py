@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from endcap.cli.failure import (
     sentence_of,
     stopped_by_signals,
 )
-from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.kept_files import model_files, refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
 from endcap.cli.progress import progress_bar
 from endcap.cli.report import count
@@ -211,13 +211,20 @@ def evaluate(
     )
     unsaved: list[str] = []
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
-        if save_predictions is not None:
-            read = [each for each in (annotations, predictions, reference) if each is not None]
-            refuse_to_overwrite(
-                read, [save_predictions], advice="give --save-predictions another file"
-            )
+        targets = [save_predictions] if save_predictions is not None else []
+
+        def keep(read: Iterable[Path]) -> None:
+            refuse_to_overwrite(read, targets, advice="give --save-predictions another file")
+
+        keep(filter(None, (annotations, predictions, reference)))
+        keep(model_files(repository) if repository is not None else ())
         with _saving(save_predictions, unsaved) as save:
-            evaluation = run(plan, progress=progress_bar, on_served=save)
+            evaluation = run(
+                plan,
+                progress=progress_bar,
+                on_dataset=lambda dataset: keep(image.path for image in dataset.images),
+                on_served=save,
+            )
     evaluation = dataclasses.replace(evaluation, problems=(*evaluation.problems, *unsaved))
     if json_output:
         print(json.dumps(evaluation.to_json(), indent=1, allow_nan=False))

@@ -157,7 +157,13 @@ def infer(
         check_stream(batch, stream=stream)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         paths = expand_images(images, recursive=recursive)
-        keep_inputs([*paths, *filter(None, (labels, network))], output)
+        keep_inputs(
+            [*filter(None, (labels, network, tls_ca))],
+            paths,
+            repository=compare,
+            output=output,
+            draw=draw,
+        )
         names = read_labels(labels) if labels else None
         reference = ReferenceBeside(compare, model, network) if compare else None
         arguments = ClientArguments(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from endcap.cli.compare import ReferenceBeside
 from endcap.cli.infer_run import Client
-from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.kept_files import model_files, refuse_to_overwrite
+from endcap.cli.pictures import picture_paths
 from endcap.cli.report_form import Form
 from endcap.client import Task
 from endcap.errors import InvalidArgumentError
@@ -33,7 +36,26 @@ def check_task(client: Client, form: Form, model: str, reference: ReferenceBesid
         reference.check_task(client.task)
 
 
-def keep_inputs(inputs: Sequence[Path], output: Path | None) -> None:
-    """Raises InvalidArgumentError for a report that would take the place of an input."""
-    if output is not None:
-        refuse_to_overwrite(inputs, [output], advice="give --output another file")
+def keep_inputs(
+    inputs: Sequence[Path],
+    images: Sequence[Path],
+    *,
+    repository: Path | None,
+    output: Path | None,
+    draw: Path | None,
+) -> None:
+    """Raises InvalidArgumentError where the report or a picture would take the place of an input.
+
+    inputs: the files that are read beside the images. repository: of --compare, whose models are
+    read. draw: the folder of the pictures; that none of them replaces an image, PictureFolder sees
+    to.
+    """
+    pictures = list(picture_paths(draw, images).values()) if draw is not None else []
+    if output is not None and os.path.realpath(output) in map(os.path.realpath, pictures):
+        raise InvalidArgumentError(f"--output {output} is a picture of --draw; give another file")
+    for targets, read, advice in (
+        ([output] if output is not None else [], [*inputs, *images], "give --output another file"),
+        (pictures, inputs, "give another folder for the pictures"),
+    ):
+        models = model_files(repository) if repository is not None and targets else ()
+        refuse_to_overwrite(itertools.chain(read, models), targets, advice=advice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
@@ -28,6 +28,25 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
             raise InvalidArgumentError(
                 f"{path}, which is to be read, would be overwritten{by}: {advice}"
             )
+
+
+def model_files(repository: Path) -> Iterator[Path]:
+    """Yields the files of the models of a repository, for a check before something is written.
+
+    What lies beside the models' folders is none of a model. Links to the folders of models and
+    versions are followed; what cannot be listed is left out.
+    """
+    for model in _entries(repository):
+        for entry in _entries(model):
+            yield entry
+            for folder, _, names in os.walk(entry):
+                yield from (Path(folder, name) for name in names)
+
+
+def _entries(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):  # no folder, or one that nothing can be read from
+        return list(folder.iterdir())
+    return []
 
 
 def _file_id(path: Path) -> FileId | None:

@@ -136,7 +136,8 @@ def load(
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         paths = expand_images(images or [str(find_repository() / SAMPLES)])
         if output is not None:
-            refuse_to_overwrite(paths, [output], advice="give --output another file")
+            read = [*paths, tls_ca] if tls_ca is not None else paths
+            refuse_to_overwrite(read, [output], advice="give --output another file")
         arguments = ClientArguments(
             url,
             protocol=protocol.value if protocol else None,

@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TextIO
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
     """Gives a binary stream whose bytes are in `path` when the block ends well.
 
-    When it does not, a file that was there before is untouched. What is no regular file, a pipe or
-    a device, is written to directly. follow_links: False for names that no user has given, such as
-    those made of images' names: links, pipes and devices are refused. Raises InvalidArgumentError,
-    before the block, when the file cannot be made, and OSError with its name when something cannot
-    be written.
+    When it does not, a file that was there before is untouched; its mode is kept. What is no
+    regular file, a pipe or a device, is written to directly. follow_links: False for names that no
+    user has given, such as those made of images' names: links, pipes and devices are refused.
+    Raises InvalidArgumentError, before the block, when the file cannot be made, and OSError with
+    its name when something cannot be written.
     """
     if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
@@ -41,6 +42,8 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
         with stream:
+            if not is_special and target.is_file():
+                os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
             yield stream
         if not is_special:
             partial.replace(target)

@@ -15,7 +15,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.evaluation.categories import CategoriesBy, match_categories
 from endcap.evaluation.coco import measure
 from endcap.evaluation.compare import Evaluation, broken_limits
-from endcap.evaluation.dataset import load_dataset
+from endcap.evaluation.dataset import Dataset, load_dataset
 from endcap.evaluation.errors import import_package
 from endcap.evaluation.onnx_network import has_several_outputs
 from endcap.evaluation.predictions import Predictions, load_predictions
@@ -74,15 +74,21 @@ class EvaluationPlan:
 
 
 def run(
-    plan: EvaluationPlan, *, progress: ShowProgress, on_served: Callable[[Predictions], None]
+    plan: EvaluationPlan,
+    *,
+    progress: ShowProgress,
+    on_dataset: Callable[[Dataset], None],
+    on_served: Callable[[Predictions], None],
 ) -> Evaluation:
     """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can.
 
+    on_dataset: takes the images and annotations before anything else is done with them.
     on_served: takes the server's detections as soon as all are there.
     """
     _check(plan)
     import_package("pycocotools.coco")
     dataset = load_dataset(plan.images, plan.annotations, limit=plan.limit)
+    on_dataset(dataset)
     reference = _load_reference(plan)
     other = load_predictions(plan.predictions, dataset) if plan.predictions else None
     with (
