@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import select
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import raw_answers
 from cli_runs import assert_one_sentence, endcap
 from metrics_text import EARLIER, LATER
 
@@ -61,6 +63,65 @@ def test_what_is_no_metrics_is_a_sentence() -> None:
     with pytest.raises(MetricsError, match="Connection refused"):
         scrape(f"http://{address}/metrics")
     gc.collect()  # a connection that was left open is a warning, and so an error, here
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"])
+def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
+    def trickle(wire: socket.socket, _: int) -> None:
+        wire.sendall(begun)
+        for _ in range(150):
+            wire.sendall(b"#")
+            time.sleep(0.02)
+
+    with raw_answers.answering(trickle) as server:
+        begin = time.monotonic()
+        with pytest.raises(MetricsError, match="no answer in time"):
+            scrape(f"http://{server.address}/metrics", timeout_s=0.2)
+        assert time.monotonic() - begin < 1.5
+    gc.collect()
+
+
+def test_redirects_share_the_time_of_the_first_request() -> None:
+    def redirect(wire: socket.socket, number: int) -> None:
+        time.sleep(0.1)
+        place = f"/metrics?{number}"
+        wire.sendall(raw_answers.whole(b"", status="302 Found", Location=place, Connection="close"))
+
+    with raw_answers.answering(redirect) as server:
+        with pytest.raises(MetricsError, match="no answer in time"):
+            scrape(f"http://{server.address}/metrics", timeout_s=0.25)
+        assert server.requests <= 3
+
+
+def test_more_lines_than_metrics_have_are_a_sentence() -> None:
+    text = "nv_x 1\n" * 100_001
+    with (
+        answering((200, text)) as address,
+        pytest.raises(MetricsError, match="more than 100,000 lines, as no metrics do"),
+    ):
+        scrape(f"http://{address}/metrics")
+
+
+def test_numbers_that_json_does_not_have_are_not_known() -> None:
+    values = ("NaN", "+Inf", "-1e400", "1e308", "1e-320", "NaN")
+    names = ("request_success", "count", "exec_count", "queue_duration_us", "request_duration_us")
+    before, after = (
+        "".join(
+            f'# TYPE nv_inference_{name} counter\nnv_inference_{name}{{model="m"}} {value}\n'
+            for name, value in zip(names, given, strict=False)
+        )
+        + "# TYPE nv_inference_pending_request_count gauge\n"
+        'nv_inference_pending_request_count{model="m"} +Inf\n'
+        "# TYPE nv_cpu_memory_total_bytes gauge\nnv_cpu_memory_total_bytes 1\n"
+        "# TYPE nv_cpu_utilization gauge\nnv_cpu_utilization NaN\n"
+        for given in ("0" * 5, values)
+    )
+    with answering((200, before), (200, after)) as address:
+        result = endcap("top", "--metrics-url", address, "--once", "--interval", 0.1, "--json")
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert figures["models"][0]["pending"] is None
+    assert figures["machine"]["cpu_utilization"] is None
 
 
 def test_a_server_that_goes_and_comes_back_is_shown() -> None:

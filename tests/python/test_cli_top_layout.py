@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection
 
 import pytest
@@ -117,6 +118,21 @@ def test_rows_share_the_room(rows: tuple[int, int, int, int], room: int) -> None
     assert 0 <= of_stages <= stages.all
     lines = of_models + (of_models < models.all) + of_stages + (of_stages < stages.all)
     assert lines <= max(room, 2)
+
+
+def test_a_report_without_a_height_has_a_limit_too() -> None:
+    failures = {"BACKEND": 1.0}
+    models = [ModelRates(f"m{n}", "1", 0.0, failures=failures) for n in range(20_000)]
+    stages = [StageRates("endcap_preprocess", f"m{n}", "1", 0.0) for n in range(700)]
+    begin = time.process_time()
+    lines = printed(Interval(2.0, models, stages, MACHINE, restarted=False), 100, None)
+    assert time.process_time() - begin < 10  # a row takes milliseconds
+    assert len(lines) <= 520
+    assert lines.count("") <= 3
+    (said,) = (line for line in lines if line.endswith("models are not shown"))
+    shown = sum(bool(re.match(r"m\d+ ", line)) for line in lines)
+    assert shown + int(said.split()[0]) == 20_000
+    assert any(re.search(r"\d+ more$", line) for line in lines)
 
 
 def test_lines_beyond_the_screen_are_counted() -> None:

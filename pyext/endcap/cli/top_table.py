@@ -13,6 +13,7 @@ from endcap.cli.top_words import said, totals
 from endcap.monitor import Interval, ModelRates, StageRates
 
 _TABLE_HEAD = 2  # lines: the titles and the rule
+_MOST_ROWS = 500  # of both tables, where there is no height
 _FEWEST_IDLE_STAGES = 3  # rows that are worth the head of a table
 _MODEL: Column[ModelRates] = Column("model", lambda row: row.model, is_text=True)
 _RATES: tuple[Column[ModelRates], ...] = (
@@ -45,7 +46,8 @@ _STAGES: tuple[Column[StageRates], ...] = (
 def as_lines(interval: Interval, width: int, height: int | None = None) -> list[RenderableType]:
     """Returns what has to be said, and the tables below it, at most `width` characters wide.
 
-    height: lines that there are; rows that do not fit, idle ones first, are counted in a line.
+    height: lines that there are, None where there is no limit but that of _MOST_ROWS rows. Rows
+    that do not fit, idle ones first, are counted in a line.
     """
     above = said(interval, width)
     models = sorted(interval.models, key=lambda row: not _is_busy(row))
@@ -70,7 +72,9 @@ def as_lines(interval: Interval, width: int, height: int | None = None) -> list[
 
 def _rows_shown(models: RowCount, stages: RowCount, room: int | None) -> tuple[int, int]:
     """How many rows of either table fit below the head of the first."""
-    if room is None or not stages.all:
+    if room is None:
+        return share_rows(models, stages, _MOST_ROWS)
+    if not stages.all:
         return share_rows(models, stages, room)
     shown = share_rows(models, stages, room - 1 - _TABLE_HEAD)
     if shown[1] >= (1 if stages.busy else min(_FEWEST_IDLE_STAGES, stages.all)):

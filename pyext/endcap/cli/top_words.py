@@ -52,7 +52,7 @@ def _failures(rows: Sequence[ModelRates | StageRates], most_characters: int) -> 
         for reason, rate in row.failures.items()
     ]
     named = [text for _, text in sorted(rates, key=lambda each: -each[0])]
-    for kept in range(len(named), -1, -1):
+    for kept in range(min(len(named), most_characters), -1, -1):  # none is shorter than a character
         more = [f"{len(named) - kept} more"] if kept < len(named) else []
         line = "failed: " + ", ".join([*named[:kept], *more])
         if len(line) <= most_characters:

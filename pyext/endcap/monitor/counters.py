@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,8 @@ class Growth:
     def mean(self, name: str, per: float | None) -> float | None:
         """What was added to a counter for each of `per` events; None where there was none."""
         found = self.total(name)
-        return found / per if found is not None and per else None
+        mean = found / per if found is not None and per else math.nan
+        return mean if math.isfinite(mean) else None
 
 
 def counts_by_model(samples: Iterable[Sample]) -> dict[ModelVersion, dict[Counter, float]]:

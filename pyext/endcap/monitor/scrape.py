@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import importlib
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
+from endcap.client.wire.http_socket import DeadlineSource, time_left
 from endcap.monitor.errors import MetricsError
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
 _MOST_BYTES = 16 << 20
+_MOST_LINES = 100_000
+_GREATEST = 1e30  # sums and rates of such values are finite
 _ADVICE = "give the address of the server's metrics (Triton has them at port 8002 by default)"
-# Metrics are read from where the user says, not through the proxy for other traffic.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,20 @@ class Scrape:
 def scrape(url: str, *, timeout_s: float = 5.0) -> Scrape:
     """Reads the metrics at `url`, as http://127.0.0.1:8002/metrics.
 
+    timeout_s: for the whole answer, redirects included, but for the look-up of the host's name.
     Raises MetricsError when nothing answers there in time, or something else than metrics.
     """
+    # Metrics are read from where the user says, not through the proxy for other traffic.
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), _Handler(time.monotonic() + timeout_s)
+    )
     try:
-        with _OPENER.open(url, timeout=timeout_s) as answer:
+        with opener.open(url, timeout=timeout_s) as answer:
             body = answer.read(_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         error.close()  # it holds the connection
-        raise MetricsError(f"{url} answers {error.code} {error.reason}; {_ADVICE}") from error
+        reason = " ".join(str(error.reason).split())
+        raise MetricsError(f"{url} answers {error.code} {reason}; {_ADVICE}") from error
     except http.client.HTTPException as error:
         raise MetricsError(
             f"no metrics at {url}: what answers does not speak HTTP; {_ADVICE}"
@@ -64,6 +73,10 @@ def scrape(url: str, *, timeout_s: float = 5.0) -> Scrape:
     if len(body) > _MOST_BYTES:
         raise MetricsError(
             f"{url} answers more than {_MOST_BYTES >> 20} MiB, as no metrics do; {_ADVICE}"
+        )
+    if body.count(b"\n") > _MOST_LINES:
+        raise MetricsError(
+            f"{url} answers more than {_MOST_LINES:,} lines, as no metrics do; {_ADVICE}"
         )
     try:
         return parse_metrics(body.decode(), at_s)
@@ -85,7 +98,10 @@ def check_parser() -> None:
 
 
 def parse_metrics(text: str, at_s: float) -> Scrape:
-    """Reads Prometheus' text format. Raises ValueError for a text in another."""
+    """Reads Prometheus' text format; values that are no finite numbers are left out.
+
+    Raises ValueError for a text in another format.
+    """
     from prometheus_client.parser import text_string_to_metric_families
 
     families = list(text_string_to_metric_families(text))
@@ -98,7 +114,45 @@ def _samples(families: Iterable[Metric], kind: str) -> list[Sample]:
         for family in families
         if family.type == kind
         for each in family.samples
+        if abs(each.value) <= _GREATEST
     ]
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens connections whose answers have to come until `deadline`, of time.monotonic()."""
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(http.client.HTTPConnection, req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self._open(http.client.HTTPSConnection, req)
+
+    def _open(
+        self, kind: type[http.client.HTTPConnection], request: urllib.request.Request
+    ) -> http.client.HTTPResponse:
+        def connect(host: str, **options: Any) -> http.client.HTTPConnection:
+            connection = kind(host, **{**options, "timeout": time_left(self._deadline)})
+            connection.response_class = functools.partial(_Response, self._deadline)  # type: ignore[assignment]
+            return connection
+
+        return self.do_open(connect, request)
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer each read of which has but the time that is left."""
+
+    def __init__(self, deadline: float, wire: socket.socket, *arguments: Any, **options: Any):
+        self._held = wire.makefile("rb", buffering=0)  # urllib closes `wire`, which this keeps open
+        source = cast(socket.socket, DeadlineSource(wire, deadline))
+        super().__init__(source, *arguments, **options)
+
+    def close(self) -> None:
+        super().close()
+        self._held.close()
 
 
 def _reason(error: OSError) -> str:

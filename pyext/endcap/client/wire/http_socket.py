@@ -61,7 +61,7 @@ def receive(wire: socket.socket, method: str, deadline: float) -> tuple[HttpAnsw
     Raises IncompleteRead where the connection breaks after something of an answer has come, and
     RequestError for an answer that is too large.
     """
-    source = _Source(wire, deadline)
+    source = DeadlineSource(wire, deadline)
     try:
         with contextlib.closing(HTTPResponse(cast(socket.socket, source), method=method)) as answer:
             answer.begin()
@@ -82,7 +82,7 @@ def time_left(deadline: float) -> float:
     return left
 
 
-class _Source(io.RawIOBase):
+class DeadlineSource(io.RawIOBase):
     """What comes over a connection, as a file: each read has but the time that is left."""
 
     def __init__(self, wire: socket.socket, deadline: float) -> None:
@@ -96,9 +96,11 @@ class _Source(io.RawIOBase):
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
+        """As of a file."""
         return True
 
     def readinto(self, buffer: Buffer) -> int:
+        """As of a file; raises TimeoutError after the deadline."""
         self._wire.settimeout(time_left(self._deadline))
         count = self._wire.recv_into(buffer)
         self.has_received |= count > 0
