@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -242,6 +243,20 @@ def test_a_model_py_that_is_no_python(tmp_path: Path) -> None:
     repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, "def execute(:")
     answer = doctor("--repository", repository)
     answer.expect("model_imports", "error", "echo/1/model.py line 1: ", "correct ")
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_a_model_py_that_is_no_file(tmp_path: Path, kind: str) -> None:
+    repository = write_model(tmp_path, "echo", 'backend: "python"' + TENSORS, ECHO)
+    program = repository / "echo" / "1" / "model.py"
+    program.unlink()
+    if kind == "pipe":
+        os.mkfifo(program)
+    else:
+        program.mkdir()
+    answer = doctor("--repository", repository)
+    answer.expect("model_imports", "error", "echo/1/model.py is no file", "correct ")
 
 
 def test_names_that_would_not_reach_a_stub(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import gzip
 import io
 import os
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +117,32 @@ def test_a_stub_s_checks_refuse_it(case: str, tmp_path: Path, outside: Path) -> 
     with pytest.raises(StubError):
         unpack_looked_at(archive, tmp_path / "target")
     assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("read", [unpack, unpack_looked_at])
+def test_a_pipe_is_no_archive(read: Callable[[Path, Path], None], tmp_path: Path) -> None:
+    pipe, target = tmp_path / "env.tar.gz", tmp_path / "target"
+    os.mkfifo(pipe)
+    target.mkdir()
+    held = os.open(pipe, os.O_RDWR)  # so that one that reads it finds something, and ends
+    try:
+        os.write(held, b"no gzip")
+        with pytest.raises((ExecutionEnvironmentError, StubError), match="is a pipe or a device"):
+            read(pipe, target)
+    finally:
+        os.close(held)
+
+
+def test_endcap_env_check_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "env.tar.gz"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-c", "from endcap.cli.app import main; main()", "env", "check"]
+    done = subprocess.run(
+        [*command, str(pipe)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"{pipe} is a pipe or a device" in done.stderr
 
 
 def test_links_within_the_folder_stay_links(tmp_path: Path) -> None:

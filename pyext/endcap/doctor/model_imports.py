@@ -55,6 +55,8 @@ def check_imports(subject: Subject) -> Finding:
     wanted: dict[str, list[str]] = {}
     for model in subject.shared_python_models:
         for file in sorted(model.path.glob("[0-9]*/model.py")):
+            if not file.is_file():  # a pipe may never end
+                return IMPORTS.problem("syntax", "unknown", f"{file} is no file", file=file)
             try:
                 tree = ast.parse(file.read_bytes())
             except SyntaxError as error:

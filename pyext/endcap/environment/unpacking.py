@@ -48,7 +48,7 @@ def unpack(archive: Path, folder: Path) -> None:
     taken over. Raises ExecutionEnvironmentError for an archive that is broken off, damaged, none at
     all, too large, or has members that would leave the folder, and OSError.
     """
-    with archive.open("rb") as file:
+    with open_archive(archive) as file:
         if file.read(len(_GZIP)) != _GZIP:
             raise ExecutionEnvironmentError(
                 f"{archive} is no tar.gz, the only archive that Triton unpacks; "
@@ -69,6 +69,18 @@ def unpack(archive: Path, folder: Path) -> None:
             ) from error
         except DAMAGE as error:
             raise ExecutionEnvironmentError(f"{archive} is damaged ({error}); {_AGAIN}") from error
+
+
+def open_archive(archive: Path) -> IO[bytes]:
+    """Opens an archive to read its bytes.
+
+    Raises ExecutionEnvironmentError for a pipe or a device, which may never end, and OSError.
+    """
+    if archive.exists() and not archive.is_file() and not archive.is_dir():
+        raise ExecutionEnvironmentError(
+            f"{archive} is a pipe or a device, which may never end; give a file"
+        )
+    return archive.open("rb")
 
 
 # What `gzip` and `tarfile` raise for damaged archives, beside EOFError and OSError.

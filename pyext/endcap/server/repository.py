@@ -46,7 +46,11 @@ class ModelFolder:
     def runs_dali(self) -> bool:
         """Whether it is a Python model that runs a DALI pipeline of endcap's."""
         files = self.path.glob("[0-9]*/model.py") if self.backend == "python" else ()
-        return any(b"endcap.python_backend.preprocess_dali_stage" in f.read_bytes() for f in files)
+        return any(
+            b"endcap.python_backend.preprocess_dali_stage" in file.read_bytes()
+            for file in files
+            if file.is_file()  # a pipe may never end
+        )
 
     @property
     def is_optional(self) -> bool:

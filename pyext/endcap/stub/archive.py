@@ -10,6 +10,7 @@ from endcap.environment.unpacking import (
     DAMAGE,
     checked_members,
     extract_member,
+    open_archive,
     opened_archive,
 )
 from endcap.stub.errors import StubError
@@ -32,7 +33,7 @@ def unpack_looked_at(archive: Path, target: Path) -> None:
     """
     count = 0
     try:
-        with archive.open("rb") as file, opened_archive(file) as content:
+        with open_archive(archive) as file, opened_archive(file) as content:
             for member in checked_members(archive, content):
                 count += 1
                 if _LOOKED_AT.fullmatch(member.name) and (member.isfile() or member.issym()):
