@@ -51,6 +51,13 @@ SYMPTOMS = [
         "`pip install --force-reinstall --no-deps endcap`",
     ),
     (
+        "`is not safe: ... lets other users replace what lies in it`",
+        "Who may write to a folder above endcap's temporary folder or cache could put programs of "
+        "theirs there.",
+        "`chmod +t` or `chmod go-w` on the folder that the message names, another `TMPDIR` or "
+        "`XDG_CACHE_HOME`; for TMPDIR `ENDCAP_TRUST_TMPDIR=1` where there are no other users",
+    ),
+    (
         "`it has no end marker`",
         "The JPEG was cut and padded, or its writer omits the end marker and pads.",
         "store the file with its own length, or set `truncated: accept`",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import grp
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -12,7 +15,7 @@ def find_untrusted(path: Path) -> str | None:
 
     They can where they own a file or a folder on the way, or may write to it. A folder with the
     sticky bit is an exception: there users can replace their own files only, and what belongs to
-    this user or root stays.
+    this user or root stays. A group of this user alone is no other user.
 
     Args:
         path: An absolute path without symbolic links on the way; with a link in it, that is what is
@@ -32,11 +35,29 @@ def find_untrusted(path: Path) -> str | None:
             return f"{part} is a symbolic link"
         if status.st_uid not in (0, os.geteuid()):
             return f"{part} belongs to user {status.st_uid}"
-        if mode & 0o022 and is_folder and not mode & stat.S_ISVTX:
+        if not _may_others_write(status):
+            continue
+        if is_folder and not mode & stat.S_ISVTX:
             return (
                 f"{part} lets other users replace what lies in it (mode {mode:04o}; "
                 "`chmod +t` keeps them from that)"
             )
-        if mode & 0o022 and not is_folder:
+        if not is_folder:
             return f"{part} lets other users write to it (mode {mode:04o})"
     return None
+
+
+def _may_others_write(status: os.stat_result) -> bool:
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
+
+
+def _is_own_group(group: int) -> bool:
+    """Whether a group is the one that systems make for each user, of the same name."""
+    with contextlib.suppress(KeyError):  # a user or a group without a name, as in containers
+        user = pwd.getpwuid(os.geteuid())
+        entry = grp.getgrgid(group)
+        same = user.pw_gid == group and entry.gr_name == user.pw_name
+        return same and set(entry.gr_mem) <= {user.pw_name}
+    return False

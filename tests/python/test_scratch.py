@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import secrets
 import stat
 import subprocess
@@ -384,9 +386,11 @@ def test_a_link_on_the_way_is_followed(temporary: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("mode", [0o777, 0o775])
+@pytest.mark.parametrize("mode", [0o777, pytest.param(0o775, marks=AS_ROOT)])
 def test_one_that_others_may_replace_is_refused(temporary: Path, mode: int, depth: int) -> None:
     folder = [temporary, temporary.parent][depth]
+    if mode == 0o775:
+        os.chown(folder, -1, NOBODY)
     folder.chmod(mode)
     before = sorted(temporary.rglob("*"))
     with (
@@ -403,6 +407,26 @@ def test_one_that_others_may_replace_is_refused(temporary: Path, mode: int, dept
     folder.chmod(mode | stat.S_ISVTX)
     with scratch_folder("photos"):
         pass
+
+
+def test_one_that_this_users_own_group_may_replace_is_taken(temporary: Path) -> None:
+    user = pwd.getpwuid(os.geteuid())
+    if grp.getgrgid(user.pw_gid) != (user.pw_name, grp.getgrgid(user.pw_gid)[1], user.pw_gid, []):
+        pytest.skip("this user has no group of its own")
+    os.chown(temporary, -1, user.pw_gid)
+    temporary.chmod(0o775)
+    with scratch_folder("photos") as folder:
+        assert folder.is_dir()
+
+
+def test_one_that_others_may_replace_is_taken_on_demand(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary.chmod(0o777)
+    monkeypatch.setenv("ENDCAP_TRUST_TMPDIR", "1")
+    with scratch_folder("photos") as folder:
+        assert folder.is_dir()
+    assert sweep_scratch("photos") == []
 
 
 @AS_ROOT
