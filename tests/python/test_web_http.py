@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import socket
 import urllib.parse
 from collections.abc import Iterator
@@ -115,6 +116,30 @@ def test_samples_are_the_files(client: DetectionClient, tmp_path: Path) -> None:
     assert answers[3].json["error"] == (
         "the sample gone.jpg cannot be read: No such file or directory"
     )
+
+
+def test_a_sample_that_is_replaced_leads_nowhere_else(
+    client: DetectionClient, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    samples = [tmp_path / f"{name}.jpg" for name in ("link", "pipe", "folder", "large", "linked")]
+    for sample in samples[:-1]:
+        sample.write_bytes(b"picture")
+    samples[-1].symlink_to(TURNED)
+    limits = BodyLimits(max_bytes=TURNED.stat().st_size)
+    with serve_page(client, samples=samples, limits=limits) as server:
+        for sample in samples[:3]:
+            sample.unlink()
+        samples[0].symlink_to(secret)
+        os.mkfifo(samples[1])
+        samples[2].mkdir()
+        samples[3].write_bytes(bytes(limits.max_bytes + 1))
+        answers = [ask(server.url, "GET", f"/samples/{sample.name}") for sample in samples]
+    assert [answer.status for answer in answers] == [404, 404, 404, 404, 200]
+    assert "no regular file" in answers[1].json["error"]
+    assert f"more than {limits.max_bytes} bytes" in answers[3].json["error"]
+    assert answers[4].body == TURNED.read_bytes()
 
 
 @pytest.mark.parametrize("path", ["/no.js", "/samples/no.jpg", "/samples/..%2fapp.js", "/..%2fx"])

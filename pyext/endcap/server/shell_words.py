@@ -48,7 +48,7 @@ def check_model_names(models: Iterable[ModelFolder]) -> None:
             if literal is None or not _can_be_passed_on(literal.group(2), in_python):
                 raise ServerError(
                     f"model '{model.path.name}' has a default_model_filename that "
-                    " Triton's Python backend cannot pass on; give a name in quotes that has "
+                    "Triton's Python backend cannot pass on; give a name in quotes that has "
                     "only letters, digits and ._+-"
                 )
 

@@ -15,7 +15,7 @@ from endcap.client import DetectionClient
 from endcap.errors import Status
 from endcap.web.answers import css_color, json_answer, refusal, result_answer
 from endcap.web.guard import add_security_headers, guard
-from endcap.web.samples import name_samples
+from endcap.web.samples import name_samples, read_sample
 from endcap.web.static_files import StaticFile, read_static_files
 
 if TYPE_CHECKING:
@@ -168,9 +168,11 @@ class _Handlers:
         if path is None:
             raise web.HTTPNotFound
         try:
-            content = await asyncio.to_thread(path.read_bytes)
+            content = await asyncio.to_thread(read_sample, path, self._limits.max_bytes)
         except OSError as error:
-            return refusal(404, f"the sample {path.name} cannot be read: {error.strerror}")
+            return refusal(
+                404, f"the sample {request.match_info['name']} cannot be read: {error.strerror}"
+            )
         return web.Response(body=content, content_type="image/jpeg")
 
     async def static(self, request: web.Request) -> web.Response:
