@@ -50,7 +50,7 @@ def open_its_folder(kept: Path) -> Path:
 
 
 def open_the_cache(kept: Path) -> Path:
-    kept.parents[3].chmod(0o775)
+    kept.parents[3].chmod(0o757)
     return kept.parents[3]
 
 
