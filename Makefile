@@ -17,8 +17,6 @@ TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 WERROR ?= OFF
 # Debug information as far as backtraces and profiles need it: all of it takes a fifth longer.
 DEV_FLAGS ?= -O2 -g1 -DNDEBUG
-# ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
-UNITY ?= ON
 # GPU code for development is compiled by the driver, for the GPU that it finds.
 CUDA_ARCHITECTURES ?= 75-virtual
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
