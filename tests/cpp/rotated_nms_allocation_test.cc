@@ -3,40 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <random>
 #include <vector>
 
+#include "allocation_counter.h"
 #include "endcap/implementation.h"
 #include "endcap/nms.h"
 
-namespace {
-
-std::atomic<int> allocations{0};
-
-void* Allocate(size_t size, size_t alignment) {
-  ++allocations;
-  const size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-
 namespace endcap {
 namespace {
+
+using testing::allocations;
 
 TEST(RotatedNmsAllocations, ASteadySimdCallHasNone) {
   if (SimdTargets().empty()) GTEST_SKIP() << "this CPU has no SIMD target";

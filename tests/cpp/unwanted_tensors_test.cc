@@ -4,41 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "allocation_counter.h"
 #include "endcap/preprocess.h"
 #include "fake_triton.h"
 #include "jpeg_writer.h"
-
-namespace {
-
-std::atomic<size_t> largest_allocation{0};
-
-void* Allocate(size_t size, size_t alignment) {
-  size_t largest = largest_allocation;
-  while (size > largest && !largest_allocation.compare_exchange_weak(largest, size)) {
-  }
-  const size_t rounded = (size + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace endcap {
 namespace {
@@ -46,6 +19,7 @@ namespace {
 using fake::Answer;
 using fake::Server;
 using testing::Bytes;
+using testing::largest_allocation;
 using testing::MakeJpeg;
 
 [[maybe_unused]] const int library_chosen =

@@ -83,16 +83,7 @@ def scratch_folders(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path != root_path()]
 
 
-@pytest.fixture
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "scratch"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr("tempfile.tempdir", str(folder))
-    return folder
-
-
-def test_a_network_that_never_ends_is_ended(tmp_path: Path, scratch: Path) -> None:
+def test_a_network_that_never_ends_is_ended(tmp_path: Path, temporary: Path) -> None:
     model = write_endless(tmp_path / "model.onnx")
     start = time.monotonic()
     done = init(model, "--trial-timeout", "4")
@@ -101,19 +92,19 @@ def test_a_network_that_never_ends_is_ended(tmp_path: Path, scratch: Path) -> No
     assert "is not done with its trial run after 4 seconds" in done.stderr
     assert "--trial-timeout" in done.stderr
     assert not (tmp_path / "models").exists()
-    assert scratch_folders(scratch) == []
+    assert scratch_folders(temporary) == []
 
 
 @pytest.mark.parametrize("elements", [2**28, 2**45])
 def test_a_network_that_takes_more_memory_than_allowed_is_refused(
-    tmp_path: Path, scratch: Path, elements: int
+    tmp_path: Path, temporary: Path, elements: int
 ) -> None:
     model = write_greedy(tmp_path / "model.onnx", elements)
     done = init(model, "--trial-memory", "0.5")
     assert done.exit_code == 2, done.output
     assert "takes more than 0.5 GiB of memory in its trial run" in done.stderr
     assert "--trial-memory" in done.stderr
-    assert scratch_folders(scratch) == []
+    assert scratch_folders(temporary) == []
 
 
 def test_the_same_network_runs_with_more_memory(tmp_path: Path) -> None:
@@ -147,7 +138,7 @@ def test_limits_in_which_nothing_runs_are_refused(tmp_path: Path, option: str, v
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("group", [False, True], ids=["process", "terminal"])
 def test_a_signal_ends_it_at_once_and_nothing_is_left(
-    tmp_path: Path, scratch: Path, number: signal.Signals, group: bool
+    tmp_path: Path, temporary: Path, number: signal.Signals, group: bool
 ) -> None:
     model = write_endless(tmp_path / "model.onnx")
     process = start_init(model, tmp_path / "models")
@@ -159,11 +150,11 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left(
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not Path(f"/proc/{worker}").exists()
-    assert scratch_folders(scratch) == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "scratch"]
+    assert scratch_folders(temporary) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.onnx", "temporary"]
 
 
-def test_the_worker_ends_with_a_killed_command(tmp_path: Path, scratch: Path) -> None:
+def test_the_worker_ends_with_a_killed_command(tmp_path: Path, temporary: Path) -> None:
     process = start_init(write_endless(tmp_path / "model.onnx"), tmp_path / "models")
     worker = wait_for_worker(process)
     process.kill()
@@ -172,11 +163,11 @@ def test_the_worker_ends_with_a_killed_command(tmp_path: Path, scratch: Path) ->
     while is_running(worker):
         assert time.monotonic() < deadline, "the worker runs on"
         time.sleep(0.05)
-    left = scratch_folders(scratch)
+    left = scratch_folders(temporary)
     assert left
     assert all(path.is_relative_to(root_path()) for path in left)
     assert init(families.yolov8().write(tmp_path / "other.onnx")).exit_code == 0
-    assert scratch_folders(scratch) == []
+    assert scratch_folders(temporary) == []
 
 
 def start_init(model: Path, output: Path) -> subprocess.Popen[str]:

@@ -23,6 +23,8 @@ from endcap._scratch import (
 )
 from endcap.errors import UnsupportedError
 
+pytestmark = pytest.mark.usefixtures("temporary")
+
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 KILLED = """
@@ -47,16 +49,6 @@ while time.monotonic() < end:
     taken += 1
 print(taken)
 """
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made during the test."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setenv("TMPDIR", str(folder))
-    return folder
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,8 @@ from echo_model import write_echo_model
 from endcap._scratch import MARKER_NAME, scratch_folder, scratch_root
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.leftovers import PURPOSE, SHARED_MEMORY, shared_memory_prefix, sweep
+
+pytestmark = pytest.mark.usefixtures("temporary")
 
 KILLED_LAUNCHER = """
 import os, signal, sys
@@ -39,16 +40,6 @@ with scratch_folder("server") as folder:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 UUID = "ff92b997-3e6f-496c-aa0f-4d18de2f0fc7"
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders are made during the test."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    monkeypatch.setenv("TMPDIR", str(folder))
-    return folder
 
 
 @pytest.fixture
