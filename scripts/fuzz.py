@@ -41,7 +41,7 @@ TIMEOUT_SECONDS = 20
 
 @dataclass(frozen=True)
 class TargetRun:
-    """What a target's run came to."""
+    """The result of a target's run."""
 
     name: str
     seconds: float
@@ -94,7 +94,7 @@ def run_target(name: str, limit: list[str]) -> TargetRun:
         limit: The option of libFuzzer that ends the run.
 
     Returns:
-        What the run came to; a crash ends it.
+        The run's result; a crash ends it.
     """
     corpus = BUILD / "corpus" / name
     crashes = BUILD / "crashes"

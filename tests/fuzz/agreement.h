@@ -30,7 +30,7 @@ void Require(bool holds, const Parts&... parts) {
   if (!holds) Disagree(parts...);
 }
 
-// What a call came to: the bytes of its results, or its error.
+// The outcome of a call: the bytes of its results, or its error.
 class Outcome {
  public:
   ErrorCode code = ErrorCode::kOk;

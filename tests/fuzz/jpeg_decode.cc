@@ -47,9 +47,9 @@ std::vector<uint8_t> DecodeByLibrary(const std::vector<uint8_t>& file, const Ban
     jpeg_read_header(&info, TRUE);
     info.out_color_space = format.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
     info.scale_denom = static_cast<unsigned>(scale_denominator);
-    // The decoder for data without restart markers hurries. Where several 0xFF stand before a zero
-    // it gives up, and leaves what it made of the block to the careful decoder, which does not
-    // clear it.
+    // The fast decoder, for data without restart markers, checks less. Where several 0xFF stand
+    // before a zero it gives up, and leaves what it made of the block to the careful decoder, which
+    // does not clear it.
     if (HasRepeatedFill(file) && info.restart_interval == 0) info.restart_interval = 1U << 31;
     jpeg_start_decompress(&info);
     const bool fits = static_cast<int>(info.output_width) == format.width &&

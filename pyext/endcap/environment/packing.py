@@ -17,7 +17,7 @@ _LEFT_OUT = ("*.a", "lib/python{python}/test/*", "share/doc/*", "share/man/*")
 
 
 class _Counted(list[Any]):
-    """A list that tells of each element that is taken from it."""
+    """A list that reports each element that is taken from it."""
 
     def __init__(self, elements: list[Any], step: Callable[[], None]) -> None:
         super().__init__(elements)

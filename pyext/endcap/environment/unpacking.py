@@ -31,7 +31,7 @@ _MOST_LINKS_FOLLOWED = 40  # as Linux
 # In bytes. With the folder's own name in front, a path may have 4096.
 _LONGEST_PART = 255
 _LONGEST_NAME = 3072
-_MOST_PARTS = 128  # of a name; deeper trees end programs that walk through them recursively
+_MOST_PARTS = 128  # of a name; deeper trees exhaust the stack of recursive programs
 _SHOWN = 60  # characters of a name that is too long
 _HEADERS = (
     tarfile.XHDTYPE,

@@ -95,7 +95,7 @@ def exit_reasons(code: int | None, lines: Iterable[str], *, served: bool) -> lis
 
 
 def low_limits() -> list[str]:
-    """Return a sentence for each limit of this process, and so of the server's, that is low."""
+    """Return a message for each limit of this process, and so of the server's, that is low."""
     return [
         f"{limit.name} allows only {limit.meaning.format(value=value // limit.unit)}: "
         f"`{limit.remedy}` raises it"
