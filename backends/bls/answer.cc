@@ -110,13 +110,12 @@ void WriteClasses(Writer& writer, std::span<const CascadeImage> images,
 
 }  // namespace
 
-void SendAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace,
-                bool batched) {
+void WriteAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace,
+                 bool batched) {
   Writer writer(request, workplace, batched);
   const std::span<const CascadeImage> images = ImagesOf(job, request);
   WriteDetections(writer, images, *job.settings);
   if (request.wants_classes) WriteClasses(writer, images, *job.settings);
-  request.exchange.sink.Send();
 }
 
 }  // namespace endcap::triton

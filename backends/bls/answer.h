@@ -4,8 +4,9 @@
 
 namespace endcap::triton {
 
-// Step 5: fills the response to a request with the outputs that it wants, and sends it. Throws
-// InnerError where the model that detects has not given one of them, ApiError.
-void SendAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace, bool batched);
+// Step 5: fills the response to a request with the outputs that it wants. Throws InnerError where
+// the model that detects has not given one of them, ApiError.
+void WriteAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace,
+                 bool batched);
 
 }  // namespace endcap::triton

@@ -131,8 +131,10 @@ void CascadeRun::Answer(CascadeRequest& request) noexcept {
   try {
     if (model_.AnswerIfCancelled(request.exchange)) return;
     if (!request.failure.has_value()) {
-      SendAnswer(job_, request, instance_.workplace(), model_.batched());
+      WriteAnswer(job_, request, instance_.workplace(), model_.batched());
+      // A client that has its answer finds it counted.
       Count(request);
+      request.exchange.sink.Send();
       return;
     }
   } catch (...) {
