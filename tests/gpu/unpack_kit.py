@@ -61,7 +61,8 @@ def unpack_archive(packed: Path, target: Path) -> None:
         sys.exit(f"{packed} is missing; `make gpu-kit` makes it")
     try:
         with tarfile.open(packed) as archive:
-            archive.extractall(target, filter="fully_trusted")
+            archive.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+            archive.extractall(target)
     except (tarfile.TarError, EOFError, OSError) as error:
         # Cut off on its way, or this Python is without lzma.
         sys.exit(f"{packed} cannot be unpacked: {error}")

@@ -231,9 +231,45 @@ def test_more_than_the_disk_has_free_is_refused(
     assert list(target.iterdir()) == []
 
 
-def test_a_python_without_filters_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = write_archive(tmp_path / "env.tar.gz", file("a"))
-    monkeypatch.delattr("tarfile.data_filter")
-    with pytest.raises(ExecutionEnvironmentError, match=r"3\.10\.12, 3\.11\.4 or later"):
-        unpack(archive, tmp_path)
-    assert not (tmp_path / "a").exists()
+@pytest.fixture(params=["with filters", "without filters"])
+def python(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python whose `tarfile` has filters, if this one has, and one without, as Debian 12's."""
+    if request.param == "without filters":
+        monkeypatch.delattr("tarfile.data_filter", raising=False)
+
+
+@pytest.mark.usefixtures("python")
+def test_owners_and_modes_are_not_taken_over(tmp_path: Path) -> None:
+    packed = tmp_path / "env.tar.gz"
+    modes = {"private": 0o000, "open": 0o666, "program": 0o6777, "odd": 0o411}
+    with tarfile.open(packed, "w:gz") as content:
+        closed = tarfile.TarInfo("closed")
+        closed.type, closed.mode = tarfile.DIRTYPE, 0o000
+        content.addfile(closed)
+        for name, mode in modes.items():
+            member = tarfile.TarInfo(f"closed/{name}")
+            member.mode, member.uid, member.gid = mode, 12345, 12345
+            member.uname = member.gname = "nobody"
+            content.addfile(member)
+        alias = tarfile.TarInfo("alias")
+        alias.type, alias.linkname, alias.uid = tarfile.SYMTYPE, "closed/open", 12345
+        content.addfile(alias)
+    target = tmp_path / "target"
+    target.mkdir()
+    unpack(packed, target)
+    made = {name: (target / "closed" / name).stat() for name in modes}
+    assert {name: stat.S_IMODE(about.st_mode) for name, about in made.items()} == {
+        "private": 0o600,
+        "open": 0o644,
+        "program": 0o755,
+        "odd": 0o600,
+    }
+    everything = [
+        target / "closed",
+        target / "alias",
+        *(target / "closed" / name for name in modes),
+    ]
+    assert {(path.lstat().st_uid, path.lstat().st_gid) for path in everything} == {
+        (os.geteuid(), os.getegid())
+    }
+    assert stat.S_IMODE((target / "closed").stat().st_mode) & 0o7700 == 0o700

@@ -207,13 +207,6 @@ def test_a_config_that_does_not_close(model):
     assert "brackets of the config.pbtxt do not close" in str(check(model).problem)
 
 
-def test_pythons_whose_tarfile_has_no_filters_are_told(model, monkeypatch):
-    monkeypatch.delattr(tarfile, "data_filter")
-    install(model, python_version=PYTHON_VERSION)
-    use_environment(model, write_archive(model / "environment.tar.gz", bin__activate=""))
-    assert "take Python 3.10.12, 3.11.4 or later" in str(check(model).problem)
-
-
 def test_a_front_that_gives_no_answer(model, real, monkeypatch):
     monkeypatch.setattr("endcap.stub.front._ANSWERS_WITHIN_S", 0.0)
     with pytest.raises(StubError, match="gives no answer within 0 s; see"):

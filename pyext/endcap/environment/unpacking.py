@@ -1,13 +1,14 @@
 """Unpacks archives of environments, which may come from anybody, into a folder and nowhere else.
 
-Python's filter `data` (PEP 706) is the second line: Pythons before 3.13.4, 3.12.11, 3.11.13 and
-3.10.18 let links leave the folder in spite of it.
+Python's filter `data` (PEP 706) is the second line: Debian 12's Python has none, and before 3.13.4,
+3.12.11, 3.11.13 and 3.10.18 it lets links leave the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import shutil
 import tarfile
 import zlib
@@ -130,16 +131,19 @@ def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile
 
 
 def extract_member(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Extracts what `checked_members` has just yielded.
-
-    Raises ExecutionEnvironmentError on Pythons without the filter `data`.
-    """
-    if not hasattr(tarfile, "data_filter"):
-        raise ExecutionEnvironmentError(
-            "this Python cannot unpack archives safely, its tarfile has no filters; take Python "
-            "3.10.12, 3.11.4 or later"
-        )
-    content.extract(member, folder, filter="data")
+    """Extracts what `checked_members` has just yielded."""
+    if hasattr(tarfile, "data_filter"):
+        content.extract(member, folder, filter="data")
+        return
+    # What the filter does to a member that may be extracted: no owner and no set-user-ID bit.
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    member.uname = member.gname = ""
+    if member.isdir():
+        member.mode = 0o755
+    elif member.isfile():
+        executable = 0o755 if member.mode & 0o100 else 0o644
+        member.mode = (member.mode & executable) | 0o600
+    content.extract(member, folder)
 
 
 class _Header(tarfile.TarInfo):

@@ -192,9 +192,10 @@ def continued(out: Path, fresh: Results, logs: Path) -> Results:
     earlier.content["machine"] = fresh.content["machine"]
     if (out / _LOGS).is_file():
         with tarfile.open(out / _LOGS) as archive:
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             for member in archive.getmembers():
                 member.name = member.name.removeprefix("logs/")
-                archive.extract(member, logs, filter="data")
+                archive.extract(member, logs)
     return earlier
 
 
