@@ -22,7 +22,7 @@ from gpu_code import machine_architectures, missing_machine_code
 
 ROOT = Path(__file__).resolve().parent.parent
 NEWEST_GLIBC = (2, 35)  # Ubuntu 22.04, the oldest of NVIDIA's images that the backends are for
-BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
+BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
 DECODERS = ("endcap", "endcap/backends/endcap_preprocess")  # folders of what needs libjpeg
 METADATA = (
     "METADATA",

@@ -23,6 +23,27 @@ constexpr std::array<Row, 5> kTable{{
     {DType::kFloat32, TRITONSERVER_TYPE_FP32, "TYPE_FP32"},
 }};
 
+// Bytes of one element; 1 for elements without an address of their own.
+size_t ElementSize(TRITONSERVER_DataType data_type) noexcept {
+  switch (data_type) {
+    case TRITONSERVER_TYPE_UINT16:
+    case TRITONSERVER_TYPE_INT16:
+    case TRITONSERVER_TYPE_FP16:
+    case TRITONSERVER_TYPE_BF16:
+      return 2;
+    case TRITONSERVER_TYPE_UINT32:
+    case TRITONSERVER_TYPE_INT32:
+    case TRITONSERVER_TYPE_FP32:
+      return 4;
+    case TRITONSERVER_TYPE_UINT64:
+    case TRITONSERVER_TYPE_INT64:
+    case TRITONSERVER_TYPE_FP64:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace
 
 std::string ConfigName(DType dtype) {
@@ -40,11 +61,7 @@ TRITONSERVER_DataType ToTriton(DType dtype) noexcept {
 }
 
 bool IsAligned(const void* address, TRITONSERVER_DataType data_type) noexcept {
-  for (const Row& row : kTable) {
-    if (row.triton != data_type) continue;
-    return reinterpret_cast<uintptr_t>(address) % SizeOf(row.dtype) == 0;
-  }
-  return true;
+  return reinterpret_cast<uintptr_t>(address) % ElementSize(data_type) == 0;
 }
 
 DType FromTriton(TRITONSERVER_DataType data_type, std::string_view tensor) {

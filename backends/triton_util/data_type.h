@@ -16,7 +16,7 @@ std::string ConfigName(DType dtype);
 TRITONSERVER_DataType ToTriton(DType dtype) noexcept;
 
 // Whether elements of the type can be read and written in place at the address: it must be a
-// multiple of their size. Types without a dtype here are bytes, which can lie anywhere.
+// multiple of their size. The elements of a BYTES tensor can lie anywhere.
 bool IsAligned(const void* address, TRITONSERVER_DataType data_type) noexcept;
 
 // Throws kInvalidArgument naming `tensor` when endcap has no such element type.

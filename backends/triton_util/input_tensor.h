@@ -38,6 +38,12 @@ class InputTensor {
   // How many items there are; 1 when not batched.
   int64_t item_count() const noexcept { return item_count_; }
 
+  // The dimensions of one item.
+  const std::vector<int64_t>& item_shape() const noexcept { return item_shape_; }
+  // All items, and where they are: on the GPU where they were read in place.
+  Bytes bytes() const noexcept { return bytes_; }
+  const MemoryPlace& place() const noexcept { return place_; }
+
   // The items of a numeric input, on the GPU where they were read in place. Throws kInvalidArgument
   // when the buffer does not have the size that shape and type ask for, or the rank is too high.
   InputItems Items() const;

@@ -64,6 +64,15 @@ std::optional<std::string> ModelConfig::TakeParameter(std::string_view name) {
   return value;
 }
 
+ParameterList ModelConfig::TakeParametersWithPrefix(std::string_view prefix) {
+  ParameterList taken;
+  for (const auto& [key, value] : parameters_.items()) {
+    if (key.starts_with(prefix)) taken.emplace_back(key, value.value("string_value", ""));
+  }
+  for (const auto& entry : taken) parameters_.erase(entry.first);
+  return taken;
+}
+
 ParameterList ModelConfig::Parameters(std::span<const ParameterInfo> table,
                                       std::string_view preset) const {
   std::vector<std::string_view> names = own_names_;
@@ -80,10 +89,24 @@ ParameterList ModelConfig::Parameters(std::span<const ParameterInfo> table,
   return list;
 }
 
+bool ModelConfig::completed() const {
+  bool asked = false;
+  Check(TRITONBACKEND_ModelAutoCompleteConfig(model_, &asked));
+  return asked;
+}
+
+void ModelConfig::CompleteBatching(int max_batch_size) {
+  json_["max_batch_size"] = max_batch_size;
+  if (max_batch_size < 2 || json_.contains("dynamic_batching") ||
+      json_.contains("sequence_batching")) {
+    return;
+  }
+  json_["dynamic_batching"] = Json::object();
+}
+
 void ModelConfig::SettleTensors(std::span<const TensorContract> inputs,
                                 std::span<const TensorContract> outputs) {
-  bool complete = false;
-  Check(TRITONBACKEND_ModelAutoCompleteConfig(model_, &complete));
+  const bool complete = completed();
   Settle(json_["input"], TensorSide::kInput, inputs, complete);
   Settle(json_["output"], TensorSide::kOutput, outputs, complete);
   if (!complete) return;

@@ -27,6 +27,10 @@ class ModelConfig {
   // The model's folder, which holds config.pbtxt.
   const std::filesystem::path& folder() const noexcept { return folder_; }
   int max_batch_size() const { return json_.value("max_batch_size", 0); }
+  // The whole config, in the names of config.pbtxt.
+  const nlohmann::json& json() const noexcept { return json_; }
+  // Whether the server asked for the config to be completed.
+  bool completed() const;
 
   // Whether the config lists an input of that name.
   bool HasInput(std::string_view name) const;
@@ -34,11 +38,16 @@ class ModelConfig {
   // Removes a parameter that is the backend's own from `parameters`, and returns its value. `name`
   // must outlive this object.
   std::optional<std::string> TakeParameter(std::string_view name);
+  // Removes those whose names begin with `prefix`, and returns them with their whole names.
+  ParameterList TakeParametersWithPrefix(std::string_view prefix);
   // What is left of `parameters`. Throws kInvalidArgument for a name that is neither in `table` nor
   // `preset`, which stands for a whole table, with all the names that there are.
   ParameterList Parameters(std::span<const ParameterInfo> table,
                            std::string_view preset = {}) const;
 
+  // Lets requests be batched, by the dynamic batcher where the config names no scheduler. It is
+  // handed to the server with the tensors.
+  void CompleteBatching(int max_batch_size);
   // Holds inputs and outputs to the contracts (see Settle) and hands the completed config to the
   // server where it asked for that.
   void SettleTensors(std::span<const TensorContract> inputs,

@@ -94,6 +94,10 @@ Json NewEntry(TensorSide side, const TensorContract& contract) {
   Json entry{{"name", contract.name},
              {"data_type", contract.forms.front().data_type},
              {"dims", contract.forms.front().dims}};
+  if (contract.forms.front().dims.empty()) {  // config.pbtxt wants at least one
+    entry["dims"] = Dims{1};
+    entry["reshape"]["shape"] = Dims{};
+  }
   if (side == TensorSide::kInput && contract.optional) entry["optional"] = true;
   return entry;
 }

@@ -44,6 +44,7 @@ def test_all_of_them_are_looked_at() -> None:
     assert {
         "libtriton_endcap_preprocess.so",
         "libtriton_endcap_postprocess.so",
+        "libtriton_endcap_onnx.so",
         "libtriton_endcap_bls.so",
         "libendcap_c.so",
         "libendcap_jpeg.so",

@@ -14,9 +14,17 @@ import tritonclient.http as http_client
 Arrays = dict[str, npt.NDArray[Any]]
 
 TRITON_TYPES = {
+    "bool": "BOOL",
+    "float64": "FP64",
     "float32": "FP32",
     "float16": "FP16",
+    "int64": "INT64",
     "int32": "INT32",
+    "int16": "INT16",
+    "int8": "INT8",
+    "uint64": "UINT64",
+    "uint32": "UINT32",
+    "uint16": "UINT16",
     "uint8": "UINT8",
     "object": "BYTES",
 }

@@ -10,7 +10,7 @@ from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub
 
-OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_bls")
+OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
 # A folder of compiled backends that is used instead of the package's: a build with a sanitizer.
 BACKENDS_VARIABLE = "ENDCAP_BACKENDS"
 

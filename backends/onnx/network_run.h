@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "onnx/session.h"
+#include "triton_util/model.h"
+
+namespace endcap::triton {
+
+// One request, read.
+struct NetworkRequest {
+  Exchange* exchange;
+  std::vector<InputTensor> inputs;  // in the network's order
+  std::vector<bool> wanted;         // of the network's outputs
+  int64_t item_count = 1;
+};
+
+// Reads the inputs of a request. Throws kInvalidArgument where one is missing or unfit.
+NetworkRequest ReadNetworkRequest(Exchange& exchange, const SessionPair& sessions,
+                                  const InputReading& reading);
+
+// Whether requests can be merged: all dimensions but the number of items are equal.
+bool HaveEqualShapes(const NetworkRequest& a, const NetworkRequest& b);
+
+// How a run is made.
+struct RunContext {
+  const OnnxRuntime& runtime;
+  const SessionPair& sessions;
+  OrtSession* session;
+  const OrtRunOptions* options;  // may be null
+  Workplace workplace;
+  bool batched;
+  StageCounters& counters;
+};
+
+// One call of ONNX Runtime for one request, or for several with equal shapes. A single request's
+// inputs are read where the server has them, and its outputs of known shape are written into the
+// response; else they are copied.
+class NetworkRun {
+ public:
+  NetworkRun(const RunContext& context, std::span<NetworkRequest> requests);
+
+  // Runs the network. Throws before any response is complete; those of several requests have then
+  // no outputs yet.
+  void Execute();
+  // Adds to the n-th request's response what Execute has not written there.
+  void AddOutputs(size_t request);
+
+ private:
+  struct Output {
+    const NetworkTensor* tensor;
+    OrtHandle<OrtValue> value;
+    bool in_response = false;  // the run writes into the response
+  };
+
+  void BindInput(size_t index);
+  OrtHandle<OrtValue> MakeStrings(const NetworkTensor& tensor, std::span<const int64_t> shape,
+                                  size_t index);
+  OrtHandle<OrtValue> WrapMemory(const NetworkTensor& tensor, std::span<const int64_t> shape,
+                                 const void* data, size_t bytes, const MemoryPlace& place);
+  Bytes GatherInput(size_t index);
+  void BindOutput(const NetworkTensor& tensor);
+  bool BindResponse(const NetworkTensor& tensor, Output& output);
+  void TakeOutputs();
+  void AddStrings(NetworkRequest& request, const Output& output, std::span<const int64_t> shape,
+                  size_t first, size_t count);
+
+  RunContext context_;
+  std::span<NetworkRequest> requests_;
+  int64_t item_count_ = 0;
+  OrtHandle<OrtIoBinding> binding_;
+  std::vector<OrtHandle<OrtMemoryInfo>> memory_infos_;
+  std::vector<OrtHandle<OrtValue>> inputs_;
+  std::vector<std::vector<std::byte>> gathered_;
+  std::vector<Output> outputs_;  // those that a request wants
+};
+
+}  // namespace endcap::triton

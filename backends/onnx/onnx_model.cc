@@ -1,0 +1,185 @@
+#include "onnx/onnx_model.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "endcap/thread_pool.h"
+#include "triton_util/log.h"
+#include "triton_util/statistics.h"
+
+namespace endcap::triton {
+namespace {
+
+// Runs that only read shrink the memory that ONNX Runtime keeps, where the config asks for that.
+OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
+                                          const OnnxSettings& settings) {
+  const OrtApi& api = runtime.api();
+  if (settings.arena_shrinkage.empty()) return {nullptr, api.ReleaseRunOptions};
+  OrtRunOptions* raw = nullptr;
+  runtime.Check(api.CreateRunOptions(&raw));
+  OrtHandle<OrtRunOptions> options(raw, api.ReleaseRunOptions);
+  runtime.Check(api.AddRunConfigEntry(raw, "memory.enable_memory_arena_shrinkage",
+                                      settings.arena_shrinkage.c_str()));
+  return options;
+}
+
+// Calls body; what it throws fails the request.
+template <typename Body>
+void AttemptRequest(Model& model, Exchange& exchange, const Body& body) noexcept {
+  try {
+    body();
+  } catch (...) {
+    model.Refuse(exchange, FailureOfCurrentException());
+  }
+}
+
+}  // namespace
+
+OnnxModel::OnnxModel(const ModelConfig& config, const MetricFamilies& families,
+                     std::shared_ptr<OnnxRuntime> runtime, OnnxSettings settings,
+                     std::shared_ptr<SessionPair> cpu_sessions)
+    : SynchronousModel(config, families),
+      runtime_(std::move(runtime)),
+      settings_(std::move(settings)),
+      run_options_(CreateRunOptions(*runtime_, settings_)),
+      cpu_sessions_(std::move(cpu_sessions)),
+      runs_(families.NewCounter("runs_total", metric_labels())),
+      shared_runs_(families.NewCounter("shared_runs_total", metric_labels())) {
+  Log(TRITONSERVER_LOG_INFO, label() + " is run by " + runtime_->label());
+}
+
+bool OnnxModel::MergesRequests(const Workplace& workplace) const noexcept {
+  return settings_.merge_requests.value_or(workplace.on_gpu());
+}
+
+int OnnxModel::CountConcurrentRuns() const noexcept {
+  if (settings_.max_concurrent_runs > 0) return settings_.max_concurrent_runs;
+  return std::max(1, AvailableCpuCount() / std::max(1, settings_.intra_op_threads));
+}
+
+std::unique_ptr<Instance> OnnxModel::NewInstance(const Workplace& workplace) {
+  if (!workplace.on_gpu() && settings_.names_gpu_providers) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "the config names a gpu_execution_accelerator, but an instance is on the CPU: give "
+                "instance_group { kind: KIND_GPU }, or leave execution_accelerators out");
+  }
+  auto instance = std::make_unique<OnnxInstance>(workplace);
+  if (workplace.on_gpu()) {
+    const int device_id = workplace.target().device_id;
+    instance->sessions = sessions_.Get(device_id, [&] {
+      return std::make_shared<SessionPair>(*runtime_, settings_, label(), device_id);
+    });
+  } else {
+    instance->sessions = sessions_.Get(EnginePool<SessionPair>::kCpu, [this] {
+      if (cpu_sessions_ != nullptr) return std::move(cpu_sessions_);
+      return std::make_shared<SessionPair>(*runtime_, settings_, label(), std::nullopt);
+    });
+  }
+  if (!MergesRequests(workplace)) {
+    const int place =
+        workplace.on_gpu() ? workplace.target().device_id : EnginePool<RequestThreads>::kCpu;
+    instance->threads = threads_.Get(place, [this] {
+      return std::make_shared<RequestThreads>(
+          CountConcurrentRuns(), [this](const RequestThreads::Work& work) { ServeOne(work); });
+    });
+  }
+  return instance;
+}
+
+void OnnxModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                      std::span<TRITONBACKEND_Request*> requests) noexcept {
+  auto& onnx_instance = static_cast<OnnxInstance&>(instance);
+  if (onnx_instance.threads == nullptr) {
+    SynchronousModel::Serve(handle, instance, requests);
+    return;
+  }
+  for (TRITONBACKEND_Request* request : requests) {
+    onnx_instance.under_way.Enter(1, SIZE_MAX);
+    onnx_instance.threads->Take({handle, &instance, request});
+  }
+}
+
+void OnnxModel::ServeOne(const RequestThreads::Work& work) noexcept {
+  TRITONBACKEND_Request* request = work.request;
+  SynchronousModel::Serve(work.handle, *work.instance, {&request, 1});
+  static_cast<OnnxInstance&>(*work.instance).under_way.Leave(1);
+}
+
+void OnnxModel::Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) {
+  const auto& onnx_instance = static_cast<const OnnxInstance&>(instance);
+  std::vector<NetworkRequest> requests = ReadRequests(onnx_instance, exchanges);
+  times.compute_start_ns = NowNs();
+  std::span<NetworkRequest> rest(requests);
+  while (!rest.empty()) {
+    const auto begin_of_others = std::partition(
+        rest.begin(), rest.end(), [first = &rest.front()](const NetworkRequest& request) {
+          return &request == first || HaveEqualShapes(request, *first);
+        });
+    const auto count = static_cast<size_t>(begin_of_others - rest.begin());
+    RunTogether(onnx_instance, rest.first(count));
+    rest = rest.subspan(count);
+  }
+  times.compute_end_ns = NowNs();
+}
+
+std::vector<NetworkRequest> OnnxModel::ReadRequests(const OnnxInstance& instance,
+                                                    std::span<Exchange> exchanges) {
+  // Requests that are merged are gathered in host memory.
+  const InputReading reading{batched(), instance.workplace(), exchanges.size() == 1};
+  std::vector<NetworkRequest> requests;
+  requests.reserve(exchanges.size());
+  for (Exchange& exchange : exchanges) {
+    AttemptRequest(*this, exchange, [&] {
+      if (AnswerIfCancelled(exchange)) return;
+      requests.push_back(ReadNetworkRequest(exchange, *instance.sessions, reading));
+    });
+  }
+  return requests;
+}
+
+void OnnxModel::RunTogether(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+  if (!batched() || requests.size() == 1) {
+    RunApart(instance, requests);
+    return;
+  }
+  try {
+    Run(instance, requests);
+  } catch (...) {
+    // Only those at fault are to fail.
+    RunApart(instance, requests);
+  }
+}
+
+void OnnxModel::RunApart(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+  for (NetworkRequest& request : requests) {
+    AttemptRequest(*this, *request.exchange, [&] { Run(instance, {&request, 1}); });
+  }
+}
+
+void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+  SessionPair::Lease lease(*instance.sessions);
+  NetworkRun run({*runtime_, *instance.sessions, lease.session(), run_options_.get(),
+                  instance.workplace(), batched(), counters()},
+                 requests);
+  run.Execute();
+  // Before the response, behind which a client sends its next request.
+  lease.End();
+  runs_.Add(1);
+  if (lease.has_shared_threads()) shared_runs_.Add(1);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    AttemptRequest(*this, *requests[i].exchange, [&] { Complete(run, requests, i); });
+  }
+}
+
+void OnnxModel::Complete(NetworkRun& run, std::span<NetworkRequest> requests, size_t index) {
+  Exchange& exchange = *requests[index].exchange;
+  exchange.item_count = requests[index].item_count;
+  if (AnswerIfCancelled(exchange)) return;
+  run.AddOutputs(index);
+  counters().CountImages(static_cast<size_t>(requests[index].item_count));
+  exchange.sink.Send();
+}
+
+}  // namespace endcap::triton

@@ -1,0 +1,480 @@
+"""Networks run by endcap_onnx on the real server."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+import tritonclient.grpc as grpc_client
+from calls import Arrays, all_in_flight, grpc_inputs, infer
+from model_folders import batching, tensor
+from onnx import helper
+from onnx_models import (
+    DTYPES,
+    EXPLICIT,
+    SAMPLE,
+    adding,
+    identity,
+    multiplying,
+    network,
+    picking,
+    run_onnx_server,
+    value,
+    write_network,
+)
+from running_server import RunningServer, wait_for
+from tritonclient.utils import InferenceServerException
+
+CPUS = len(os.sched_getaffinity(0))
+MERGE = {"merge_requests": 1}
+# Long enough for requests that are sent together to come together.
+TOGETHER_US = 300_000
+WARM_UP = """
+model_warmup {
+  name: "zeros" batch_size: 2 count: 3
+  inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 4 ] zero_data: true } }
+}
+"""
+
+
+def scalars() -> onnx.ModelProto:
+    """doubled = 2 x of a number without dimensions."""
+    return network(
+        [helper.make_node("Add", ["x", "x"], ["doubled"])],
+        [value("x", [])],
+        [value("doubled", [])],
+    )
+
+
+def finding() -> onnx.ModelProto:
+    """places [2, K] of the numbers that are not 0: K depends on the data."""
+    return network(
+        [helper.make_node("NonZero", ["x"], ["places"])],
+        [value("x", ["rows", "columns"])],
+        [value("places", [2, "found"], "int64")],
+    )
+
+
+def two_outputs() -> onnx.ModelProto:
+    return network(
+        [
+            helper.make_node("Add", ["x", "x"], ["sum"]),
+            helper.make_node("Mul", ["x", "x"], ["product"]),
+        ],
+        [value("x", ["batch", "columns"])],
+        [value("sum", ["batch", "columns"]), value("product", ["batch", "columns"])],
+    )
+
+
+def misdeclared() -> onnx.ModelProto:
+    """Takes rows of any length, and declares 4 for what comes out."""
+    made = adding(1, ["batch", "columns"])
+    made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 4
+    return made
+
+
+def joining() -> onnx.ModelProto:
+    """joined = x and y, one behind the other in each row."""
+    return network(
+        [helper.make_node("Concat", ["x", "y"], ["joined"], axis=1)],
+        [value("x", ["batch", "left"]), value("y", ["batch", "right"])],
+        [value("joined", ["batch", "both"])],
+    )
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    repository = tmp_path_factory.mktemp("onnx")
+    together = {"max_batch_size": 8, "parameters": MERGE, "more": batching(TOGETHER_US)}
+    write_network(repository, "adding", adding(1))
+    write_network(repository, "fixed", adding(1, [2, 3]))
+    write_network(repository, "types", identity(DTYPES, ["batch", 2, 3]), max_batch_size=8)
+    write_network(repository, "types_merged", identity(DTYPES, ["batch", "n"]), **together)
+    write_network(repository, "images", adding(1, ["batch", 3, "height", "width"]))
+    write_network(repository, "scalars", scalars())
+    write_network(repository, "vectors", adding(1, ["batch"]), max_batch_size=8)
+    write_network(repository, "finding", finding())
+    write_network(repository, "misdeclared", misdeclared())
+    write_network(repository, "two_outputs", two_outputs())
+    write_network(repository, "joining", joining(), **together)
+    write_network(repository, "picking", picking(), max_batch_size=8, more=batching(TOGETHER_US))
+    write_network(repository, "picking_merged", picking(), **together)
+    write_network(repository, "warmed", adding(1), max_batch_size=8, more=WARM_UP)
+    both = "version_policy { all {} }"
+    write_network(repository, "versions", adding(1), max_batch_size=8, more=both)
+    write_network(repository, "versions", adding(2), file="2/model.onnx")
+    write_network(
+        repository,
+        "other_name",
+        adding(5),
+        file="1/net.onnx",
+        more='default_model_filename: "net.onnx"',
+    )
+    write_network(
+        repository,
+        "given",
+        adding(1),
+        max_batch_size=3,
+        inputs=[tensor("x", "TYPE_FP32", [-1])],
+        outputs=[tensor("y", "TYPE_FP32", [4])],
+        parameters={
+            **{"intra_op_thread_count": 1, "inter_op_thread_count": 1, "execution_mode": 1},
+            "enable_mem_pattern": 0,
+            "memory.enable_memory_arena_shrinkage": "cpu:0",
+            "session.use_device_allocator_for_initializers": 1,
+            "session.intra_op.allow_spinning": 0,
+        },
+        more="optimization { graph { level: -1 } }",
+    )
+    write_network(
+        repository,
+        "slow",
+        multiplying(640, 50, ["batch", 640, 640]),
+        max_batch_size=1,
+        parameters={"max_concurrent_runs": 1},
+    )
+    write_network(repository, "busy", multiplying(1024, 40), max_batch_size=1)
+    write_network(repository, "quick", multiplying(64, 4), max_batch_size=8)
+    sample = SAMPLE.read_bytes()
+    write_network(repository, "sample", sample, max_batch_size=16)
+    write_network(
+        repository,
+        "sample_own",
+        sample,
+        max_batch_size=16,
+        parameters={"intra_op_thread_count": 2, "enable_mem_arena": 0},
+    )
+    write_network(
+        repository,
+        "sample_merged",
+        sample,
+        max_batch_size=4,
+        parameters=MERGE,
+        more=batching(TOGETHER_US),
+    )
+    with run_onnx_server(repository, *EXPLICIT) as running:
+        failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
+        assert not failed
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
+    with grpc_client.InferenceServerClient(server.grpc) as connection:
+        yield connection
+
+
+def runs(server: RunningServer, model: str) -> float:
+    return server.metric("endcap_onnx_runs_total", model=model)
+
+
+def failed(server: RunningServer, model: str, reason: str) -> float:
+    return server.metric("endcap_onnx_failed_total", model=model, reason=reason)
+
+
+def floats(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(seed).random(shape, np.float32)
+
+
+def values_of(dtype: str, shape: tuple[int, ...], seed: int = 0) -> npt.NDArray[Any]:
+    random = np.random.default_rng(seed)
+    if dtype == "object":
+        texts = [b"", b"plain", "ö…".encode(), b"zero \0 inside", bytes(range(256)) * 40]
+        array = np.empty(shape, np.object_)
+        array.flat = [texts[int(i)] for i in random.integers(0, len(texts), array.size)]
+        return array
+    if dtype == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    if dtype.startswith("float"):
+        return random.standard_normal(shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+
+
+def arrays_of_all_types(shape: tuple[int, ...], seed: int = 0) -> Arrays:
+    return {dtype: values_of(dtype, shape, seed + i) for i, dtype in enumerate(DTYPES)}
+
+
+def assert_unchanged(answer: object, sent: Mapping[str, npt.NDArray[Any]]) -> None:
+    assert isinstance(answer, dict), answer
+    for dtype, array in sent.items():
+        given = answer[f"{dtype}_out"]
+        assert given.dtype == array.dtype
+        assert given.shape == array.shape
+        assert given.tolist() == array.tolist(), dtype
+
+
+def test_every_element_type_comes_through(client) -> None:
+    for count in (1, 5):
+        sent = arrays_of_all_types((count, 2, 3), seed=count)
+        assert_unchanged(infer(client, "types", sent), sent)
+
+
+def test_every_element_type_is_merged_and_divided_again(client, server) -> None:
+    before = runs(server, "types_merged")
+    sent = [arrays_of_all_types((count, 2), seed=count) for count in (1, 3, 2)]
+    for answer, request in zip(all_in_flight(client, "types_merged", sent), sent, strict=True):
+        assert_unchanged(answer, request)
+    assert runs(server, "types_merged") < before + len(sent)
+
+
+def test_a_byte_that_is_no_bool_fails_its_request(client) -> None:
+    sent = arrays_of_all_types((1, 2, 3))
+    inputs = grpc_inputs(sent)
+    (flags,) = (each for each in inputs if each.name() == "bool")
+    flags.set_data_from_numpy(np.full((1, 2, 3), 7, np.uint8).view(np.bool_))
+    with pytest.raises(InferenceServerException, match="input 'bool' is BOOL and has a byte"):
+        client.infer("types", inputs)
+
+
+def test_config_is_completed_from_the_network(server) -> None:
+    config = server.config("images")
+    (given,), (made,) = config["input"], config["output"]
+    assert (given["name"], given["data_type"], given["dims"]) == ("x", "TYPE_FP32", [3, -1, -1])
+    assert (made["name"], made["data_type"], made["dims"]) == ("y", "TYPE_FP32", [3, -1, -1])
+    assert config["max_batch_size"] == 4
+    assert "dynamic_batching" in config
+    types = server.config("types")["input"]
+    assert [each["name"] for each in types] == list(DTYPES)
+    assert [each["dims"] for each in types] == [[2, 3]] * len(DTYPES)
+    assert {each["name"]: each["data_type"] for each in types} == {
+        **{"bool": "TYPE_BOOL", "object": "TYPE_STRING"},
+        **{f"float{bits}": f"TYPE_FP{bits}" for bits in (16, 32, 64)},
+        **{f"int{bits}": f"TYPE_INT{bits}" for bits in (8, 16, 32, 64)},
+        **{f"uint{bits}": f"TYPE_UINT{bits}" for bits in (8, 16, 32, 64)},
+    }
+
+
+def test_a_network_of_fixed_shape_has_no_batches(server, client) -> None:
+    config = server.config("fixed")
+    assert config["max_batch_size"] == 0
+    assert "dynamic_batching" not in config
+    assert config["input"][0]["dims"] == [2, 3]
+    x = floats(2, 3)
+    assert np.array_equal(infer(client, "fixed", {"x": x})["y"], x + 1)
+
+
+def test_what_the_config_gives_stays(server, client) -> None:
+    config = server.config("given")
+    assert config["max_batch_size"] == 3
+    assert "dynamic_batching" not in config
+    x = floats(3, 4)
+    assert np.array_equal(infer(client, "given", {"x": x})["y"], x + 1)
+    assert server.metric("endcap_onnx_shared_runs_total", model="given") == 0
+
+
+def test_scalars_and_vectors(server, client) -> None:
+    assert server.config("scalars")["input"][0]["dims"] == [1]
+    assert infer(client, "scalars", {"x": np.float32([3])})["doubled"].tolist() == [6]
+    assert server.config("vectors")["input"][0]["dims"] == [1]
+    answer = infer(client, "vectors", {"x": np.float32([[1], [2], [3]])})["y"]
+    assert answer.tolist() == [[2], [3], [4]]
+
+
+def test_shapes_may_differ_between_requests(client) -> None:
+    shapes = [(1, 3, 5, 7), (2, 3, 4, 4), (1, 3, 1, 9), (1, 3, 0, 4), (4, 3, 33, 65)]
+    sent = [{"x": floats(*shape, seed=i)} for i, shape in enumerate(shapes)]
+    for answer, request in zip(all_in_flight(client, "images", sent), sent, strict=True):
+        assert isinstance(answer, dict), answer
+        assert np.array_equal(answer["y"], request["x"] + 1)
+        assert answer["y"].shape == request["x"].shape
+
+
+def test_an_output_whose_shape_depends_on_the_data(client) -> None:
+    x = np.float32([[0, 1, 0], [2, 0, 3]])
+    assert infer(client, "finding", {"x": x})["places"].tolist() == [[0, 1, 1], [1, 0, 2]]
+    assert infer(client, "finding", {"x": np.zeros((2, 2), np.float32)})["places"].shape == (2, 0)
+
+
+def test_an_output_whose_declared_shape_is_that_of_another_input(client) -> None:
+    for columns in (4, 6):
+        x = floats(2, columns)
+        assert np.array_equal(infer(client, "misdeclared", {"x": x})["y"], x + 1)
+
+
+def test_only_the_outputs_that_are_asked_for(client) -> None:
+    x = floats(2, 5)
+    assert list(infer(client, "two_outputs", {"x": x}, outputs=["product"])) == ["product"]
+    both = infer(client, "two_outputs", {"x": x}, outputs=["product", "sum"])
+    assert np.array_equal(both["sum"], x + x)
+    assert np.array_equal(both["product"], x * x)
+
+
+def test_merged_requests_of_several_shapes_get_their_own_rows(client, server) -> None:
+    before = runs(server, "joining")
+    shapes = [(1, 2, 3), (3, 2, 3), (2, 2, 3), (1, 4, 1), (2, 4, 1)]
+    sent = [
+        {"x": floats(count, left, seed=i), "y": floats(count, right, seed=i + 50)}
+        for i, (count, left, right) in enumerate(shapes)
+    ]
+    for answer, request in zip(all_in_flight(client, "joining", sent), sent, strict=True):
+        assert isinstance(answer, dict), answer
+        assert np.array_equal(answer["joined"], np.hstack([request["x"], request["y"]]))
+    assert runs(server, "joining") < before + len(sent)
+
+
+@pytest.mark.parametrize("model", ["picking", "picking_merged"])
+def test_a_request_that_fails_leaves_its_neighbours_alone(client, server, model) -> None:
+    images = server.metric("endcap_onnx_images_total", model=model)
+    failures = failed(server, model, "invalid_argument")
+    sent = [{"index": np.int64([[i]])} for i in (0, 9, 3, -77, 1)]
+    answers = all_in_flight(client, model, sent)
+    good = [each["picked"].item() for each in answers if isinstance(each, dict)]
+    assert good == [10, 40, 20]
+    for place in (1, 3):
+        error = answers[place]
+        assert isinstance(error, InferenceServerException)
+        assert "invalid_argument: " in str(error)
+        assert "indices element out of data bounds" in str(error)
+    assert server.metric("endcap_onnx_images_total", model=model) == images + 3
+    assert failed(server, model, "invalid_argument") == failures + 2
+
+
+def test_statistics_and_metrics_count_items(client, server) -> None:
+    def counts() -> tuple[int, int, int, float]:
+        found = server.statistics("adding")
+        images = server.metric("endcap_onnx_images_total", model="adding")
+        inferences, executions = int(found["inference_count"]), int(found["execution_count"])
+        return inferences, executions, server.requests("adding"), images
+
+    before = counts()
+    for count in (1, 4, 2):
+        infer(client, "adding", {"x": floats(count, 4)})
+    wait_for(lambda: counts()[2] == before[2] + 3)
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [7, 3, 3, 7]
+    compute = server.statistics("adding")["inference_stats"]["compute_infer"]
+    assert int(compute["ns"]) > 0
+
+
+def test_warm_up_runs_the_network_before_it_is_ready(server) -> None:
+    assert runs(server, "warmed") >= 3
+
+
+def test_two_versions(client, server) -> None:
+    x = floats(2, 4)
+    for version, number in (("1", 1), ("2", 2), ("", 2)):
+        answer = infer(client, "versions", {"x": x}, model_version=version)
+        assert np.array_equal(answer["y"], x + np.float32(number))
+    assert server.metric("endcap_onnx_runs_total", model="versions", version="1") == 1
+    assert server.metric("endcap_onnx_runs_total", model="versions", version="2") == 2
+
+
+def test_default_model_filename(client) -> None:
+    x = floats(1, 4)
+    assert np.array_equal(infer(client, "other_name", {"x": x})["y"], x + 5)
+
+
+@pytest.fixture(scope="module")
+def pictures() -> npt.NDArray[np.float32]:
+    return floats(4, 3, 640, 640)
+
+
+@pytest.fixture(scope="module")
+def expected(pictures: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """What the sample network makes of each, by the same library in this process."""
+    session = onnxruntime.InferenceSession(str(SAMPLE), providers=["CPUExecutionProvider"])
+    heads = [session.run(None, {"images": pictures[i : i + 1]})[0] for i in range(len(pictures))]
+    return np.concatenate(heads)
+
+
+@pytest.mark.parametrize("model", ["sample", "sample_own", "sample_merged"])
+def test_the_sample_network_gives_the_bytes_of_onnx_runtime(
+    client, model, pictures, expected
+) -> None:
+    """One at a time, all at the same time, and as a batch: threads and batches change nothing."""
+    singles = [{"images": pictures[i : i + 1]} for i in range(len(pictures))]
+    answers = [infer(client, model, single) for single in singles]
+    answers += all_in_flight(client, model, singles)
+    heads = [answer["head"].tobytes() for answer in answers]
+    assert heads == 2 * [head.tobytes() for head in expected]
+    assert infer(client, model, {"images": pictures})["head"].tobytes() == expected.tobytes()
+
+
+def test_requests_are_not_merged_on_a_cpu(client, server, pictures) -> None:
+    before = runs(server, "sample")
+    all_in_flight(client, "sample", [{"images": pictures[:1]}] * 5)
+    assert runs(server, "sample") == before + 5
+
+
+@pytest.mark.skipif(CPUS < 2, reason="one CPU has no threads to share")
+def test_a_run_alone_has_all_threads_and_runs_together_have_one_each(client, server) -> None:
+    def shared() -> float:
+        return server.metric("endcap_onnx_shared_runs_total", model="busy")
+
+    sent = [{"x": floats(1, 128, 1024, seed=i)} for i in range(3)]
+    before = shared()
+    alone = [infer(client, "busy", each)["y"].tobytes() for each in sent]
+    assert shared() == before + len(sent)
+    answers = all_in_flight(client, "busy", 5 * sent)
+    # The first one is alone, and the last one may be; each run takes long beside what is between.
+    assert shared() <= before + len(sent) + 3
+    assert [answer["y"].tobytes() for answer in answers] == 5 * alone
+
+
+def test_many_clients_at_the_same_time(client, server) -> None:
+    def ask(seed: int) -> bool:
+        x = floats(1 + seed % 3, 2 + seed % 5, 64, seed=seed)
+        answer = infer(client, "quick", {"x": x})["y"]
+        return answer.tobytes() == local.run(None, {"x": x})[0].tobytes()
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    local = onnxruntime.InferenceSession(multiplying(64, 4).SerializeToString(), options)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(ask, range(400)))
+
+
+def test_memory_stays_flat_over_many_requests(client, server) -> None:
+    x = floats(2, 8, 64)
+
+    def ask(count: int) -> None:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for _ in pool.map(lambda _: infer(client, "quick", {"x": x}), range(count)):
+                pass
+
+    ask(1000)
+    before = server.resident_bytes()
+    ask(4000)
+    assert server.resident_bytes() < before + (4 << 20)
+
+
+class TestCancellation:
+    MODEL = "slow"
+    # What the backend takes: a request at work, one waiting, and one that wants to wait.
+    TAKEN = 3
+
+    def send(self, client, request_id: str) -> Any:
+        return client.async_infer(
+            self.MODEL,
+            grpc_inputs({"x": np.zeros((1, 640, 640), np.float32)}),
+            callback=lambda result, error: None,
+            request_id=request_id,
+        )
+
+    def test_cancelled_requests_are_not_answered(self, client, server) -> None:
+        def pending() -> float:
+            return server.metric("nv_inference_pending_request_count", model=self.MODEL)
+
+        ran, cancelled = runs(server, self.MODEL), failed(server, self.MODEL, "cancelled")
+        images = server.metric("endcap_onnx_images_total", model=self.MODEL)
+        calls = [self.send(client, f"left-{i}") for i in range(self.TAKEN + 4)]
+        wait_for(lambda: pending() == 4)  # so one is at work
+        for call in calls:
+            call.cancel()
+        infer(client, self.MODEL, {"x": np.zeros((1, 640, 640), np.float32)})
+        gone = failed(server, self.MODEL, "cancelled") - cancelled
+        # Those that came to their end before the cancellation did.
+        done = server.metric("endcap_onnx_images_total", model=self.MODEL) - images
+        assert gone + done == len(calls) + 1
+        assert gone >= len(calls) - 2
+        # Those that waited were never run.
+        assert runs(server, self.MODEL) - ran <= done + 1
+        (line,) = wait_for(lambda: server.log_lines("'left-6'"))
+        assert "the request was cancelled" in line
