@@ -5,16 +5,24 @@ from __future__ import annotations
 import concurrent.futures
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import jpegs
 import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
 import tritonclient.grpc as grpc_client
-from calls import Arrays, all_in_flight, grpc_inputs, infer
-from model_folders import batching, tensor
+from calls import Arrays, all_in_flight, grpc_inputs, infer, strings
+from model_folders import (
+    batching,
+    tensor,
+    write_ensemble,
+    write_postprocess,
+    write_preprocess,
+)
 from onnx import helper
 from onnx_models import (
     DTYPES,
@@ -32,6 +40,13 @@ from onnx_models import (
 from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
 
+import endcap
+
+PREPROCESS: Mapping[str, Any] = {"preset": "ultralytics"}
+# Low, so that noise gives detections.
+POSTPROCESS: Mapping[str, Any] = {
+    **{"head": "yolov8", "num_classes": 6, "max_detections": 50, "score_threshold": 0.0001}
+}
 CPUS = len(os.sched_getaffinity(0))
 MERGE = {"merge_requests": 1}
 # Long enough for requests that are sent together to come together.
@@ -159,6 +174,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         parameters=MERGE,
         more=batching(TOGETHER_US),
     )
+    write_detect(repository)
     with run_onnx_server(repository, *EXPLICIT) as running:
         failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
         assert not failed
@@ -395,6 +411,46 @@ def test_the_sample_network_gives_the_bytes_of_onnx_runtime(
     heads = [answer["head"].tobytes() for answer in answers]
     assert heads == 2 * [head.tobytes() for head in expected]
     assert infer(client, model, {"images": pictures})["head"].tobytes() == expected.tobytes()
+
+
+def write_detect(repository: Path) -> None:
+    """The ensemble `detect` of compiled models: file -> preprocess -> `sample` -> boxes, scores."""
+    write_preprocess(repository, "before", parameters=PREPROCESS, max_batch_size=16)
+    write_postprocess(repository, "behind", parameters=POSTPROCESS, max_batch_size=16)
+    side = {"geometry": "geometry", "status": "status"}
+    rows = POSTPROCESS["max_detections"]
+    found = {
+        "detection_boxes": tensor("detection_boxes", "TYPE_FP32", [rows, 4]),
+        "detection_scores": tensor("detection_scores", "TYPE_FP32", [rows]),
+    }
+    write_ensemble(
+        repository,
+        "detect",
+        inputs=[tensor("encoded", "TYPE_STRING", [1])],
+        outputs=list(found.values()),
+        steps=[
+            ("before", {"encoded": "encoded"}, {"images": "images", **side}),
+            ("sample", {"images": "images"}, {"head": "head"}),
+            ("behind", {"head": "head", **side}, {name: name for name in found}),
+        ],
+    )
+    config = repository / "detect" / "config.pbtxt"
+    config.write_text(config.read_text().replace("max_batch_size: 0", "max_batch_size: 16"))
+
+
+def test_an_ensemble_without_python_detects_what_the_library_does(client) -> None:
+    files = [jpegs.photo_jpeg(300 + 40 * i, 500 - 30 * i, seed=i) for i in range(4)]
+    session = onnxruntime.InferenceSession(str(SAMPLE), providers=["CPUExecutionProvider"])
+    before, behind = endcap.Preprocessor(**PREPROCESS), endcap.Postprocessor(**POSTPROCESS)
+    answers = all_in_flight(client, "detect", [{"encoded": strings([file])} for file in files])
+    for file, answer in zip(files, answers, strict=True):
+        given = before([file])
+        (head,) = session.run(None, {"images": given.images})
+        found = behind(head, given.geometry, given.status)
+        assert isinstance(answer, dict), answer
+        assert found.scores.any()
+        assert answer["detection_boxes"].tobytes() == found.boxes.tobytes()
+        assert answer["detection_scores"].tobytes() == found.scores.tobytes()
 
 
 def test_requests_are_not_merged_on_a_cpu(client, server, pictures) -> None:
