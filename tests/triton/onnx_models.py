@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
+import pytest
 from model_folders import write_model
 from onnx import helper, numpy_helper
 from running_server import RunningServer, run_server
@@ -27,6 +28,11 @@ DTYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
 SAMPLE = Path(__file__).resolve().parents[2] / "model_repository" / "detector" / "1" / "model.onnx"
+
+# For tests of the server's memory.
+KEEPS_FREED_MEMORY = pytest.mark.skipif(
+    "libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer keeps freed memory"
+)
 
 Dims = Sequence["int | str"]
 

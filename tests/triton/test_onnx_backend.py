@@ -27,6 +27,7 @@ from onnx import helper
 from onnx_models import (
     DTYPES,
     EXPLICIT,
+    KEEPS_FREED_MEMORY,
     SAMPLE,
     adding,
     identity,
@@ -487,6 +488,7 @@ def test_many_clients_at_the_same_time(client, server) -> None:
         assert all(pool.map(ask, range(400)))
 
 
+@KEEPS_FREED_MEMORY
 def test_memory_stays_flat_over_many_requests(client, server) -> None:
     x = floats(2, 8, 64)
 

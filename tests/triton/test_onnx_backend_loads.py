@@ -19,6 +19,7 @@ from model_folders import ON_CPU, tensor
 from onnx import TensorProto, helper
 from onnx_models import (
     EXPLICIT,
+    KEEPS_FREED_MEMORY,
     adding,
     constant,
     find_library,
@@ -305,6 +306,7 @@ def test_config_that_is_not_completed_is_checked(tmp_path: Path) -> None:
             assert infer(client, "whole", {"x": x})["y"].tolist() == (x + 1).tolist()
 
 
+@KEEPS_FREED_MEMORY
 def test_memory_stays_flat_over_200_loads(tmp_path: Path) -> None:
     """Each load holds 4 MB of weights, in two sessions; two versions."""
     file = write_network(
