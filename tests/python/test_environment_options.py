@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from endcap._pip import in_one_line
 from endcap.environment.channels import resolve_channels
 from endcap.environment.checking import CheckedEnvironment, check_numpy
-from endcap.environment.errors import ExecutionEnvironmentError, import_tool, in_one_line
+from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.options import PackOptions
 from endcap.errors import EndcapError, InvalidArgumentError

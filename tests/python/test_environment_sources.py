@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from packed_environments import Workshop, workshop
 
-from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.pip_settings import environment_for_pip
+from endcap._pip import PipError, environment_for_pip
 
 PASSWORD = "a-secret-password"
 TOKEN = "tk-a-secret-token"
@@ -176,7 +175,7 @@ def test_settings_that_pip_cannot_read_are_told(
 ) -> None:
     (tmp_path / "pip.conf").write_text("[global")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-    with pytest.raises(ExecutionEnvironmentError, match=r"settings .*pip\.conf.*; `pip config"):
+    with pytest.raises(PipError, match=r"settings .*pip\.conf.*; `pip config"):
         environment_for_pip()
 
 

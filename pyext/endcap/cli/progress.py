@@ -17,8 +17,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from endcap._stages import Stages
 from endcap.cli.console import PlainConsole
-from endcap.environment.stages import Stages
 
 _SHOWN_FROM = 8
 

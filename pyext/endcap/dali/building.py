@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._scratch import scratch_folder
+from endcap._stages import Stages, silent
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, check_place, only_builder
@@ -24,7 +25,6 @@ from endcap.dali.package_files import (
     find_include_folder,
     find_sources,
 )
-from endcap.environment.stages import Stages, silent
 
 _FLAGS = (
     "-std=c++20",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
-import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
 
 from endcap._path_trust import find_untrusted
+from endcap._user_cache import make_cache_folder, only_writer, user_cache
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.errors import DaliError
 from endcap.dali.package_files import (
@@ -23,7 +22,7 @@ from endcap.dali.package_files import (
 
 def cache_folder() -> Path:
     """Returns the folder of all built libraries, below XDG_CACHE_HOME or ~/.cache."""
-    return _user_cache() / "endcap" / "dali"
+    return user_cache() / "dali"
 
 
 def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
@@ -60,23 +59,7 @@ def check_place(library: Path) -> None:
 def only_builder(library: Path) -> Iterator[None]:
     """Waits until no other process builds this library; the system ends the wait with that one."""
     check_place(library)
-    _user_cache().mkdir(mode=0o700, parents=True, exist_ok=True)
-    for folder in reversed(library.parents[:3]):  # others may read, whatever the umask, not write
-        folder.mkdir(mode=0o755, exist_ok=True)
+    make_cache_folder(library.parent)
     check_place(library)
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    lock = os.open(library.parent / ".lock", flags, 0o600)
-    try:
-        # Not every network file system has locks; without one each process builds for itself.
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with only_writer(library.parent):
         yield
-    finally:
-        os.close(lock)
-
-
-def _user_cache() -> Path:
-    """Returns XDG_CACHE_HOME or ~/.cache, where links lead."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # One that depends on where a program runs does not count, as the XDG specification has it.
-    return Path(os.path.realpath(home if home.is_absolute() else Path.home() / ".cache"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from endcap._stages import Stages, silent
 from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
 from endcap.environment.conda_process import install_conda_packages
 from endcap.environment.errors import ExecutionEnvironmentError
@@ -12,7 +13,6 @@ from endcap.environment.options import PackOptions
 from endcap.environment.origins import forget_origins, without_secrets
 from endcap.environment.packing import pack
 from endcap.environment.pip_packages import install_pip_packages
-from endcap.environment.stages import Stages, silent
 
 
 def build_archive(

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap._pip import in_one_line
+from endcap._stages import Stages, silent
+from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.site_packages import Package, packages
-from endcap.environment.stages import Stages, silent
 from endcap.environment.unpacking import unpack
 
 _PROBE = Path(__file__).with_name("probe.py")

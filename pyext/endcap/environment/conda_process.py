@@ -8,12 +8,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from endcap._pip import in_one_line
+from endcap._stages import Stages
 from endcap._worker_command import worker_command
-from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions
 from endcap.environment.origins import without_secrets
-from endcap.environment.stages import Stages
 from endcap.errors import InvalidArgumentError, Status
 
 

@@ -24,13 +24,3 @@ def import_tool(module: str) -> ModuleType:
             f"packing an environment takes py-rattler and conda-pack, and {module} cannot be "
             f"imported ({error}); run `pip install 'endcap[env]'`"
         ) from error
-
-
-def in_one_line(text: str) -> str:
-    """Returns a tool's message, which may have many lines, as part of a sentence."""
-    parts: list[str] = []
-    for line in text.splitlines():
-        part = line.strip().removeprefix("Caused by: ").rstrip(".")
-        if part and not any(part in before for before in parts):
-            parts.append(part)
-    return ", ".join(parts)

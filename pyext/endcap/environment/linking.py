@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from endcap.environment.errors import ExecutionEnvironmentError, import_tool, in_one_line
+from endcap._pip import in_one_line
+from endcap._stages import Stages
+from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.solving import Solution
-from endcap.environment.stages import Stages
 
 
 class _Linked:

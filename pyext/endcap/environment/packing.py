@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from endcap.environment.errors import ExecutionEnvironmentError, import_tool, in_one_line
-from endcap.environment.stages import Stages
+from endcap._pip import in_one_line
+from endcap._stages import Stages
+from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 
 # What no model opens; patterns of fnmatch, whose * goes beyond a slash.
 _LEFT_OUT = ("*.a", "lib/python{python}/test/*", "share/doc/*", "share/man/*")

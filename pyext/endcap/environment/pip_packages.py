@@ -5,12 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from endcap.environment.errors import ExecutionEnvironmentError, in_one_line
+from endcap._pip import PipError, environment_for_pip, pip_command, pip_errors
+from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.options import PackOptions
-from endcap.environment.pip_settings import PIP, environment_for_pip
 from endcap.environment.site_packages import distributions
-
-_ERROR = "error: "  # how lines begin that tell why pip fails
 
 
 def install_pip_packages(options: PackOptions, prefix: Path) -> None:
@@ -22,12 +20,15 @@ def install_pip_packages(options: PackOptions, prefix: Path) -> None:
     constraints = prefix.with_name("constraints.txt")
     lines = [f"{name}=={version}\n" for name, version in distributions(prefix)]
     constraints.write_text("".join(lines), encoding="utf-8")
+    try:
+        pip, environment = pip_command(), environment_for_pip()
+    except PipError as error:
+        raise ExecutionEnvironmentError(str(error)) from error
     command = [
-        *PIP, "--python", str(prefix / "bin" / "python3"),
+        *pip, "--python", str(prefix / "bin" / "python3"),
         "install", "--no-input", "--disable-pip-version-check", "--no-warn-script-location",
         "--quiet", "--constraint", str(constraints), *_sources(options), *options.pip_requirements,
     ]  # fmt: skip
-    environment = environment_for_pip()
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if finished.returncode:
         raise ExecutionEnvironmentError(_pip_failure(finished.stderr, options))
@@ -41,10 +42,8 @@ def _sources(options: PackOptions) -> list[str]:
 
 
 def _pip_failure(stderr: str, options: PackOptions) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
-    reason = in_one_line("\n".join(errors or lines[-1:]))
     advice = "check what --pip asks for, and give the wheel by --endcap where it is endcap"
     if options.offline:
         advice += ", and put the wheels into a folder of --find-links"
+    reason = pip_errors(stderr)
     return f"pip could not install {', '.join(options.pip_requirements)}: {reason}; {advice}"
