@@ -243,7 +243,7 @@ $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
 
 $(VENV)/.built: $(VENV)/.deps $(SOURCES)
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BIN)):$$PATH" \
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[server,evaluate,init,env]' \
+	$(BIN)/pip install --quiet --no-build-isolation --editable '.[server,evaluate,init,env]' --group test-server \
 	  --config-settings=build-dir=$(BUILD) \
 	  --config-settings=cmake.build-type=RelWithDebInfo \
 	  --config-settings='cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=$(DEV_FLAGS)' \

@@ -68,6 +68,7 @@ class Place:
         others = [p for p in os.environ["PATH"].split(os.pathsep) if not _is_below(Path(p), ROOT)]
         self.environment["PATH"] = os.pathsep.join([str(self.bin), *others])
         self.environment["PYTHONNOUSERSITE"] = "1"
+        self.environment["XDG_CACHE_HOME"] = str(folder / "cache")  # of endcap's own server
         venv.create(folder / "venv", with_pip=True, symlinks=True)  # as `python -m venv` does
 
     def run(self, program: str, *arguments: str | Path, show: bool = True) -> str:
@@ -118,7 +119,7 @@ def install_wheel(place: Place, wheel: Path) -> Path:
 
 
 def run_demo(place: Place) -> None:
-    """Runs the command line, and the demo on the server's wheel."""
+    """Runs the command line, and the demo on endcap's own server."""
     place.run("endcap", "--version")
     place.run("endcap", "demo", "--output", "demo-output")
     if not list((place.folder / "demo-output").glob("*_detections.jpg")):
@@ -127,7 +128,8 @@ def run_demo(place: Place) -> None:
 
 def run_tests(place: Place, wheel: Path, package: Path) -> None:
     """Runs the tests on the installed package; the model repository is a copy of the wheel's."""
-    place.install(f"{wheel}[evaluate]", "--group", f"{ROOT / 'pyproject.toml'}:test")
+    groups = [f"{ROOT / 'pyproject.toml'}:{name}" for name in ("test", "test-server")]
+    place.install(f"{wheel}[evaluate]", *(word for each in groups for word in ("--group", each)))
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "tests", place.folder / "tests", ignore=ignore)
     shutil.copytree(package / "model_repository", place.folder / "model_repository", ignore=ignore)

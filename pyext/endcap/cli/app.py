@@ -17,6 +17,7 @@ from endcap.cli import (
     init,
     load,
     serve,
+    server,
     stub,
     top,
     validate,
@@ -41,6 +42,7 @@ app.command("top", epilog=top.EXAMPLES)(top.top)
 app.command("evaluate", epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.add_typer(server.app)
 app.add_typer(env.app)
 app.add_typer(stub.app)
 app.add_typer(dali.app)

@@ -27,7 +27,7 @@ from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.latency import Latency, as_tables, measure
 from endcap.cli.options import Verbose
 from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
-from endcap.cli.progress import progress_bar
+from endcap.cli.progress import installing, progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary
 from endcap.cli.whole_file import open_anew, refuse_links, whole_text_file
 from endcap.client import DetectionClient, ImageResult
@@ -144,7 +144,7 @@ def _started_server(output: Path, console: Console) -> Iterator[str]:
             log_file=log_file,
         )
         console.print(f"Starting a Triton server on {repository} ...", markup=False)
-        with TritonServer(repository, settings) as server:
+        with TritonServer(repository, settings, progress=installing) as server:
             yield server.grpc_url
 
 

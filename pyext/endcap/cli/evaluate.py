@@ -22,7 +22,7 @@ from endcap.cli.failure import (
 )
 from endcap.cli.kept_files import model_files, refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
-from endcap.cli.progress import progress_bar
+from endcap.cli.progress import installing, progress_bar
 from endcap.cli.report import count
 from endcap.cli.whole_file import whole_text_file
 from endcap.evaluation.categories import CategoriesBy
@@ -224,6 +224,7 @@ def evaluate(
                 progress=progress_bar,
                 on_dataset=lambda dataset: keep(image.path for image in dataset.images),
                 on_served=save,
+                installing=installing,
             )
     evaluation = dataclasses.replace(evaluation, problems=(*evaluation.problems, *unsaved))
     if json_output:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from endcap._stages import Stages
 from endcap.cli.console import PlainConsole
+from endcap.cli.failure import say
 
 _SHOWN_FROM = 8
 
@@ -50,6 +51,21 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=console, transient=True, disable=silent) as progress:
         task = progress.add_task(name, total=total)
         yield lambda: progress.advance(task)
+
+
+@contextlib.contextmanager
+def installing() -> Iterator[Stages]:
+    """Gives what begins a stage of an installation: a bar on a terminal, else one line each."""
+    if PlainConsole(stderr=True).is_terminal:
+        with stage_bar() as stages:
+            yield stages
+        return
+
+    def begin(name: str, total: int | None) -> Callable[[], None]:
+        say(f"endcap: {name} ...")
+        return lambda: None
+
+    yield begin
 
 
 @contextlib.contextmanager

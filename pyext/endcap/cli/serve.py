@@ -11,6 +11,7 @@ from rich.table import Table
 
 from endcap.cli.console import PlainConsole
 from endcap.cli.failure import one_sentence, say, stopped_by_signals
+from endcap.cli.progress import installing
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 EXAMPLES = """
@@ -61,8 +62,9 @@ def serve(
     tritonserver: Annotated[
         Path | None,
         typer.Option(
-            help="Server to run: a program or an installation's folder. Else $PATH, NVIDIA's "
-            "container and the wheel are searched.",
+            help="Server to run: a program or an installation's folder. Else the one that "
+            "ENDCAP_TRITONSERVER names, $PATH, NVIDIA's container and an installed nvidia-pytriton "
+            "are searched, and then endcap's own is taken, see `endcap server`.",
             show_default=False,
         ),
     ] = None,
@@ -115,9 +117,10 @@ def serve(
 ) -> None:
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
-    Prints the addresses when every model is ready. Warnings and errors of the server go to
-    standard error. A model whose config.pbtxt has the parameter `optional` is left out, with a
-    sentence, where the DALI that it runs on is missing, unless it is named.
+    Where there is no server, endcap's own is downloaded once; likewise what its Python models need,
+    where there are some. Prints the addresses when every model is ready. Warnings and errors of the
+    server go to standard error. A model whose config.pbtxt has the parameter `optional` is left
+    out, with a sentence, where the DALI that it runs on is missing, unless it is named.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
@@ -136,7 +139,7 @@ def serve(
     with (
         one_sentence(verbose=verbose),
         stopped_by_signals(exit_code=0),
-        TritonServer(repository, settings) as server,
+        TritonServer(repository, settings, progress=installing) as server,
     ):
         _announce(server)
         if server.left_out is not None:

@@ -56,6 +56,7 @@ CHECKS = (
     Check(repository.BACKENDS, repository.check_backends),
     Check(repository.STEPS, repository.check_steps),
     Check(python_paths.PATHS, python_paths.check_paths),
+    Check(python_models.ENVIRONMENT, python_models.check_environment),
     Check(python_models.STUB, python_models.check_stub),
     Check(python_models.INTERPRETER, python_models.check_interpreter),
     Check(python_models.LIBPYTHON, python_models.check_libpython),

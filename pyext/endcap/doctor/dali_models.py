@@ -6,6 +6,7 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reas
 from endcap.doctor.subject import Subject
 from endcap.server.dali_operators import find_operators
 from endcap.server.errors import ServerError
+from endcap.server.optional_models import why_no_private_dali
 
 DALI_MODELS = Topic(
     name="dali_models",
@@ -31,6 +32,10 @@ def check_dali_models(subject: Subject) -> Finding:
     if not needing:
         return DALI_MODELS.fine("no model needs them")
     try:
+        if subject.installation is not None:
+            reason = why_no_private_dali(subject.installation)
+            if reason is not None:
+                raise ServerError(reason)
         library = find_operators()
     except ServerError as error:
         models = ", ".join(needing)

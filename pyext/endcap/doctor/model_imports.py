@@ -29,14 +29,21 @@ IMPORTS = Topic(
     group=Group.PYTHON_MODELS,
     title="model imports",
     meaning="The modules that each `model.py` imports are installed for the Python that runs "
-    "endcap. PYTHONPATH and the user's own packages do not count where the stub does not read "
-    "them, as those of the server's wheel for Python 3.11 and later do not. Imports inside a "
-    "`try`, an `if` or a function are not looked at.",
+    "endcap, or in the environment that endcap makes for its own server. PYTHONPATH and the user's "
+    "own packages do not count where the stub does not read them, as those of the server's wheel "
+    "for Python 3.11 and later do not. Imports inside a `try`, an `if` or a function are not "
+    "looked at.",
     problems={
         "missing": Problem(
             when="A module that a Python model imports is not installed.",
             severity=Severity.ERROR,
             remedy="`pip install {packages}` in this environment",
+        ),
+        "missing_in_private": Problem(
+            when="The same in the environment that endcap makes for its own server.",
+            severity=Severity.ERROR,
+            remedy="`export ENDCAP_SERVER_PACKAGES='{packages}'`, which `endcap serve` then "
+            "installs, or give the model an environment with `endcap env pack`",
         ),
         "syntax": Problem(
             when="A `model.py` is no Python.",
@@ -51,7 +58,17 @@ def check_imports(subject: Subject) -> Finding:
     """What the repository's Python models import."""
     if subject.installation is None:
         return IMPORTS.not_looked_at("there is no server")
-    places = _places(subject.installation)
+    if not subject.has_private_python:
+        return _check_in(subject, _places(subject.installation), "missing")
+    with subject.model_packages() as folder:
+        if folder is None:
+            return IMPORTS.not_looked_at("the environment of Python models is not made yet")
+        editable = [file.read_text().split("\n") for file in folder.glob("_editable_*.pth")]
+        roots = [line for lines in editable for line in lines if os.path.isabs(line)]
+        return _check_in(subject, [str(folder), *roots], "missing_in_private")
+
+
+def _check_in(subject: Subject, places: list[str], problem: str) -> Finding:
     wanted: dict[str, list[str]] = {}
     for model in subject.shared_python_models:
         for file in sorted(model.path.glob("[0-9]*/model.py")):
@@ -68,7 +85,7 @@ def check_imports(subject: Subject) -> Finding:
                     wanted.setdefault(module, []).append(model.path.name)
     if wanted:
         return IMPORTS.problem(
-            "missing",
+            problem,
             "incomplete",
             "modules are not installed: "
             + ", ".join(f"{module} (for {', '.join(by)})" for module, by in wanted.items()),

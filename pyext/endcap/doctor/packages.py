@@ -55,7 +55,7 @@ ENV = _extra("env", Group.PYTHON_MODELS, "for `endcap env pack`")
 SERVER = _extra(
     "server",
     Group.PYTHON_MODELS,
-    "a Triton server, and what the shipped Python model runs on; another server does without",
+    "for `endcap serve` and `endcap demo`; the server itself is none of them",
 )
 
 
@@ -85,7 +85,7 @@ def check_env(subject: Subject) -> Finding:
 
 
 def check_server(subject: Subject) -> Finding:
-    """What the wheel's server needs."""
+    """What serving needs."""
     return _check(SERVER, "server")
 
 

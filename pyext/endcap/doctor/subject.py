@@ -16,6 +16,7 @@ from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.plan import server_environment
 from endcap.server.ports import ServerPorts
+from endcap.server.python_packages import find_packages, make_environment
 from endcap.server.repository import ModelFolder, read_repository
 
 
@@ -68,9 +69,36 @@ class Subject:
             return []
         return [model for model in self.models if model.uses_shared_python]
 
+    @property
+    def has_private_python(self) -> bool:
+        """Whether Python models would run in the environment that endcap makes for its server."""
+        return self.installation is not None and self.installation.is_private
+
+    @functools.cached_property
+    def packages(self) -> Path | ServerError | None:
+        """What endcap has installed for Python models, None where that is not done yet."""
+        try:
+            return find_packages()
+        except ServerError as error:
+            return error
+
+    @contextmanager
+    def model_packages(self) -> Iterator[Path | None]:
+        """The site-packages of the environment that endcap would make; None where it cannot yet."""
+        if not isinstance(self.packages, Path):
+            yield None
+            return
+        with scratch_folder("doctor") as scratch:
+            make_environment(scratch / "python", self.packages)
+            (folder,) = scratch.glob("python/lib/python3.*/site-packages")
+            yield folder
+
     @contextmanager
     def environment(self) -> Iterator[dict[str, str]]:
         """The environment that the server would get; raises ServerError where it cannot be made."""
         assert self.installation is not None  # the caller has looked
         with scratch_folder("doctor") as scratch:
-            yield server_environment(self.installation, scratch)
+            packages = self.packages if self.has_private_python else None
+            if isinstance(packages, ServerError):
+                raise packages
+            yield server_environment(self.installation, scratch, packages)

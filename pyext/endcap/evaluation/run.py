@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._stages import Progress, no_progress
 from endcap.client import DetectionClient, Task
 from endcap.client.address import Protocol
 from endcap.errors import InvalidArgumentError
@@ -79,11 +80,13 @@ def run(
     progress: ShowProgress,
     on_dataset: Callable[[Dataset], None],
     on_served: Callable[[Predictions], None],
+    installing: Progress = no_progress,
 ) -> Evaluation:
     """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can.
 
     on_dataset: takes the images and annotations before anything else is done with them.
     on_served: takes the server's detections as soon as all are there.
+    installing: shows the installation of a server, where there is none.
     """
     _check(plan)
     import_package("pycocotools.coco")
@@ -92,7 +95,7 @@ def run(
     reference = _load_reference(plan)
     other = load_predictions(plan.predictions, dataset) if plan.predictions else None
     with (
-        _served_at(plan) as url,
+        _served_at(plan, installing) as url,
         DetectionClient(
             url,
             protocol=plan.protocol,
@@ -170,7 +173,7 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
 
 
 @contextlib.contextmanager
-def _served_at(plan: EvaluationPlan) -> Iterator[str]:
+def _served_at(plan: EvaluationPlan, installing: Progress) -> Iterator[str]:
     """Yields the URL of the server to measure, which runs inside the block."""
     if plan.repository is None:
         yield plan.url or _DEFAULT_URL
@@ -181,7 +184,7 @@ def _served_at(plan: EvaluationPlan) -> Iterator[str]:
         repository_with(
             plan.repository, backend=POSTPROCESS_BACKEND, parameters=lowered
         ) as repository,
-        TritonServer(repository, settings) as server,
+        TritonServer(repository, settings, progress=installing) as server,
     ):
         yield server.http_url if plan.protocol == "http" else server.grpc_url
 

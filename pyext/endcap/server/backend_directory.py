@@ -46,11 +46,21 @@ def find_our_backends() -> dict[str, Path]:
     return found
 
 
-def compose_backend_directory(target: Path, installation: ServerInstallation) -> None:
-    """Fills the empty folder `target` with our backends and those that came with the server.
+def compose_backend_directory(
+    target: Path, installation: ServerInstallation, *, with_python: bool = True
+) -> None:
+    """Fill a folder with our backends and those that came with the server.
 
     A server without a stub in its `python` backend gets the one for the running Python. A backend
     of ours replaces one of the same name.
+
+    Args:
+        target: An empty folder.
+        installation: The server.
+        with_python: Whether the server gets the `python` backend where that needs a stub.
+
+    Raises:
+        ServerError: A backend of ours is missing, or the stub.
     """
     backends = find_our_backends()
     for name, folder in backends.items():
@@ -62,7 +72,8 @@ def compose_backend_directory(target: Path, installation: ServerInstallation) ->
         if not folder.is_dir() or folder.name in backends:
             continue
         if needs_stub(installation) and folder.name == "python":
-            _compose_python(target / "python", folder, installation)
+            if with_python:
+                _compose_python(target / "python", folder, installation)
         else:
             (target / folder.name).symlink_to(folder.resolve(), target_is_directory=True)
 

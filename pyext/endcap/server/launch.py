@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import IO
 
 from endcap._scratch import scratch_folder
+from endcap._stages import Progress, no_progress
 from endcap.errors import UnsupportedError
+from endcap.server.cache import hold
 from endcap.server.errors import ServerError
 from endcap.server.exit_reasons import describe_exit, exit_reasons
 from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
@@ -50,14 +52,21 @@ class TritonServer:
     """A Triton server as a context manager: ready inside the block, gone after it.
 
     repository: a folder of model folders.
+    progress: shows the installation of a server where none is there (see locate_server), and of
+        what its Python models need; the first start takes that long.
 
     Raises ServerError, in one sentence, for everything that keeps the server from serving. Not
     thread-safe: one thread starts and stops it.
     """
 
     def __init__(
-        self, repository: str | os.PathLike[str], settings: ServerSettings | None = None
+        self,
+        repository: str | os.PathLike[str],
+        settings: ServerSettings | None = None,
+        *,
+        progress: Progress = no_progress,
     ) -> None:
+        self._progress = progress
         self.repository = Path(repository)
         self.settings = settings or ServerSettings()
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
@@ -218,7 +227,9 @@ class TritonServer:
             scratch = self._resources.enter_context(scratch_folder(PURPOSE, sweep=False))
         except UnsupportedError as error:
             raise ServerError(str(error)) from error
-        plan = plan_launch(self.repository, self.settings, scratch)
+        plan = plan_launch(self.repository, self.settings, scratch, self._progress)
+        for folder in plan.held:
+            self._resources.enter_context(hold(folder))
         self.ports, self.left_out = plan.ports, plan.left_out
         self.restriction = plan.restriction
         copy = self._open_log_file()

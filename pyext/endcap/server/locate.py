@@ -1,7 +1,9 @@
-"""Finds a Triton server on this machine, and what lies beside it.
+"""The Triton server on this machine, and what lies beside it.
 
-The places, in the order in which they are looked at: a path given by the user, $PATH, NVIDIA's
-container, and the wheel `nvidia-pytriton`, whose Python package is found but never imported.
+The places, in the order in which they are looked at: a path given by the user, the variable
+ENDCAP_TRITONSERVER, $PATH, NVIDIA's container, the wheel `nvidia-pytriton` in the environment of
+endcap, whose Python package is found but never imported, and the server that endcap has installed
+for itself.
 """
 
 from __future__ import annotations
@@ -12,9 +14,17 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap._stages import Progress, no_progress
 from endcap.server.errors import ServerError
+from endcap.server.private_server import (
+    EXECUTABLE,
+    find_private_server,
+    install_private_server,
+    private_server_folder,
+)
 
 CONTAINER_EXECUTABLE = Path("/opt/tritonserver/bin/tritonserver")
+SERVER_VARIABLE = "ENDCAP_TRITONSERVER"
 WHEEL_PACKAGE = "pytriton"
 WHEEL_LIBRARIES = "nvidia_pytriton.libs"
 
@@ -24,41 +34,90 @@ class ServerInstallation:
     """A server and the folders that came with it; a folder that is not there is None."""
 
     executable: Path
-    origin: str  # "option", "PATH", "container" or "wheel"
+    origin: str  # "option", "variable", "PATH", "container", "wheel" or "private"
     library_dir: Path | None  # shared libraries that the server and its stubs need
     backends_dir: Path | None
     stubs_dir: Path | None  # one folder per Python version, each with a Python-backend stub
     caches_dir: Path | None
     repository_agents_dir: Path | None
 
+    @property
+    def is_private(self) -> bool:
+        """Whether it is endcap's own, whose Python models have an environment of their own."""
+        return self.executable == _private_executable()
+
+
+class NoServerError(ServerError):
+    """No server is installed anywhere, and none was named."""
+
 
 def locate_server(explicit: str | os.PathLike[str] | None = None) -> ServerInstallation:
-    """Returns the server to run.
+    """Return the server to run; nothing is installed.
 
-    explicit: a `tritonserver` file, or the folder of an installation (with `bin/tritonserver`).
-    Raises ServerError when `explicit` is no server, or when there is none anywhere.
+    Args:
+        explicit: A `tritonserver` file, or the folder of an installation (with `bin/tritonserver`).
+
+    Raises:
+        NoServerError: There is none anywhere.
+        ServerError: What is named is no server, or endcap's cache is not safe.
     """
+    found = _locate_others(explicit)
+    if found is None and find_private_server() is not None:
+        found = _describe(_private_executable(), "private")
+    if found is None:
+        raise NoServerError(
+            f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, in a wheel or in "
+            "endcap's cache; install one with `endcap server install`, or name one with "
+            "--tritonserver PATH"
+        )
+    return found
+
+
+def locate_or_install_server(
+    explicit: str | os.PathLike[str] | None = None, progress: Progress = no_progress
+) -> ServerInstallation:
+    """Return the server to run; where there is none, endcap's own is installed.
+
+    Args:
+        explicit: As for `locate_server`.
+        progress: Shows the installation.
+
+    Raises:
+        ServerError: What is named is no server, or none can be installed.
+        OSError: endcap's cache cannot be written.
+    """
+    found = _locate_others(explicit)
+    if found is None:
+        install_private_server(progress)
+        found = _describe(_private_executable(), "private")
+    return found
+
+
+def _locate_others(explicit: str | os.PathLike[str] | None) -> ServerInstallation | None:
+    """Return the server to run where it is not endcap's own."""
     if explicit is not None:
-        return _describe(_explicit_executable(Path(explicit)), "option")
+        return _describe(_explicit_executable(Path(explicit), "--tritonserver "), "option")
+    named = os.environ.get(SERVER_VARIABLE)
+    if named:
+        return _describe(_explicit_executable(Path(named), f"{SERVER_VARIABLE}="), "variable")
     on_path = shutil.which("tritonserver")
     if on_path is not None:
         return _describe(Path(on_path), "PATH")
     if _is_executable(CONTAINER_EXECUTABLE):
         return _describe(CONTAINER_EXECUTABLE, "container")
     in_wheel = _wheel_executable()
-    if in_wheel is not None:
-        return _describe(in_wheel, "wheel")
-    raise ServerError(
-        f"no Triton server was found on $PATH, at {CONTAINER_EXECUTABLE}, or in a wheel; "
-        "install one with `pip install 'endcap[server]'`, or name one with --tritonserver PATH"
-    )
+    return _describe(in_wheel, "wheel") if in_wheel is not None else None
 
 
-def _explicit_executable(path: Path) -> Path:
+def _private_executable() -> Path:
+    return private_server_folder() / EXECUTABLE
+
+
+def _explicit_executable(path: Path, given_by: str) -> Path:
     candidate = path / "bin" / "tritonserver" if path.is_dir() else path
     if not _is_executable(candidate):
         raise ServerError(
-            f"--tritonserver {path} is not a program that can be run; "
+            f"{given_by}{path} is not a program that can be run; "
             "give the tritonserver file, or the folder that holds bin/tritonserver"
         )
     return candidate

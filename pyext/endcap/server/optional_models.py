@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from endcap.server.dali_operators import find_operators
 from endcap.server.errors import ServerError
+from endcap.server.locate import ServerInstallation
+from endcap.server.python_packages import PACKAGES_VARIABLE, more_packages
 from endcap.server.repository import ModelFolder
 
 
@@ -22,14 +24,16 @@ class LeftOut:
         return f"{', '.join(self.models)} {are} left out: {self.reason}"
 
 
-def leave_out(models: Sequence[ModelFolder]) -> tuple[list[ModelFolder], LeftOut | None]:
+def leave_out(
+    models: Sequence[ModelFolder], installation: ServerInstallation
+) -> tuple[list[ModelFolder], LeftOut | None]:
     """Returns the models that can be served, and what is left out of them, if anything.
 
     Where DALI cannot be used that is every model whose config says `optional`, and the ensembles
     that call one.
     """
     absent = {model.path.name for model in models if model.is_optional}
-    reason = why_no_dali() if absent else None
+    reason = why_no_dali(installation) if absent else None
     if reason is None:
         return [*models], None
     absent = _with_callers(absent, models)
@@ -37,13 +41,29 @@ def leave_out(models: Sequence[ModelFolder]) -> tuple[list[ModelFolder], LeftOut
     return kept, LeftOut(tuple(sorted(absent)), reason)
 
 
-def why_no_dali() -> str | None:
-    """Returns why endcap's DALI operators cannot be loaded by this Python; None where they can."""
+def why_no_dali(installation: ServerInstallation) -> str | None:
+    """Return why a server's Python models cannot load endcap's DALI operators, None if they can."""
+    reason = why_no_private_dali(installation)
+    if reason is not None:
+        return reason
     try:
         find_operators()
     except ServerError as error:
         return str(error)
     return None
+
+
+def why_no_private_dali(installation: ServerInstallation) -> str | None:
+    """Return why the environment of Python models on endcap's own server has no DALI.
+
+    None is returned where it has, and for other servers.
+    """
+    if not installation.is_private or any("dali" in each for each in more_packages()):
+        return None
+    return (
+        "Python models of endcap's own server have no DALI; install it for them with "
+        f"`export {PACKAGES_VARIABLE}=nvidia-dali-cuda130`"
+    )
 
 
 def _with_callers(absent: set[str], models: Iterable[ModelFolder]) -> set[str]:

@@ -6,14 +6,16 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server import gpu, python_stub
+from endcap._stages import Progress, no_progress
+from endcap.server import gpu, python_packages, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
 from endcap.server.chosen_models import choose_models
 from endcap.server.dali_operators import find_operators
 from endcap.server.leftovers import shared_memory_prefix
-from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.locate import ServerInstallation, locate_or_install_server
 from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
+from endcap.server.private_server import private_server_folder
 from endcap.server.repository import ModelFolder, check_config_name, read_repository
 from endcap.server.restriction import Restriction, restrict
 from endcap.server.settings import ServerSettings
@@ -42,12 +44,27 @@ class LaunchPlan:
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
     restriction: Restriction
     left_out: LeftOut | None  # models that are not served for want of what they run on
+    held: tuple[Path, ...]  # what of endcap's cache the server uses
 
 
-def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> LaunchPlan:
-    """Checks repository, server, ports and Python, and fills the empty folder `scratch`.
+def plan_launch(
+    repository: Path,
+    settings: ServerSettings,
+    scratch: Path,
+    progress: Progress = no_progress,
+) -> LaunchPlan:
+    """Check repository, server, ports and Python; install what is missing of endcap's own.
 
-    Raises ServerError for whatever would keep the server from serving.
+    Args:
+        repository: A folder of model folders.
+        settings: What the user has decided.
+        scratch: An empty folder, which is filled.
+        progress: Shows the installation of a server, where there is none, and of what its Python
+            models need.
+
+    Raises:
+        ServerError: Something keeps the server from serving.
+        OSError: endcap's cache cannot be written.
     """
     check_scratch(scratch)
     models, left_out = read_repository(repository, settings.config_name), None
@@ -56,14 +73,15 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
     if settings.config_name is not None:
         check_config_name(models, settings.config_name)
     check_model_names(models)
-    installation = locate_server(settings.tritonserver)
+    installation = locate_or_install_server(settings.tritonserver, progress)
     if not settings.models:  # what is named is served, or its load says why not
-        models, left_out = leave_out(models)
+        models, left_out = leave_out(models, installation)
     ports = resolve_ports(settings.host, settings.ports)
     backends = scratch / "backends"
     backends.mkdir()
-    compose_backend_directory(backends, installation)
-    environment = server_environment(installation, scratch)
+    compose_backend_directory(backends, installation, with_python=_has_python(models, installation))
+    packages = _packages(models, installation, progress)
+    environment = server_environment(installation, scratch, packages)
     _check_python_models(models, installation, environment)
     some = settings.models or left_out
     link = link_models(models, scratch) if some else link_repository(repository, scratch)
@@ -95,13 +113,23 @@ def plan_launch(repository: Path, settings: ServerSettings, scratch: Path) -> La
         repository=link,
         shared_memory_prefix=region_prefix,
         left_out=left_out,
+        held=_held(installation, packages),
     )
 
 
-def server_environment(installation: ServerInstallation, scratch: Path) -> dict[str, str]:
-    """Returns the environment that the server runs in; `scratch` gets a link to libpython.
+def server_environment(
+    installation: ServerInstallation, scratch: Path, packages: Path | None = None
+) -> dict[str, str]:
+    """Return the environment variables that the server runs with.
 
-    Raises ServerError where Python-backend models would not find the running Python.
+    Args:
+        installation: The server.
+        scratch: Gets a link to libpython, and the environment of Python models.
+        packages: What endcap has installed for Python models. They run in an environment of these
+            packages on endcap's own server, and in the one of the running Python on others.
+
+    Raises:
+        ServerError: Python-backend models would not find the running Python.
     """
     environment = dict(os.environ)
     libraries = [str(installation.library_dir)] if installation.library_dir else []
@@ -114,7 +142,12 @@ def server_environment(installation: ServerInstallation, scratch: Path) -> dict[
             folder.mkdir()
             (folder / libpython.name).symlink_to(libpython)
             libraries.insert(0, str(folder))
-        environment["PATH"] = _joined([str(python_stub.python_program_dir())], os.environ, "PATH")
+        if packages is not None:
+            folder = python_packages.make_environment(scratch / "python", packages)
+            environment["PATH"] = _joined([str(folder)], os.environ, "PATH")
+        elif not installation.is_private:
+            folder = python_stub.python_program_dir()
+            environment["PATH"] = _joined([str(folder)], os.environ, "PATH")
     environment["LD_LIBRARY_PATH"] = _joined(libraries, os.environ, "LD_LIBRARY_PATH")
     return environment
 
@@ -132,13 +165,35 @@ def _with_absolute_paths(environment: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _has_python(models: list[ModelFolder], installation: ServerInstallation) -> bool:
+    """Whether the server can or must get its Python backend: a model runs in it, or a stub fits."""
+    if installation.stubs_dir is None or any(model.runs_python for model in models):
+        return True
+    return python_stub.has_stub(installation.stubs_dir)
+
+
+def _packages(
+    models: list[ModelFolder], installation: ServerInstallation, progress: Progress
+) -> Path | None:
+    """Return what endcap's own server has for Python models; None where none needs it."""
+    if not installation.is_private or not any(model.uses_server_python for model in models):
+        return None
+    return python_packages.install_packages(progress)
+
+
+def _held(installation: ServerInstallation, packages: Path | None) -> tuple[Path, ...]:
+    server = (private_server_folder(),) if installation.is_private else ()
+    return (*server, *((packages,) if packages is not None else ()))
+
+
 def _check_python_models(
     models: list[ModelFolder], installation: ServerInstallation, environment: dict[str, str]
 ) -> None:
     python_models = [model.path.name for model in models if model.uses_shared_python]
     if not python_models or not needs_stub(installation) or installation.stubs_dir is None:
         return
-    python_stub.check_numpy(python_models)
+    if not installation.is_private:
+        python_stub.check_numpy(python_models)
     python_stub.check_stub_runs(python_stub.find_stub(installation.stubs_dir), environment)
 
 

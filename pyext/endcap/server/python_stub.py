@@ -24,13 +24,19 @@ _LOADER_FAILED = 127  # what the dynamic loader exits with when a library is mis
 def find_stub(stubs_dir: Path) -> Path:
     """Returns the stub for the running Python; raises ServerError where the wheel has none."""
     stub = stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
-    if not stub.is_file():
+    if not has_stub(stubs_dir):
         versions = ", ".join(sorted(path.name for path in stubs_dir.iterdir() if path.is_dir()))
         raise ServerError(
             f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, "
-            f"only for {versions}; use one of these Pythons, or a server that has the stub"
+            f"only for {versions}; install endcap with one of these Pythons, use a server that "
+            "has the stub, or give each Python model an environment with `endcap env pack`"
         )
     return stub
+
+
+def has_stub(stubs_dir: Path) -> bool:
+    """Return whether there is a stub for the running Python."""
+    return (stubs_dir / PYTHON_VERSION / "triton_python_backend_stub").is_file()
 
 
 def reads_variables(stub: Path) -> bool:
@@ -88,5 +94,7 @@ def check_numpy(model_names: list[str]) -> None:
     if int(version.partition(".")[0]) >= 2:
         raise ServerError(
             f"NumPy {version} makes this server's Python-backend models ({', '.join(model_names)}) "
-            "return empty tensors without an error; run `pip install 'numpy<2'` in this environment"
+            "return empty tensors without an error; run `pip install 'numpy<2'` in this "
+            "environment, or `pip uninstall nvidia-pytriton`: endcap then has a server and a NumPy "
+            "of its own"
         )

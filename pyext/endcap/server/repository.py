@@ -16,6 +16,7 @@ _BYTES_PER_ELEMENT = {
 }  # fmt: skip
 
 _COMMENT = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|#[^\n]*""")
+_PLATFORM = re.compile(r"""\bplatform\s*:\s*["']""")
 _BLOCK = re.compile(r"\{([^{}]*)\}")
 _DATA_TYPE = re.compile(r"\bdata_type\s*:\s*TYPE_(\w+)")
 _OPTIONAL = re.compile(
@@ -75,13 +76,21 @@ class ModelFolder:
         return per_item * max(1, self.max_batch_size)
 
     @property
+    def runs_python(self) -> bool:
+        """Whether it runs in the Python backend, which Triton also guesses from a model.py."""
+        if self.backend or _PLATFORM.search(self.config):
+            return self.backend == "python"
+        return any(self.path.glob("[0-9]*/model.py"))
+
+    @property
+    def uses_server_python(self) -> bool:
+        """Whether it runs in the Python that the server finds: it has no packed environment."""
+        return self.runs_python and "EXECUTION_ENV_PATH" not in self.config
+
+    @property
     def uses_shared_python(self) -> bool:
         """Whether it runs in the server's own Python: no packed environment, no stub beside it."""
-        return (
-            self.backend == "python"
-            and "EXECUTION_ENV_PATH" not in self.config
-            and not (self.path / "triton_python_backend_stub").exists()
-        )
+        return self.uses_server_python and not (self.path / "triton_python_backend_stub").exists()
 
 
 def read_repository(repository: Path, config_name: str | None = None) -> list[ModelFolder]:

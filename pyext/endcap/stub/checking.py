@@ -14,6 +14,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.plan import server_environment
+from endcap.server.python_packages import find_packages
 from endcap.server.repository import ModelFolder, read_model_folder
 from endcap.stub.archive import unpack_looked_at
 from endcap.stub.errors import StubError
@@ -112,7 +113,8 @@ def _environment(
         variables = dict(os.environ)
         server_folder = None
         if server is not None:
-            variables = server_environment(server, scratch)
+            packages = find_packages() if server.is_private else None
+            variables = server_environment(server, scratch, packages)
             if server.backends_dir is not None:
                 server_folder = server.backends_dir / "python"
         packed = execution_environment(model)

@@ -1,0 +1,147 @@
+"""endcap server: the Triton server that endcap installs for itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from endcap.cli.console import PlainConsole, printable
+from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signals
+from endcap.cli.options import Verbose
+from endcap.cli.progress import installing
+from endcap.server.cache import remove_all
+from endcap.server.locate import locate_server
+from endcap.server.private_server import download_server, install_private_server
+from endcap.server.python_packages import download_packages, install_packages
+from endcap.server.release import release_of
+
+INSTALL_EXAMPLES = """
+**Examples**
+
+- `endcap server install`
+
+- `endcap server install --wheelhouse wheels`
+
+- `endcap server install --no-python-models`
+
+**Exit code**: 0 when all is there, 2 when not: one sentence says why.
+"""
+DOWNLOAD_EXAMPLES = """
+**Examples**
+
+- `endcap server download wheels`
+
+- `endcap server download wheels --no-python-models`
+"""
+PATH_EXAMPLES = """
+**Examples**
+
+- `endcap server path`
+
+- `endcap server path --verbose`
+
+**Exit code**: 0 when there is a server, 2 when there is none.
+"""
+REMOVE_EXAMPLES = """
+**Examples**
+
+- `endcap server remove`
+
+**Exit code**: 0 when all is gone, 1 when a part is in use and was left.
+"""
+
+_PythonModels = Annotated[
+    bool,
+    typer.Option(
+        "--python-models/--no-python-models",
+        help="With NumPy below 2 and ONNX Runtime, which models of the Python backend need.",
+    ),
+]
+_Wheelhouse = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of wheels to install from, without a network. Else the one that "
+        "ENDCAP_WHEELHOUSE names, else what pip is set to.",
+        metavar="DIR",
+        show_default=False,
+    ),
+]
+
+app = typer.Typer(
+    name="server",
+    help="endcap's own Triton server, which `endcap serve` runs where there is no other: apart "
+    "from all Python environments, in ~/.cache/endcap/server (or below XDG_CACHE_HOME).",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+
+
+@app.command("install", epilog=INSTALL_EXAMPLES)
+def install(
+    wheelhouse: _Wheelhouse = None, python_models: _PythonModels = True, verbose: Verbose = False
+) -> None:
+    """Install the server now, instead of when it is first needed.
+
+    The wheel of nvidia-pytriton is downloaded by pip, its SHA-256 checked, and unpacked. Packages
+    for Python models are installed beside it for the Python that runs endcap; more than the usual
+    ones are named by ENDCAP_SERVER_PACKAGES.
+    """
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        folders = [install_private_server(installing, wheelhouse=wheelhouse)]
+        if python_models:
+            folders.append(install_packages(installing, wheelhouse=wheelhouse))
+        _print(*folders)
+
+
+@app.command("download", epilog=DOWNLOAD_EXAMPLES)
+def download(
+    folder: Annotated[Path, typer.Argument(help="Folder that gets the wheels.", metavar="DIR")],
+    python_models: _PythonModels = True,
+    verbose: Verbose = False,
+) -> None:
+    """Fill a folder with the wheels that `endcap server install --wheelhouse DIR` takes.
+
+    They are for this machine's kind and the Python that runs endcap.
+    """
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        with installing() as stages:
+            stages("downloading the Triton server, 53 MiB", None)
+            wheel = download_server(folder)
+            if python_models:
+                stages("downloading what Python models need", None)
+                download_packages(folder)
+        _print(wheel.parent)
+
+
+@app.command("path", epilog=PATH_EXAMPLES)
+def path(verbose: Verbose = False) -> None:
+    """Print the server that `endcap serve` would run; with --verbose its release and origin."""
+    with one_sentence(verbose=verbose):
+        found = locate_server()
+        if verbose:
+            say(f"{release_of(found)} ({found.origin})")
+        _print(found.executable)
+
+
+@app.command("remove", epilog=REMOVE_EXAMPLES)
+def remove(verbose: Verbose = False) -> None:
+    """Remove endcap's own servers and the packages of their Python models.
+
+    Left alone is what a running server uses, and what endcap has not made.
+    """
+    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        with installing() as stages:
+            removed, used = remove_all(stages)
+        _print(*removed)
+        for folder in used:
+            say(f"endcap: {folder} is used by a server that runs; end that server, and try again")
+    raise typer.Exit(1 if used else 0)
+
+
+def _print(*paths: Path) -> None:
+    console = PlainConsole(highlight=False, soft_wrap=True)
+    for each in paths:
+        console.print(Text(printable(str(each))))

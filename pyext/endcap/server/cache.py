@@ -1,0 +1,228 @@
+"""The folder of what endcap installs for itself: Triton servers and packages of Python models.
+
+It is `$XDG_CACHE_HOME/endcap/server` or `~/.cache/endcap/server`. An entry is a folder that is made
+under another name and gets its own in one step, so that it is there completely or not at all. Its
+marker, a file, says that endcap made it, and is locked by those who use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from endcap._path_trust import find_untrusted
+from endcap._scratch import descriptor_path, partial_folder
+from endcap._stages import Stages
+from endcap._user_cache import make_cache_folder, only_writer, user_cache
+from endcap.server.errors import ServerError
+
+MARKER_NAME = ".endcap-server"
+
+_PURPOSE = "server"  # of partial folders
+_CONTENT = "content"
+_PYTHON_CACHE = "__pycache__"  # what Python itself adds to and takes away from an entry
+_ENTRY_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def cache_folder() -> Path:
+    """Return the folder of all entries; it may be missing."""
+    return user_cache() / "server"
+
+
+def find_entry(name: str) -> Path | None:
+    """Return the folder of an entry, None where there is none or a part of it is missing.
+
+    Raises:
+        ServerError: Another user could put something else there, or a folder that endcap has not
+            made has that name.
+    """
+    folder = cache_folder() / name
+    _check_place(folder)
+    if not folder.exists():
+        return None
+    marker = _read_marker(folder)
+    if marker is None:
+        raise ServerError(
+            f"{folder} has that name, but endcap has not made it (it has no {MARKER_NAME}); move "
+            "it away, or set XDG_CACHE_HOME to another folder"
+        )
+    return folder if marker == _marker_of(folder) else None
+
+
+def make_entry(name: str, make: Callable[[Path, Path], None], stages: Stages) -> Path:
+    """Make an entry where it is missing or damaged; two processes may do so at once.
+
+    Args:
+        name: Name of its folder.
+        make: Fills the first folder, which becomes the entry; the second is for other files. Both
+            are removed where it raises.
+        stages: Is told of the wait for another process.
+
+    Returns:
+        The entry's folder.
+
+    Raises:
+        ServerError: As for `find_entry`, the disk is full, or a damaged entry is in use.
+        OSError: The cache cannot be written.
+    """
+    with _writing(stages) as place:
+        found = find_entry(name)
+        if found is not None:
+            return found
+        damaged = cache_folder() / name
+        if damaged.exists() and not _remove(damaged, place):
+            raise ServerError(
+                f"{damaged} lacks files and is used by a server that runs; end that server, and "
+                "try again"
+            )
+        try:
+            with partial_folder(place, _PURPOSE) as partial:
+                path = Path(os.readlink(descriptor_path(partial)))
+                content = path / _CONTENT
+                content.mkdir(mode=0o700)
+                make(content, path)
+                (content / MARKER_NAME).write_text(json.dumps(_marker_of(content)))
+                os.rename(_CONTENT, name, src_dir_fd=partial, dst_dir_fd=place)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise full_disk() from error
+            raise
+    return cache_folder() / name
+
+
+def full_disk() -> ServerError:
+    """Return the error for a cache without room."""
+    return ServerError(
+        f"there is no space left in {cache_folder()}; free some, or set XDG_CACHE_HOME to a folder "
+        "with more"
+    )
+
+
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Keep `remove_all` from removing an entry during the block.
+
+    Raises:
+        ServerError: The entry has gone.
+    """
+    try:
+        marker = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+    except OSError as error:
+        raise ServerError(f"{folder} has been removed meanwhile; try again") from error
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(marker, fcntl.LOCK_SH)
+        if os.fstat(marker).st_nlink == 0:
+            raise ServerError(f"{folder} has been removed meanwhile; try again")
+        yield
+    finally:
+        os.close(marker)
+
+
+def remove_all(stages: Stages) -> tuple[list[Path], list[Path]]:
+    """Remove the entries that nobody uses; what endcap has not made is left alone.
+
+    Returns:
+        The entries that were removed, and those that are in use.
+
+    Raises:
+        ServerError: Another user could put something else into the cache.
+        OSError: The cache cannot be written.
+    """
+    removed: list[Path] = []
+    used: list[Path] = []
+    if not cache_folder().is_dir():
+        return removed, used
+    with _writing(stages) as place:
+        for folder in sorted(cache_folder().iterdir()):
+            if _read_marker(folder) is not None:
+                (removed if _remove(folder, place) else used).append(folder)
+        with partial_folder(place, _PURPOSE):  # removes what killed processes have left
+            pass
+    return removed, used
+
+
+@contextlib.contextmanager
+def _writing(stages: Stages) -> Iterator[int]:
+    """Yield a descriptor of the cache, which no other process changes meanwhile."""
+    _check_place(cache_folder())
+    try:
+        make_cache_folder(cache_folder().parent)
+        cache_folder().mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ServerError(
+            f"the cache {cache_folder()} cannot be made ({error.strerror}); set XDG_CACHE_HOME to "
+            "a folder that you may write to"
+        ) from error
+    _check_place(cache_folder())
+
+    def tell() -> None:
+        stages("waiting for another endcap that installs", None)
+
+    with only_writer(cache_folder(), waiting=tell):
+        place = os.open(cache_folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield place
+        finally:
+            os.close(place)
+
+
+def _check_place(folder: Path) -> None:
+    untrusted = find_untrusted(folder)
+    if untrusted is not None:
+        raise ServerError(
+            f"{folder} is not safe to run programs from: {untrusted}; move that away or close it "
+            "to others, or set XDG_CACHE_HOME to a folder of your own"
+        )
+
+
+def _remove(folder: Path, place: int) -> bool:
+    """Remove an entry that has a marker; return False where it is in use."""
+    marker = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+    try:
+        try:
+            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+        # Under the name of a partial folder the next removal ends what this one may not.
+        with partial_folder(place, _PURPOSE) as partial:
+            os.rename(folder.name, _CONTENT, src_dir_fd=place, dst_dir_fd=partial)
+    finally:
+        os.close(marker)
+    return True
+
+
+def _read_marker(folder: Path) -> object | None:
+    """Return what an entry's marker says; None where endcap and this user have not made it."""
+    try:
+        status = folder.lstat()
+        descriptor = os.open(folder / MARKER_NAME, _ENTRY_FLAGS)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as marker:
+        if status.st_uid != os.geteuid() or os.fstat(descriptor).st_uid != os.geteuid():
+            return None
+        try:
+            found: object = json.load(marker)
+        except ValueError:  # cut off, by a full disk or a loss of power
+            return {}
+        return found
+
+
+def _marker_of(folder: Path) -> dict[str, int]:
+    """Return the number and the bytes of the files, by which a later loss is seen."""
+    files = size = 0
+    for root, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != _PYTHON_CACHE]
+        for name in names:
+            if name != MARKER_NAME:
+                files += 1
+                size += os.lstat(os.path.join(root, name)).st_size
+    return {"files": files, "bytes": size}

@@ -1,0 +1,250 @@
+"""endcap's own server: installed without a network, and Python models apart from NumPy 2.
+
+The user's environment has NumPy 2 and no server; the server and its packages come from a folder of
+wheels, which pip has filled as it is set up here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tritonclient.grpc as grpc_client
+from damage import SHIPPED
+from doctor_world import World
+
+WITHOUT = ("pytriton", "nvidia_pytriton*", "numpy", "numpy.libs", "numpy-*", "cv2", "opencv*")
+# No index, no folder of wheels, no setting of this machine.
+OFFLINE = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
+    "PIP_RETRIES": "0",
+    "PIP_FIND_LINKS": "",
+    "PIP_EXTRA_INDEX_URL": "",
+}
+CONFIG = """
+backend: "python"
+input [ { name: "values" data_type: TYPE_FP32 dims: [ -1 ] } ]
+output [
+  { name: "doubled" data_type: TYPE_FP32 dims: [ -1 ] },
+  { name: "told" data_type: TYPE_STRING dims: [ 1 ] }
+]
+"""
+MODEL = """
+import importlib.util, json, sys
+import numpy as np
+import onnxruntime, endcap
+from endcap.python_backend.settings import preprocess_settings
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request):
+        values = pb_utils.get_input_tensor_by_name(request, "values").as_numpy()
+        told = json.dumps({
+            "numpy": np.__version__, "numpy_file": np.__file__, "prefix": sys.prefix,
+            "endcap": endcap.__version__,
+            "has_pytest": importlib.util.find_spec("pytest") is not None,
+        })
+        return pb_utils.InferenceResponse([
+            pb_utils.Tensor("doubled", values * 2),
+            pb_utils.Tensor("told", np.array([told.encode()], dtype=np.object_)),
+        ])
+"""
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """An environment with endcap, NumPy 2 and no server."""
+    world = World(tmp_path_factory.mktemp("user") / "environment", without=WITHOUT)
+    install = ["install", "--quiet", "--no-deps", "--target", str(world.site), "numpy>=2"]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True, timeout=200)
+    return world
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(user: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels") / "wheels"
+    done = endcap(user, "server", "download", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{folder}\n"
+    names = {path.name.partition("-")[0] for path in folder.glob("*.whl")}
+    assert {"nvidia_pytriton", "numpy", "onnxruntime", "pillow"} <= names
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache") / "of the user"
+
+
+def variables(**more: str) -> dict[str, str]:
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("ENDCAP_", "PYTHON"))}
+    return {**ours, "PATH": "/usr/bin:/bin", **more}
+
+
+def endcap(user: World, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(user.python), "-m", "endcap", *map(str, arguments)],
+        env=variables(**more), capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+
+@contextmanager
+def served(user: World, repository: Path, **more: str) -> Iterator[tuple[str, str]]:
+    """The address of `endcap serve` and what it has said on standard error until it was ready."""
+    ports = ("--http-port", "0", "--grpc-port", "0", "--metrics-port", "0")
+    command = [str(user.python), "-m", "endcap", "serve", str(repository), *ports]
+    errors = repository.parent / "stderr"
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            command, env=variables(**more), stdout=subprocess.PIPE, stderr=stderr, text=True
+        )
+    assert process.stdout is not None
+    try:
+        address = None
+        for line in process.stdout:
+            found = re.search(r"grpc://(\S+)", line)
+            address = found.group(1) if found else address
+            if line.startswith("models"):
+                break
+        assert address is not None, errors.read_text()
+        yield address, errors.read_text()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def ask(address: str) -> dict[str, Any]:
+    """What the model tells; its other output is right, and not empty as by NumPy 2."""
+    values = np.arange(5, dtype=np.float32)
+    tensor = grpc_client.InferInput("values", [5], "FP32")
+    tensor.set_data_from_numpy(values)
+    with grpc_client.InferenceServerClient(address) as client:
+        answer = client.infer("double", [tensor])
+    np.testing.assert_array_equal(answer.as_numpy("doubled"), values * 2)
+    return dict(json.loads(answer.as_numpy("told")[0]))
+
+
+def write_model(folder: Path) -> Path:
+    (folder / "models" / "double" / "1").mkdir(parents=True)
+    (folder / "models" / "double" / "config.pbtxt").write_text(CONFIG)
+    (folder / "models" / "double" / "1" / "model.py").write_text(MODEL)
+    return folder / "models"
+
+
+def test_compiled_backends_install_no_python_packages(
+    user: World, wheelhouse: Path, cache: Path, tmp_path: Path
+) -> None:
+    for name in ("preprocess", "postprocess"):
+        shutil.copytree(SHIPPED / name, tmp_path / "models" / name)
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
+    with served(user, tmp_path / "models", **settings) as (_, said):
+        assert "downloading the Triton server" in said
+        assert "unpacking the Triton server" in said
+    (server,) = (path for path in (cache / "endcap" / "server").iterdir() if path.is_dir())
+    assert server.name.startswith("nvidia-pytriton-")
+
+
+def test_python_models_run_on_numpy_1_beside_numpy_2(
+    user: World, wheelhouse: Path, cache: Path, tmp_path: Path
+) -> None:
+    repository = write_model(tmp_path)
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache)}
+    command = [str(user.python), "-c", "import numpy; print(numpy.__version__)"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables())
+    assert int(done.stdout.partition(".")[0]) >= 2
+    with served(user, repository, ENDCAP_WHEELHOUSE=str(wheelhouse), **settings) as (address, said):
+        told = ask(address)
+        assert "installing what Python models need" in said
+        # While it runs, nothing of it can be removed.
+        removed = endcap(user, "server", "remove", **settings)
+        assert (removed.returncode, removed.stdout) == (1, "")
+        assert removed.stderr.count("is used by a server that runs; end that server") == 2
+        assert told == ask(address)
+    assert told["numpy"].startswith("1.")
+    assert told["numpy_file"].startswith(told["prefix"])
+    assert not told["prefix"].startswith(str(user.root))
+    assert not told["has_pytest"]  # which the user's environment has
+
+    # Again, without wheels and without an index.
+    with served(user, repository, **settings) as (address, said):
+        assert ask(address)["numpy"] == told["numpy"]
+        assert "installing" not in said
+
+    doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)
+    findings = {row["name"]: row for row in json.loads(doctor.stdout)}
+    assert findings["server"]["found"].startswith("nvidia-pytriton 0.7.0 (private: ")
+    assert str(cache) in findings["python_environment"]["found"]
+    assert findings["numpy"]["found"].startswith(f"{told['numpy']} for Python models, ")
+    for name in ("server", "server_libraries", "python_environment", "python_stub", "libpython",
+                 "numpy", "model_imports"):  # fmt: skip
+        assert findings[name]["severity"] == "ok", findings[name]
+
+    where = endcap(user, "server", "path", **settings).stdout.strip()
+    assert Path(where).is_relative_to(cache)
+    assert os.access(where, os.X_OK)
+
+
+def test_a_model_that_imports_more_is_told_what_to_do(
+    user: World, wheelhouse: Path, cache: Path, tmp_path: Path
+) -> None:
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
+    assert endcap(user, "server", "install", **settings).returncode == 0
+    repository = write_model(tmp_path)
+    model = repository / "double" / "1" / "model.py"
+    model.write_text("import pytest\n" + MODEL)
+    doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)
+    findings = {row["name"]: row for row in json.loads(doctor.stdout)}
+    assert findings["model_imports"]["severity"] == "error"
+    assert "pytest (for double)" in findings["model_imports"]["problem"]
+    assert "`export ENDCAP_SERVER_PACKAGES='pytest'`" in findings["model_imports"]["remedy"]
+
+
+def test_removed_and_installed_again(user: World, wheelhouse: Path, tmp_path: Path) -> None:
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    absent = endcap(user, "server", "path", **settings)
+    assert absent.returncode == 2
+    assert "install one with `endcap server install`" in absent.stderr
+    install = ("server", "install", "--no-python-models", "--wheelhouse", wheelhouse)
+    installed = endcap(user, *install, **settings)
+    (folder,) = installed.stdout.splitlines()
+    assert Path(folder, "pytriton", "tritonserver", "bin", "tritonserver").is_file()
+    assert not Path(folder, "pytriton", "triton.py").exists()  # of the server only
+    removed = endcap(user, "server", "remove", **settings)
+    assert (removed.returncode, removed.stdout) == (0, f"{folder}\n")
+    assert not Path(folder).exists()
+    assert endcap(user, "server", "path", **settings).returncode == 2
+
+
+def test_an_interrupted_installation_leaves_nothing(
+    user: World, wheelhouse: Path, tmp_path: Path
+) -> None:
+    settings = {**OFFLINE, "XDG_CACHE_HOME": str(tmp_path), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
+    process = subprocess.Popen(
+        [str(user.python), "-m", "endcap", "server", "install"],
+        env=variables(**settings), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    while "installing what Python models need" not in (line := process.stderr.readline()):
+        assert line, "it has ended"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    names = sorted(path.name for path in (tmp_path / "endcap" / "server").iterdir())
+    assert names[0] == ".lock"
+    assert [name.partition("-0")[0] for name in names[1:]] == ["nvidia-pytriton"]
