@@ -8,9 +8,15 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from endcap.errors import UnsupportedError
+
 
 def user_cache() -> Path:
-    """Return endcap's folder in XDG_CACHE_HOME or ~/.cache, where links lead; it may be missing."""
+    """Return endcap's folder in XDG_CACHE_HOME or ~/.cache, where links lead; it may be missing.
+
+    Raises:
+        UnsupportedError: This user has no home folder, and XDG_CACHE_HOME is not set.
+    """
     return _base() / "endcap"
 
 
@@ -50,4 +56,10 @@ def only_writer(folder: Path, *, waiting: Callable[[], None] = lambda: None) -> 
 def _base() -> Path:
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # One that depends on where a program runs does not count, as the XDG specification has it.
-    return Path(os.path.realpath(home if home.is_absolute() else Path.home() / ".cache"))
+    try:
+        return Path(os.path.realpath(home if home.is_absolute() else Path.home() / ".cache"))
+    except RuntimeError as error:  # a user without an entry, as in containers
+        raise UnsupportedError(
+            f"user {os.geteuid()} has no home folder for a cache; set HOME or XDG_CACHE_HOME to a "
+            "folder that you may write to"
+        ) from error

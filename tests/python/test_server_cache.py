@@ -420,5 +420,22 @@ def test_models_without_python_need_no_stub(
             plan(config)
 
 
+def test_a_user_without_a_home_folder_runs_servers_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_home() -> Path:  # as Python does for a user id without an entry
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    named = tmp_path / "tritonserver"
+    named.touch(mode=0o755)
+    assert not locate_server(named).is_private
+    no_other_server(monkeypatch)
+    for call in (locate_server, install_private_server):
+        with pytest.raises(ServerError, match="has no home folder for a cache; set HOME or XDG_CA"):
+            call()
+
+
 def test_the_cache_is_below_the_users(cache: Path) -> None:
     assert cache_folder() == cache

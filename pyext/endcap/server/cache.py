@@ -19,6 +19,7 @@ from endcap._path_trust import find_untrusted
 from endcap._scratch import descriptor_path, partial_folder
 from endcap._stages import Stages
 from endcap._user_cache import make_cache_folder, only_writer, user_cache
+from endcap.errors import UnsupportedError
 from endcap.server.errors import ServerError
 
 MARKER_NAME = ".endcap-server"
@@ -30,8 +31,15 @@ _ENTRY_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def cache_folder() -> Path:
-    """Return the folder of all entries; it may be missing."""
-    return user_cache() / "server"
+    """Return the folder of all entries; it may be missing.
+
+    Raises:
+        ServerError: This user has no place for a cache.
+    """
+    try:
+        return user_cache() / "server"
+    except UnsupportedError as error:
+        raise ServerError(str(error)) from error
 
 
 def find_entry(name: str) -> Path | None:

@@ -44,7 +44,10 @@ class ServerInstallation:
     @property
     def is_private(self) -> bool:
         """Whether it is endcap's own, whose Python models have an environment of their own."""
-        return self.executable == _private_executable()
+        try:
+            return self.executable == _private_executable()
+        except ServerError:  # there is no place for one
+            return False
 
 
 class NoServerError(ServerError):
