@@ -75,6 +75,13 @@ SYMPTOMS = [
         "`docker run -p 8000-8002:8000-8002`",
     ),
     (
+        "`is no loopback address, and ... known vulnerabilities`",
+        "The server's release has [known vulnerabilities](advisories.md), and `--host` would open "
+        "it to other machines.",
+        "NVIDIA's [current container](triton.md#in-nvidias-container); a proxy before 127.0.0.1; "
+        "or `--accept-known-vulnerabilities`",
+    ),
+    (
         "`unable to find backend library for backend`",
         "The server does not have the backend that the model names.",
         "see [model backends](#model-backends)",

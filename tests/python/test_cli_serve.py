@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tritonclient.grpc
+from doctor_world import copied_server, wheel_server
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.client.address import parse_address
+from endcap.server.python_stub import PYTHON_VERSION
 from endcap.server.rest import is_ready
 
 
@@ -40,8 +43,15 @@ def read_until_ready(process: subprocess.Popen[str]) -> dict[str, str]:
     """Returns what serve prints when it is ready, by its first word."""
     assert process.stdout is not None
     assert process.stdout.readline().startswith("Ready.")
-    lines = [process.stdout.readline().split(maxsplit=1) for _ in range(4)]
-    return {name: value.strip() for name, value in lines}
+    lines = [process.stdout.readline().split(maxsplit=1) for _ in range(5)]
+    # The row below that of the server has no name.
+    return {name: value.strip() for name, value in lines} | {"": process.stdout.readline().strip()}
+
+
+def stated_version(shown: dict[str, str]) -> str:
+    """The version that a running server states."""
+    with urllib.request.urlopen(f"{shown['HTTP']}/v2", timeout=5) as answer:
+        return str(json.load(answer)["version"])
 
 
 def server_of(process: subprocess.Popen[str]) -> int:
@@ -143,3 +153,52 @@ def test_one_request_that_comes_as_two_signals_ends_the_server_in_peace(
     _, problems = process.communicate(timeout=60)
     assert (process.returncode, problems) == (0, "")
     assert "successfully unloaded 'echo'" in log_file.read_text()
+
+
+# --- the server's release -------------------------------------------------------------------------
+
+
+def test_serve_states_the_release_that_the_server_itself_does(echo_repository: Path) -> None:
+    wheel_server()
+    process = start_serve(echo_repository, "--host", "127.0.0.2")
+    shown = read_until_ready(process)
+    assert shown["HTTP"].startswith("http://127.0.0.2:")
+    assert stated_version(shown) == "2.51.0"
+    assert shown["server"] == "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10"
+    assert shown[""].startswith("58 known vulnerabilities (NVIDIA's bulletins 5687, ")
+    process.send_signal(signal.SIGINT)
+    _, problems = process.communicate(timeout=60)
+    assert process.returncode == 0, problems
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_serve_does_not_open_the_packaged_server(
+    echo_repository: Path, host: str, tmp_path: Path
+) -> None:
+    wheel_server()
+    log_file = tmp_path / "server.log"
+    process = start_serve(echo_repository, "--host", host, "--log-file", log_file)
+    shown, problems = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert shown == ""
+    assert problems.startswith(f"endcap: host '{host}' is no loopback address, and nvidia-pytriton")
+    assert "58 known vulnerabilities" in problems
+    assert problems.endswith("take the risk with --accept-known-vulnerabilities\n")
+    assert not log_file.exists(), "it was made for a server that was started"
+
+
+def test_serve_states_the_release_of_a_newer_installation(tmp_path: Path) -> None:
+    # NVIDIA's layout, with the stub in the backend's folder. The files are those of the wheel.
+    write_model(tmp_path / "models", "preprocess", 'backend: "endcap_preprocess" max_batch_size: 4')
+    server = copied_server(tmp_path / "newer")
+    stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
+    stub.rename(server / "backends" / "python" / stub.name)
+    (server / "TRITON_VERSION").write_text("2.72.0\n")
+    process = start_serve(tmp_path / "models", "--tritonserver", server)
+    shown = read_until_ready(process)
+    assert shown["server"] == "tritonserver 2.72.0, release 26.08"
+    assert shown[""] == "no known vulnerability in endcap's table (as of 2026-09-08)"
+    assert is_ready(shown["HTTP"])
+    process.send_signal(signal.SIGINT)
+    _, problems = process.communicate(timeout=60)
+    assert process.returncode == 0, problems

@@ -25,6 +25,7 @@ MADE_PAGES = {
     "parameters.md": "parameter_tables.py",
     "heads.md": "heads_page.py",
     "cli.md": "cli_page.py",
+    "advisories.md": "advisories_page.py",
 }
 # Their Python needs a server, tests/triton runs it; or DALI, tests/dali does.
 PAGES_RUN_ELSEWHERE = ("triton.md", "clients.md", "dali.md", "dali_triton.md")

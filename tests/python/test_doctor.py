@@ -28,7 +28,8 @@ def test_every_check_is_reported_and_nothing_here_is_an_error() -> None:
     assert answer.errors == set()
     assert answer.stderr == ""
     for finding in answer.findings.values():
-        assert list(finding) == ["name", "group", "title", "severity", "found", "problem", "remedy"]
+        keys = ["name", "group", "title", "severity", "found", "problem", "remedy", "details"]
+        assert list(finding) == keys
         assert finding["found"]
         assert (finding["problem"] is None) == (finding["remedy"] is None)
         if finding["severity"] in ("warning", "error"):

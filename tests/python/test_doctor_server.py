@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from damage import SHIPPED
-from doctor_world import World, copied_server, doctor, replace_needed, wheel_server
+from doctor_world import World, copied_server, doctor, replace_needed, run, wheel_server
 from echo_model import ECHO, TENSORS, write_model
 
 from endcap._user_cache import user_cache
@@ -136,6 +136,71 @@ def test_a_library_of_the_server_is_missing(tmp_path: Path) -> None:
         "pip install --force-reinstall --no-deps nvidia-pytriton",
     )
     assert answer.exit_code == 2
+
+
+# --- its release and what is known of it ----------------------------------------------------------
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_the_wheels_release_and_its_vulnerabilities_are_stated() -> None:
+    answer = doctor()
+    found = answer.findings["server"]["found"]
+    assert found.startswith(
+        "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (wheel: "
+    )
+    answer.expect(
+        "server_advisories",
+        "note",
+        "tritonserver 2.51.0, release 24.10 has 58 known vulnerabilities (NVIDIA's bulletins 5687",
+        " and 5875, as of 2026-09-08)",
+        "keep it on 127.0.0.1, or run release 26.07 or later of NVIDIA's container",
+    )
+    details = answer.findings["server_advisories"]["details"]
+    assert "bulletin 5723 of 2025-11-11, fixed in 25.09: CVE-2025-33202" in details
+    assert sum(detail.count("CVE-") for detail in details) == 58
+
+
+@pytest.mark.usefixtures("only_the_wheel")
+def test_the_report_lists_vulnerabilities_where_all_is_asked_for() -> None:
+    brief, full = run().stdout, run("--verbose").stdout
+    for text in (brief, full):
+        assert "58, all fixed in 26.07" in text
+    assert "CVE-2026-16497" in full
+    assert "CVE-2026-16497" not in brief
+
+
+@pytest.mark.parametrize(
+    ("version", "severity", "found"),
+    [
+        ("2.52.0", "note", "59, all fixed in 26.07"),  # 24.11, which alone has CVE-2024-53880
+        ("2.70.0", "note", "1, all fixed in 26.07"),
+        ("2.71.0dev", "note", "1, all fixed in 26.07"),
+        ("2.71.0", "ok", "no known vulnerability in endcap's table (as of 2026-09-08)"),
+        ("2.99.0", "ok", "no known vulnerability in endcap's table (as of 2026-09-08)"),
+        ("of my own", "note", "unknown"),
+    ],
+)
+def test_the_release_of_another_installation(
+    version: str, severity: str, found: str, tmp_path: Path
+) -> None:
+    server = copied_server(tmp_path)
+    (server / "TRITON_VERSION").write_text(f"{version}\n")
+    answer = doctor("--tritonserver", server)
+    assert f"tritonserver {version}" in answer.findings["server"]["found"]
+    finding = answer.findings["server_advisories"]
+    assert (finding["severity"], finding["found"]) == (severity, found)
+    assert answer.errors == set()
+
+
+def test_an_installation_that_does_not_tell_its_release(tmp_path: Path) -> None:
+    server = copied_server(tmp_path)
+    answer = doctor("--tritonserver", server)
+    answer.expect(
+        "server_advisories",
+        "note",
+        "whether tritonserver of unknown release has known vulnerabilities cannot be told",
+        f"write its version, such as 2.71.0, to {server}/TRITON_VERSION",
+    )
 
 
 # --- Python models --------------------------------------------------------------------------------
@@ -285,9 +350,11 @@ def test_a_server_with_a_python_of_its_own(tmp_path: Path) -> None:
     server = copied_server(tmp_path)
     stub = server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub"
     stub.rename(server / "backends" / "python" / stub.name)
-    (server / "TRITON_VERSION").write_text("2.51.0\n")
+    (server / "TRITON_VERSION").write_text("2.71.0\n")
     answer = doctor("--tritonserver", server)
-    assert answer.findings["server"]["found"].startswith("tritonserver 2.51.0 (option: ")
+    found = answer.findings["server"]["found"]
+    assert found.startswith("tritonserver 2.71.0, release 26.07 (option: ")
+    assert answer.findings["server_advisories"]["severity"] == "ok"
     assert answer.findings["python_stub"]["found"].startswith("the server's own")
     for name in ("python3", "libpython", "numpy"):
         assert "in a Python of its own" in answer.findings[name]["found"]

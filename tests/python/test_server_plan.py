@@ -27,6 +27,7 @@ from endcap.server import (
 from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_directory
 from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, gpu_count, pool_megabytes
 from endcap.server.plan import plan_launch
+from endcap.server.release import read_release
 from endcap.server.repository import read_repository
 from endcap.server.restriction import restrict
 
@@ -176,21 +177,23 @@ def test_apis_are_closed_by_servers_that_can(version: str, given: bool, tmp_path
 
 
 def test_models_are_not_revived_by_a_server_that_cannot_close_its_apis(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match=r"2\.40\.0 cannot restrict .*, or leave --revive out"):
+    with pytest.raises(
+        ServerError, match=r"2\.40\.0, release 23\.11 cannot restrict .*, or leave --revive out"
+    ):
         plan_for("2.40.0", tmp_path, revive=True)
 
 
 def test_the_library_of_the_key_is_missed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     settings = ServerSettings(ports=FREE, revive=True)
-    installation = locate_server()
+    release = read_release(locate_server())
     monkeypatch.setattr(endcap, "__path__", [str(tmp_path)])
     with pytest.raises(ServerError, match=r"libendcap_server_key\.so is not in this installation"):
-        restrict(installation, settings)
+        restrict(release, settings)
     (tmp_path / "a b" / "backends" / "server_key").mkdir(parents=True)
     (tmp_path / "a b" / "backends" / "server_key" / "libendcap_server_key.so").touch()
     monkeypatch.setattr(endcap, "__path__", [str(tmp_path / "a b")])
     with pytest.raises(ServerError, match=r"cannot be preloaded, .* leave --revive out"):
-        restrict(installation, settings)
+        restrict(release, settings)
 
 
 def test_missing_compiled_backends_are_named(

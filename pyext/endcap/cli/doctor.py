@@ -18,7 +18,6 @@ from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
 from endcap.cli.images import expand_images
-from endcap.cli.options import Verbose
 from endcap.cli.report import count
 from endcap.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
 from endcap.doctor.start import START, check_start
@@ -66,12 +65,18 @@ def doctor(
     json_output: Annotated[
         bool, typer.Option("--json", help="Print a JSON list of findings, not text.")
     ] = False,
-    verbose: Verbose = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Show tracebacks, and the server's known vulnerabilities."
+        ),
+    ] = False,
 ) -> None:
     """Say what endcap finds on this machine, what is missing, and what to type.
 
     Changes nothing. With --json each finding is an object of name, group, title, severity ("ok",
-    "note", "warning", "error"), found, problem and remedy; the last two are null where all is well.
+    "note", "warning", "error"), found, problem, remedy and details, a list of texts; problem and
+    remedy are null where all is well.
     """
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         subject = Subject(
@@ -83,7 +88,7 @@ def doctor(
             [*CHECKS, *([_START] if start else [])],
             on_broken=traceback.print_exc if verbose else lambda: None,
         )
-        made = _print_json(findings) if json_output else _print_report(findings)
+        made = _print_json(findings) if json_output else _print_report(findings, verbose)
     raise typer.Exit(_EXIT_CODES[worst(made)])
 
 
@@ -101,21 +106,21 @@ def _print_json(findings: Iterable[Finding]) -> list[Finding]:
     return made
 
 
-def _print_report(findings: Iterator[Finding]) -> list[Finding]:
+def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
     """Prints each finding as soon as it is known, and how many there are of each kind."""
     console = PlainConsole(highlight=False)
     made: list[Finding] = []
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
         console.print(Text(group.value, style="bold"))
         for finding in members:
-            for line in _lines(finding, console.width):
+            for line in _lines(finding, console.width, verbose):
                 console.print(line, soft_wrap=True)
             made.append(finding)
     console.print(f"\n{_summary(made)}")
     return made
 
 
-def _lines(finding: Finding, width: int) -> Iterator[Text]:
+def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
     """Yields mark, title and what was found; below it what is wrong and what to do."""
     mark = f"{finding.severity.value:>{_MARK}}  "
     style = _STYLES[finding.severity]
@@ -128,6 +133,8 @@ def _lines(finding: Finding, width: int) -> Iterator[Text]:
         yield from map(Text, more)
     if finding.problem is not None:
         yield from map(Text, _wrapped(finding.problem, width, _MARK + 2))
+    for detail in finding.details if verbose else ():
+        yield from map(Text, _wrapped(detail, width, _MARK + 4))
     if finding.remedy is not None:
         for line in _wrapped(f"-> {finding.remedy}", width, _MARK + 2):
             yield Text(line, style="bold")

@@ -13,6 +13,8 @@ from endcap.cli.console import PlainConsole
 from endcap.cli.failure import one_sentence, say, stopped_by_signals
 from endcap.cli.progress import installing
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.server.advisories import find_advisories, summarise
+from endcap.server.release import ServerRelease
 
 EXAMPLES = """
 **Examples**
@@ -21,9 +23,9 @@ EXAMPLES = """
 
 - `endcap serve model_repository --model detect --model preprocess_rois`
 
-- `endcap serve model_repository --http-port 0 --grpc-port 0 --metrics-port 0`
+- `endcap serve model_repository --log-file triton.log --http-port 0 --grpc-port 0 --metrics-port 0`
 
-- `endcap serve model_repository --host 0.0.0.0 --log-file triton.log`
+- `endcap serve model_repository --tritonserver /opt/tritonserver --host 0.0.0.0`
 
 - `endcap serve model_repository --client-shared-memory`
 
@@ -71,10 +73,18 @@ def serve(
     host: Annotated[
         str,
         typer.Option(
-            help="Address to listen on; 0.0.0.0 opens it to the network. Who reaches the ports of "
-            "release 24.10 can end the server: see Troubleshooting in the documentation."
+            help="Address to listen on; 0.0.0.0 opens it to the network. Refused unless it is a "
+            "loopback address where the server's release has known vulnerabilities: `endcap "
+            "doctor` lists them."
         ),
     ] = _DEFAULTS.host,
+    accept_known_vulnerabilities: Annotated[
+        bool,
+        typer.Option(
+            "--accept-known-vulnerabilities",
+            help="Open a server to the network in spite of them.",
+        ),
+    ] = False,
     http_port: Annotated[int, _PORT] = _DEFAULTS.ports.http,
     grpc_port: Annotated[int, _PORT] = _DEFAULTS.ports.grpc,
     metrics_port: Annotated[int, _PORT] = _DEFAULTS.ports.metrics,
@@ -118,15 +128,17 @@ def serve(
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
     Where there is no server, endcap's own is downloaded once; likewise what its Python models need,
-    where there are some. Prints the addresses when every model is ready. Warnings and errors of the
-    server go to standard error. A model whose config.pbtxt has the parameter `optional` is left
-    out, with a sentence, where the DALI that it runs on is missing, unless it is named.
+    where there are some. Prints the addresses when every model is ready, and the server's release with
+    the number of its known vulnerabilities. Warnings and errors of the server go to standard error. A
+    model whose config.pbtxt has the parameter `optional` is left out, with a sentence, where the DALI
+    that it runs on is missing, unless it is named.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
         models=tuple(model or ()),
         config_name=config_name,
         host=host,
+        accept_known_vulnerabilities=accept_known_vulnerabilities,
         ports=ServerPorts(http=http_port, grpc=grpc_port, metrics=metrics_port),
         cuda_pool_mb=cuda_pool_mb,
         log_file=log_file,
@@ -157,6 +169,15 @@ def _announce(server: TritonServer) -> None:
     lines.add_row("gRPC", server.grpc_url)
     lines.add_row("metrics", server.metrics_url)
     lines.add_row("models", ", ".join(model.name for model in server.models()))
+    if server.release is not None:
+        lines.add_row("server", str(server.release))
+        lines.add_row("", _known_vulnerabilities(server.release))
     console = PlainConsole(highlight=False)
     console.print("[bold green]Ready.[/] Ctrl-C stops the server.")
     console.print(lines)
+
+
+def _known_vulnerabilities(server: ServerRelease) -> str:
+    if server.release is None:
+        return "its known vulnerabilities cannot be told"
+    return summarise(find_advisories(server.release))

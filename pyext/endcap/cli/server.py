@@ -16,7 +16,7 @@ from endcap.server.cache import remove_all
 from endcap.server.locate import locate_server
 from endcap.server.private_server import download_server, install_private_server
 from endcap.server.python_packages import download_packages, install_packages
-from endcap.server.release import release_of
+from endcap.server.release import read_release
 
 INSTALL_EXAMPLES = """
 **Examples**
@@ -122,7 +122,7 @@ def path(verbose: Verbose = False) -> None:
     with one_sentence(verbose=verbose):
         found = locate_server()
         if verbose:
-            say(f"{release_of(found)} ({found.origin})")
+            say(f"{read_release(found)} ({found.origin})")
         _print(found.executable)
 
 

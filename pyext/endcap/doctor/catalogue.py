@@ -49,6 +49,7 @@ CHECKS = (
     Check(package.IMPLEMENTATIONS, package.check_implementations),
     Check(package.BACKENDS, package.check_backends),
     Check(server.SERVER, server.check_server),
+    Check(server.ADVISORIES, server.check_advisories),
     Check(server.LIBRARIES, server.check_libraries),
     Check(repository.REPOSITORY, repository.check_repository),
     Check(repository.VERSIONS, repository.check_versions),

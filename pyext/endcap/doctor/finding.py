@@ -38,7 +38,10 @@ class Group(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check found; `problem` and `remedy` are sentences, None where all is well."""
+    """What one check found; `problem` and `remedy` are sentences, None where all is well.
+
+    details: lines that the report shows with `--verbose` only.
+    """
 
     name: str
     group: Group
@@ -47,8 +50,9 @@ class Finding:
     found: str
     problem: str | None = None
     remedy: str | None = None
+    details: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, str | None]:
+    def to_json(self) -> dict[str, object]:
         """Returns the object that `endcap doctor --json` prints."""
         return {
             key: value.value if isinstance(value, Enum) else value
@@ -98,6 +102,7 @@ class Topic:
         sentence: str,
         *,
         at_most: Severity = Severity.ERROR,
+        details: Iterable[str] = (),
         **fields: str | Path | Sequence[Path],
     ) -> Finding:
         """One of `problems`; `at_most` lowers its severity where nothing depends on it.
@@ -108,10 +113,15 @@ class Topic:
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
         remedy = problem.remedy.format_map({name: _written(each) for name, each in fields.items()})
-        return self._finding(severity, found, sentence, remedy)
+        return self._finding(severity, found, sentence, remedy, tuple(details))
 
     def _finding(
-        self, severity: Severity, found: str, problem: str | None = None, remedy: str | None = None
+        self,
+        severity: Severity,
+        found: str,
+        problem: str | None = None,
+        remedy: str | None = None,
+        details: tuple[str, ...] = (),
     ) -> Finding:
         return Finding(
             name=self.name,
@@ -121,6 +131,7 @@ class Topic:
             found=found,
             problem=problem,
             remedy=remedy,
+            details=details,
         )
 
 

@@ -11,10 +11,11 @@ import tempfile
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.doctor.subject import Subject
+from endcap.server.advisories import find_advisories, first_fixed, summarise
 from endcap.server.errors import ServerError
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
-from endcap.server.release import release_of
+from endcap.server.release import read_release
 
 HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
 
@@ -25,7 +26,7 @@ SERVER = Topic(
     meaning="The `tritonserver` that `endcap serve` would start: the one given with "
     "`--tritonserver` or ENDCAP_TRITONSERVER, on `PATH`, in NVIDIA's container, in an installed "
     "nvidia-pytriton, or endcap's own in its cache, in this order. The "
-    "program tells its version only when it runs; shown is that of the wheel or container.",
+    "program tells its version only when it runs; shown is what the wheel or the container states.",
     problems={
         "not_installed": Problem(
             when="No server is found, and endcap's own is not installed yet.",
@@ -44,6 +45,29 @@ SERVER = Topic(
             severity=Severity.ERROR,
             remedy="name the tritonserver file, or the folder that holds bin/tritonserver: "
             "`--tritonserver PATH`",
+        ),
+    },
+)
+
+ADVISORIES = Topic(
+    name="server_advisories",
+    group=Group.SERVER,
+    title="vulnerabilities",
+    meaning="What NVIDIA's security bulletins say of the server's release, from a table in endcap: "
+    "[](advisories.md). Some concern parts that an installation may lack.",
+    problems={
+        "affected": Problem(
+            when="Bulletins name vulnerabilities of this release. `endcap serve` then refuses "
+            "`--host` with another than a loopback address, unless "
+            "`--accept-known-vulnerabilities` is given.",
+            severity=Severity.NOTE,
+            remedy="keep it on 127.0.0.1, or run release {fixed} or later of NVIDIA's container; "
+            "`endcap doctor --verbose` lists the CVEs",
+        ),
+        "unknown": Problem(
+            when="The release of the server is not known. `endcap serve` refuses the same.",
+            severity=Severity.NOTE,
+            remedy="keep it on 127.0.0.1, or write its version, such as 2.71.0, to {file}",
         ),
     },
 )
@@ -80,7 +104,28 @@ def check_server(subject: Subject) -> Finding:
     if objection is not None:
         sentence = f"{server.executable} is not tritonserver: {objection}"
         return SERVER.problem("another", str(server.executable), sentence)
-    return SERVER.fine(f"{release_of(server)} ({server.origin}: {server.executable})")
+    return SERVER.fine(f"{read_release(server)} ({server.origin}: {server.executable})")
+
+
+def check_advisories(subject: Subject) -> Finding:
+    """What is known of the server's release."""
+    if subject.installation is None:
+        return ADVISORIES.not_looked_at("there is no server")
+    server = read_release(subject.installation)
+    if server.release is None:
+        file = subject.installation.executable.parent.parent / "TRITON_VERSION"
+        sentence = f"whether {server} has known vulnerabilities cannot be told"
+        return ADVISORIES.problem("unknown", "unknown", sentence, file=file)
+    advisories = find_advisories(server.release)
+    if not advisories:
+        return ADVISORIES.fine(summarise(advisories))
+    return ADVISORIES.problem(
+        "affected",
+        f"{sum(len(each.cves) for each in advisories)}, all fixed in {first_fixed(advisories)}",
+        f"{server} has {summarise(advisories)}",
+        details=map(str, advisories),
+        fixed=first_fixed(advisories),
+    )
 
 
 def check_libraries(subject: Subject) -> Finding:

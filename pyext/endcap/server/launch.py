@@ -25,6 +25,7 @@ from endcap.server.optional_models import LeftOut
 from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess
+from endcap.server.release import ServerRelease
 from endcap.server.rest import (
     LoadedModel,
     is_model_ready,
@@ -72,6 +73,7 @@ class TritonServer:
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
         self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
         self.restriction = Restriction()  # what clients may not do, likewise
+        self.release: ServerRelease | None = None  # of the server that was started
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._started_by = os.getpid()
@@ -231,7 +233,7 @@ class TritonServer:
         for folder in plan.held:
             self._resources.enter_context(hold(folder))
         self.ports, self.left_out = plan.ports, plan.left_out
-        self.restriction = plan.restriction
+        self.restriction, self.release = plan.restriction, plan.release
         copy = self._open_log_file()
         show_all = copy is None and self.settings.verbose
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)

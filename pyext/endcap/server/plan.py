@@ -11,11 +11,13 @@ from endcap.server import gpu, python_packages, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
 from endcap.server.chosen_models import choose_models
 from endcap.server.dali_operators import find_operators
+from endcap.server.exposure import check_exposure
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_or_install_server
 from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.private_server import private_server_folder
+from endcap.server.release import ServerRelease, read_release
 from endcap.server.repository import ModelFolder, check_config_name, read_repository
 from endcap.server.restriction import Restriction, restrict
 from endcap.server.settings import ServerSettings
@@ -40,6 +42,7 @@ class LaunchPlan:
     environment: dict[str, str]
     working_directory: Path  # an empty one: stubs search theirs for Python modules
     ports: ServerPorts
+    release: ServerRelease
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
     restriction: Restriction
@@ -74,6 +77,8 @@ def plan_launch(
         check_config_name(models, settings.config_name)
     check_model_names(models)
     installation = locate_or_install_server(settings.tritonserver, progress)
+    release = read_release(installation)
+    check_exposure(release, settings)
     if not settings.models:  # what is named is served, or its load says why not
         models, left_out = leave_out(models, installation)
     ports = resolve_ports(settings.host, settings.ports)
@@ -88,7 +93,7 @@ def plan_launch(
     working_directory = scratch / "cwd"
     working_directory.mkdir()
     region_prefix = shared_memory_prefix(scratch)
-    restriction = restrict(installation, settings)
+    restriction = restrict(release, settings)
     command = [
         str(installation.executable),
         f"--model-repository={link}",
@@ -110,6 +115,7 @@ def plan_launch(
         working_directory=working_directory,
         restriction=restriction,
         ports=ports,
+        release=release,
         repository=link,
         shared_memory_prefix=region_prefix,
         left_out=left_out,

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import endcap
 from endcap.server.errors import ServerError
-from endcap.server.locate import ServerInstallation
-from endcap.server.release import release_of
+from endcap.server.release import Release, ServerRelease
 from endcap.server.settings import ServerSettings
 
 HTTP_HEADER = "endcap-key"
@@ -33,9 +32,9 @@ _MODEL_CONTROL = "model-repository"
 _CLOSED = ("trace", "logging")
 _CLIENT_MEMORY = "shared-memory"
 # docs/customization_guide/inference_protocols.md of triton-inference-server/server, release 23.12
-_RESTRICTED_HTTP_SINCE = (2, 41)
+_RESTRICTED_HTTP_SINCE = Release.parse("23.12")
 # docs/protocol/extension_shared_memory.md
-_CLIENT_MEMORY_OPTION_SINCE = (2, 69)
+_CLIENT_MEMORY_OPTION_SINCE = Release.parse("2.69.0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,25 +52,27 @@ class Restriction:
     headers: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def restrict(installation: ServerInstallation, settings: ServerSettings) -> Restriction:
-    """Return what restricts a server of this installation.
+def restrict(server: ServerRelease, settings: ServerSettings) -> Restriction:
+    """Return what restricts a server of this release.
+
+    One that is not known counts as recent enough.
 
     Raises:
         ServerError: Models are to be revived, but the server is too old to restrict its API, or
             endcap's library for the key is not installed.
     """
-    version = _version_of(installation)
-    if version is not None and version < _RESTRICTED_HTTP_SINCE:
+    release = server.release
+    if release is not None and release < _RESTRICTED_HTTP_SINCE:
         if settings.revive:
             raise ServerError(
-                f"{release_of(installation)} cannot restrict who loads models, so that its models "
+                f"{server} cannot restrict who loads models, so that its models "
                 "cannot be revived safely; use release 23.12 or later, or leave --revive out"
             )
         return Restriction()
     closed = [*_CLOSED, *([] if settings.client_shared_memory else [_CLIENT_MEMORY])]
     options = [_over_grpc([_MODEL_CONTROL, *closed])]
-    if settings.client_shared_memory and version is not None:
-        known = version >= _CLIENT_MEMORY_OPTION_SINCE
+    if settings.client_shared_memory and release is not None:
+        known = release >= _CLIENT_MEMORY_OPTION_SINCE
         options += ["--allow-client-shm=true"] if known else []
     if not settings.revive:
         return Restriction(options=[_over_http([_MODEL_CONTROL, *closed], _NEVER_SENT), *options])
@@ -113,9 +114,3 @@ def _preloaded() -> str:
             "in a folder without, or leave --revive out"
         )
     return ":".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")]))
-
-
-def _version_of(installation: ServerInstallation) -> tuple[int, int] | None:
-    """Return the server's version where its installation has it written down."""
-    version = re.fullmatch(r"tritonserver (\d+)\.(\d+)\b.*", release_of(installation))
-    return (int(version[1]), int(version[2])) if version else None

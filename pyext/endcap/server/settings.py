@@ -19,6 +19,8 @@ class ServerSettings:
     config_name: where a model has configs/NAME.pbtxt, that is taken in place of its config.pbtxt;
         at least one has to have it. Servers know it from release 2.46 on.
     host: the address to listen on; the default is reachable from this machine only.
+    accept_known_vulnerabilities: lets `host` be another than a loopback address where the server's
+        release has known vulnerabilities, or is not known.
     ports: 0 picks a free one.
     cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
         the models. Without a GPU it does nothing.
@@ -38,6 +40,7 @@ class ServerSettings:
     models: tuple[str, ...] = ()
     config_name: str | None = None
     host: str = "127.0.0.1"
+    accept_known_vulnerabilities: bool = False
     ports: ServerPorts = field(default_factory=ServerPorts)
     cuda_pool_mb: int | None = None
     pinned_pool_mb: int | None = None

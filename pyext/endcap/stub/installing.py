@@ -10,7 +10,7 @@ from pathlib import Path
 
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
-from endcap.server.release import release_of
+from endcap.server.release import read_release
 from endcap.stub.errors import StubError
 from endcap.stub.front import (
     REAL_STUB_NAME,
@@ -73,7 +73,7 @@ def install(
         settings=model_dir / SETTINGS_NAME,
         python_version=python_version,
         takes_numpy_2=description.takes_numpy_2,
-        release=release_of(server) if server is not None else None,
+        release=str(read_release(server)) if server is not None else None,
     )
     _copy_program(source, placed.real)
     _write(placed.settings, (json.dumps(settings, indent=2) + "\n").encode(), mode=0o644)
@@ -138,7 +138,7 @@ def _minor(folder: Path) -> int:
 
 
 def _settings_of(server: ServerInstallation) -> dict[str, object]:
-    settings: dict[str, object] = {"release": release_of(server)}
+    settings: dict[str, object] = {"release": str(read_release(server))}
     library = server.backends_dir / "python" / _BACKEND_LIBRARY if server.backends_dir else None
     if library is not None and library.is_file():
         settings["server_build_id"] = describe(library).build_id
