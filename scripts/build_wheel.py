@@ -106,8 +106,8 @@ class WheelBuilder:
             )
         if problems:
             raise BuildError("\n".join(f"{tagged.name}: {problem}" for problem in problems))
-        name, version, python = tagged.name.split("-")[:3]
-        wheel = self._put_into_dist(tagged, f"{name}-{version}-{python}-*.whl")
+        same = "-".join(tagged.name.split("-")[:4])  # but for the platform
+        wheel = self._put_into_dist(tagged, f"{same}-*.whl")
         record.write_text(json.dumps({**identity, "wheel": wheel.name}))
         self._report(wheel)
         return wheel

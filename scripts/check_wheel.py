@@ -57,9 +57,9 @@ SYSTEM_LIBRARY = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-x86-64)
 
 def check_tag(wheel: Path) -> Iterator[str]:
     """The name promises glibc 2.35 or older on x86-64, for one version of CPython."""
-    tags = re.fullmatch(r"endcap-[\d.\w]+-(cp3\d+)-\1-(.+)\.whl", wheel.name)
+    tags = re.fullmatch(r"endcap-[\d.\w]+-(cp3\d+)-\1t?-(.+)\.whl", wheel.name)
     if tags is None:
-        yield f"{wheel.name} is not named endcap-VERSION-cp3X-cp3X-PLATFORM.whl"
+        yield f"{wheel.name} is not named endcap-VERSION-cp3X-cp3X[t]-PLATFORM.whl"
         return
     for platform in tags[2].split("."):
         glibc = re.fullmatch(r"manylinux_(\d+)_(\d+)_x86_64", platform)
@@ -74,8 +74,8 @@ def check_tag(wheel: Path) -> Iterator[str]:
 
 def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
     """Every path that the wheel is to hold; `cuda`: with GPU code."""
-    distribution, version, python = wheel.name.split("-")[:3]
-    extension = f"endcap/_core.{python.replace('cp', 'cpython-')}-x86_64-linux-gnu.so"
+    distribution, version, _, abi = wheel.name.split("-")[:4]
+    extension = f"endcap/_core.{abi.replace('cp', 'cpython-')}-x86_64-linux-gnu.so"
     return {
         *_files_below(ROOT / "pyext" / "endcap", "endcap"),
         *_files_below(ROOT / "model_repository", "endcap/model_repository"),

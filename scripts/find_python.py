@@ -1,6 +1,6 @@
 """Find a Python interpreter that runs, by name or path, and print its path.
 
-    python scripts/find_python.py python3.12
+    python scripts/find_python.py python3.12     # or python3.14t, without a GIL
 
 Looks on PATH first, then among pyenv's versions: where pyenv has no version chosen, its shim
 `python3.12` is on PATH and fails, while the interpreter is installed.
@@ -16,7 +16,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_DESCRIBE = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)"
+_DESCRIBE = """
+import sys, sysconfig
+threading = 't' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''
+print('%d.%d%s' % (*sys.version_info[:2], threading))
+print(sys.executable)
+"""
 
 
 class PythonNotFoundError(Exception):
@@ -58,8 +63,8 @@ def find_python(asked: str) -> Path:
 
 
 def _version_of_name(asked: str) -> str | None:
-    """Returns "3.12" of "python3.12", None of "python3"."""
-    match = re.fullmatch(r"python(\d\.\d+)", Path(asked).name)
+    """Returns "3.12" of "python3.12", "3.14t" of "python3.14t", None of "python3"."""
+    match = re.fullmatch(r"python(\d\.\d+t?)", Path(asked).name)
     return match[1] if match else None
 
 
@@ -73,13 +78,17 @@ def _candidates(asked: str) -> Iterator[Path]:
     version = _version_of_name(asked)
     if version is not None:
         root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-        installed = root.glob(f"versions/{version}.*/bin/{asked}")
+        number = version.removesuffix("t")
+        installed = root.glob(f"versions/{number}.*/bin/{asked}")
         yield from sorted(installed, key=_patch_number, reverse=True)
 
 
 def _patch_number(interpreter: Path) -> int:
-    """Returns 11 of .../versions/3.12.11/bin/python3.12; -1 of a name such as 3.12.dev."""
-    last = interpreter.parents[1].name.split(".")[-1]
+    """Returns 11 of .../versions/3.12.11/bin/python3.12; -1 of a name such as 3.12.dev.
+
+    pyenv's free-threaded versions have a name such as 3.14.2t.
+    """
+    last = interpreter.parents[1].name.split(".")[-1].removesuffix("t")
     return int(last) if last.isdigit() else -1
 
 

@@ -66,6 +66,25 @@ def test_other_options_build_again_and_the_same_do_not(
     assert builder.built == [all_of_them, one, one, one]
 
 
+def test_a_wheel_replaces_those_of_its_own_python_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_wheel, "check", lambda *_, **_options: [])
+    names = {
+        "endcap-1.2.3-cp312-cp312-manylinux_2_17_x86_64.whl": False,
+        "endcap-1.2.3-cp312-cp312t-manylinux_2_35_x86_64.whl": True,
+        "endcap-1.2.3-cp311-cp311-manylinux_2_35_x86_64.whl": True,
+    }
+    (tmp_path / "dist").mkdir()
+    for name in names:
+        (tmp_path / "dist" / name).touch()
+    archive = tmp_path / "endcap-1.2.3.tar.gz"
+    archive.write_bytes(b"source")
+    Builder(tmp_path).build_wheel(archive, WheelOptions())
+    left = {path.name for path in (tmp_path / "dist").iterdir()}
+    assert left == {WHEEL, *(name for name, kept in names.items() if kept)}
+
+
 def test_a_wheel_with_a_problem_stays_out_of_the_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,18 @@ def test_tags_that_hold_on_the_oldest_system_pass(platform: str) -> None:
     assert list(check_wheel.check_tag(Path(name))) == []
 
 
+def test_a_wheel_for_free_threaded_python_has_its_own_module() -> None:
+    wheel = Path(WHEEL.name.replace("cp311-cp311", "cp314-cp314t"))
+    assert list(check_wheel.check_tag(wheel)) == []
+    assert "endcap/_core.cpython-314t-x86_64-linux-gnu.so" in check_wheel.expected_files(wheel)
+
+
+@pytest.mark.parametrize("tags", ["cp311-cp312", "cp311-cp312t", "cp314t-cp314t", "cp311-abi3"])
+def test_tags_of_two_pythons_are_refused(tags: str) -> None:
+    (problem,) = check_wheel.check_tag(Path(WHEEL.name.replace("cp311-cp311", tags)))
+    assert "is not named endcap-VERSION-cp3X-cp3X[t]-PLATFORM.whl" in problem
+
+
 @pytest.mark.parametrize("platform", ["manylinux_2_36_x86_64", "linux_x86_64", "any"])
 def test_other_tags_are_refused(platform: str) -> None:
     name = WHEEL.name.replace("manylinux_2_35_x86_64", platform)

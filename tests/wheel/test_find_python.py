@@ -55,6 +55,16 @@ def test_a_shim_that_fails_leads_to_the_newest_installed(world: Path, shim: bool
     assert found == str(world / "pyenv/versions/3.12.11/bin/python3.12")
 
 
+def test_free_threaded_pythons_have_a_version_of_their_own(world: Path) -> None:
+    make_program(world / "bin/python3.14", "3.14t")
+    make_program(world / "pyenv/versions/3.14.3/bin/python3.14t", "3.14")
+    for patch in ("3.14.1t", "3.14.2t"):
+        make_program(world / f"pyenv/versions/{patch}/bin/python3.14t", "3.14t")
+    found = find(world, "python3.14t").stdout.strip()
+    assert found == str(world / "pyenv/versions/3.14.2t/bin/python3.14t")
+    assert find(world, "python3.14").returncode == 1
+
+
 def test_a_path_is_taken_as_it_is(world: Path) -> None:
     odd = make_program(world / "opt/python3.12", "3.13")
     make_program(world / "bin/python3.12", "3.12")
