@@ -1,3 +1,5 @@
+#include <pybind11/critical_section.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -92,6 +94,8 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
 }
 
 CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target) {
+  // Without a GIL two threads could take over the memory of one capsule, and free it twice.
+  const py::scoped_critical_section locked(capsule);
   if (PyCapsule_IsValid(capsule.ptr(), dlpack::kFresh) == 0) {
     throw Error(ErrorCode::kInvalidArgument, "a DLPack capsule was used before");
   }

@@ -3,8 +3,10 @@
 
 #include "bindings/bind.h"
 
-// The compiled module is private: endcap/*.py wraps it and _core.pyi types it.
-PYBIND11_MODULE(_core, module) {
+// The compiled module is private: endcap/*.py wraps it and _core.pyi types it. It needs no GIL: the
+// engines and functions of the core are thread-safe and run with the GIL released in other builds
+// of Python, the buffer pool has a mutex, and taking over a DLPack capsule locks the capsule.
+PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "Native core of endcap.";
   // Loads NumPy's C API now: later it would happen inside a call, where an interrupt of the import
   // has no way out. A NumPy that cannot be imported has none there either, so that comes first.
