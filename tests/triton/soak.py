@@ -60,6 +60,7 @@ CLASSES, ANCHORS, MAX_DETECTIONS = 3, 50, 20
 POSTPROCESS = {"head": "yolov8", "num_classes": CLASSES, "max_detections": MAX_DETECTIONS}
 SHARED_MEMORY = Path("/dev/shm")
 SHARED_MEMORY_MB = 256
+PYTHON_MODELS = ("pre_python", "network")
 TASKS = 32
 FAULTY = 0.05
 ANSWER_WITHIN_S = 60
@@ -67,6 +68,8 @@ SAMPLED_EVERY_S = 0.25
 LINES_SHOWN = 40
 # Up to which part of the requests stubs are killed.
 STUBS_KILLED_UNTIL = 0.4
+# One arena: with more, what glibc keeps of each varies by several percent in a run.
+ENVIRONMENT = {"MALLOC_ARENA_MAX": "1"}
 # How much more the processes may hold in the last fifth than around the middle, of what they held.
 MOST_GROWTH = 0.01
 
@@ -232,7 +235,8 @@ class Soak:
         self._random = random.Random(seed)
         self._good, self._faulty = make_requests()
         self._sent = 0
-        # Until when a model may refuse requests: its process was killed and is being replaced.
+        # Until when a model may refuse requests: its process was killed and is being replaced, or
+        # it finds no shared memory.
         self._refusing: dict[str, float] = {}
         self._others: list[Callable[[], Any]] = [
             self._abandon_request,
@@ -326,12 +330,12 @@ class Soak:
         if any(text in message for text in request.errors):
             self.tally.answered[request.kind] += 1
         elif self._may_refuse(request.model, started):
-            self.tally.answered["refused while its process was gone"] += 1
+            self.tally.answered["refused for want of its process or of memory"] += 1
         else:
             self.tally.wrong.append(f"{request.kind} on {request.model}: {message}")
 
     def _may_refuse(self, model: str, started: float) -> bool:
-        """Whether a process that the model needs was gone when the request was sent, or later."""
+        """Whether the model lacked its process or memory when the request was sent, or later."""
         needed = {"detect": "network"}.get(model, model)
         return started < self._refusing.get(needed, -math.inf)
 
@@ -385,9 +389,12 @@ class Soak:
 
     def _fill_shared_memory(self) -> None:
         """Leaves no byte free in /dev/shm for a while."""
+        # A Python model needs more of it where it was loaded a moment ago.
+        self._refusing |= dict.fromkeys(PYTHON_MODELS, math.inf)
         with tempfile.NamedTemporaryFile(dir=SHARED_MEMORY, prefix="endcap-soak-") as file:
             _fill(file.fileno(), SHARED_MEMORY)
             time.sleep(0.2)
+        self._refusing |= dict.fromkeys(PYTHON_MODELS, time.monotonic())
         self.tally.disturbed["full /dev/shm"] += 1
 
     def _reload(self) -> None:
@@ -517,8 +524,9 @@ def main() -> int:
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if not given.inside:
+        environment = ENVIRONMENT | os.environ
         command = [sys.executable, str(Path(__file__).resolve()), "--inside", *sys.argv[1:]]
-        return subprocess.run(own_shared_memory(command), check=False).returncode
+        return subprocess.run(own_shared_memory(command), env=environment, check=False).returncode
     figures = run_soak(given.requests, disturbed_every=given.disturb_every, seed=given.seed)
     print(json.dumps(figures, indent=2))
     if given.output is not None:
