@@ -36,7 +36,8 @@ EXAMPLES = """
 
 _LOOK_AFTER_SERVER_EVERY_S = 0.2
 _DEFAULTS = ServerSettings()
-_PORT = typer.Option(min=0, max=65535, help="0 picks a free one.")
+_NETWORK = "Network"
+_PORT = typer.Option(min=0, max=65535, metavar="N", help="0 picks a free one.")
 
 
 def serve(
@@ -75,13 +76,15 @@ def serve(
         typer.Option(
             help="Address to listen on; 0.0.0.0 opens it to the network. Refused unless it is a "
             "loopback address where the server's release has known vulnerabilities: `endcap "
-            "doctor` lists them."
+            "doctor` lists them.",
+            rich_help_panel=_NETWORK,
         ),
     ] = _DEFAULTS.host,
     accept_known_vulnerabilities: Annotated[
         bool,
         typer.Option(
             "--accept-known-vulnerabilities",
+            rich_help_panel=_NETWORK,
             help="Open a server to the network in spite of them.",
         ),
     ] = False,
@@ -92,8 +95,9 @@ def serve(
         int | None,
         typer.Option(
             min=0,
-            help="CUDA memory on each GPU for tensors between models, in MiB. Else it follows "
-            "from the models.",
+            metavar="MIB",
+            help="CUDA memory on each GPU for tensors between models. Else it follows from the "
+            "models.",
             show_default=False,
         ),
     ] = None,
@@ -102,7 +106,8 @@ def serve(
         typer.Option(help="Gets a copy of all that the server prints.", show_default=False),
     ] = None,
     ready_timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds that loading the models may take.")
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="How long loading the models may take."),
     ] = _DEFAULTS.ready_timeout_s,
     revive: Annotated[
         bool,
@@ -128,10 +133,10 @@ def serve(
     """Run a Triton server with endcap's backends, until Ctrl-C or SIGTERM.
 
     Where there is no server, endcap's own is downloaded once; likewise what its Python models need,
-    where there are some. Prints the addresses when every model is ready, and the server's release with
-    the number of its known vulnerabilities. Warnings and errors of the server go to standard error. A
-    model whose config.pbtxt has the parameter `optional` is left out, with a sentence, where the DALI
-    that it runs on is missing, unless it is named.
+    where there are some. Prints the addresses when every model is ready, and the server's release
+    with the number of its known vulnerabilities. Warnings and errors of the server go to standard
+    error. A model whose config.pbtxt has the parameter `optional` is left out, with a sentence,
+    where the DALI that it runs on is missing, unless it is named.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,
