@@ -14,6 +14,7 @@ from endcap.server.dali_operators import find_operators
 from endcap.server.exposure import check_exposure
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_or_install_server
+from endcap.server.onnxruntime_library import onnxruntime_options
 from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.private_server import private_server_folder
@@ -100,6 +101,7 @@ def plan_launch(
         f"--backend-directory={backends}",
         f"--backend-config=python,shm-region-prefix-name={region_prefix}",
         *_config_options(models, settings),
+        *onnxruntime_options(models, installation),
         *_optional_folders(installation),
         *_listen_options(settings.host, ports),
         *_memory_options(models, settings),
