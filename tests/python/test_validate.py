@@ -146,3 +146,45 @@ def test_what_triton_takes_besides(tmp_path: Path) -> None:
     (tmp_path / "other.endcap_preprocess" / "1").mkdir(parents=True)
     report = validate_repository(tmp_path)
     assert (report.model_count, report.findings) == (3, [])
+
+
+def compiled_detector(repository: Path, *edits: tuple[str, str]) -> Path:
+    """Makes the detector of a copy run on endcap_onnx; returns its folder."""
+    folder = copy_of_shipped(repository) / "detector"
+    (folder / "1" / "model.py").unlink()
+    text = (folder / "config.pbtxt").read_text()
+    for old, new in (('backend: "python"', 'backend: "endcap_onnx"'), *edits):
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "config.pbtxt").write_text(text)
+    return folder
+
+
+def test_a_network_on_endcap_onnx_is_fine(tmp_path: Path) -> None:
+    compiled_detector(tmp_path)
+    assert validate_repository(tmp_path).findings == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (
+            ("dims: [ 3, 640, 640 ]", "dims: [ 3, 320, 320 ]"),
+            "input images is declared as FP32 [3, 320, 320], and the network's is FP32 [3, 640, ",
+        ),
+        (('name: "head"', 'name: "output0"'), "the network has no output output0"),
+    ],
+)
+def test_a_network_on_endcap_onnx_is_compared(
+    tmp_path: Path, edit: tuple[str, str], says: str
+) -> None:
+    compiled_detector(tmp_path, edit)
+    found = [each.problem for each in validate_repository(tmp_path).findings]
+    assert any(problem.startswith(says) for problem in found), found
+
+
+def test_endcap_onnx_needs_its_file(tmp_path: Path) -> None:
+    (compiled_detector(tmp_path) / "1" / "model.onnx").unlink()
+    findings = validate_repository(tmp_path).findings
+    file = tmp_path / "detector" / "1" / "model.onnx"
+    assert any(each.problem.startswith(f"the model needs {file}") for each in findings), findings

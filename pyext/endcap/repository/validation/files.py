@@ -9,6 +9,7 @@ from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 
 _FILE_OF_BACKEND = {
+    "endcap_onnx": "model.onnx",
     "onnxruntime": "model.onnx",
     "openvino": "model.xml",
     "python": "model.py",

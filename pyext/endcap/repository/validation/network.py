@@ -22,7 +22,7 @@ from endcap.repository.validation.tensors import (
     form,
 )
 
-_BACKENDS = ("onnxruntime", "openvino", "python")
+_BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
 
 
 def find_onnx(model: Model) -> Path | None:
