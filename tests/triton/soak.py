@@ -13,6 +13,8 @@ import argparse
 import asyncio
 import contextlib
 import errno
+import functools
+import itertools
 import json
 import math
 import os
@@ -238,17 +240,18 @@ class Soak:
         # Until when a model may refuse requests: its process was killed and is being replaced, or
         # it finds no shared memory.
         self._refusing: dict[str, float] = {}
-        self._others: list[Callable[[], Any]] = [
-            self._abandon_request,
-            self._reload,
-            self._kill_client,
-            self._fill_shared_memory,
-        ]
-        self._all: list[Callable[[], Any]] = [
-            lambda: self._kill_stub("pre_python"),
-            *self._others,
-            lambda: self._kill_stub("network"),
-        ]
+        stubs = {name: functools.partial(self._kill_stub, name) for name in PYTHON_MODELS}
+        self._stub_kills = list(stubs.values())
+        self._disturbances: Iterator[Callable[[], Any]] = itertools.cycle(
+            [
+                stubs["pre_python"],
+                self._abandon_request,
+                self._reload,
+                self._kill_client,
+                self._fill_shared_memory,
+                stubs["network"],
+            ]
+        )
 
     async def run(self) -> None:
         """Sends all requests from TASKS tasks, and disturbs the server meanwhile."""
@@ -274,9 +277,11 @@ class Soak:
             if self._sent < self._disturbed * self._disturbed_every + 1:
                 await asyncio.sleep(0.01)
                 continue
-            early = self._sent < STUBS_KILLED_UNTIL * self.requests
-            kinds = self._all if early else self._others
-            disturbance = kinds[self._disturbed % len(kinds)]
+            disturbance = next(self._disturbances)
+            while self._sent >= STUBS_KILLED_UNTIL * self.requests and (
+                disturbance in self._stub_kills
+            ):
+                disturbance = next(self._disturbances)
             await asyncio.to_thread(disturbance)
             self._disturbed += 1
 

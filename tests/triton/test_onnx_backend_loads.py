@@ -276,16 +276,21 @@ def test_the_good_model_is_served(server) -> None:
         assert infer(client, "good", {"x": np.zeros((1, 4), np.float32)})["y"].tolist() == [[1] * 4]
 
 
-@pytest.mark.parametrize("named_by", ["environment", "command line", "nobody"])
-def test_where_the_library_is_looked_for(tmp_path: Path, named_by: str) -> None:
+@pytest.mark.parametrize("named_by", ["environment", "command line", "endcap serve", "nobody"])
+def test_where_the_library_is_looked_for(
+    tmp_path: Path, named_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_network(tmp_path, "adding", adding(1))
     options: list[str] = []
     variable = str(find_library())
     if named_by == "command line":  # which comes first
         variable = "/nowhere/from/environment"
         options = [f"--backend-config=endcap_onnx,onnxruntime_library={find_library()}"]
+    elif named_by == "endcap serve":
+        variable = ""
     elif named_by == "nobody":
         variable = ""
+        monkeypatch.setattr("endcap.server.plan.onnxruntime_options", lambda *_: [])
     with run_onnx_server(tmp_path, *options, library=variable) as server:
         model = server.index()["adding"]
     if named_by == "nobody":

@@ -188,7 +188,9 @@ def test_python_models_run_on_numpy_1_beside_numpy_2(
 
     doctor = endcap(user, "doctor", "--json", "--repository", repository, **settings)
     findings = {row["name"]: row for row in json.loads(doctor.stdout)}
-    assert findings["server"]["found"].startswith("nvidia-pytriton 0.7.0 (private: ")
+    assert findings["server"]["found"].startswith(
+        "nvidia-pytriton 0.7.0 with tritonserver 2.51.0, release 24.10 (private: "
+    )
     assert str(cache) in findings["python_environment"]["found"]
     assert findings["numpy"]["found"].startswith(f"{told['numpy']} for Python models, ")
     for name in ("server", "server_libraries", "python_environment", "python_stub", "libpython",
