@@ -65,14 +65,14 @@ def environment_for_pip() -> dict[str, str]:
 
 
 def pip_errors(stderr: str) -> str:
-    """Return what pip complains of, as part of a sentence."""
+    """Return pip's own error message, to be quoted in another."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line[len(_ERROR) :] for line in lines if line.lower().startswith(_ERROR)]
     return in_one_line("\n".join(errors or lines[-1:]))
 
 
 def in_one_line(text: str) -> str:
-    """Return a tool's message, which may have many lines, as part of a sentence."""
+    """Return a tool's message, which may have many lines, to be quoted in another."""
     parts: list[str] = []
     for line in text.splitlines():
         part = line.strip().removeprefix("Caused by: ").rstrip(".")

@@ -75,7 +75,7 @@ def test_no_server_anywhere(tmp_path: Path) -> None:
     private = private_server_folder().relative_to(user_cache().parent)
     (tmp_path / "cache" / private).mkdir(parents=True)
     answer = world.doctor(environment=environment)
-    answer.expect("server", "error", "endcap has not made it", "do as the sentence says")
+    answer.expect("server", "error", "endcap has not made it", "follow the error message")
 
 
 def test_a_server_that_is_none(tmp_path: Path) -> None:

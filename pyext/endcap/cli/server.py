@@ -27,7 +27,7 @@ INSTALL_EXAMPLES = """
 
 - `endcap server install --no-python-models`
 
-**Exit code**: 0 when all is there, 2 when not: one sentence says why.
+**Exit code**: 0 when all is there, 2 when not, with an error message.
 """
 DOWNLOAD_EXAMPLES = """
 **Examples**

@@ -19,7 +19,7 @@ MODEL_STUBS = Topic(
         "refuses": Problem(
             when="A model's stub would refuse to start.",
             severity=Severity.ERROR,
-            remedy="do as the sentence says; `endcap stub check {folder}` shows all that it found",
+            remedy="follow the error message; `endcap stub check {folder}` shows all that it found",
         ),
         "refused": Problem(
             when="The stub fits here, but has refused when it was last started.",

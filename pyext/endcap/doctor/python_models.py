@@ -38,7 +38,7 @@ ENVIRONMENT = Topic(
         "unusable": Problem(
             when="They cannot be installed for this Python, or endcap's cache cannot be used.",
             severity=Severity.ERROR,
-            remedy="do as the sentence says; models with EXECUTION_ENV_PATH do without",
+            remedy="follow the error message; models with EXECUTION_ENV_PATH do without",
         ),
     },
 )

@@ -37,8 +37,8 @@ SERVER = Topic(
             when="No server is found and the packaged one does not run here, the one given is "
             "none, or endcap's cache cannot be used.",
             severity=Severity.ERROR,
-            remedy="name the server that you have with `--tritonserver PATH`, or do as the "
-            "sentence says",
+            remedy="name the server that you have with `--tritonserver PATH`, or follow the "
+            "error message",
         ),
         "another": Problem(
             when="The program found is another than tritonserver, by what it says to `--help`.",
@@ -114,8 +114,8 @@ def check_advisories(subject: Subject) -> Finding:
     server = read_release(subject.installation)
     if server.release is None:
         file = subject.installation.executable.parent.parent / "TRITON_VERSION"
-        sentence = f"whether {server} has known vulnerabilities cannot be told"
-        return ADVISORIES.problem("unknown", "unknown", sentence, file=file)
+        message = f"whether {server} has known vulnerabilities cannot be told"
+        return ADVISORIES.problem("unknown", "unknown", message, file=file)
     advisories = find_advisories(server.release)
     if not advisories:
         return ADVISORIES.fine(summarise(advisories))

@@ -52,15 +52,15 @@ def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
 
 def _refuse_files_of(repository: Path, path: Path, found: os.stat_result) -> None:
     models = [folder for folder in repository.iterdir() if folder.is_dir()]
-    walked: set[tuple[int, int]] = set()
+    visited: set[tuple[int, int]] = set()
     for folder, below, names in itertools.chain.from_iterable(
         os.walk(model, followlinks=True) for model in models
     ):
         status = os.stat(folder)
-        if (status.st_dev, status.st_ino) in walked:  # links may lead round in a circle
+        if (status.st_dev, status.st_ino) in visited:  # links may lead round in a circle
             below.clear()
             continue
-        walked.add((status.st_dev, status.st_ino))
+        visited.add((status.st_dev, status.st_ino))
         for name in names:
             file = Path(folder, name)
             with contextlib.suppress(OSError):  # a link to nothing: not the file that is open
