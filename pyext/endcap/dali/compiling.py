@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
@@ -63,10 +64,11 @@ def run_all(
     """
     waiting = list(reversed(commands))
     running: list[_Command] = []
-    with _all_ended(running):
+    # Signals raise in the main thread alone: what another one starts is always in `running`.
+    with _all_ended(running), ThreadPoolExecutor(1) as starter:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running.append(_Command(*waiting.pop()))
+                starter.submit(lambda: running.append(_Command(*waiting.pop()))).result()
             for command in [each for each in running if each.succeeded(kept_log)]:
                 running.remove(command)
                 done()
