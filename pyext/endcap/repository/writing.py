@@ -30,7 +30,7 @@ _PURPOSE = "init"
 _CONTENT = "content"
 _NO_REPLACE = 1  # RENAME_NOREPLACE of renameat2(2)
 _libc = ctypes.CDLL(None, use_errno=True)
-_MODEL_ON_ONNX_RUNTIME = Path("detector") / "1" / "model.py"
+_MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
