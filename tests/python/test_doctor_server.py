@@ -281,7 +281,7 @@ def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
     answer.expect(
         "model_imports",
         "error",
-        "onnxruntime (for classifier, detector",
+        "onnxruntime (for detector_python",
         "`pip install onnxruntime`",
     )
     answer.expect("server_packages", "note", "onnxruntime is not installed")
