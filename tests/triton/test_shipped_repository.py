@@ -20,6 +20,8 @@ from commands import ENDCAP
 from tolerances import SAMPLE_PRECISION, SAMPLE_RECALL, SERVED_BOX_PIXELS, SERVED_SCORE
 
 import endcap
+from endcap.client import DetectionClient
+from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))
@@ -113,6 +115,17 @@ def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
         boxes = np.array([row["box"] for row in found], np.float32)
         np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
+
+
+def test_the_default_pipeline_runs_without_python() -> None:
+    ports = ServerPorts(http=0, grpc=0, metrics=0)
+    with TritonServer(REPOSITORY, ServerSettings(models=("detect",), ports=ports)) as server:
+        tasks = Path(f"/proc/{server.pid}/task").iterdir()
+        children = [child for task in tasks for child in (task / "children").read_text().split()]
+        assert children == []
+        with DetectionClient(server.grpc_url) as client:
+            (result,) = client.detect(SAMPLES[:1])
+    assert len(result.detections) > 0
 
 
 def test_the_python_models_answer_as_the_compiled_ones(served: Served) -> None:
