@@ -33,8 +33,9 @@ class LoadError(Exception):
 
 
 def clocks(pid: int) -> Clocks:
-    """The clocks now; `pid` is the service."""
-    return time.perf_counter(), processes.cpu_seconds(pid), time.process_time()
+    """The clocks now; `pid` is the service, 0 for none."""
+    service = processes.cpu_seconds(pid) if pid else 0.0
+    return time.perf_counter(), service, time.process_time()
 
 
 def has_begun(requests: Sequence[Span], start: float) -> bool:

@@ -14,12 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.pipelines import NUM_CLASSES, SCORE_THRESHOLD, decoupled
+from benchmarks.pipelines import decoupled, in_process
 from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.http_calls import Http, connect, encoded, request_body
 from benchmarks.pipelines.services import Running
-from benchmarks.preprocess import SIZE
-from endcap import Postprocessor, Preprocessor
 
 Call = Callable[[], Awaitable[Answer]]
 Open = Callable[[Running, str, bytes], AbstractAsyncContextManager[Call]]
@@ -46,19 +44,14 @@ async def triton(service: Running, model: str, image: bytes) -> AsyncIterator[Ca
 @asynccontextmanager
 async def client_side(service: Running, model: str, image: bytes) -> AsyncIterator[Call]:
     """The client decodes and reads the head; the tensor crosses the network."""
-    preprocess = Preprocessor(preset="ultralytics", size=SIZE)
-    postprocess = Postprocessor(
-        head="yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD
-    )
+    preprocess, postprocess = in_process.ends()
 
     def before() -> tuple[tuple[bytes, int], Any]:
         made = preprocess(image)
         return request_body({"images": made.images}, ("head",)), made.geometry
 
     def after(result: Any, geometry: Any) -> Answer:
-        found: Any = postprocess(result.as_numpy("head"), geometry)
-        found = found[0]
-        return Answer(found.boxes.tolist(), found.scores.tolist(), found.class_ids.tolist())
+        return in_process.answer_of(postprocess(result.as_numpy("head"), geometry))
 
     async with connect(service.http) as http:
 
@@ -136,6 +129,7 @@ CALLS: Mapping[str, Open] = {
     "triton": triton,
     "client side": client_side,
     "service": service,
+    "in process": in_process.threads,
     "steps": steps,
     "decoupled": decoupled.stream,
 }

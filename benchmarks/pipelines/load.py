@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -62,7 +63,7 @@ async def run(job: Job) -> Found:
             for concurrency in job.concurrencies:
                 point = await _point(call, concurrency, len(answer), job)
                 found = replace(found, points=[*found.points, point])
-        return replace(found, footprint=processes.footprint(job.service.pid))
+        return replace(found, footprint=processes.footprint(job.service.pid or os.getpid()))
     except Exception as error:  # whatever a client may raise is the road's problem, in its row
         return replace(found, problem=f"{type(error).__name__}: {error}")
 

@@ -11,7 +11,8 @@ from benchmarks.server.repository import OPENCV_MODELS, SHIPPED, write_models
 
 IMAGE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
 _OWN_MODELS = Path(__file__).resolve().parent / "models"
-_FILE = Path("detector") / "1" / "model.onnx"
+_FILE = Path("1") / "model.onnx"
+_DETECTORS = ("detector", "detector_python")
 
 
 class ModelMissingError(Exception):
@@ -22,18 +23,19 @@ def write_networks(folder: Path) -> dict[Network, Path]:
     """Makes what the contests take for a detector: ONNX files with the same tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     sample, recorded = folder / "sample.onnx", folder / "recorded.onnx"
-    shutil.copyfile(SHIPPED / _FILE, sample)
+    shutil.copyfile(SHIPPED / "detector" / _FILE, sample)
     recorded_head.write(sample, IMAGE, recorded)
     return {"sample detector": sample, "recorded head": recorded}
 
 
 def write(folder: Path, road: Road, network: Path) -> None:
-    """Replaces `folder` by the models that a road needs, its detector running `network`.
+    """Replaces `folder` by the models that a road needs, its detectors running `network`.
 
     Raises ModelMissingError.
     """
     write_models(folder, [_source(name) for name in road.models])
-    shutil.copyfile(network, folder / _FILE)
+    for name in set(_DETECTORS).intersection(road.models):
+        shutil.copyfile(network, folder / name / _FILE)
 
 
 def _source(name: str) -> Path:

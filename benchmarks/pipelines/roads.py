@@ -11,7 +11,7 @@ NETWORKS: tuple[Network, ...] = ("sample detector", "recorded head")
 
 _ENDS = ("preprocess", "detector", "postprocess")
 _DETECT = (*_ENDS, "detect")
-_PYTHON_ENDS = ("preprocess_python", "detector", "postprocess_python")
+_PYTHON_ENDS = ("preprocess_python", "detector_python", "postprocess_python")
 _CLASSIFY = (
     "preprocess_rois",
     "classifier",
@@ -25,7 +25,8 @@ _CLASSIFY = (
 class Road:
     """One way to do a task.
 
-    call: how a client asks, a name of `calls.CALLS`; "service" is the road without Triton.
+    call: how a client asks, a name of `calls.CALLS`; "service" is the road without Triton, "in
+        process" the one without any server.
     model: what is asked; the models beside it are what its server needs.
     exact: whether its answers have to be those of the contest's first road to the last bit;
         OpenCV's may be off by the tolerances of `answers`.
@@ -33,7 +34,7 @@ class Road:
 
     name: str
     how: str
-    call: Literal["triton", "client side", "service", "steps", "decoupled"]
+    call: Literal["triton", "client side", "service", "in process", "steps", "decoupled"]
     model: str
     models: tuple[str, ...]
     exact: bool = True
@@ -51,6 +52,20 @@ DETECT = Contest(
     "detect",
     (
         Road("ensemble", "compiled backends, `detect`", "triton", "detect", _DETECT),
+        Road(
+            "one process",
+            "endcap around onnxruntime in a thread for each CPU; no server",
+            "in process",
+            "detector",
+            (),
+        ),
+        Road(
+            "Python network",
+            "`detect` with its network in the Python backend",
+            "triton",
+            "detect_python_network",
+            ("preprocess", "detector_python", "postprocess", "detect_python_network"),
+        ),
         Road(
             "Python models",
             "endcap in the Python backend, `detect_python`",
@@ -84,7 +99,7 @@ DETECT = Contest(
             "OpenCV and NumPy in the Python backend",
             "triton",
             "detect_opencv",
-            ("preprocess_opencv", "detector", "postprocess_opencv", "detect_opencv"),
+            ("preprocess_opencv", "detector_python", "postprocess_opencv", "detect_opencv"),
             exact=False,
         ),
         Road(

@@ -11,7 +11,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -136,6 +136,8 @@ def _visit(
 def _service(road: Road, network: Path, python: Path) -> AbstractContextManager[Running]:
     if road.call == "service":
         return services.opencv(python, network)
+    if road.call == "in process":
+        return nullcontext(Running("", "", 0, str(network)))
     folder = PIPELINES_REPOSITORY / "models"
     repository.write(folder, road, network)
     return services.triton(folder)

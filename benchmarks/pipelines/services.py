@@ -29,11 +29,15 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Running:
-    """Where a service answers, and its process; `grpc` is empty for one that speaks HTTP only."""
+    """Where a service answers, and its process; `grpc` is empty for one that speaks HTTP only.
+
+    pid: 0 where the client does all the work itself, with the network of the file `network`.
+    """
 
     http: str
     grpc: str
     pid: int
+    network: str = ""
 
 
 @contextmanager

@@ -13,11 +13,13 @@ SHIPPED = ROOT / "model_repository"
 OPENCV_MODELS = Path(__file__).resolve().parent / "models"
 _COMPILED = ("preprocess", "detector", "postprocess", "detect")
 _OPENCV = ("preprocess_opencv", "postprocess_opencv", "detect_opencv")
+_PYTHON_NETWORK = "detector_python"  # of the counterpart
 
 
 def write(folder: Path) -> None:
     """Replaces `folder` by a repository of the ensemble `detect` and its counterpart in Python."""
-    sources = [*(SHIPPED / name for name in _COMPILED), *(OPENCV_MODELS / name for name in _OPENCV)]
+    shipped = [SHIPPED / name for name in (*_COMPILED, _PYTHON_NETWORK)]
+    sources = [*shipped, *(OPENCV_MODELS / name for name in _OPENCV)]
     write_models(folder, sources)
 
 

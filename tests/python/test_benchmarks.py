@@ -186,7 +186,7 @@ def test_repository_has_both_sides(tmp_path: Path) -> None:
     repository.write(tmp_path / "models")
     names = {folder.name for folder in (tmp_path / "models").iterdir()}
     opencv = {"preprocess_opencv", "postprocess_opencv", "detect_opencv"}
-    assert names == {"preprocess", "detector", "postprocess", "detect"} | opencv
+    assert names == {"preprocess", "detector", "postprocess", "detect", "detector_python"} | opencv
     config = (tmp_path / "models" / "preprocess_opencv" / "config.pbtxt").read_text()
     assert "@" not in config
 

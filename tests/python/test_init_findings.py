@@ -16,6 +16,8 @@ from init_runs import write_shapes
 
 import endcap
 from endcap.errors import InvalidArgumentError
+from endcap.repository.discoveries import discoveries
+from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import read_notes
 from endcap.repository.options import InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan, values
@@ -213,6 +215,29 @@ def test_the_number_of_classes_chooses_an_output(tmp_path: Path) -> None:
     options = InitOptions(num_classes=10, preset="torchvision", settings={"activation": "softmax"})
     plan = make_plan(model, options, tmp_path)
     assert plan.head.inputs["logits"].name == "logits"
+
+
+def test_the_network_runs_without_python(tmp_path: Path) -> None:
+    plan = plan_of(families.efficient_nms(), tmp_path, num_classes=6, preset="ultralytics")
+    assert plan.runtime is Runtime.endcap_onnx
+    texts = render(plan, "models")
+    assert 'backend: "endcap_onnx"' in texts["detector/config.pbtxt"]
+    assert "ENDCAP_ONNXRUNTIME" in texts["README.md"]
+
+
+def test_an_output_of_another_type_is_converted_in_python(tmp_path: Path) -> None:
+    network = families.efficient_nms(ids="int64")
+    plan = plan_of(network, tmp_path, num_classes=6, preset="ultralytics")
+    assert plan.runtime is Runtime.python
+    reasons = {row.what: row.reason for row in discoveries(plan)}
+    assert "converts an output" in reasons["runtime"]
+
+
+def test_a_runtime_that_was_asked_for_is_not_replaced(tmp_path: Path) -> None:
+    path = families.efficient_nms(ids="int64").write(tmp_path / "model.onnx")
+    options = InitOptions(runtime=Runtime.endcap_onnx, num_classes=6, preset="ultralytics")
+    with pytest.raises(RepositoryError, match=r"num_dets INT64.*--runtime python converts it"):
+        make_plan(path, options, tmp_path)
 
 
 def test_onnxruntimes_backend_gets_minus_one_where_the_file_is_open(tmp_path: Path) -> None:

@@ -71,10 +71,11 @@ def cropped(jpeg: bytes) -> tuple[Floats, None]:
     return ((pixels - mean) / std).transpose(2, 0, 1), None
 
 
-IN_PYTHON = ("--preprocess", "python", "--postprocess", "python")
+IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
 CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),
+    "v8_single_in_python": Case(families.yolov8(batch=1), "yolov8", ["--runtime", "python"]),
     "v8_half": Case(families.yolov8(dtype="float16"), "yolov8"),
     "v8_bytes": Case(families.yolov8(dtype="uint8"), "yolov8", image=as_bytes),
     "v8_last": Case(families.yolov8(layout="nhwc"), "yolov8", image=channels_last),

@@ -45,7 +45,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
             path.write_text(block.text, encoding="utf-8")
     for model in (folder / "models").iterdir():
         (model / "1").mkdir(exist_ok=True)
-    write_network(folder / "models" / "detector" / "1" / "model.onnx")
+    for model in ("detector", "detector_python"):
+        write_network(folder / "models" / model / "1" / "model.onnx")
     return folder
 
 
@@ -75,6 +76,7 @@ def test_the_guide_shows_a_whole_repository(guide_server: RunningServer) -> None
     assert set(guide_server.index()) == {
         "preprocess",
         "detector",
+        "detector_python",
         "postprocess",
         "postprocess_half",
         "detect",

@@ -185,26 +185,8 @@ def test_init_serve_and_the_first_answer_of_the_sample_detector_take_less_than_2
     assert took < 20
 
 
-# What a backend does that knows no batches but those of the file.
-WHOLE_SHAPES = """
-from pathlib import Path
-import onnxruntime
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def initialize(self, args):
-        path = Path(args["model_repository"]) / args["model_version"] / "model.onnx"
-        self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-
-    def execute(self, requests):
-        images = [pb_utils.get_input_tensor_by_name(r, "images").as_numpy() for r in requests]
-        heads = [self.session.run(["output0"], {"images": each})[0] for each in images]
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("output0", h)]) for h in heads]
-"""
-
-
-def test_a_network_of_whole_shapes_fits_its_ensemble(tmp_path: Path) -> None:
-    """The config for a backend that the server here lacks, run by Python in its place."""
+def test_a_repository_changes_to_tritons_backend_by_one_word(tmp_path: Path) -> None:
+    """Written for a backend that the server here lacks, and run by ours in its place."""
     case = CASES["v8_single"]
     model = case.network.write(tmp_path / "v8.onnx")
     options = ["--runtime", "onnxruntime"]
@@ -213,8 +195,7 @@ def test_a_network_of_whole_shapes_fits_its_ensemble(tmp_path: Path) -> None:
     text = config.read_text()
     assert "max_batch_size: 0" in text
     assert "dims: [ 1, 3, 64, 64 ]" in text
-    config.write_text(text.replace('backend: "onnxruntime"', 'backend: "python"'))
-    (tmp_path / "models" / "detector" / "1" / "model.py").write_text(WHOLE_SHAPES)
+    config.write_text(text.replace('backend: "onnxruntime"', 'backend: "endcap_onnx"'))
     with (
         run_server(tmp_path / "models") as server,
         grpc_client.InferenceServerClient(server.grpc) as client,
@@ -228,10 +209,9 @@ def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None
     model = CASES["v8"].network.write(tmp_path / "v8.onnx")
     done = endcap("init", model, "-o", tmp_path / "models", "--self-contained")
     assert done.returncode == 0, done.stderr
-    for step, backend in (("preprocess", "preprocess"), ("postprocess", "postprocess")):
+    backends = {"preprocess": "preprocess", "detector": "onnx", "postprocess": "postprocess"}
+    for step, backend in backends.items():
         assert (tmp_path / "models" / step / f"libtriton_endcap_{backend}.so").is_file()
-    shutil.rmtree(tmp_path / "models" / "detector")  # its Python backend lies in the directory
-    shutil.rmtree(tmp_path / "models" / "detect")
     (tmp_path / "none").mkdir()
     with (
         run_server(tmp_path / "models", f"--backend-directory={tmp_path / 'none'}") as server,

@@ -143,12 +143,15 @@ def init(
         ),
     ] = None,
     runtime: Annotated[
-        Runtime,
+        Runtime | None,
         typer.Option(
-            help="What runs the network; python is ONNX Runtime in a Python-backend model.",
+            help="What runs the network: endcap_onnx and python are ONNX Runtime, in endcap's "
+            "backend and in a Python-backend model. [default: endcap_onnx, or python where an "
+            "output has to be converted]",
+            show_default=False,
             rich_help_panel=_SERVING,
         ),
-    ] = Runtime.python,
+    ] = None,
     preprocess: Annotated[
         FirstEnd,
         typer.Option(
@@ -291,7 +294,7 @@ def _report(plan: Plan, output: Path) -> None:
     names = plan.names
     models = ", ".join((names.preprocess, names.network, names.postprocess, names.ensemble))
     console.print("\n[bold green]Wrote[/]", Text(printable(f"{output}: {models}")), soft_wrap=True)
-    if plan.options.runtime is Runtime.tensorrt:
+    if plan.runtime is Runtime.tensorrt:
         _print(console, f"The engine is still missing; {output / 'README.md'} has the command.")
     if plan.network_batch < plan.options.max_batch:
         say(
@@ -300,10 +303,10 @@ def _report(plan: Plan, output: Path) -> None:
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
     first = "endcap dali build, then " if plan.options.preprocess is FirstEnd.dali else ""
-    if plan.options.runtime is Runtime.python:
+    if plan.runtime in (Runtime.endcap_onnx, Runtime.python):
         _print(console, f"Next: {first}endcap serve {folder}")
     else:
-        needed = f"with a server that has the backend {plan.options.runtime.value}"
+        needed = f"with a server that has the backend {plan.runtime.value}"
         _print(console, f"Next: {first}endcap serve {folder} --tritonserver PATH, {needed}")
     _print(console, f"Then: endcap infer PHOTO --model {names.ensemble}")
 

@@ -28,6 +28,7 @@ def discoveries(plan: Plan) -> Iterator[Discovery]:
         yield Discovery(name, decision.value, decision.reason)
     for name, decision in plan.postprocess.items():
         yield Discovery(name, decision.value, decision.reason)
+    yield Discovery("runtime", plan.runtime.value, plan.model.reason)
     names = plan.classes.names
     value = "none" if names is None else _shortened(names)
     yield Discovery("class names", value, plan.classes.reason)

@@ -19,6 +19,7 @@ _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 class Runtime(str, Enum):
     """What runs the network."""
 
+    endcap_onnx = "endcap_onnx"  # ONNX Runtime in endcap's backend
     python = "python"  # ONNX Runtime in a Python-backend model
     onnxruntime = "onnxruntime"
     tensorrt = "tensorrt"
@@ -42,9 +43,13 @@ class FirstEnd(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
-    """settings: parameters of preprocess and postprocess by name, which win over what is found."""
+    """What the user says.
 
-    runtime: Runtime = Runtime.python
+    settings: parameters of preprocess and postprocess by name, which win over what is found.
+    runtime: None is endcap_onnx, or python where an output has to be converted.
+    """
+
+    runtime: Runtime | None = None
     preprocess: FirstEnd = FirstEnd.cpp
     postprocess: End = End.cpp
     head: str | None = None

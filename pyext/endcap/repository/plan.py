@@ -22,9 +22,9 @@ from endcap.repository.network_input import NetworkInput, read_input
 from endcap.repository.network_output import NetworkOutput, declared_outputs, tried_outputs
 from endcap.repository.network_process import UnknownOperatorError
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.options import InitOptions, Runtime
+from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.other_heads import propose_classifier, propose_suppressed
-from endcap.repository.served_outputs import served_outputs
+from endcap.repository.served_outputs import NetworkModel, choose_runtime, served_outputs
 from endcap.repository.tensor_spec import TensorSpec
 from endcap.repository.trial_run import try_network
 from endcap.repository.yolo_heads import propose_yolo
@@ -52,9 +52,9 @@ class ModelNames:
 class Plan:
     """All decisions.
 
-    preprocess, postprocess: the parameters to write, each with its reason. served: what the
-    network's model gives, under the network's own names. network_batch: the largest batch of the
-    network and of the ensemble; the steps around it take `options.max_batch`.
+    preprocess, postprocess: the parameters to write, each with its reason. model: what runs the
+    network, and what that gives under the network's own names. network_batch: the largest batch
+    of the network and of the ensemble; the steps around it take `options.max_batch`.
     """
 
     options: InitOptions
@@ -64,9 +64,19 @@ class Plan:
     classes: ClassNames
     preprocess: dict[str, Decision]
     postprocess: dict[str, Decision]
-    served: tuple[TensorSpec, ...]
+    model: NetworkModel
     names: ModelNames
     network_batch: int
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs the network."""
+        return self.model.runtime
+
+    @property
+    def served(self) -> tuple[TensorSpec, ...]:
+        """What the network's model gives."""
+        return self.model.outputs
 
     @property
     def is_classifier(self) -> bool:
@@ -81,7 +91,18 @@ class Plan:
             tuple(served_outputs(path, self.image, self.head, runtime, values(self.postprocess)))
         except RepositoryError:
             return False
-        return self.image.batch is None
+        return self.image.batch is None or self.runtime is Runtime.endcap_onnx
+
+    @property
+    def our_backends(self) -> dict[str, str]:
+        """The models that run in endcap's compiled backends, and in which."""
+        names, options = self.names, self.options
+        needed = (
+            (names.preprocess, "endcap_preprocess", options.preprocess is FirstEnd.cpp),
+            (names.network, "endcap_onnx", self.runtime is Runtime.endcap_onnx),
+            (names.postprocess, "endcap_postprocess", options.postprocess is End.cpp),
+        )
+        return {model: backend for model, backend, is_needed in needed if is_needed}
 
     @property
     def images(self) -> TensorSpec:
@@ -131,7 +152,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
         classes=classes,
         preprocess=recipe,
         postprocess=reading,
-        served=tuple(served_outputs(path, image, head, options.runtime, values(reading))),
+        model=choose_runtime(path, image, head, options.runtime, values(reading)),
         names=_names(options, is_classifier=head.family == "classification"),
         network_batch=1 if image.batch == 1 else options.max_batch,
     )

@@ -23,6 +23,7 @@ from endcap.repository.tensor_spec import TensorSpec
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 _RUNTIMES = {
+    Runtime.endcap_onnx: "backend `endcap_onnx`: ONNX Runtime",
     Runtime.python: "Python backend with ONNX Runtime",
     Runtime.onnxruntime: "backend `onnxruntime`",
     Runtime.tensorrt: "backend `tensorrt`",
@@ -127,7 +128,7 @@ def joined_labels(names: tuple[str, ...]) -> str:
 
 def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     # Most backends batch only what the file leaves free; Python's code takes what it gets.
-    whole = plan.image.batch is not None and plan.options.runtime is not Runtime.python
+    whole = plan.image.batch is not None and plan.runtime is not Runtime.python
     network_input = TensorSpec(plan.image.name, plan.image.data_type, plan.image.dims)
     labels = plan.classes.names
     given_labels = plan.is_classifier and labels is not None
@@ -135,8 +136,9 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "options": plan.options,
         "ends": _ends(plan),
         "python_ends": _python_ends(plan),
-        "runtime": plan.options.runtime.value,
-        "runtime_text": _RUNTIMES[plan.options.runtime],
+        "our_backends": list(plan.our_backends),
+        "runtime": plan.runtime.value,
+        "runtime_text": _RUNTIMES[plan.runtime],
         "names": plan.names,
         "head": plan.head,
         "is_classifier": plan.is_classifier,
@@ -186,8 +188,11 @@ def _python_ends(plan: Plan) -> str:
 
 
 def _declared(plan: Plan) -> list[TensorSpec]:
-    """The network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open."""
-    if plan.options.runtime is not Runtime.onnxruntime:
+    """The network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open.
+
+    endcap's backend takes both, and its config is to be one for the other.
+    """
+    if plan.runtime not in (Runtime.endcap_onnx, Runtime.onnxruntime):
         return [*plan.served]
     outputs = {output.name: output for output in plan.head.inputs.values()}
     return [

@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.repository.contracts import postprocess_contract
+from endcap.repository.decision import AS_GIVEN
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.options import Runtime
 from endcap.repository.tensor_spec import TensorSpec
+
+
+@dataclass(frozen=True)
+class NetworkModel:
+    """What runs the network and why, and what its model gives."""
+
+    runtime: Runtime
+    reason: str
+    outputs: tuple[TensorSpec, ...]
+
+
+def choose_runtime(
+    path: Path,
+    image: NetworkInput,
+    head: Head,
+    wanted: Runtime | None,
+    parameters: Mapping[str, str],
+) -> NetworkModel:
+    """Returns the runtime that was asked for; else endcap's backend, or Python where that cannot.
+
+    Raises RepositoryError where the runtime that was asked for cannot bring an output there.
+    """
+    first = wanted or Runtime.endcap_onnx
+    reason = AS_GIVEN if wanted else "ONNX Runtime inside the server, without Python"
+    try:
+        outputs = tuple(served_outputs(path, image, head, first, parameters))
+    except RepositoryError:
+        if wanted:
+            raise
+        first, reason = Runtime.python, "its code converts an output to what postprocess takes"
+        outputs = tuple(served_outputs(path, image, head, first, parameters))
+    return NetworkModel(first, reason, outputs)
 
 
 def served_outputs(

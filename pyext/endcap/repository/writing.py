@@ -100,7 +100,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         if end.value in models:
             path = Path(models[end.value]) / "1" / "model.py"
             contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
-    if plan.options.runtime is Runtime.python:
+    if plan.runtime is Runtime.python:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
         contents[f"{names.network}/1/model.py"] = code
     if plan.network.external_files:
@@ -116,7 +116,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
 
 def _copies(plan: Plan) -> dict[str, Path]:
     """The large files, by their path in the repository."""
-    names, network = plan.names, plan.network
+    network = plan.network
     copies = {}
     if not network.external_files:
         copies[_network_path(plan, "model.onnx")] = network.file
@@ -124,12 +124,7 @@ def _copies(plan: Plan) -> dict[str, Path]:
         copies[_network_path(plan, name)] = network.external_files[location]
     if plan.options.self_contained:
         backends = find_our_backends()
-        for model, backend, end in (
-            (names.preprocess, "endcap_preprocess", plan.options.preprocess),
-            (names.postprocess, "endcap_postprocess", plan.options.postprocess),
-        ):
-            if end.value != "cpp":
-                continue
+        for model, backend in plan.our_backends.items():
             for file in sorted(path for path in backends[backend].iterdir() if path.is_file()):
                 copies[f"{model}/{file.name}"] = file
     return copies
@@ -137,7 +132,7 @@ def _copies(plan: Plan) -> dict[str, Path]:
 
 def _network_path(plan: Plan, name: str) -> str:
     """The path in the repository of a file that belongs to the network itself."""
-    version = "1/" if plan.options.runtime is not Runtime.tensorrt else ""
+    version = "1/" if plan.runtime is not Runtime.tensorrt else ""
     return f"{plan.names.network}/{version}{name}"
 
 
