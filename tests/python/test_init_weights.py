@@ -15,7 +15,7 @@ from init_runs import files, init
 from onnx import TensorProto, helper
 from onnx.external_data_helper import uses_external_data
 
-SHIPPED_MODEL = Path(__file__).parents[2] / "model_repository" / "detector" / "1" / "model.py"
+SHIPPED_MODEL = Path(__file__).parents[2] / "model_repository" / "detector_python" / "1" / "model.py"
 
 
 def write_split(path: Path, *locations: str) -> Path:
@@ -60,7 +60,7 @@ def test_weights_never_become_the_code_that_serving_runs(tmp_path: Path, locatio
     folder = tmp_path / "in" / "network"
     folder.mkdir(parents=True)
     model = write_split(folder / "model.onnx", location)
-    done = init(model, output=tmp_path / "models")
+    done = init(model, "--runtime", "python", output=tmp_path / "models")
     if ".." in location:
         assert done.exit_code == 2
         assert not (tmp_path / "models").exists()
@@ -91,7 +91,7 @@ def test_several_files_get_names_of_their_own_and_the_network_stays_the_same(
     assert done.exit_code == 0, done.stderr
     version = tmp_path / "models" / "detector" / "1"
     names = {"weights.bin", "weights_2.bin", "weights_3.bin"}
-    assert files(version) == {"model.onnx", "model.py", *names}
+    assert files(version) == {"model.onnx", *names}
     assert locations(onnx.load(str(version / "model.onnx"), load_external_data=False)) == names
     assert onnx.load(str(version / "model.onnx")).graph == onnx.load(str(model)).graph
 

@@ -17,7 +17,7 @@ def damaged(tmp_path: Path, *names: str) -> Path:
     for model in ("preprocess", "detector", "postprocess", "detect"):
         copy_model(model, tmp_path)
     for name in names:
-        DAMAGES[name].apply(tmp_path / DAMAGES[name].model)
+        DAMAGES[name].apply(tmp_path / DAMAGES[name].model.removesuffix("_python"))
     return tmp_path
 
 
