@@ -66,14 +66,47 @@ def test_what_a_repository_lacks(tmp_path: Path) -> None:
         "model_backends",
         "error",
         "the server has no such backend: network needs onnxruntime (it has endcap_bls, ",
+        'write backend: "endcap_onnx" for "onnxruntime"',
         "--tritonserver PATH",
-        'backend: "python" and a model.py',
     )
     answer.expect(
         "model_versions", "error", "ensemble is without a version folder", "`mkdir ", "ensemble/1`"
     )
     answer.expect("ensembles", "error", "ensemble calls absent", f"put the model into {tmp_path}")
     assert answer.errors == {"model_backends", "model_versions", "ensembles"}
+
+
+def test_a_backend_that_nobody_has(tmp_path: Path) -> None:
+    write_model(tmp_path, "engine", 'backend: "tensorrt"' + TENSORS)
+    write_model(tmp_path, "network", 'backend: "onnxruntime"' + TENSORS)
+    doctor("--repository", tmp_path).expect(
+        "model_backends", "error", "engine needs tensorrt", 'backend: "python" and a model.py'
+    )
+
+
+def test_the_library_of_onnx_runtime_is_the_packages(tmp_path: Path) -> None:
+    copy_model("detector", tmp_path)
+    found = doctor("--repository", tmp_path).findings["onnxruntime"]
+    assert (found["severity"], Path(found["found"]).parent.name) == ("ok", "capi")
+    assert Path(found["found"]).name.startswith("libonnxruntime.so")
+
+
+def test_a_library_of_onnx_runtime_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_model("detector", tmp_path)
+    monkeypatch.setenv("ENDCAP_ONNXRUNTIME", str(tmp_path / "absent.so"))
+    doctor("--repository", tmp_path).expect(
+        "onnxruntime", "error", f"{tmp_path}/absent.so is no file", "unset ENDCAP_ONNXRUNTIME"
+    )
+
+
+def test_networks_without_onnx_runtime(tmp_path: Path) -> None:
+    copy_model("detector", tmp_path / "models")
+    world = World(tmp_path / "world", without=["onnxruntime*"])
+    world.doctor("--repository", tmp_path / "models").expect(
+        "onnxruntime", "error", "detector run in endcap_onnx", "pip install onnxruntime"
+    )
 
 
 def test_models_with_a_dali_pipeline_and_no_dali(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from init_runs import files, init
 from onnx import TensorProto, helper
 from onnx.external_data_helper import uses_external_data
 
-SHIPPED_MODEL = Path(__file__).parents[2] / "model_repository" / "detector_python" / "1" / "model.py"
+SHIPPED_MODEL = (
+    Path(__file__).parents[2] / "model_repository" / "detector_python" / "1" / "model.py"
+)
 
 
 def write_split(path: Path, *locations: str) -> Path:

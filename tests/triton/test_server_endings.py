@@ -129,6 +129,15 @@ def test_a_fault_of_requests_is_no_reason_before_there_are_any() -> None:
     assert any("brackets" in each for each in exit_reasons(-11, [], served=True))
 
 
+def test_a_network_for_tritons_onnx_backend_gets_the_name_of_ours(tmp_path: Path) -> None:
+    version = tmp_path / "models" / "network" / "1"
+    version.mkdir(parents=True)
+    (version / "model.onnx").touch()
+    (version.parent / "config.pbtxt").write_text('backend: "onnxruntime"')
+    with pytest.raises(ServerError, match='write backend: "endcap_onnx"'):
+        TritonServer(tmp_path / "models", ServerSettings(ports=FREE_PORTS)).start()
+
+
 def test_limits_are_left_out_where_the_log_tells_the_reason() -> None:
     lines = ["error: creating server: Internal - failed to load all models"]
     assert exit_reasons(1, lines, served=False) == [lines[0].removeprefix("error: ")]

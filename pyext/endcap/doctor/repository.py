@@ -81,7 +81,13 @@ BACKENDS = Topic(
             severity=Severity.ERROR,
             remedy="use a server that has it, such as NVIDIA's container (`--tritonserver PATH`), "
             'or run the network as a Python model: backend: "python" and a model.py, as in the '
-            "shipped model_repository/detector",
+            "shipped model_repository/detector_python",
+        ),
+        "onnxruntime": Problem(
+            when="Models need Triton's backend for ONNX Runtime, which the server does not have.",
+            severity=Severity.ERROR,
+            remedy='write backend: "endcap_onnx" for "onnxruntime" in their config.pbtxt: '
+            "endcap's backend serves the same folder; or use NVIDIA's container (`--tritonserver PATH`)",
         ),
     },
 )
@@ -133,19 +139,19 @@ def check_backends(subject: Subject) -> Finding:
     folder = subject.installation.backends_dir
     there = {*OUR_BACKENDS, *(path.name for path in (folder.iterdir() if folder else ()))}
     needed = {model.path.name: needed_backend(model) for model in subject.models}
-    lacking = [
-        f"{model.path.name} needs {needed[model.path.name]}"
+    lacking = {
+        model.path.name: needed[model.path.name]
         for model in subject.models
         if needed[model.path.name] not in ("", *there)
         and not _brings_its_own(model, needed[model.path.name])
-    ]
+    }
     found = ", ".join(sorted({backend for backend in needed.values() if backend}))
     if lacking:
+        named = ", ".join(f"{model} needs {backend}" for model, backend in lacking.items())
         return BACKENDS.problem(
-            "absent",
+            "onnxruntime" if {*lacking.values()} == {"onnxruntime"} else "absent",
             found,
-            f"the server has no such backend: {', '.join(lacking)} (it has "
-            f"{', '.join(sorted(there))})",
+            f"the server has no such backend: {named} (it has {', '.join(sorted(there))})",
         )
     return BACKENDS.fine(found)
 

@@ -19,6 +19,12 @@ _EXHAUSTED = re.compile(
     r"Too many open files|Cannot allocate memory|Resource temporarily unavailable|bad_alloc"
 )
 
+_NO_ONNX_RUNTIME = re.compile("unable to find backend library for backend 'onnxruntime'")
+_OUR_ONNX_BACKEND = (
+    'endcap\'s backend serves the same folder: write backend: "endcap_onnx" for "onnxruntime" in '
+    "config.pbtxt, or give a server that has that backend with --tritonserver"
+)
+
 # Faults of servers that requests bring about; docs/troubleshooting.md has them.
 REQUEST_CAUSES = {
     signal.SIGSEGV: "known causes, in release 24.10, are gRPC requests that clients gave up (short "
@@ -81,6 +87,8 @@ def exit_reasons(code: int | None, lines: Iterable[str], *, served: bool) -> lis
     """
     lines = list(lines)
     reasons = failure_reasons(lines)
+    if any(_NO_ONNX_RUNTIME.search(reason) for reason in reasons):
+        reasons.append(_OUR_ONNX_BACKEND)
     if code == -signal.SIGABRT:
         reasons += _exceptions(lines)
     if not reasons:
