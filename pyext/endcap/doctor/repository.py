@@ -87,7 +87,8 @@ BACKENDS = Topic(
             when="Models need Triton's backend for ONNX Runtime, which the server does not have.",
             severity=Severity.ERROR,
             remedy='write backend: "endcap_onnx" for "onnxruntime" in their config.pbtxt: '
-            "endcap's backend serves the same folder; or use NVIDIA's container (`--tritonserver PATH`)",
+            "endcap's backend serves the same folder; or use NVIDIA's container "
+            "(`--tritonserver PATH`)",
         ),
     },
 )
