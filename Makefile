@@ -17,6 +17,8 @@ TEST_JOBS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 4)))
 WERROR ?= OFF
 # Debug information as far as backtraces and profiles need it: all of it takes a fifth longer.
 DEV_FLAGS ?= -O2 -g1 -DNDEBUG
+# ON compiles a stage's files together, which takes half the time; OFF each alone, as releases do.
+UNITY ?= ON
 # GPU code for development is compiled by the driver, for the GPU that it finds.
 CUDA_ARCHITECTURES ?= 75-virtual
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
@@ -44,17 +46,39 @@ SOURCES := $(shell find csrc pyext/bindings backends cmake tests/cpp tests/cuda_
              model_repository -type f -not -name '*.pyc' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
+# CMake is configured once: `make demo` builds a part of the tree, `make build` the rest. pip does it while
+# it installs the package in editable form, with the files that need no compiler.
+CONFIGURE = $(BIN)/pip install --quiet --no-deps --no-build-isolation --editable . \
+  --config-settings=build-dir=$(BUILD) \
+  --config-settings=build.targets=endcap_files \
+  --config-settings=install.components=files \
+  --config-settings=cmake.build-type=RelWithDebInfo \
+  --config-settings='cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=$(DEV_FLAGS)' \
+  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) \
+  --config-settings=cmake.define.ENDCAP_BUILD_TESTS=ON \
+  --config-settings=cmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) \
+  --config-settings='cmake.define.ENDCAP_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
+# Of ninja: steps that are done, steps in all, minutes and seconds since the start.
+COMPILE = NINJA_STATUS="[%f of %t, %w$(EXPECTED)] " PATH="$(abspath $(BIN)):$$PATH" \
+  cmake --build $(BUILD) --parallel $(JOBS)
+INSTALL = PATH="$(abspath $(BIN)):$$PATH" cmake --install $(BUILD) --prefix \
+  "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')" --component
+# Processor seconds that compiling the demo's part takes, for the time that is announced.
+DEMO_SECONDS := $(if $(filter ON,$(UNITY)),150,240)
+demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECONDS) / $(JOBS) / 60)) $$(($(DEMO_SECONDS) / $(JOBS) % 60)))
+
 # Of each fuzz target, for `make fuzz`.
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
         bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server races fuzz \
-        fuzz-coverage soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean
+        fuzz-coverage soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
+        demo-compiled FORCE
 
 help:
 	@echo "make demo         build, start a Triton server, detect in the sample pictures"
 	@echo "make test         build and run every test: C++, Python, real server"
-	@echo "make build        build; afterwards .venv/bin/endcap works"
+	@echo "make build        build; afterwards .venv/bin/endcap works. UNITY=OFF compiles each file alone"
 	@echo "make test-cpp     the C++ tests only (test-python, test-triton likewise)"
 	@echo "make evaluate     the sample detector's accuracy through the server and by OpenCV and NumPy"
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
@@ -81,7 +105,7 @@ help:
 
 build: $(VENV)/.built
 
-demo: build
+demo: $(VENV)/.demo
 	$(BIN)/endcap demo --output demo-output
 
 test: test-cpp test-fuzz test-python test-triton
@@ -235,22 +259,46 @@ clean:
 	rm -rf build dist demo-output $(VENV)
 
 $(VENV)/.deps: pyproject.toml scripts/system_packages.sh
+	@echo "endcap: preparing $(VENV), less than a minute"
 	PYTHON=$(PYTHON) scripts/system_packages.sh build
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/pip install --quiet --group build
 	touch $@
 
-$(VENV)/.built: $(VENV)/.deps $(SOURCES)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BIN)):$$PATH" \
-	$(BIN)/pip install --quiet --no-build-isolation --editable '.[server,evaluate,init,env]' --group test-server \
-	  --config-settings=build-dir=$(BUILD) \
-	  --config-settings=cmake.build-type=RelWithDebInfo \
-	  --config-settings='cmake.define.CMAKE_CXX_FLAGS_RELWITHDEBINFO=$(DEV_FLAGS)' \
-	  --config-settings=cmake.define.ENDCAP_BUILD_TESTS=ON \
-	  --config-settings=cmake.define.ENDCAP_WARNINGS_AS_ERRORS=$(WERROR) \
-	  --config-settings='cmake.define.ENDCAP_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)'
+# Changes when a setting does.
+$(BUILD)/.settings: export SETTINGS = $(CONFIGURE)
+$(BUILD)/.settings: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$SETTINGS" | cmp -s - $@ || printf '%s\n' "$$SETTINGS" > $@
+
+$(BUILD)/.configured: $(VENV)/.deps $(BUILD)/.settings
+	PATH="$(abspath $(BIN)):$$PATH" $(CONFIGURE)
 	touch $@
+
+# Beside the compiler, as it mostly waits for downloads. The package is there: of it pip only reads what it needs.
+$(VENV)/.server: $(BUILD)/.configured
+	$(BIN)/pip install --quiet 'endcap[server]' --group test-server
+	touch $@
+
+$(VENV)/.demo: $(BUILD)/.configured $(SOURCES)
+	@echo "endcap: compiling what the demo runs; the server is installed meanwhile"
+	$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j2) demo-compiled $(VENV)/.server
+	$(INSTALL) demo
+	touch $@
+
+demo-compiled:
+	@$(COMPILE) --target endcap_demo
+
+# With the server's and the tests' bounds, so that no package is downloaded twice.
+$(VENV)/.extras: $(VENV)/.server
+	$(BIN)/pip install --quiet 'endcap[evaluate,init,env]' --group test-server --group test-opencv
+	touch $@
+
+$(VENV)/.built: $(BUILD)/.configured $(VENV)/.extras $(SOURCES)
+	@$(COMPILE)
+	for component in files demo python; do $(INSTALL) $$component || exit; done
+	touch $(VENV)/.demo $@
 
 $(VENV)/.test: $(VENV)/.deps
 	$(BIN)/pip install --quiet --group test --group test-dali-python

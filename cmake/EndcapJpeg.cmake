@@ -34,11 +34,11 @@ set_target_properties(endcap_jpeg PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES "${JPEG_INCLUDE_DIRS}")
 add_library(endcap::jpeg ALIAS endcap_jpeg)
 
-# endcap_bundle_jpeg(target destination): puts the library beside the target, in the build tree and
-# in the installation.
-function(endcap_bundle_jpeg target destination)
+# endcap_bundle_jpeg(target destination component): puts the library beside the target, in the build
+# tree and in the installation.
+function(endcap_bundle_jpeg target destination component)
   add_custom_command(TARGET ${target} POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E copy_if_different "${ENDCAP_JPEG_FILE}"
             "$<TARGET_FILE_DIR:${target}>/libendcap_jpeg.so")
-  install(FILES "${ENDCAP_JPEG_FILE}" DESTINATION "${destination}" COMPONENT python)
+  install(FILES "${ENDCAP_JPEG_FILE}" DESTINATION "${destination}" COMPONENT ${component})
 endfunction()

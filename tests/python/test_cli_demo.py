@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.images import expand_images
 from endcap.cli.latency import measure
 from endcap.client import DetectionClient
+from endcap.server.chosen_models import choose_models
+from endcap.server.repository import read_repository
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +33,14 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.fixture
 def pictures(tmp_path: Path) -> Path:
     return write_pictures(tmp_path / "pictures")
+
+
+def test_make_demo_builds_the_backends_that_the_demo_runs() -> None:
+    models = choose_models(read_repository(find_repository(), None), ["detect"])
+    listing = (find_repository().parent / "backends" / "CMakeLists.txt").read_text()
+    built = re.findall(r"^endcap_add_backend\((\w+) DEMO$", listing, re.MULTILINE)
+    ours = {model.backend for model in models if model.backend.startswith("endcap_")}
+    assert {"endcap_preprocess", "endcap_postprocess"} <= ours <= set(built)
 
 
 def test_the_shipped_repository_finds_shapes_and_tells_where_the_time_goes(tmp_path: Path) -> None:

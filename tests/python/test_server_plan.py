@@ -204,6 +204,30 @@ def test_missing_compiled_backends_are_named(
         compose_backend_directory(tmp_path, locate_server())
 
 
+def test_only_what_the_named_models_need_must_have_been_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("endcap_preprocess", "endcap_onnx"):
+        (tmp_path / "part" / "backends" / name).mkdir(parents=True)
+        (tmp_path / "part" / "backends" / name / f"libtriton_{name}.so").touch()
+    monkeypatch.setattr(endcap, "__path__", [str(tmp_path / "part")])
+    write_model(tmp_path / "models", "network", 'backend: "endcap_onnx"')
+    write_model(tmp_path / "models", "boxes", 'backend: "endcap_postprocess"')
+
+    def linked(*names: str) -> set[str]:
+        scratch = tmp_path / f"scratch{'_'.join(names)}"
+        scratch.mkdir()
+        settings = ServerSettings(models=names, ports=FREE)
+        plan_launch(tmp_path / "models", settings, scratch)
+        return {path.name for path in (scratch / "backends").glob("endcap_*")}
+
+    assert linked("network") == {"endcap_preprocess", "endcap_onnx"}
+    missing = "compiled backend endcap_postprocess is not in this .* `make build`"
+    for names in (("boxes",), ("boxes", "network"), ()):
+        with pytest.raises(ServerError, match=missing):
+            linked(*names)
+
+
 # --- what the repository says ---------------------------------------------------------------------
 
 

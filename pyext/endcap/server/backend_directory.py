@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 import endcap
@@ -15,13 +16,16 @@ OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endca
 BACKENDS_VARIABLE = "ENDCAP_BACKENDS"
 
 
-def find_our_backends() -> dict[str, Path]:
-    """Returns the folder of each compiled backend of this package.
+def find_our_backends(needed: Collection[str] = OUR_BACKENDS) -> dict[str, Path]:
+    """Return the folder of each compiled backend of this package.
 
     The environment variable ENDCAP_BACKENDS names a folder to use instead of the package's.
 
+    Args:
+        needed: Backends that must be there. `make demo` builds those of the demo only.
+
     Raises:
-        ServerError: one of them is missing.
+        ServerError: One of these is missing.
     """
     chosen = os.environ.get(BACKENDS_VARIABLE)
     # An editable install has two package folders: the sources, and what was built.
@@ -32,12 +36,12 @@ def find_our_backends() -> dict[str, Path]:
             if (folder / name / f"libtriton_{name}.so").is_file():
                 found[name] = folder / name
                 break
-        else:
+        if name in needed and name not in found:
             searched = ", ".join(map(str, folders))
             remedy = (
                 f"unset {BACKENDS_VARIABLE}, or build the backends there"
                 if chosen
-                else "reinstall it with `pip install endcap`"
+                else "reinstall it with `pip install endcap`, or type `make build` in a source tree"
             )
             raise ServerError(
                 f"the compiled backend {name} is not in this installation of endcap "
@@ -47,7 +51,11 @@ def find_our_backends() -> dict[str, Path]:
 
 
 def compose_backend_directory(
-    target: Path, installation: ServerInstallation, *, with_python: bool = True
+    target: Path,
+    installation: ServerInstallation,
+    *,
+    needed: Collection[str] = OUR_BACKENDS,
+    with_python: bool = True,
 ) -> None:
     """Fill a folder with our backends and those that came with the server.
 
@@ -57,12 +65,13 @@ def compose_backend_directory(
     Args:
         target: An empty folder.
         installation: The server.
+        needed: Backends that the models name; of ours these must be there.
         with_python: Whether the server gets the `python` backend where that needs a stub.
 
     Raises:
-        ServerError: A backend of ours is missing, or the stub.
+        ServerError: A backend that is needed is missing, or the stub.
     """
-    backends = find_our_backends()
+    backends = find_our_backends(needed)
     for name, folder in backends.items():
         # The folder is linked, not its files: $ORIGIN then leads to the libraries beside them.
         (target / name).symlink_to(folder.resolve(), target_is_directory=True)

@@ -8,7 +8,11 @@ from pathlib import Path
 
 from endcap._stages import Progress, no_progress
 from endcap.server import gpu, python_packages, python_stub
-from endcap.server.backend_directory import compose_backend_directory, needs_stub
+from endcap.server.backend_directory import (
+    OUR_BACKENDS,
+    compose_backend_directory,
+    needs_stub,
+)
 from endcap.server.chosen_models import choose_models
 from endcap.server.dali_operators import find_operators
 from endcap.server.exposure import check_exposure
@@ -85,7 +89,12 @@ def plan_launch(
     ports = resolve_ports(settings.host, settings.ports)
     backends = scratch / "backends"
     backends.mkdir()
-    compose_backend_directory(backends, installation, with_python=_has_python(models, installation))
+    compose_backend_directory(
+        backends,
+        installation,
+        needed={model.backend for model in models} if settings.models else OUR_BACKENDS,
+        with_python=_has_python(models, installation),
+    )
     packages = _packages(models, installation, progress)
     environment = server_environment(installation, scratch, packages)
     _check_python_models(models, installation, environment)
