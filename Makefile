@@ -118,7 +118,7 @@ test-python: build $(VENV)/.test
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 \
 	  tests/python tests/fuzz tests/dali tests/wheel
 	ENDCAP_CUDA_LIBRARY=$(abspath $(BUILD))/tests/cuda_emulation/libendcap_cuda_emulated.so \
-	  $(BIN)/python -m pytest tests/gpu
+	  $(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadfile --max-worker-restart 0 tests/gpu
 
 # C++ tests, GPU code on the emulated GPU among them. sanitize: of memory and of undefined behaviour, by
 # AddressSanitizer and UBSan; races: of threads, a GPU's among them, and streams, by ThreadSanitizer.
