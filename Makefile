@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build/dev
-# What becomes a wheel, in an environment of its own for each Python.
+# What becomes a wheel, in an environment of its own for each Python. PYTHON may name a version of pyenv's
+# that is not chosen.
 WHEEL := build/wheel/$(notdir $(PYTHON))
+WHEEL_PYTHON = $(or $(shell python3 scripts/find_python.py '$(PYTHON)' 2>/dev/null),$(PYTHON))
 SCENES := build/scenes
 # Benchmarks have their own environment: the peers want NumPy 2, the server must not have it.
 BENCH := build/bench-venv
@@ -100,7 +102,8 @@ help:
 	@echo "make sdist        the source archive in dist/"
 	@echo "make gpu-check    on a machine with a GPU: its tests and its benchmark"
 	@echo "make gpu-kit      what that needs, for a machine with a GPU, GPU_PYTHON=python3.12, and no network"
-	@echo "make test-wheel   the wheel in an empty environment: the demo and the tests"
+	@echo "make test-wheel   the wheel in an empty environment, beside NumPy 2 and OpenCV: the demo, the tests;"
+	@echo "                  NEIGHBOURS=all also beside ultralytics and supervision"
 	@echo "make clean        remove what was built"
 
 build: $(VENV)/.built
@@ -252,8 +255,10 @@ gpu-wheel: $(WHEEL)/.tools $(WHEEL)/.nvcc
 gpu-check: gpu-kit
 	PYTHON='$(GPU_PYTHON)' tests/gpu/run.sh $(KIT)
 
+# NEIGHBOURS=all: ultralytics and supervision beside it, too, with some gigabytes of torch.
+NEIGHBOURS ?= few
 test-wheel: wheel
-	$(PYTHON) scripts/test_wheel.py
+	$(WHEEL)/venv/bin/python scripts/test_wheel.py --neighbours $(if $(filter 1,$(NEIGHBOURS)),all,$(NEIGHBOURS))
 
 clean:
 	rm -rf build dist demo-output $(VENV)
@@ -354,8 +359,8 @@ $(WHEEL)/.nvcc: $(WHEEL)/.tools
 	touch $@
 
 $(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh
-	PYTHON=$(PYTHON) scripts/system_packages.sh build
-	test -x $(WHEEL)/venv/bin/python || $(PYTHON) -m venv $(WHEEL)/venv
+	PYTHON=$(WHEEL_PYTHON) scripts/system_packages.sh build
+	test -x $(WHEEL)/venv/bin/python || $(WHEEL_PYTHON) -m venv $(WHEEL)/venv
 	$(WHEEL)/venv/bin/pip install --quiet --upgrade 'pip>=25.1'
 	$(WHEEL)/venv/bin/pip install --quiet --group wheel
 	touch $@
