@@ -210,7 +210,8 @@ def test_no_stub_for_this_python(tmp_path: Path) -> None:
     server = copied_server(tmp_path)
     (server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub").unlink()
     (server / "python_backend_stubs" / PYTHON_VERSION).rmdir()
-    answer = doctor("--tritonserver", server)
+    repository = write_model(tmp_path / "models", "plain", 'backend: "python"')
+    answer = doctor("--tritonserver", server, "--repository", repository)
     answer.expect(
         "python_stub",
         "error",
@@ -220,6 +221,16 @@ def test_no_stub_for_this_python(tmp_path: Path) -> None:
     )
     assert answer.errors == {"python_stub"}
     assert answer.findings["libpython"]["found"].startswith("not looked at")
+
+
+def test_optional_models_need_no_stub(tmp_path: Path) -> None:
+    server = copied_server(tmp_path)
+    (server / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub").unlink()
+    optional = 'parameters { key: "optional" value { string_value: "true" } }'
+    repository = write_model(tmp_path / "models", "maybe", f'backend: "python" {optional}')
+    answer = doctor("--tritonserver", server, "--repository", repository)
+    answer.expect("python_stub", "note", f"no Python-backend stub for Python {PYTHON_VERSION}")
+    assert answer.errors == set()
 
 
 def test_a_stub_that_does_not_find_libpython(tmp_path: Path) -> None:

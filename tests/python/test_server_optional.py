@@ -1,4 +1,4 @@
-"""Which models a server leaves out where DALI cannot be used."""
+"""Which models a server leaves out where DALI or Python models cannot be used."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from pathlib import Path
 
 import pytest
 from damage import SHIPPED
+from doctor_world import copied_server
 from echo_model import write_model
 
-from endcap.server import locate_server, optional_models
-from endcap.server.optional_models import LeftOut, leave_out, why_no_private_dali
+from endcap.server import locate_server, optional_models, python_packages
+from endcap.server.chosen_models import choose_models
+from endcap.server.optional_models import (
+    LeftOut,
+    leave_out,
+    why_no_private_dali,
+    why_no_python,
+)
 from endcap.server.private_server import EXECUTABLE, private_server_folder
+from endcap.server.python_stub import PYTHON_VERSION
 from endcap.server.repository import read_model_folder, read_repository
 
 REASON = "DALI is not installed; install it"
@@ -41,6 +49,51 @@ def test_dali_is_not_looked_for_without_an_optional_model(
     monkeypatch.setattr(optional_models, "why_no_dali", lambda server: pytest.fail("it was"))
     models = read_repository(write_model(tmp_path, "plain", 'backend: "python"'))
     assert leave_out(models, locate_server()) == (models, None)
+
+
+@pytest.fixture
+def without_numpy_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This Python is newer than the newest for which there is a NumPy below 2."""
+    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+
+
+@pytest.mark.usefixtures("without_numpy_1")
+def test_where_no_python_model_can_run_the_shipped_ones_are_left_out() -> None:
+    own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
+    models = read_repository(SHIPPED)
+    kept, left_out = leave_out(models, own)
+    assert left_out is not None
+    assert f"NumPy below 2, which Python {PYTHON_VERSION} does not have" in left_out.reason
+    assert "DALI" not in left_out.reason  # they are left out already
+    assert {"detect_python", "preprocess_python", "detect_dali"} <= {*left_out.models}
+    assert {m.path.name for m in models if m not in kept} == {*left_out.models}
+    pipelines = choose_models(models, ["detect", "classify", "classify_rings", "cascade"])
+    assert {m.path.name for m in pipelines} <= {m.path.name for m in kept}
+    # The pipelines are what a server without Python models must have; the rest is examples.
+    assert [m.path.name for m in kept if m.runs_python and m not in pipelines] == []
+
+
+@pytest.mark.usefixtures("without_numpy_1")
+def test_python_models_that_bring_an_environment_are_kept(tmp_path: Path) -> None:
+    own = replace(locate_server(), executable=private_server_folder() / EXECUTABLE)
+    optional = 'backend: "python" parameters { key: "optional" value { string_value: "true" } }'
+    packed = 'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "env.tar.gz" } }'
+    write_model(tmp_path, "packed", f"{optional} {packed}")
+    write_model(tmp_path, "plain", optional)
+    write_model(tmp_path, "needed", 'backend: "python"')
+    kept, left_out = leave_out(read_repository(tmp_path), own)
+    assert [m.path.name for m in kept] == ["needed", "packed"]
+    assert left_out is not None
+    assert left_out.models == ("plain",)
+
+
+def test_python_models_run_where_there_is_a_stub(tmp_path: Path) -> None:
+    assert why_no_python(locate_server(copied_server(tmp_path))) is None
+    folder = tmp_path / "pytriton" / "tritonserver" / "python_backend_stubs" / PYTHON_VERSION
+    (folder / "triton_python_backend_stub").unlink()
+    reason = why_no_python(locate_server(folder.parent.parent))
+    assert reason is not None
+    assert f"no Python-backend stub for Python {PYTHON_VERSION}" in reason
 
 
 def test_endcaps_own_server_has_dali_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

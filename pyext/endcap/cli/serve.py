@@ -136,7 +136,7 @@ def serve(
     where there are some. Prints the addresses when every model is ready, and the server's release
     with the number of its known vulnerabilities. Warnings and errors of the server go to standard
     error. A model whose config.pbtxt has the parameter `optional` is left out, with a message,
-    where the DALI that it runs on is missing, unless it is named.
+    where the DALI or the Python that it runs on is missing, unless it is named.
     """
     settings = ServerSettings(
         tritonserver=tritonserver,

@@ -27,7 +27,9 @@ ENVIRONMENT = Topic(
     meaning="Where Python models without an environment of their own (EXECUTION_ENV_PATH) run: on "
     "endcap's own server in one that `endcap serve` makes of NumPy below 2, ONNX Runtime, endcap "
     "and what ENDCAP_SERVER_PACKAGES names; on a server from a wheel in that of endcap; in "
-    "NVIDIA's container in the container's Python.",
+    "NVIDIA's container in the container's Python. Where none can run, as with Python 3.13 and "
+    "later on endcap's own server, `endcap serve` leaves out those with the parameter `optional`, "
+    "which the shipped examples have.",
     problems={
         "not_made": Problem(
             when="The packages of that environment are not installed yet.",

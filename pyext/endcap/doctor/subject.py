@@ -14,6 +14,7 @@ from endcap.server.backend_directory import needs_stub
 from endcap.server.errors import ServerError
 from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.optional_models import why_no_python
 from endcap.server.plan import server_environment
 from endcap.server.ports import ServerPorts
 from endcap.server.python_packages import find_packages, make_environment
@@ -64,10 +65,18 @@ class Subject:
 
     @property
     def shared_python_models(self) -> list[ModelFolder]:
-        """The models that would run in the Python that runs endcap."""
+        """The models that would run in the Python that runs endcap.
+
+        Optional ones are not among them where none can run: `endcap serve` leaves those out.
+        """
         if self.installation is None or not needs_stub(self.installation):
             return []
-        return [model for model in self.models if model.uses_shared_python]
+        cannot = why_no_python(self.installation) is not None
+        return [
+            model
+            for model in self.models
+            if model.uses_shared_python and not (cannot and model.is_optional)
+        ]
 
     @property
     def has_private_python(self) -> bool:

@@ -10,7 +10,7 @@ from endcap.errors import InvalidArgumentError
 
 # What the Python backend itself reads there.
 SERVER_PARAMETERS = ("EXECUTION_ENV_PATH", "FORCE_CPU_ONLY_INPUT_TENSORS")
-# What `endcap serve` reads in models with a DALI pipeline: whether it may leave them out.
+# What `endcap serve` reads in Python models: whether it may leave one out that cannot run.
 OPTIONAL = "optional"
 
 
@@ -21,14 +21,19 @@ def read_parameters(model_config: Mapping[str, Any], known: Sequence[str]) -> di
         model_config: config.pbtxt as the server hands it over, in JSON's terms.
         known: the names that there are, in the order in which an error lists them.
 
+    Returns:
+        The parameters of that names; those of the server and of `endcap serve` are not among them.
+
     Raises:
-        InvalidArgumentError: a parameter that is not known.
+        InvalidArgumentError: a parameter that is not known, or `optional` is not true or false.
     """
     given = {
         name: str(value.get("string_value", ""))
         for name, value in model_config.get("parameters", {}).items()
         if name not in SERVER_PARAMETERS
     }
+    if given.pop(OPTIONAL, "false") not in ("true", "false"):
+        raise InvalidArgumentError(f"{OPTIONAL} is neither true nor false; give one of them")
     for name in given:
         if name not in known:
             raise InvalidArgumentError(

@@ -11,7 +11,7 @@ from endcap import _core
 from endcap._text import Parameters
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.python_backend.labels import Labels
-from endcap.python_backend.parameters import OPTIONAL, parse_count, read_parameters
+from endcap.python_backend.parameters import parse_count, read_parameters
 from endcap.repository.tensor_contracts import Contract, class_paths_contract, contracts_of
 
 
@@ -45,32 +45,8 @@ def preprocess_settings(config: Mapping[str, Any]) -> Settings:
         InvalidArgumentError: a parameter that does not exist or cannot be.
         UnsupportedError: what this build cannot do.
     """
-    return _preprocess_settings(config, [])
-
-
-def preprocess_dali_settings(config: Mapping[str, Any]) -> Settings:
-    """Read the config of a preprocess model with a DALI pipeline, given in JSON's terms.
-
-    Raises:
-        InvalidArgumentError: a parameter that does not exist or cannot be.
-        UnsupportedError: regions, and what this build cannot do.
-    """
-    settings = _preprocess_settings(config, [OPTIONAL])
-    if settings.with_rois:
-        raise UnsupportedError(
-            "the config has an input 'rois', and this model takes whole images: cut regions out "
-            "by preprocess_rois or preprocess_python"
-        )
-    return settings
-
-
-def _preprocess_settings(config: Mapping[str, Any], others: list[str]) -> Settings:
-    """others: parameters, true or false, that are not for the core."""
     names = [row[0] for row in _core.Preprocessor([], 1).parameters]
-    given = read_parameters(config, ["threads", *others, "preset", *names])
-    for name in others:
-        if given.pop(name, "false") not in ("true", "false"):
-            raise InvalidArgumentError(f"{name} is neither true nor false; give one of them")
+    given = read_parameters(config, ["threads", "preset", *names])
     threads = parse_count("threads", given.pop("threads", "0"))
     core = _core.Preprocessor([*given.items()], 1)
     largest = int(config.get("max_batch_size", 0))
@@ -84,6 +60,22 @@ def _preprocess_settings(config: Mapping[str, Any], others: list[str]) -> Settin
     return Settings(
         [*given.items()], threads, contracts, largest > 0, with_rois, max_batch_size=largest
     )
+
+
+def preprocess_dali_settings(config: Mapping[str, Any]) -> Settings:
+    """Read the config of a preprocess model with a DALI pipeline, given in JSON's terms.
+
+    Raises:
+        InvalidArgumentError: a parameter that does not exist or cannot be.
+        UnsupportedError: regions, and what this build cannot do.
+    """
+    settings = preprocess_settings(config)
+    if settings.with_rois:
+        raise UnsupportedError(
+            "the config has an input 'rois', and this model takes whole images: cut regions out "
+            "by preprocess_rois or preprocess_python"
+        )
+    return settings
 
 
 def postprocess_settings(config: Mapping[str, Any], folder: Path | None) -> Settings:

@@ -1,20 +1,22 @@
-"""Models that a server may do without: those with a DALI pipeline, where DALI cannot be used."""
+"""Models that a server may do without, where DALI or a Python for them is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from endcap.server.backend_directory import needs_stub
 from endcap.server.dali_operators import find_operators
 from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
-from endcap.server.python_packages import PACKAGES_VARIABLE, more_packages
+from endcap.server.python_packages import PACKAGES_VARIABLE, check_python, more_packages
+from endcap.server.python_stub import find_stub
 from endcap.server.repository import ModelFolder
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Models that are not served, and the sentence that says why."""
+    """Models that are not served, and the reason."""
 
     models: tuple[str, ...]
     reason: str
@@ -27,18 +29,45 @@ class LeftOut:
 def leave_out(
     models: Sequence[ModelFolder], installation: ServerInstallation
 ) -> tuple[list[ModelFolder], LeftOut | None]:
-    """Returns the models that can be served, and what is left out of them, if anything.
+    """Return the models that can be served, and what is left out of them, if anything.
 
-    Where DALI cannot be used that is every model whose config says `optional`, and the ensembles
-    that call one.
+    Left out are models whose config says `optional`, and the ensembles that call one: Python models
+    where none can run, and models with a DALI pipeline where DALI cannot be used.
     """
-    absent = {model.path.name for model in models if model.is_optional}
-    reason = why_no_dali(installation) if absent else None
-    if reason is None:
+    absent: set[str] = set()
+    reasons: list[str] = []
+    optional = [model for model in models if model.is_optional]
+    for needing, why_not in (
+        ([model for model in optional if model.uses_server_python], why_no_python),
+        ([model for model in optional if model.may_need_dali], why_no_dali),
+    ):
+        names = {model.path.name for model in needing} - absent
+        reason = why_not(installation) if names else None
+        if reason is not None:
+            absent |= names
+            reasons.append(reason)
+    if not absent:
         return [*models], None
     absent = _with_callers(absent, models)
     kept = [model for model in models if model.path.name not in absent]
-    return kept, LeftOut(tuple(sorted(absent)), reason)
+    return kept, LeftOut(tuple(sorted(absent)), "; ".join(reasons))
+
+
+def why_no_python(installation: ServerInstallation) -> str | None:
+    """Return why no Python model can run in the running Python, None where one can.
+
+    This is known from the versions alone: a server without a stub for the running Python, or with
+    stubs that need a NumPy which this Python does not have.
+    """
+    if not needs_stub(installation) or installation.stubs_dir is None:
+        return None
+    try:
+        if installation.is_private:
+            check_python()
+        find_stub(installation.stubs_dir)
+    except ServerError as error:
+        return str(error)
+    return None
 
 
 def why_no_dali(installation: ServerInstallation) -> str | None:

@@ -54,6 +54,14 @@ class ModelFolder:
         )
 
     @property
+    def may_need_dali(self) -> bool:
+        """Whether it is no Python model, or one whose files name DALI."""
+        if not self.runs_python:
+            return True
+        files = (file for file in self.path.glob("[0-9]*/*.py") if file.is_file())
+        return any(b"dali" in file.read_bytes() for file in files)
+
+    @property
     def is_optional(self) -> bool:
         """Whether the configuration's parameter `optional` is true."""
         return _OPTIONAL.search(self.config) is not None

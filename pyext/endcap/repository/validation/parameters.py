@@ -19,8 +19,8 @@ _OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "label
 def read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
     """Returns what is wrong with the parameters, and the core's object for them if nothing is."""
     findings = [*_check_own(model)]
-    own = [*_OWN[model.stage], *(SERVER_PARAMETERS if model.backend == "python" else ())]
-    own += [OPTIONAL] if model.runs_dali else []
+    of_python = (*SERVER_PARAMETERS, OPTIONAL) if model.backend == "python" else ()
+    own = [*_OWN[model.stage], *of_python]
     given = {name: value for name, value in model.parameters.items() if name not in own}
     core: Core | None = None
     while core is None:
@@ -59,7 +59,8 @@ def _check_own(model: Model) -> Iterator[Finding]:
             f"threads is '{threads}'",
             "give a whole number of 0 or more",
         )
-    if model.runs_dali and model.parameters.get(OPTIONAL, "false") not in ("true", "false"):
+    optional = model.parameters.get(OPTIONAL, "false") if model.backend == "python" else "false"
+    if optional not in ("true", "false"):
         yield model.error(
             model.parameter_line(OPTIONAL), f"{OPTIONAL} is neither true nor false", "give one"
         )
