@@ -29,6 +29,8 @@ from endcap.client.connection import Connection  # noqa: E402
 from endcap.client.options import ConnectionOptions  # noqa: E402
 from endcap.client.shared_memory import SharedMemoryPool, region_file  # noqa: E402
 from endcap.client.shared_memory.names import new_name  # noqa: E402
+from endcap.server.locate import locate_or_install_server  # noqa: E402
+from endcap.server.optional_models import why_no_python  # noqa: E402
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -58,6 +60,9 @@ def compiled_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runnin
 
 @pytest.fixture(scope="session")
 def python_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    reason = why_no_python(locate_or_install_server())
+    if reason is not None:
+        pytest.skip(reason)
     yield from serve(tmp_path_factory.mktemp("python"), "python")
 
 
