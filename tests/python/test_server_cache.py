@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 from doctor_world import SITE_PACKAGES, World, in_own_mounts
+from typer.testing import CliRunner
 
 from endcap import _pip
 from endcap._pip import PipError, environment_for_pip, pip_command
 from endcap._stages import silent
+from endcap.cli.app import app
 from endcap.server import (
     ServerError,
     ServerPorts,
@@ -329,12 +331,13 @@ def no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locate, "WHEEL_PACKAGE", "a_package_that_nobody_has")
 
 
-def test_the_order_of_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(content: Path, other: Path) -> None:
-        (content / EXECUTABLE).parent.mkdir(parents=True)
-        (content / EXECUTABLE).touch(mode=0o755)
+def fill_server(content: Path, other: Path) -> None:
+    (content / EXECUTABLE).parent.mkdir(parents=True)
+    (content / EXECUTABLE).touch(mode=0o755)
 
-    make_entry(private_server_folder().name, program, silent)
+
+def test_the_order_of_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_entry(private_server_folder().name, fill_server, silent)
     if locate._wheel_executable() is not None:
         assert not locate_server().is_private  # an installed one comes first
     no_other_server(monkeypatch)
@@ -359,6 +362,19 @@ def test_a_python_without_numpy_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
     with pytest.raises(ServerError, match=r"NumPy below 2, .*Python 3\.10 to 3\.9, .*env pack"):
         python_packages.install_packages()
+
+
+@pytest.mark.parametrize(("option", "exit_code"), [([], 0), (["--python-models"], 2)])
+def test_the_server_is_installed_for_a_python_without_numpy_1(
+    option: list[str], exit_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    server = make_entry(private_server_folder().name, fill_server, silent)
+    done = CliRunner(env={"COLUMNS": "1000"}).invoke(app, ["server", "install", *option])
+    assert done.exit_code == exit_code
+    assert done.stdout.splitlines() == ([str(server)] if exit_code == 0 else [])
+    assert "needs NumPy below 2" in done.stderr
+    assert ("nothing is installed for Python models" in done.stderr) == (exit_code == 0)
 
 
 def test_more_packages_make_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:

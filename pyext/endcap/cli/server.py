@@ -13,9 +13,10 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signal
 from endcap.cli.options import Verbose
 from endcap.cli.progress import installing
 from endcap.server.cache import remove_all
+from endcap.server.errors import ServerError
 from endcap.server.locate import locate_server
 from endcap.server.private_server import download_server, install_private_server
-from endcap.server.python_packages import download_packages, install_packages
+from endcap.server.python_packages import check_python, download_packages, install_packages
 from endcap.server.release import read_release
 
 INSTALL_EXAMPLES = """
@@ -54,10 +55,12 @@ REMOVE_EXAMPLES = """
 """
 
 _PythonModels = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--python-models/--no-python-models",
-        help="With NumPy below 2 and ONNX Runtime, which models of the Python backend need.",
+        help="With NumPy below 2 and ONNX Runtime, which models of the Python backend need. Else "
+        "where there is such a NumPy for this Python, 3.10 to 3.12.",
+        show_default=False,
     ),
 ]
 _Wheelhouse = Annotated[
@@ -81,7 +84,7 @@ app = typer.Typer(
 
 @app.command("install", epilog=INSTALL_EXAMPLES)
 def install(
-    wheelhouse: _Wheelhouse = None, python_models: _PythonModels = True, verbose: Verbose = False
+    wheelhouse: _Wheelhouse = None, python_models: _PythonModels = None, verbose: Verbose = False
 ) -> None:
     """Install the server now, instead of when it is first needed.
 
@@ -91,7 +94,7 @@ def install(
     """
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         folders = [install_private_server(installing, wheelhouse=wheelhouse)]
-        if python_models:
+        if _with_python_models(python_models):
             folders.append(install_packages(installing, wheelhouse=wheelhouse))
         _print(*folders)
 
@@ -99,7 +102,7 @@ def install(
 @app.command("download", epilog=DOWNLOAD_EXAMPLES)
 def download(
     folder: Annotated[Path, typer.Argument(help="Folder that gets the wheels.", metavar="DIR")],
-    python_models: _PythonModels = True,
+    python_models: _PythonModels = None,
     verbose: Verbose = False,
 ) -> None:
     """Fill a folder with the wheels that `endcap server install --wheelhouse DIR` takes.
@@ -107,10 +110,11 @@ def download(
     They are for this machine's kind and the Python that runs endcap.
     """
     with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+        needed = _with_python_models(python_models)
         with installing() as stages:
             stages("downloading the Triton server, 53 MiB", None)
             wheel = download_server(folder)
-            if python_models:
+            if needed:
                 stages("downloading what Python models need", None)
                 download_packages(folder)
         _print(wheel.parent)
@@ -139,6 +143,18 @@ def remove(verbose: Verbose = False) -> None:
         for folder in used:
             say(f"endcap: {folder} is used by a server that runs; end that server, and try again")
     raise typer.Exit(1 if used else 0)
+
+
+def _with_python_models(given: bool | None) -> bool:
+    """Returns what is given, else whether there are packages for Python models."""
+    if given is not None:
+        return given
+    try:
+        check_python()
+    except ServerError as error:
+        say(f"endcap: nothing is installed for Python models: {error}")
+        return False
+    return True
 
 
 def _print(*paths: Path) -> None:
