@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from doctor_world import SITE_PACKAGES, World, in_own_mounts
+from echo_model import write_model
 from typer.testing import CliRunner
 
 from endcap import _pip
@@ -329,6 +330,25 @@ def no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(locate, "CONTAINER_EXECUTABLE", Path("/nowhere/tritonserver"))
     monkeypatch.setattr(locate, "WHEEL_PACKAGE", "a_package_that_nobody_has")
+
+
+def test_a_python_without_numpy_1_is_refused_before_its_stub_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(content: Path, other: Path) -> None:
+        fill_server(content, other)
+        (content / EXECUTABLE.parent.parent / "backends" / "python").mkdir(parents=True)
+        (content / EXECUTABLE.parent.parent / "python_backend_stubs" / "3.9").mkdir(parents=True)
+        (content / EXECUTABLE.parent.parent / "TRITON_VERSION").write_text("2.51.0\n")
+
+    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    make_entry(private_server_folder().name, fill, silent)
+    no_other_server(monkeypatch)
+    models, scratch = write_model(tmp_path / "models", "plain", 'backend: "python"'), tmp_path / "s"
+    scratch.mkdir()
+    free = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+    with pytest.raises(ServerError, match=r"needs NumPy below 2, which Python .* does not have"):
+        plan_launch(models, free, scratch)
 
 
 def fill_server(content: Path, other: Path) -> None:

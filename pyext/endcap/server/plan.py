@@ -87,6 +87,7 @@ def plan_launch(
     if not settings.models:  # what is named is served, or its load says why not
         models, left_out = leave_out(models, installation)
     ports = resolve_ports(settings.host, settings.ports)
+    packages = _packages(models, installation, progress)  # says most of a Python that has none
     backends = scratch / "backends"
     backends.mkdir()
     compose_backend_directory(
@@ -95,7 +96,6 @@ def plan_launch(
         needed={model.backend for model in models} if settings.models else OUR_BACKENDS,
         with_python=_has_python(models, installation),
     )
-    packages = _packages(models, installation, progress)
     environment = server_environment(installation, scratch, packages)
     _check_python_models(models, installation, environment)
     some = settings.models or left_out

@@ -18,6 +18,7 @@ from endcap.server.errors import ServerError
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
 LIBPYTHON = f"libpython{PYTHON_VERSION}.so.1.0"
 
+_OLDEST_MINOR = 10  # of Python 3, that endcap runs with
 _LOADER_FAILED = 127  # what the dynamic loader exits with when a library is missing
 
 
@@ -25,13 +26,19 @@ def find_stub(stubs_dir: Path) -> Path:
     """Returns the stub for the running Python; raises ServerError where the wheel has none."""
     stub = stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
     if not has_stub(stubs_dir):
-        versions = ", ".join(sorted(path.name for path in stubs_dir.iterdir() if path.is_dir()))
+        versions = ", ".join(_versions(stubs_dir)) or "none that endcap runs with"
         raise ServerError(
             f"the Triton server has no Python-backend stub for Python {PYTHON_VERSION}, "
             f"only for {versions}; install endcap with one of these Pythons, use a server that "
             "has the stub, or give each Python model an environment with `endcap env pack`"
         )
     return stub
+
+
+def _versions(stubs_dir: Path) -> list[str]:
+    """Return the Pythons that stubs are for, from the oldest that endcap runs with."""
+    minors = [int(path.name[2:]) for path in stubs_dir.glob("3.*") if path.name[2:].isdecimal()]
+    return [f"3.{minor}" for minor in sorted(minors) if minor >= _OLDEST_MINOR]
 
 
 def has_stub(stubs_dir: Path) -> bool:
