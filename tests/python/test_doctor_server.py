@@ -212,11 +212,11 @@ def test_no_stub_for_this_python(tmp_path: Path) -> None:
     (server / "python_backend_stubs" / PYTHON_VERSION).rmdir()
     repository = write_model(tmp_path / "models", "plain", 'backend: "python"')
     answer = doctor("--tritonserver", server, "--repository", repository)
-    others = [minor for minor in (10, 11, 12) if PYTHON_VERSION != f"3.{minor}"]
+    others = [each for each in ("3.10", "3.11", "3.12") if each != PYTHON_VERSION]
     answer.expect(
         "python_stub",
         "error",
-        f"no Python-backend stub for Python {PYTHON_VERSION}, only for 3.{others[0]}, 3.{others[1]}, ",
+        f"no Python-backend stub for Python {PYTHON_VERSION}, only for {', '.join(others)}, ",
         "make a virtual environment",
         f"python3.{11 if PYTHON_VERSION == '3.12' else 12} -m venv .venv",
     )
