@@ -362,5 +362,5 @@ $(WHEEL)/.tools: pyproject.toml scripts/system_packages.sh
 	PYTHON=$(WHEEL_PYTHON) scripts/system_packages.sh build
 	test -x $(WHEEL)/venv/bin/python || $(WHEEL_PYTHON) -m venv $(WHEEL)/venv
 	$(WHEEL)/venv/bin/pip install --quiet --upgrade 'pip>=25.1'
-	$(WHEEL)/venv/bin/pip install --quiet --group wheel
+	$(WHEEL)/venv/bin/pip install --quiet --prefer-binary --group wheel
 	touch $@
