@@ -297,7 +297,8 @@ def test_what_a_python_model_imports_is_not_there(tmp_path: Path) -> None:
         "`pip install onnxruntime`",
     )
     answer.expect("server_packages", "note", "onnxruntime is not installed")
-    assert answer.errors == {"model_imports"}
+    answer.expect("onnxruntime", "error", "detector run in endcap_onnx")
+    assert answer.errors == {"model_imports", "onnxruntime"}
 
 
 @pytest.mark.usefixtures("only_the_wheel")
