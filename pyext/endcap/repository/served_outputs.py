@@ -36,16 +36,17 @@ def choose_runtime(
 
     Raises RepositoryError where the runtime that was asked for cannot bring an output there.
     """
-    first = wanted or Runtime.endcap_onnx
-    reason = AS_GIVEN if wanted else "ONNX Runtime inside the server, without Python"
+    if wanted is not None:
+        outputs = served_outputs(path, image, head, wanted, parameters)
+        return NetworkModel(wanted, AS_GIVEN, tuple(outputs))
     try:
-        outputs = tuple(served_outputs(path, image, head, first, parameters))
+        outputs = served_outputs(path, image, head, Runtime.endcap_onnx, parameters)
+        reason = "ONNX Runtime inside the server, without Python"
+        return NetworkModel(Runtime.endcap_onnx, reason, tuple(outputs))
     except RepositoryError:
-        if wanted:
-            raise
-        first, reason = Runtime.python, "its code converts an output to what postprocess takes"
-        outputs = tuple(served_outputs(path, image, head, first, parameters))
-    return NetworkModel(first, reason, outputs)
+        outputs = served_outputs(path, image, head, Runtime.python, parameters)
+        reason = "its code converts an output to what postprocess takes"
+        return NetworkModel(Runtime.python, reason, tuple(outputs))
 
 
 def served_outputs(
