@@ -22,28 +22,33 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_roads_are_verified_and_measured_or_say_why_not() -> None:
     absent = replace(BY_NAME["Python models"], models=("nobody_has_it",))
-    roads = (BY_NAME["ensemble"], BY_NAME["client side"], absent, BY_NAME["FastAPI service"])
+    measured = ("ensemble", "one process", "Python network", "client side")
+    roads = (*map(BY_NAME.__getitem__, measured), absent, BY_NAME["FastAPI service"])
     # A Python outside any environment, so that the packages of the service are not there.
     without_packages = Path(sys.executable).resolve()
     visited: list[str] = []
     plan = replace(PLAN, contests=(Contest("detect", roads),))
     (contest,) = run.run(plan, without_packages, visited.append)
-    ensemble, client, missing, service = contest["roads"]
+    *answered, missing, service = contest["roads"]
 
-    assert len(visited) == plan.visits == 4
+    assert len(visited) == plan.visits == 6
     assert contest["detections"] > 3
-    assert client["note"] == f"equal, {contest['detections']} detections"
-    for road in (ensemble, client):
+    for road in answered[1:]:
+        assert road["note"] == f"equal, {contest['detections']} detections"
+    for road in answered:
+        in_python = road["name"] == "Python network"
         assert road["outcome"] == "measured", road["note"]
         assert [point["concurrency"] for point in road["points"]] == [1, 2]
-        assert all(point["service_cpu_ms"] > 0 for point in road["points"])
-        assert road["footprint"]["python_instances"] == 1
-        assert road["footprint"]["shared_memory_bytes"] >= 2**20
+        for point in road["points"]:
+            assert (point["service_cpu_ms"] > 0) == (road["name"] != "one process")
+            assert point["client_cpu_ms"] > 0
+        assert road["footprint"]["python_instances"] == in_python
+        assert (road["footprint"]["shared_memory_bytes"] >= 2**20) == in_python
         assert road["footprint"]["memory_bytes"] > road["footprint"]["shared_memory_bytes"]
     assert missing["note"] == "there is no model nobody_has_it in model_repository"
     assert service["note"].startswith("the FastAPI service ended: ModuleNotFoundError")
     assert [road["outcome"] for road in (missing, service)] == ["not measured"] * 2
-    assert [row[0] for row in tables.loads(contest).rows] == ["ensemble", "client side"]
+    assert [row[0] for row in tables.loads(contest).rows] == [*measured]
 
 
 def test_the_cascade_by_its_steps_and_by_streams() -> None:

@@ -254,7 +254,7 @@ def refusing_server(
     ("name", "texts"),
     [
         *((name, BAD_PREPROCESS[name][1]) for name in REFUSED if name != "unknown_parameter"),
-        ("unknown_parameter", ["'sise'", "there are threads, optional, preset, size"]),
+        ("unknown_parameter", ["'sise'", "there are threads, preset, size"]),
         ("maybe", ["optional is neither true nor false; give one"]),
         ("regions", ["input 'rois'", "preprocess_rois"]),
     ],
