@@ -1,4 +1,4 @@
-"""The road without a server: both ends of endcap and onnxruntime, called from Python threads.
+"""The pipeline without a server: both ends of endcap and onnxruntime, called from Python threads.
 
 It is what a server can come near to at best: nothing is sent, nothing is copied between processes.
 """
@@ -63,7 +63,7 @@ async def threads(
 
 
 def _session(network: str, thread_count: int) -> Any:
-    import onnxruntime  # only this road needs it in the client
+    import onnxruntime  # only this pipeline needs it in the client
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = thread_count

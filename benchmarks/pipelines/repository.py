@@ -29,7 +29,7 @@ def write_networks(folder: Path) -> dict[Network, Path]:
 
 
 def write(folder: Path, road: Road, network: Path) -> None:
-    """Replaces `folder` by the models that a road needs, its detectors running `network`.
+    """Replaces `folder` by the models that a pipeline needs, its detectors running `network`.
 
     Raises ModelMissingError.
     """

@@ -25,7 +25,7 @@ _CLASSIFY = (
 class Road:
     """One way to do a task.
 
-    call: how a client asks, a name of `calls.CALLS`; "service" is the road without Triton, "in
+    call: how a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
         process" the one without any server.
     model: what is asked; the models beside it are what its server needs.
     exact: whether its answers have to be those of the contest's first road to the last bit;
