@@ -154,7 +154,7 @@ def test_compiled_backends_install_no_python_packages(
         shutil.copytree(SHIPPED / name, tmp_path / "models" / name)
     settings = {**OFFLINE, "XDG_CACHE_HOME": str(cache), "ENDCAP_WHEELHOUSE": str(wheelhouse)}
     with served(user, tmp_path / "models", **settings) as (_, said):
-        assert "downloading the Triton server" in said
+        assert f"taking the Triton server (nvidia-pytriton 0.7.0) from {wheelhouse}" in said
         assert "unpacking the Triton server" in said
     (server,) = (path for path in (cache / "endcap" / "server").iterdir() if path.is_dir())
     assert server.name.startswith("nvidia-pytriton-")

@@ -83,7 +83,8 @@ def install_private_server(
     with progress() as stages:
 
         def make(content: Path, other: Path) -> None:
-            stages(f"downloading {_WHAT}, 53 MiB", None)
+            what = f"taking {_WHAT} from {source}" if source else f"downloading {_WHAT}, 53 MiB"
+            stages(what, None)
             _unpack(download_server(other / "wheel", source), content, stages)
 
         return make_entry(private_server_folder().name, make, stages)
