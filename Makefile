@@ -73,7 +73,7 @@ demo-compiled: EXPECTED = $(shell printf ' of about %02d:%02d' $$(($(DEMO_SECOND
 SECONDS ?= 60
 
 .PHONY: help build demo test test-cpp test-python test-triton test-fuzz test-wheel test-peers evaluate bench \
-        bench-server bench-pipelines bench-clients bench-dali lint sanitize sanitize-server races fuzz \
+        bench-server bench-pipelines bench-clients bench-network bench-dali lint sanitize sanitize-server races fuzz \
         fuzz-coverage soak format docs wheel compare-builds sdist gpu-kit gpu-python gpu-wheel gpu-check clean \
         demo-compiled FORCE
 
@@ -88,6 +88,7 @@ help:
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
 	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
+	@echo "make bench-network  the network step beside ONNX Runtime, and its threads"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
 	@echo "make lint         formatters, ruff, mypy, clang-tidy, links of the documentation, pip-audit"
 	@echo "make sanitize     the C++ tests under AddressSanitizer and UBSan"
@@ -204,6 +205,9 @@ bench-pipelines: $(BENCH)/.endcap build
 bench-clients: $(BENCH)/.endcap build
 	$(BENCH_BIN)/python -m benchmarks clients --server-python $(BIN)/python $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/clients_page.py
+
+bench-network: build
+	$(BIN)/python -m benchmarks.network $(BENCH_OPTIONS)
 
 bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
 	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)
