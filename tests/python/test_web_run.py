@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import os
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 
 import jpegs
 import pytest
+from aiohttp import web
 from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from page_calls import JPEG, ask, detect
@@ -25,6 +28,7 @@ import endcap.web
 from endcap.client import ClientError, DetectionClient
 from endcap.errors import Status
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.web.page_server import PageServer
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 
@@ -110,6 +114,31 @@ def test_run_ends_while_triton_hangs(tmp_path: Path) -> None:
             process.kill()
             process.communicate()
     assert (process.returncode, problems) == (7, "")
+
+
+def test_the_server_ends_while_a_request_waits_in_a_thread() -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        released.wait()
+
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.to_thread(wait)
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_get("/", answer)
+    try:
+        with PageServer(application, host="127.0.0.1", port=0) as server:
+            browser = http.client.HTTPConnection(urllib.parse.urlsplit(server.url).netloc)
+            with contextlib.closing(browser):
+                browser.request("GET", "/")
+                assert begun.wait(10)
+            assert "endcap page" in {thread.name for thread in threading.enumerate()}
+        assert "endcap page" not in {thread.name for thread in threading.enumerate()}
+    finally:
+        released.set()
 
 
 def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) -> None:

@@ -9,7 +9,9 @@ import errno
 import logging
 import socket
 import threading
+from collections.abc import Coroutine
 from types import TracebackType
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -18,7 +20,6 @@ from endcap.web.errors import PageError
 
 _REQUESTS_END_WITHIN_S = 3.0
 _REST_WITHIN_S = 5.0  # what is left of a body that was refused; a client that sends it sees why
-# It would wait for threads of its executor, which wait for Triton.
 _LOOP_ENDS_WITHIN_S = 0.5
 _LOOK_FOR_SIGNALS_EVERY_S = 0.2
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -78,7 +79,7 @@ class PageServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            _run_to_end(self._serve())
         except BaseException as error:
             if self._started.done():
                 raise
@@ -104,6 +105,25 @@ class PageServer:
             await self._stop.wait()
         finally:
             await runner.cleanup()
+
+
+def _run_to_end(serve: Coroutine[Any, Any, None]) -> None:
+    """Runs a coroutine in an event loop of its own, as asyncio.run, and ends with it.
+
+    asyncio.run would then wait for the threads of the loop's executor, which may wait for Triton,
+    and start a thread to do so: an error where the interpreter is ending.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(serve)
+    finally:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.wait(left))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
 
 
 def _logger() -> logging.Logger:
