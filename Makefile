@@ -25,6 +25,8 @@ UNITY ?= ON
 CUDA_ARCHITECTURES ?= 75-virtual
 # Whether the wheel has GPU code: ON, with nvcc from Python packages where the system has none, or OFF.
 CUDA ?= ON
+# The same for the environment of the benchmarks: GPU code takes minutes and is of no use without a GPU.
+BENCH_CUDA ?= $(if $(shell command -v nvidia-smi),ON,OFF)
 # The machine with a GPU: its Python, and what GPU code is compiled for, as CMAKE_CUDA_ARCHITECTURES.
 ifneq ($(filter gpu-check,$(MAKECMDGOALS)),)
 GPU_PYTHON ?= $(PYTHON)
@@ -281,7 +283,12 @@ $(BUILD)/.settings: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' "$$SETTINGS" | cmp -s - $@ || printf '%s\n' "$$SETTINGS" > $@
 
+# The server's Python models are tested with its own NumPy, which has no wheels for later Pythons.
 $(BUILD)/.configured: $(VENV)/.deps $(BUILD)/.settings
+	@$(BIN)/python -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' || { echo \
+	  "endcap: the Python of $(VENV) cannot be used: the server that the tests run needs NumPy below 2, which has wheels for Python" \
+	  "3.10 to 3.12. Remove $(VENV), and give one, as in make $(or $(firstword $(MAKECMDGOALS)),build) PYTHON=python3.12;" \
+	  "another Python is tested by make test-wheel PYTHON=python3.13" >&2; exit 2; }
 	PATH="$(abspath $(BIN)):$$PATH" $(CONFIGURE)
 	touch $@
 
@@ -346,7 +353,7 @@ $(BENCH)/.dali: $(BENCH)/.deps
 $(BENCH)/.endcap: $(BENCH)/.deps $(SOURCES) $(shell find pyext/endcap -name '*.py')
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) PATH="$(abspath $(BENCH_BIN)):$$PATH" \
 	$(BENCH_BIN)/pip install --quiet --no-warn-conflicts --no-build-isolation . \
-	  --config-settings=build-dir=build/bench-core
+	  --config-settings=build-dir=build/bench-core --config-settings=cmake.define.ENDCAP_CUDA=$(BENCH_CUDA)
 	touch $@
 
 # Each file as it is compiled alone.
