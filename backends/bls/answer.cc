@@ -12,43 +12,43 @@
 namespace endcap::triton {
 namespace {
 
-std::span<CascadeImage> ImagesOf(CascadeJob& job, const CascadeRequest& request) {
+std::span<CascadeImage> GetImages(CascadeJob& job, const CascadeRequest& request) {
   return std::span(job.images).subspan(request.first_image, request.image_count);
 }
 
 // Adds an output whose items have that shape, and writes their parts.
 class Writer {
  public:
-  Writer(CascadeRequest& request, const Workplace& workplace, bool batched)
-      : request_(request), workplace_(workplace), batched_(batched) {}
+  Writer(CascadeRequest& request, const ExecutionContext& execution_context, bool batched)
+      : request_(request), execution_context_(execution_context), batched_(batched) {}
 
-  bool Wants(std::string_view name) const { return request_.exchange.request.WantsOutput(name); }
+  bool Wants(std::string_view name) const { return request_.pending.request.WantsOutput(name); }
 
   void Write(std::string_view name, TRITONSERVER_DataType type, std::vector<int64_t> shape,
              std::span<const std::span<const std::byte>> parts) {
     if (batched_) shape.insert(shape.begin(), static_cast<int64_t>(request_.image_count));
     size_t bytes = 0;
     for (const auto& part : parts) bytes += part.size();
-    const OutputMemory memory = request_.exchange.sink.AddOutput(name, type, shape, bytes, {});
+    const OutputMemory memory = request_.pending.sink.AddOutput(name, type, shape, bytes, {});
     auto* to = static_cast<std::byte*>(memory.data);
     for (const auto& part : parts) {
-      WriteOutput(part, to, memory.place, workplace_);
+      WriteOutput(part, to, memory.place, execution_context_);
       to += part.size();
     }
   }
 
  private:
   CascadeRequest& request_;
-  const Workplace& workplace_;
+  const ExecutionContext& execution_context_;
   bool batched_;
 };
 
 // The shape of an output of the detections, which the images of a request must share.
 const std::vector<int64_t>& CommonShape(std::span<const CascadeImage> images,
                                         std::string_view output, const CascadeSettings& settings) {
-  const std::vector<int64_t>& shape = DetectionsOf(images.front(), output, settings).shape;
+  const std::vector<int64_t>& shape = FindDetections(images.front(), output, settings).shape;
   for (const CascadeImage& image : images.subspan(1)) {
-    if (DetectionsOf(image, output, settings).shape == shape) continue;
+    if (FindDetections(image, output, settings).shape == shape) continue;
     throw InnerError(InnerFailure(settings.detect_model, TRITONSERVER_ERROR_INTERNAL,
                                   "gave output '" + std::string(output) +
                                       "' of different shapes for the images of one request"));
@@ -64,7 +64,7 @@ void WriteDetections(Writer& writer, std::span<const CascadeImage> images,
     std::vector<std::span<const std::byte>> parts;
     parts.reserve(images.size());
     for (const CascadeImage& image : images) {
-      const ItemTensor& tensor = DetectionsOf(image, spec.name, settings);
+      const ItemTensor& tensor = FindDetections(image, spec.name, settings);
       parts.emplace_back(tensor.memory.data, tensor.memory.bytes);
     }
     writer.Write(spec.name, ToTriton(spec.dtype), shape, parts);
@@ -78,7 +78,7 @@ struct ClassColumns {
   std::vector<std::byte> labels;
 };
 
-ClassColumns ColumnsOf(std::span<const CascadeImage> images, size_t row_count) {
+ClassColumns MakeClassColumns(std::span<const CascadeImage> images, size_t row_count) {
   ClassColumns columns;
   columns.ids.assign(images.size() * row_count, -1);
   columns.scores.assign(images.size() * row_count, 0.0F);
@@ -98,7 +98,7 @@ ClassColumns ColumnsOf(std::span<const CascadeImage> images, size_t row_count) {
 void WriteClasses(Writer& writer, std::span<const CascadeImage> images,
                   const CascadeSettings& settings) {
   const std::vector<int64_t>& rows = CommonShape(images, "detection_classes", settings);
-  const ClassColumns columns = ColumnsOf(images, static_cast<size_t>(rows.front()));
+  const ClassColumns columns = MakeClassColumns(images, static_cast<size_t>(rows.front()));
   const auto write = [&](std::string_view name, TRITONSERVER_DataType type, auto values) {
     const std::span<const std::byte> bytes = std::as_bytes(values);
     if (writer.Wants(name)) writer.Write(name, type, rows, {&bytes, 1});
@@ -110,10 +110,10 @@ void WriteClasses(Writer& writer, std::span<const CascadeImage> images,
 
 }  // namespace
 
-void WriteAnswer(CascadeJob& job, CascadeRequest& request, const Workplace& workplace,
-                 bool batched) {
-  Writer writer(request, workplace, batched);
-  const std::span<const CascadeImage> images = ImagesOf(job, request);
+void WriteAnswer(CascadeJob& job, CascadeRequest& request,
+                 const ExecutionContext& execution_context, bool batched) {
+  Writer writer(request, execution_context, batched);
+  const std::span<const CascadeImage> images = GetImages(job, request);
   WriteDetections(writer, images, *job.settings);
   if (request.wants_classes) WriteClasses(writer, images, *job.settings);
 }

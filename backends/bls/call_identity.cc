@@ -10,7 +10,7 @@ void Identify(InnerCall& call, const CascadeJob& job, const bls::Range& items,
   std::string ids;
   uint64_t timeout_us = 0;
   bool all_have_timeouts = true;
-  for (const bls::Range& share : bls::SharesOf(items, owners)) {
+  for (const bls::Range& share : bls::SplitRange(items, owners)) {
     const CascadeRequest& request = job.requests[owners[share.first]];
     call.Keep(request.held);
     if (!request.id.empty()) ids.append(ids.empty() ? "" : ",").append(request.id);

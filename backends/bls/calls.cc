@@ -32,7 +32,7 @@ void Calls::StartAll(Work& work, const std::shared_ptr<void>& keep) noexcept {
     for (const Range& items : bls::InRanges(work.owners().size(), work.Limit()))
       Start(work, items, keep);
   } catch (...) {
-    const Failure failure = FailureOfCurrentException();
+    const Failure failure = MakeFailureFromCurrentException();
     for (const size_t request : work.owners()) fail_(request, failure);
   }
 }
@@ -45,7 +45,7 @@ void Calls::Start(Work& work, const Range& items, const std::shared_ptr<void>& k
     place->call->Start(worker_, [this, place, keep] { OnDone(place, keep); });
     counter_.Add(1);
   } catch (...) {
-    const Failure failure = FailureOfCurrentException();
+    const Failure failure = MakeFailureFromCurrentException();
     if (place != pending_.end()) pending_.erase(place);
     OnFailure(work, items, failure, keep);
   }
@@ -61,7 +61,7 @@ void Calls::OnDone(Place place, const std::shared_ptr<void>& keep) noexcept {
       done.work->Take(done.items, done.call);
     }
   } catch (...) {
-    OnFailure(*done.work, done.items, FailureOfCurrentException(), keep);
+    OnFailure(*done.work, done.items, MakeFailureFromCurrentException(), keep);
   }
   if (pending_.empty()) End();
 }

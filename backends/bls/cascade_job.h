@@ -50,9 +50,9 @@ struct CascadeImage {
 
 // One request on its way through the steps.
 struct CascadeRequest {
-  explicit CascadeRequest(TRITONBACKEND_Request* handle) : exchange(handle) {}
+  explicit CascadeRequest(TRITONBACKEND_Request* handle) : pending(handle) {}
 
-  Exchange exchange;
+  PendingRequest pending;
   std::shared_ptr<HeldRequest> held = std::make_shared<HeldRequest>();
   size_t first_image = 0;
   size_t image_count = 0;

@@ -45,8 +45,8 @@ void CascadeModel::LogModels() const {
   }
 }
 
-std::unique_ptr<Instance> CascadeModel::NewInstance(const Workplace& workplace) {
-  return std::make_unique<CascadeInstance>(workplace);
+std::unique_ptr<Instance> CascadeModel::NewInstance(const ExecutionContext& execution_context) {
+  return std::make_unique<CascadeInstance>(execution_context);
 }
 
 void CascadeModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
@@ -60,7 +60,7 @@ void CascadeModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance
     images_.Enter(run->image_count(), settings_.max_in_flight);
     worker_.Post(std::move(begin));
   } catch (...) {
-    RefuseAll(requests, FailureOfCurrentException());
+    RefuseAll(requests, MakeFailureFromCurrentException());
     cascade_instance.runs.Leave(1);
   }
 }

@@ -33,7 +33,7 @@ class CascadeModel final : public Model {
   CascadeModel(const ModelConfig& config, const MetricFamilies& families, CascadeSettings settings);
   ~CascadeModel() override;
 
-  std::unique_ptr<Instance> NewInstance(const Workplace& workplace) override;
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
   void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
              std::span<TRITONBACKEND_Request*> requests) noexcept override;
 

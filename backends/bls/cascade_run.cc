@@ -30,9 +30,10 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
   for (TRITONBACKEND_Request* request : requests) job_.requests.emplace_back(request);
   for (size_t i = 0; i < requests.size(); ++i) {
     try {
-      ReadRequest(job_, i, {.batched = model.batched(), .workplace = instance.workplace()});
+      ReadRequest(job_, i,
+                  {.batched = model.batched(), .execution_context = instance.execution_context()});
     } catch (...) {
-      FailRequest(i, FailureOfCurrentException());
+      FailRequest(i, MakeFailureFromCurrentException());
     }
   }
 }
@@ -42,7 +43,7 @@ void CascadeRun::Begin() noexcept {
   model_.worker_.Watch(true);
   times_.compute_start_ns = NowNs();
   for (CascadeRequest& request : job_.requests) {
-    request.held->Own(request.exchange.request.handle(), instance_.runs);
+    request.held->Own(request.pending.request.handle(), instance_.runs);
   }
   Settle([](const CascadeImage&) { return false; });
   Run(
@@ -59,7 +60,7 @@ void CascadeRun::Run(const std::function<Works()>& plan, void (CascadeRun::*then
   try {
     works = plan();
   } catch (...) {
-    const Failure failure = FailureOfCurrentException();
+    const Failure failure = MakeFailureFromCurrentException();
     for (size_t i = 0; i < job_.requests.size(); ++i) FailRequest(i, failure);
   }
   next_ = then;
@@ -83,7 +84,7 @@ void CascadeRun::Choose() {
     try {
       image.chosen = ChooseRows(image, *job_.settings);
     } catch (...) {
-      FailRequest(image.request, FailureOfCurrentException());
+      FailRequest(image.request, MakeFailureFromCurrentException());
     }
   }
 }
@@ -110,7 +111,7 @@ void CascadeRun::Classified() {
   End();
 }
 
-std::span<CascadeImage> CascadeRun::ImagesOf(const CascadeRequest& request) noexcept {
+std::span<CascadeImage> CascadeRun::GetImages(const CascadeRequest& request) noexcept {
   return std::span(job_.images).subspan(request.first_image, request.image_count);
 }
 
@@ -119,7 +120,7 @@ void CascadeRun::Settle(const std::function<bool(const CascadeImage&)>& is_compl
   for (CascadeRequest& request : job_.requests) {
     if (request.closed) continue;
     if (request.open()) {
-      const std::span<CascadeImage> images = ImagesOf(request);
+      const std::span<CascadeImage> images = GetImages(request);
       if (!std::all_of(images.begin(), images.end(), is_complete)) continue;
     }
     Answer(request);
@@ -129,33 +130,33 @@ void CascadeRun::Settle(const std::function<bool(const CascadeImage&)>& is_compl
 
 void CascadeRun::Answer(CascadeRequest& request) noexcept {
   try {
-    if (model_.AnswerIfCancelled(request.exchange)) return;
+    if (model_.AnswerIfCancelled(request.pending)) return;
     if (!request.failure.has_value()) {
-      WriteAnswer(job_, request, instance_.workplace(), model_.batched());
+      WriteAnswer(job_, request, instance_.execution_context(), model_.batched());
       // A client that has its answer finds it counted.
       Count(request);
-      request.exchange.sink.Send();
+      request.pending.sink.Send();
       return;
     }
   } catch (...) {
-    request.failure = FailureOfCurrentException();
+    request.failure = MakeFailureFromCurrentException();
   }
-  model_.Refuse(request.exchange, *request.failure);
+  model_.Refuse(request.pending, *request.failure);
 }
 
 void CascadeRun::Count(CascadeRequest& request) noexcept {
-  request.exchange.item_count = static_cast<int64_t>(request.image_count);
+  request.pending.item_count = static_cast<int64_t>(request.image_count);
   model_.counters().CountImages(request.image_count);
   size_t classified = 0;
-  for (const CascadeImage& image : ImagesOf(request)) classified += image.classes.size();
+  for (const CascadeImage& image : GetImages(request)) classified += image.classes.size();
   model_.crops_.Add(static_cast<double>(classified));
 }
 
 void CascadeRun::Close(CascadeRequest& request) noexcept {
   times_.exec_end_ns = NowNs();
-  ReportRequest(handle_, request.exchange, times_);
+  ReportRequest(handle_, request.pending, times_);
   request.closed = true;
-  for (CascadeImage& image : ImagesOf(request)) {
+  for (CascadeImage& image : GetImages(request)) {
     const size_t owner = image.request;
     image = CascadeImage{};
     image.request = owner;
@@ -166,7 +167,7 @@ void CascadeRun::Close(CascadeRequest& request) noexcept {
 
 void CascadeRun::End() noexcept {
   int64_t items = 0;
-  for (const CascadeRequest& request : job_.requests) items += request.exchange.item_count;
+  for (const CascadeRequest& request : job_.requests) items += request.pending.item_count;
   ReportExecution(handle_, items, times_);
   place_.splice(place_.end(), model_.runs_, in_model_);
   model_.worker_.Watch(!model_.runs_.empty());
@@ -190,7 +191,7 @@ void CascadeRun::PollCancelled() noexcept {
   for (CascadeRequest& request : job_.requests) {
     if (!request.open()) continue;
     const ErrorHandle unknown(
-        Guard([&] { request.cancelled = request.exchange.request.IsCancelled(); }));
+        Guard([&] { request.cancelled = request.pending.request.IsCancelled(); }));
     any = any || request.cancelled;
   }
   if (any) calls_.CancelUnneeded();

@@ -45,7 +45,7 @@ class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
   void Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept;
   void Answer(CascadeRequest& request) noexcept;
   void Count(CascadeRequest& request) noexcept;
-  std::span<CascadeImage> ImagesOf(const CascadeRequest& request) noexcept;
+  std::span<CascadeImage> GetImages(const CascadeRequest& request) noexcept;
   // Reports it, and lets go of it and of what was computed for it.
   void Close(CascadeRequest& request) noexcept;
   void End() noexcept;

@@ -8,10 +8,10 @@
 namespace endcap::triton {
 
 std::vector<bls::Chosen> ChooseRows(const CascadeImage& image, const CascadeSettings& settings) {
-  const ItemTensor& scores = DetectionsOf(image, "detection_scores", settings);
-  const ItemTensor& classes = DetectionsOf(image, "detection_classes", settings);
-  const ItemTensor& boxes = DetectionsOf(image, "detection_boxes", settings);
-  const ItemTensor& number = DetectionsOf(image, "num_detections", settings);
+  const ItemTensor& scores = FindDetections(image, "detection_scores", settings);
+  const ItemTensor& classes = FindDetections(image, "detection_classes", settings);
+  const ItemTensor& boxes = FindDetections(image, "detection_boxes", settings);
+  const ItemTensor& number = FindDetections(image, "num_detections", settings);
   const int64_t rows = scores.shape[0];
   if (classes.shape[0] != rows || boxes.shape[0] != rows || boxes.shape[1] != 4 ||
       number.shape[0] != 1) {

@@ -27,7 +27,7 @@ size_t ClassifyWork::Limit() const {
 bool ClassifyWork::WantsLabels(const bls::Range& items) const {
   const auto first = owners_.begin() + static_cast<std::ptrdiff_t>(items.first);
   return std::any_of(first, first + static_cast<std::ptrdiff_t>(items.count), [&](size_t request) {
-    return job_->requests[request].exchange.request.WantsOutput(kClassLabels);
+    return job_->requests[request].pending.request.WantsOutput(kClassLabels);
   });
 }
 
@@ -52,8 +52,8 @@ std::shared_ptr<InnerCall> ClassifyWork::NewCall(const bls::Range& items) const 
 
 void ClassifyWork::Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) {
   const ItemCount count{items.count, call->batched()};
-  const std::vector<ItemTensor> ids = ItemsOf(*call, kClassIds, DType::kInt32, count);
-  const std::vector<ItemTensor> scores = ItemsOf(*call, kClassScores, DType::kFloat32, count);
+  const std::vector<ItemTensor> ids = SplitItems(*call, kClassIds, DType::kInt32, count);
+  const std::vector<ItemTensor> scores = SplitItems(*call, kClassScores, DType::kFloat32, count);
   if (ids.front().memory.bytes == 0 || scores.front().memory.bytes == 0) {
     call->Refuse("gave no class for an image");
   }

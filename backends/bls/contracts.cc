@@ -25,7 +25,7 @@ std::vector<TensorContract> CascadeInputContracts() {
 std::vector<TensorContract> CascadeOutputContracts() {
   std::vector<TensorContract> contracts;
   contracts.reserve(kDetectionOutputs.size() + 3);
-  for (const TensorSpec& spec : kDetectionOutputs) contracts.push_back(ContractOf(spec));
+  for (const TensorSpec& spec : kDetectionOutputs) contracts.push_back(MakeContract(spec));
   contracts.push_back(NewContract(kClassIds, ConfigName(DType::kInt32), {kAnyCount}));
   contracts.push_back(NewContract(kClassScores, ConfigName(DType::kFloat32), {kAnyCount}));
   contracts.push_back(NewContract(kClassLabels, std::string(kConfigString), {kAnyCount}));

@@ -39,7 +39,7 @@ bool DetectWork::Wants(const bls::Range& items, const TensorSpec& output) const 
   for (size_t i = items.first; i < items.first + items.count; ++i) {
     const CascadeRequest& request = job_->requests[owners_[i]];
     if (request.wants_classes && IsNeededToChoose(output.name)) return true;
-    if (request.exchange.request.WantsOutput(output.name)) return true;
+    if (request.pending.request.WantsOutput(output.name)) return true;
   }
   return false;
 }
@@ -67,7 +67,7 @@ void DetectWork::Take(const bls::Range& items, const std::shared_ptr<InnerCall>&
   const ItemCount count{items.count, call->batched()};
   for (const TensorSpec& output : kDetectionOutputs) {
     if (!call->WantsOutput(output.name)) continue;
-    const std::vector<ItemTensor> tensors = ItemsOf(*call, output.name, output.dtype, count);
+    const std::vector<ItemTensor> tensors = SplitItems(*call, output.name, output.dtype, count);
     if (tensors.front().shape.size() != static_cast<size_t>(output.rank)) {
       call->Refuse("gave output '" + std::string(output.name) + "' with another rank than " +
                    std::to_string(output.rank) + " an image");

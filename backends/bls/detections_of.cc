@@ -4,8 +4,8 @@
 
 namespace endcap::triton {
 
-const ItemTensor& DetectionsOf(const CascadeImage& image, std::string_view output,
-                               const CascadeSettings& settings) {
+const ItemTensor& FindDetections(const CascadeImage& image, std::string_view output,
+                                 const CascadeSettings& settings) {
   const auto found = image.detections.find(output);
   if (found != image.detections.end()) return found->second;
   throw InnerError(

@@ -7,7 +7,7 @@
 namespace endcap::triton {
 
 // An output of the model that detects, for one image. Throws InnerError where that model has none.
-const ItemTensor& DetectionsOf(const CascadeImage& image, std::string_view output,
-                               const CascadeSettings& settings);
+const ItemTensor& FindDetections(const CascadeImage& image, std::string_view output,
+                                 const CascadeSettings& settings);
 
 }  // namespace endcap::triton

@@ -45,8 +45,8 @@ std::vector<int64_t> ItemShape(const InnerCall& call, std::string_view name,
 
 }  // namespace
 
-std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name,
-                                const ItemCount& items) {
+std::vector<ItemTensor> SplitItems(const InnerCall& call, std::string_view name,
+                                   const ItemCount& items) {
   const InnerOutput& output = call.Output(name);
   const std::vector<int64_t> shape = ItemShape(call, name, output, items);
   if (output.data_type == TRITONSERVER_TYPE_BYTES || output.memory.bytes % items.count != 0) {
@@ -62,21 +62,21 @@ std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name,
   return tensors;
 }
 
-std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name, DType dtype,
-                                const ItemCount& items) {
+std::vector<ItemTensor> SplitItems(const InnerCall& call, std::string_view name, DType dtype,
+                                   const ItemCount& items) {
   const InnerOutput& output = call.Output(name);
   if (output.data_type != ToTriton(dtype)) {
     call.Refuse("gave " + Quoted(name) + " of another type than " + ConfigName(dtype));
   }
   const size_t elements = ElementCount(call, name, output.shape);
-  const size_t size = SizeOf(dtype);
+  const size_t size = GetElementSize(dtype);
   if (output.memory.place.on_gpu() || output.memory.bytes / size != elements ||
       output.memory.bytes % size != 0) {
     call.Refuse("gave " + Quoted(name) + " with " + std::to_string(output.memory.bytes) +
                 " bytes where " + std::to_string(elements) + " elements of " +
                 std::to_string(size) + " bytes in host memory were expected");
   }
-  return ItemsOf(call, name, items);
+  return SplitItems(call, name, items);
 }
 
 std::vector<std::string> FirstStrings(const InnerCall& call, std::string_view name,

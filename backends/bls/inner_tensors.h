@@ -30,11 +30,11 @@ struct ItemCount {
 };
 
 // The items of an output. Throws InnerError when it has another type, or not that many items.
-std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name, DType dtype,
-                                const ItemCount& items);
+std::vector<ItemTensor> SplitItems(const InnerCall& call, std::string_view name, DType dtype,
+                                   const ItemCount& items);
 // The same for an output of any type, wherever it lies.
-std::vector<ItemTensor> ItemsOf(const InnerCall& call, std::string_view name,
-                                const ItemCount& items);
+std::vector<ItemTensor> SplitItems(const InnerCall& call, std::string_view name,
+                                   const ItemCount& items);
 
 // The first element of each item of a BYTES output.
 std::vector<std::string> FirstStrings(const InnerCall& call, std::string_view name,

@@ -12,7 +12,7 @@ std::vector<Range> InRanges(size_t count, size_t limit) {
   return ranges;
 }
 
-std::vector<Range> SharesOf(const Range& range, std::span<const size_t> owners) {
+std::vector<Range> SplitRange(const Range& range, std::span<const size_t> owners) {
   std::vector<Range> shares;
   for (size_t item = range.first; item < range.first + range.count; ++item) {
     if (shares.empty() || owners[item] != owners[item - 1]) shares.push_back({item, 0});

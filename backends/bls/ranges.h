@@ -18,6 +18,6 @@ std::vector<Range> InRanges(size_t count, size_t limit);
 
 // The parts of a range that belong to one request each. owners: the request of each item, items
 // of one request beside each other.
-std::vector<Range> SharesOf(const Range& range, std::span<const size_t> owners);
+std::vector<Range> SplitRange(const Range& range, std::span<const size_t> owners);
 
 }  // namespace endcap::bls

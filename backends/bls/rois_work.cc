@@ -41,7 +41,7 @@ std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
   const Piece file{image.element.data(), image.element.size(), {}};
   const std::array<int64_t, 1> one{1};
   call->AddInput(std::string(kEncoded), TRITONSERVER_TYPE_BYTES, one, {&file, 1});
-  const std::byte* boxes = DetectionsOf(image, "detection_boxes", *job_->settings).memory.data;
+  const std::byte* boxes = FindDetections(image, "detection_boxes", *job_->settings).memory.data;
   std::vector<Piece> rois;
   rois.reserve(item.rows.size());
   for (const bls::Chosen& chosen : item.rows) {
@@ -57,8 +57,8 @@ std::shared_ptr<InnerCall> RoisWork::NewCall(const bls::Range& items) const {
 void RoisWork::Take(const bls::Range& items, const std::shared_ptr<InnerCall>& call) {
   const Item& item = items_[items.first];
   const ItemCount count{item.rows.size(), /*batched=*/true};
-  std::vector<ItemTensor> images = ItemsOf(*call, "images", count);
-  const std::vector<ItemTensor> status = ItemsOf(*call, "status", DType::kInt32, count);
+  std::vector<ItemTensor> images = SplitItems(*call, "images", count);
+  const std::vector<ItemTensor> status = SplitItems(*call, "status", DType::kInt32, count);
   if (!status.front().shape.empty()) {
     call->Refuse("gave output 'status' with another shape than one number for each region");
   }

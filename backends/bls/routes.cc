@@ -43,7 +43,7 @@ int ParseClassId(std::string_view text) {
   return id;
 }
 
-size_t IndexOf(std::string_view name, std::vector<std::string>& names) {
+size_t FindOrAddIndex(std::string_view name, std::vector<std::string>& names) {
   const auto known = std::find(names.begin(), names.end(), name);
   if (known != names.end()) return static_cast<size_t>(known - names.begin());
   names.emplace_back(name);
@@ -74,7 +74,7 @@ void Routes::AddEntry(std::string_view entry) {
            " with a model's name missing: give one on each side of the +");
   }
   AddClasses(Trimmed(entry.substr(0, equals)),
-             {IndexOf(rois_model, rois_models_), IndexOf(classifier, classifiers_)});
+             {FindOrAddIndex(rois_model, rois_models_), FindOrAddIndex(classifier, classifiers_)});
 }
 
 void Routes::AddClasses(std::string_view classes, const Route& route) {

@@ -20,7 +20,7 @@ class Routes {
  public:
   // Reads "5=preprocess_rois+classify_rings, 0|3=preprocess_rois+classify_shapes,
   // *=preprocess_rois+classify": class ids joined by `|`, or `*` for those that no other entry
-  // names. An empty text routes nothing. Throws kInvalidArgument with a sentence.
+  // names. An empty text routes nothing. Throws kInvalidArgument with an error message.
   static Routes Parse(std::string_view text);
 
   // The route of a class; none: detections of it are not classified.

@@ -17,7 +17,8 @@ struct CascadeSettings {
   size_t max_in_flight = 16;  // images
 };
 
-// Throws kInvalidArgument with a sentence for an unknown parameter or one that cannot be used.
+// Throws kInvalidArgument with an error message for an unknown parameter or one that cannot be
+// used.
 CascadeSettings ReadSettings(ModelConfig& config);
 
 }  // namespace endcap::triton

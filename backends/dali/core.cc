@@ -5,9 +5,9 @@
 namespace endcap::operators {
 namespace {
 
-[[noreturn]] void Throw(endcap_status status, const std::string& sentence) {
-  if (status == kInvalidArgumentStatus) throw std::invalid_argument(sentence);
-  throw std::runtime_error(sentence);
+[[noreturn]] void Throw(endcap_status status, const std::string& message) {
+  if (status == kInvalidArgumentStatus) throw std::invalid_argument(message);
+  throw std::runtime_error(message);
 }
 
 std::vector<endcap_parameter> ToRows(const Parameters& parameters) {
@@ -29,9 +29,9 @@ void Check(endcap_status status) {
   if (status != 0) Throw(status, endcap_last_error());
 }
 
-void FailItem(endcap_status status, size_t index, size_t count, const std::string& sentence) {
+void FailItem(endcap_status status, size_t index, size_t count, const std::string& message) {
   Throw(status, std::string(endcap_status_name(status)) + ": image index " + std::to_string(index) +
-                    " of " + std::to_string(count) + ": " + sentence);
+                    " of " + std::to_string(count) + ": " + message);
 }
 
 std::span<const endcap_parameter_info> PreprocessTable() {
@@ -65,14 +65,14 @@ PostprocessorHandle NewPostprocessor(const Parameters& parameters, int32_t devic
   return PostprocessorHandle(made);
 }
 
-std::span<const endcap_tensor_spec> InputsOf(const endcap_postprocessor* handle) {
+std::span<const endcap_tensor_spec> GetInputs(const endcap_postprocessor* handle) {
   const endcap_tensor_spec* rows = nullptr;
   size_t count = 0;
   Check(endcap_postprocessor_inputs(handle, &rows, &count));
   return {rows, count};
 }
 
-std::span<const endcap_tensor_spec> OutputsOf(const endcap_postprocessor* handle) {
+std::span<const endcap_tensor_spec> GetOutputs(const endcap_postprocessor* handle) {
   const endcap_tensor_spec* rows = nullptr;
   size_t count = 0;
   Check(endcap_postprocessor_outputs(handle, &rows, &count));
@@ -82,9 +82,9 @@ std::span<const endcap_tensor_spec> OutputsOf(const endcap_postprocessor* handle
 void CheckResults(std::span<const SampleResult> results, bool strict) {
   for (size_t i = 0; i < results.size(); ++i) {
     const SampleResult& result = results[i];
-    if (result.call != 0) FailItem(result.call, i, results.size(), result.sentence);
+    if (result.call != 0) FailItem(result.call, i, results.size(), result.message);
     if (strict && result.status != 0) {
-      FailItem(result.status, i, results.size(), result.sentence);
+      FailItem(result.status, i, results.size(), result.message);
     }
   }
 }

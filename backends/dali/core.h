@@ -22,12 +22,12 @@ using Parameters = std::vector<std::pair<std::string, std::string>>;
 void CheckVersion();
 
 // Throws what DALI shows as ValueError for kInvalidArgument and as RuntimeError else, with the
-// sentence of the calling thread's last call. Does nothing for success.
+// message of the calling thread's last call. Does nothing for success.
 void Check(endcap_status status);
 
-// Throws `corrupt_image: image index 1 of 5: <sentence>`.
+// Throws `corrupt_image: image index 1 of 5: <message>`.
 [[noreturn]] void FailItem(endcap_status status, size_t index, size_t count,
-                           const std::string& sentence);
+                           const std::string& message);
 
 std::span<const endcap_parameter_info> PreprocessTable();
 std::span<const endcap_parameter_info> PostprocessTable();
@@ -43,14 +43,14 @@ using PostprocessorHandle = std::unique_ptr<endcap_postprocessor, FreeHandle>;
 PreprocessorHandle NewPreprocessor(const Parameters& parameters, int32_t device, int32_t threads);
 PostprocessorHandle NewPostprocessor(const Parameters& parameters, int32_t device, int32_t threads);
 
-std::span<const endcap_tensor_spec> InputsOf(const endcap_postprocessor* handle);
-std::span<const endcap_tensor_spec> OutputsOf(const endcap_postprocessor* handle);
+std::span<const endcap_tensor_spec> GetInputs(const endcap_postprocessor* handle);
+std::span<const endcap_tensor_spec> GetOutputs(const endcap_postprocessor* handle);
 
 // What one sample came to on a thread of DALI's pool, kept until all are done.
 struct SampleResult {
   endcap_status call = 0;    // not 0: the call failed, whatever on_error says
   endcap_status status = 0;  // of the item
-  std::string sentence;
+  std::string message;
 };
 
 // Throws for the first sample whose call failed; with `strict` also for the first bad item.

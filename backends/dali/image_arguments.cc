@@ -41,7 +41,7 @@ ImageSize ReadSize(const Samples& samples, int sample, int64_t count) {
   return {static_cast<int32_t>(height), static_cast<int32_t>(width)};
 }
 
-ImageSize SizeOf(const Samples& samples, int sample) {
+ImageSize GetImageSize(const Samples& samples, int sample) {
   const int64_t count = ::dali::volume(samples.tensor_shape(sample));
   if (count == 1 || count == 2) {
     if (samples.type() == DALI_INT32) return ReadSize<int32_t>(samples, sample, count);
@@ -52,7 +52,7 @@ ImageSize SizeOf(const Samples& samples, int sample) {
                               "both; fn.cast converts other types");
 }
 
-ImageRois RoisOf(const Samples& samples, int sample) {
+ImageRois GetRois(const Samples& samples, int sample) {
   const auto& shape = samples.tensor_shape(sample);
   if (samples.type() != DALI_FLOAT || shape.size() != 2 || shape[1] != kRoiValues) {
     throw std::invalid_argument(WhatCame("rois", samples, sample) +
@@ -82,7 +82,7 @@ std::vector<ImageSize> ImageArguments::Sizes(const ::dali::ArgumentWorkspace& ws
   std::vector<ImageSize> sizes(count);
   if (!has_size_input_) return sizes;
   const Samples& samples = ws.ArgumentInput("size");
-  for (int i = 0; i < count; ++i) sizes[i] = SizeOf(samples, i);
+  for (int i = 0; i < count; ++i) sizes[i] = GetImageSize(samples, i);
   return sizes;
 }
 
@@ -95,7 +95,7 @@ std::vector<ImageRois> ImageArguments::Rois(const ::dali::ArgumentWorkspace& ws,
     return rois;
   }
   const Samples& samples = ws.ArgumentInput("rois");
-  for (int i = 0; i < count; ++i) rois[i] = RoisOf(samples, i);
+  for (int i = 0; i < count; ++i) rois[i] = GetRois(samples, i);
   return rois;
 }
 

@@ -41,7 +41,7 @@ DALI_SCHEMA(endcap__ImageParameters)
     .AddOptionalArg<std::string>(
         "on_error",
         "blank: a bad image is a sample of zeros, and its status says why; error: it ends the "
-        "pipeline with its index and a sentence: one of error, blank (blank by default here)",
+        "pipeline with its index and an error message: one of error, blank (blank by default here)",
         nullptr)
     .MakeInternal();
 

@@ -21,7 +21,7 @@ constexpr int64_t kGeometryValues = 8;
 constexpr int kImageDims = 3;
 enum Output { kImages, kGeometry, kStatus };
 
-Parameters ParametersOf(const ::dali::OpSpec& spec) {
+Parameters ReadParameters(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
   // A bad file should not end DALI's whole pipeline, unless the user says so.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
@@ -76,7 +76,7 @@ ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
     : StatelessOperator(spec), arguments_(spec), on_gpu_(on_gpu) {
   // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
   const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
-  preprocessor_ = NewPreprocessor(ParametersOf(spec), device, on_gpu ? num_threads_ : 1);
+  preprocessor_ = NewPreprocessor(ReadParameters(spec), device, on_gpu ? num_threads_ : 1);
   default_tensor_ = DefaultTensor(preprocessor_.get());
   strict_ = endcap_preprocessor_blanks(preprocessor_.get()) == 0;
   layout_ = endcap_preprocessor_channels_last(preprocessor_.get()) != 0 ? "HWC" : "CHW";
@@ -94,10 +94,10 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   TensorListShape<> images(count, kImageDims + (rows ? 1 : 0));
   TensorListShape<> geometry(count, rows ? 2 : 1);
   TensorListShape<> status(count, 1);
-  const ::dali::DALIDataType type = TypeOf(default_tensor_.dtype);
+  const ::dali::DALIDataType type = ToDaliType(default_tensor_.dtype);
   for (int i = 0; i < count; ++i) {
-    const TensorShape<> image = ShapeOfSample(i, count);
-    tensor_bytes_[i] = BytesOf(type, image);
+    const TensorShape<> image = GetSampleShape(i, count);
+    tensor_bytes_[i] = CountBytes(type, image);
     const TensorShape<> values = {kGeometryValues};
     images.set_tensor_shape(i, rows ? WithRows(rois_[i].count, image) : image);
     geometry.set_tensor_shape(i, rows ? WithRows(rois_[i].count, values) : values);
@@ -108,17 +108,17 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
 }
 
 // Throws for a sample whose outputs there is no making room for.
-TensorShape<> ImagesOperator::ShapeOfSample(int sample, int count) const {
+TensorShape<> ImagesOperator::GetSampleShape(int sample, int count) const {
   const auto check = [&](endcap_status call) {
     if (call != 0) FailItem(call, sample, count, endcap_last_error());
   };
   const ImageSize size = sizes_[sample];
   check(endcap_preprocessor_check_roi_tensors(
       preprocessor_.get(), static_cast<size_t>(rois_[sample].count), size.height, size.width));
-  if (size.height == 0) return ShapeOf(default_tensor_);
+  if (size.height == 0) return ToDaliShape(default_tensor_);
   endcap_tensor_spec tensor = {};
   check(endcap_preprocessor_tensor(preprocessor_.get(), size.height, size.width, &tensor));
-  return ShapeOf(tensor);
+  return ToDaliShape(tensor);
 }
 
 void ImagesOperator::RunImpl(Workspace& ws) {
@@ -172,14 +172,14 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
     result.call = endcap_preprocessor_run(preprocessor_.get(), &image, outputs.data(), 1, nullptr);
   }
   if (result.call != 0) {
-    result.sentence = endcap_last_error();
+    result.message = endcap_last_error();
     return result;
   }
-  if (rows) {  // after those of the regions there is the image's sentence
-    result.sentence = endcap_item_error(count);
+  if (rows) {  // after those of the regions there is the image's message
+    result.message = endcap_item_error(count);
   } else {
     result.status = status[0];
-    result.sentence = endcap_item_error(0);
+    result.message = endcap_item_error(0);
   }
   return result;
 }

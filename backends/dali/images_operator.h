@@ -27,7 +27,7 @@ class ImagesOperator : public StatelessOperator {
   virtual std::vector<endcap_image> ReadImages(const ::dali::Workspace& ws) const = 0;
 
  private:
-  ::dali::TensorShape<> ShapeOfSample(int sample, int count) const;
+  ::dali::TensorShape<> GetSampleShape(int sample, int count) const;
   void RunSamples(::dali::Workspace& ws, const std::vector<endcap_image>& images);
   void RunBatch(::dali::Workspace& ws, const std::vector<endcap_image>& images);
   SampleResult RunSample(const endcap_image& image, ::dali::Workspace& ws, int sample);

@@ -39,7 +39,7 @@ std::string ToText(::dali::DALIDataType type) {
   }
 }
 
-std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
+std::string GetValue(const ::dali::OpSpec& spec, const std::string& name) {
   switch (spec.GetSchema().GetArgumentType(name)) {
     case DALI_BOOL:
       return spec.GetArgument<bool>(name) ? "true" : "false";
@@ -61,8 +61,8 @@ std::string ValueOf(const ::dali::OpSpec& spec, const std::string& name) {
 }
 
 // note: stands for the default, where it is not "".
-std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view name,
-                  std::string_view note = "") {
+std::string FormatDoc(std::span<const endcap_parameter_info> table, std::string_view name,
+                      std::string_view note = "") {
   for (const endcap_parameter_info& row : table) {
     if (name != row.name) continue;
     std::string doc = row.meaning;
@@ -76,17 +76,17 @@ std::string DocOf(std::span<const endcap_parameter_info> table, std::string_view
 
 }  // namespace
 
-std::string PreprocessDoc(std::string_view name) { return DocOf(PreprocessTable(), name); }
+std::string PreprocessDoc(std::string_view name) { return FormatDoc(PreprocessTable(), name); }
 
 std::string PostprocessDoc(std::string_view name, std::string_view note) {
-  return DocOf(PostprocessTable(), name, note);
+  return FormatDoc(PostprocessTable(), name, note);
 }
 
 Parameters GivenParameters(const ::dali::OpSpec& spec, std::span<const endcap_parameter_info> table,
                            std::initializer_list<std::string_view> others) {
   Parameters given;
   const auto add = [&](const std::string& name) {
-    if (spec.HasArgument(name)) given.emplace_back(name, ValueOf(spec, name));
+    if (spec.HasArgument(name)) given.emplace_back(name, GetValue(spec, name));
   };
   for (const std::string_view name : others) add(std::string(name));
   for (const endcap_parameter_info& row : table) add(row.name);

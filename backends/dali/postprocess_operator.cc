@@ -49,8 +49,8 @@ std::vector<size_t> WantedOutputs(std::span<const endcap_tensor_spec> outputs, b
 
 endcap_tensor ViewInput(const char* name, const Workspace& ws, int input, int sample) {
   const auto view = [&](const auto& samples, bool on_gpu) {
-    endcap_tensor tensor = ViewOf(name, samples.raw_tensor(sample), samples.type(),
-                                  samples.tensor_shape(sample), on_gpu);
+    endcap_tensor tensor = MakeView(name, samples.raw_tensor(sample), samples.type(),
+                                    samples.tensor_shape(sample), on_gpu);
     if (tensor.rank == 0) {  // a scalar is a tensor of one
       tensor.rank = 1;
       tensor.shape[0] = 1;
@@ -84,7 +84,7 @@ std::vector<int32_t> ReadStatus(const ::dali::TensorList<CPUBackend>& samples, i
 int CountOutputs(const OpSpec& spec) {
   const PostprocessorHandle handle = NewHandle(spec, ENDCAP_CPU);
   const bool with_status = spec.GetArgument<bool>("output_status");
-  return static_cast<int>(WantedOutputs(OutputsOf(handle.get()), with_status).size());
+  return static_cast<int>(WantedOutputs(GetOutputs(handle.get()), with_status).size());
 }
 
 PostprocessOperator::PostprocessOperator(const OpSpec& spec, bool on_gpu)
@@ -92,8 +92,8 @@ PostprocessOperator::PostprocessOperator(const OpSpec& spec, bool on_gpu)
       on_gpu_(on_gpu),
       with_status_(spec.GetArgument<bool>("output_status")),
       handle_(NewHandle(spec, on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU)),
-      inputs_(InputsOf(handle_.get())),
-      outputs_(OutputsOf(handle_.get())),
+      inputs_(GetInputs(handle_.get())),
+      outputs_(GetOutputs(handle_.get())),
       wanted_(WantedOutputs(outputs_, with_status_)),
       geometry_input_(static_cast<int>(inputs_.size())),
       status_input_(geometry_input_ + 1) {
@@ -111,10 +111,10 @@ bool PostprocessOperator::SetupImpl(std::vector<::dali::OutputDesc>& description
   const int count = ws.GetInputBatchSize(0);
   descriptions.clear();
   for (const size_t i : wanted_) {
-    const TensorShape<> shape = ShapeOf(outputs_[i]);
+    const TensorShape<> shape = ToDaliShape(outputs_[i]);
     TensorListShape<> shapes(count, shape.size());
     for (int sample = 0; sample < count; ++sample) shapes.set_tensor_shape(sample, shape);
-    descriptions.push_back({shapes, TypeOf(outputs_[i].dtype)});
+    descriptions.push_back({shapes, ToDaliType(outputs_[i].dtype)});
   }
   return true;
 }

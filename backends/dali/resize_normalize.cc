@@ -13,7 +13,7 @@ using ::dali::GPUBackend;
 constexpr int kHeight = 0, kWidth = 1, kChannels = 2;  // dims of "HWC"
 constexpr uint8_t kNoPixels[1] = {};
 
-int32_t FormatOf(::dali::DALIImageType type) {
+int32_t ToImageFormat(::dali::DALIImageType type) {
   switch (type) {
     case ::dali::DALI_RGB:
       return ENDCAP_RGB;
@@ -31,7 +31,7 @@ class ResizeNormalize : public ImagesOperator {
  public:
   ResizeNormalize(const ::dali::OpSpec& spec, bool on_gpu)
       : ImagesOperator(spec, on_gpu),
-        format_(FormatOf(spec.GetArgument<::dali::DALIImageType>("image_type"))) {}
+        format_(ToImageFormat(spec.GetArgument<::dali::DALIImageType>("image_type"))) {}
 
  protected:
   std::vector<endcap_image> ReadImages(const ::dali::Workspace& ws) const override {

@@ -30,7 +30,7 @@ int32_t CoreType(const char* name, ::dali::DALIDataType type) {
 
 }  // namespace
 
-::dali::DALIDataType TypeOf(int32_t dtype) {
+::dali::DALIDataType ToDaliType(int32_t dtype) {
   switch (dtype) {
     case ENDCAP_UINT8:
       return DALI_UINT8;
@@ -47,16 +47,16 @@ int32_t CoreType(const char* name, ::dali::DALIDataType type) {
   }
 }
 
-::dali::TensorShape<> ShapeOf(const endcap_tensor_spec& spec) {
+::dali::TensorShape<> ToDaliShape(const endcap_tensor_spec& spec) {
   return {spec.shape, spec.shape + spec.rank};
 }
 
-size_t BytesOf(::dali::DALIDataType type, const ::dali::TensorShape<>& shape) {
+size_t CountBytes(::dali::DALIDataType type, const ::dali::TensorShape<>& shape) {
   return static_cast<size_t>(::dali::volume(shape)) * ::dali::TypeTable::GetTypeInfo(type).size();
 }
 
-endcap_tensor ViewOf(const char* name, const void* data, ::dali::DALIDataType type,
-                     const ::dali::TensorShape<>& shape, bool on_gpu) {
+endcap_tensor MakeView(const char* name, const void* data, ::dali::DALIDataType type,
+                       const ::dali::TensorShape<>& shape, bool on_gpu) {
   endcap_tensor view = {};
   view.dtype = CoreType(name, type);
   if (shape.size() > ENDCAP_MAX_RANK) {

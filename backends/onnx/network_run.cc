@@ -89,27 +89,28 @@ std::vector<int64_t> ReadShape(const OnnxRuntime& runtime, const OrtValue* value
 
 // Adds an output to the response and copies it there.
 void CopyToResponse(NetworkRequest& request, const NetworkTensor& tensor,
-                    std::span<const int64_t> shape, Bytes bytes, const Workplace& workplace) {
+                    std::span<const int64_t> shape, Bytes bytes,
+                    const ExecutionContext& execution_context) {
   const MemoryPlace place =
-      request.exchange->request.OutputPlace(tensor.name, bytes.size(), MemoryPlace{});
-  const OutputMemory memory = request.exchange->sink.AddOutput(
+      request.pending->request.OutputPlace(tensor.name, bytes.size(), MemoryPlace{});
+  const OutputMemory memory = request.pending->sink.AddOutput(
       tensor.name, tensor.type->triton, MakeResponseShape(shape), bytes.size(), place);
-  WriteOutput(bytes, memory.data, memory.place, workplace);
+  WriteOutput(bytes, memory.data, memory.place, execution_context);
 }
 
 }  // namespace
 
-NetworkRequest ReadNetworkRequest(Exchange& exchange, const SessionPair& sessions,
+NetworkRequest ReadNetworkRequest(PendingRequest& pending, const SessionPair& sessions,
                                   const InputReading& reading) {
-  NetworkRequest request{&exchange, {}, {}, 1};
+  NetworkRequest request{&pending, {}, {}, 1};
   for (const NetworkTensor& tensor : sessions.inputs()) {
-    InputTensor input = exchange.request.GetInput(tensor.name, reading);
+    InputTensor input = pending.request.GetInput(tensor.name, reading);
     CheckInput(input, tensor);
     request.item_count = input.item_count();
     request.inputs.push_back(std::move(input));
   }
   for (const NetworkTensor& tensor : sessions.outputs()) {
-    request.wanted.push_back(exchange.request.WantsOutput(tensor.name));
+    request.wanted.push_back(pending.request.WantsOutput(tensor.name));
   }
   return request;
 }
@@ -227,15 +228,15 @@ bool NetworkRun::BindResponse(const NetworkTensor& tensor, Output& output) {
   const auto shape =
       PredictShape(tensor, context_.sessions.inputs(), context_.batched, item_count_);
   if (!shape.has_value()) return false;
-  Exchange& exchange = *requests_.front().exchange;
+  PendingRequest& pending = *requests_.front().pending;
   const size_t bytes = CountElements(*shape) * tensor.type->size;
   const MemoryPlace promised =
-      exchange.request.OutputPlace(tensor.name, bytes, context_.workplace.memory());
+      pending.request.OutputPlace(tensor.name, bytes, context_.execution_context.memory());
   // What this instance cannot write in place is copied after the run.
-  if (promised.on_gpu() && promised != context_.workplace.memory()) return false;
-  const OutputMemory memory = exchange.sink.AddOutput(tensor.name, tensor.type->triton,
-                                                      MakeResponseShape(*shape), bytes, promised);
-  if (memory.place.on_gpu() && memory.place != context_.workplace.memory()) {
+  if (promised.on_gpu() && promised != context_.execution_context.memory()) return false;
+  const OutputMemory memory = pending.sink.AddOutput(tensor.name, tensor.type->triton,
+                                                     MakeResponseShape(*shape), bytes, promised);
+  if (memory.place.on_gpu() && memory.place != context_.execution_context.memory()) {
     throw Error(ErrorCode::kCuda, "the server gave output '" + tensor.name +
                                       "' memory of a GPU that the instance does not use");
   }
@@ -264,7 +265,7 @@ void NetworkRun::AddOutputs(size_t request_index) {
   int64_t before = 0;
   for (size_t i = 0; i < request_index; ++i) before += requests_[i].item_count;
   for (const Output& output : outputs_) {
-    if (output.in_response || !request.exchange->request.WantsOutput(output.tensor->name)) continue;
+    if (output.in_response || !request.pending->request.WantsOutput(output.tensor->name)) continue;
     std::vector<int64_t> shape = ReadShape(runtime, output.value.get());
     size_t first = 0;
     if (requests_.size() > 1) {
@@ -287,7 +288,7 @@ void NetworkRun::AddOutputs(size_t request_index) {
     const size_t size = output.tensor->type->size;
     CopyToResponse(request, *output.tensor, shape,
                    {static_cast<const std::byte*>(data) + first * size, elements * size},
-                   context_.workplace);
+                   context_.execution_context);
   }
 }
 
@@ -309,7 +310,7 @@ void NetworkRun::AddStrings(NetworkRequest& request, const Output& output,
   for (size_t i = first; i < first + count; ++i) {
     AppendString(tensor, std::string_view(text).substr(begins[i], begins[i + 1] - begins[i]));
   }
-  CopyToResponse(request, *output.tensor, shape, tensor, context_.workplace);
+  CopyToResponse(request, *output.tensor, shape, tensor, context_.execution_context);
 }
 
 }  // namespace endcap::triton

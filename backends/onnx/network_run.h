@@ -14,14 +14,14 @@ namespace endcap::triton {
 
 // One request, read.
 struct NetworkRequest {
-  Exchange* exchange;
+  PendingRequest* pending;
   std::vector<InputTensor> inputs;  // in the network's order
   std::vector<bool> wanted;         // of the network's outputs
   int64_t item_count = 1;
 };
 
 // Reads the inputs of a request. Throws kInvalidArgument where one is missing or unfit.
-NetworkRequest ReadNetworkRequest(Exchange& exchange, const SessionPair& sessions,
+NetworkRequest ReadNetworkRequest(PendingRequest& pending, const SessionPair& sessions,
                                   const InputReading& reading);
 
 // Whether requests can be merged: all dimensions but the number of items are equal.
@@ -33,7 +33,7 @@ struct RunContext {
   const SessionPair& sessions;
   OrtSession* session;
   const OrtRunOptions* options;  // may be null
-  Workplace workplace;
+  ExecutionContext execution_context;
   bool batched;
   StageCounters& counters;
 };

@@ -27,11 +27,11 @@ OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
 
 // Calls body; what it throws fails the request.
 template <typename Body>
-void AttemptRequest(Model& model, Exchange& exchange, const Body& body) noexcept {
+void AttemptRequest(Model& model, PendingRequest& pending, const Body& body) noexcept {
   try {
     body();
   } catch (...) {
-    model.Refuse(exchange, FailureOfCurrentException());
+    model.Refuse(pending, MakeFailureFromCurrentException());
   }
 }
 
@@ -50,8 +50,8 @@ OnnxModel::OnnxModel(const ModelConfig& config, const MetricFamilies& families,
   Log(TRITONSERVER_LOG_INFO, label() + " is run by " + runtime_->label());
 }
 
-bool OnnxModel::MergesRequests(const Workplace& workplace) const noexcept {
-  return settings_.merge_requests.value_or(workplace.on_gpu());
+bool OnnxModel::MergesRequests(const ExecutionContext& execution_context) const noexcept {
+  return settings_.merge_requests.value_or(execution_context.on_gpu());
 }
 
 int OnnxModel::CountConcurrentRuns() const noexcept {
@@ -59,15 +59,15 @@ int OnnxModel::CountConcurrentRuns() const noexcept {
   return std::max(1, AvailableCpuCount() / std::max(1, settings_.intra_op_threads));
 }
 
-std::unique_ptr<Instance> OnnxModel::NewInstance(const Workplace& workplace) {
-  if (!workplace.on_gpu() && settings_.names_gpu_providers) {
+std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& execution_context) {
+  if (!execution_context.on_gpu() && settings_.names_gpu_providers) {
     throw Error(ErrorCode::kInvalidArgument,
                 "the config names a gpu_execution_accelerator, but an instance is on the CPU: give "
                 "instance_group { kind: KIND_GPU }, or leave execution_accelerators out");
   }
-  auto instance = std::make_unique<OnnxInstance>(workplace);
-  if (workplace.on_gpu()) {
-    const int device_id = workplace.target().device_id;
+  auto instance = std::make_unique<OnnxInstance>(execution_context);
+  if (execution_context.on_gpu()) {
+    const int device_id = execution_context.target().device_id;
     instance->sessions = sessions_.Get(device_id, [&] {
       return std::make_shared<SessionPair>(*runtime_, settings_, label(), device_id);
     });
@@ -77,9 +77,9 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const Workplace& workplace) {
       return std::make_shared<SessionPair>(*runtime_, settings_, label(), std::nullopt);
     });
   }
-  if (!MergesRequests(workplace)) {
-    const int place =
-        workplace.on_gpu() ? workplace.target().device_id : EnginePool<RequestThreads>::kCpu;
+  if (!MergesRequests(execution_context)) {
+    const int place = execution_context.on_gpu() ? execution_context.target().device_id
+                                                 : EnginePool<RequestThreads>::kCpu;
     instance->threads = threads_.Get(place, [this] {
       return std::make_shared<RequestThreads>(
           CountConcurrentRuns(), [this](const RequestThreads::Work& work) { ServeOne(work); });
@@ -107,9 +107,10 @@ void OnnxModel::ServeOne(const RequestThreads::Work& work) noexcept {
   static_cast<OnnxInstance&>(*work.instance).under_way.Leave(1);
 }
 
-void OnnxModel::Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) {
+void OnnxModel::Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+                        ExecutionTimes& times) {
   const auto& onnx_instance = static_cast<const OnnxInstance&>(instance);
-  std::vector<NetworkRequest> requests = ReadRequests(onnx_instance, exchanges);
+  std::vector<NetworkRequest> requests = ReadRequests(onnx_instance, pending_requests);
   times.compute_start_ns = NowNs();
   std::span<NetworkRequest> rest(requests);
   while (!rest.empty()) {
@@ -125,15 +126,15 @@ void OnnxModel::Execute(Instance& instance, std::span<Exchange> exchanges, Execu
 }
 
 std::vector<NetworkRequest> OnnxModel::ReadRequests(const OnnxInstance& instance,
-                                                    std::span<Exchange> exchanges) {
+                                                    std::span<PendingRequest> pending_requests) {
   // Requests that are merged are gathered in host memory.
-  const InputReading reading{batched(), instance.workplace(), exchanges.size() == 1};
+  const InputReading reading{batched(), instance.execution_context(), pending_requests.size() == 1};
   std::vector<NetworkRequest> requests;
-  requests.reserve(exchanges.size());
-  for (Exchange& exchange : exchanges) {
-    AttemptRequest(*this, exchange, [&] {
-      if (AnswerIfCancelled(exchange)) return;
-      requests.push_back(ReadNetworkRequest(exchange, *instance.sessions, reading));
+  requests.reserve(pending_requests.size());
+  for (PendingRequest& pending : pending_requests) {
+    AttemptRequest(*this, pending, [&] {
+      if (AnswerIfCancelled(pending)) return;
+      requests.push_back(ReadNetworkRequest(pending, *instance.sessions, reading));
     });
   }
   return requests;
@@ -154,14 +155,14 @@ void OnnxModel::RunTogether(const OnnxInstance& instance, std::span<NetworkReque
 
 void OnnxModel::RunApart(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   for (NetworkRequest& request : requests) {
-    AttemptRequest(*this, *request.exchange, [&] { Run(instance, {&request, 1}); });
+    AttemptRequest(*this, *request.pending, [&] { Run(instance, {&request, 1}); });
   }
 }
 
 void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   SessionPair::Lease lease(*instance.sessions);
   NetworkRun run({*runtime_, *instance.sessions, lease.session(), run_options_.get(),
-                  instance.workplace(), batched(), counters()},
+                  instance.execution_context(), batched(), counters()},
                  requests);
   run.Execute();
   // Before the response, behind which a client sends its next request.
@@ -169,17 +170,17 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
   runs_.Add(1);
   if (lease.has_shared_threads()) shared_runs_.Add(1);
   for (size_t i = 0; i < requests.size(); ++i) {
-    AttemptRequest(*this, *requests[i].exchange, [&] { Complete(run, requests, i); });
+    AttemptRequest(*this, *requests[i].pending, [&] { Complete(run, requests, i); });
   }
 }
 
 void OnnxModel::Complete(NetworkRun& run, std::span<NetworkRequest> requests, size_t index) {
-  Exchange& exchange = *requests[index].exchange;
-  exchange.item_count = requests[index].item_count;
-  if (AnswerIfCancelled(exchange)) return;
+  PendingRequest& pending = *requests[index].pending;
+  pending.item_count = requests[index].item_count;
+  if (AnswerIfCancelled(pending)) return;
   run.AddOutputs(index);
   counters().CountImages(static_cast<size_t>(requests[index].item_count));
-  exchange.sink.Send();
+  pending.sink.Send();
 }
 
 }  // namespace endcap::triton

@@ -24,27 +24,28 @@ class OnnxModel final : public SynchronousModel {
             std::shared_ptr<OnnxRuntime> runtime, OnnxSettings settings,
             std::shared_ptr<SessionPair> cpu_sessions);
 
-  std::unique_ptr<Instance> NewInstance(const Workplace& workplace) override;
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
   void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
              std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
-  void Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) override;
+  void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+               ExecutionTimes& times) override;
 
  private:
   struct OnnxInstance final : Instance {
-    explicit OnnxInstance(const Workplace& place) : Instance(place) {}
+    explicit OnnxInstance(const ExecutionContext& place) : Instance(place) {}
     ~OnnxInstance() override { under_way.WaitUntilNone(); }
     std::shared_ptr<SessionPair> sessions;
     InFlight under_way;  // requests that `threads` have
     std::shared_ptr<RequestThreads> threads;
   };
 
-  bool MergesRequests(const Workplace& workplace) const noexcept;
+  bool MergesRequests(const ExecutionContext& execution_context) const noexcept;
   int CountConcurrentRuns() const noexcept;
   void ServeOne(const RequestThreads::Work& work) noexcept;
   std::vector<NetworkRequest> ReadRequests(const OnnxInstance& instance,
-                                           std::span<Exchange> exchanges);
+                                           std::span<PendingRequest> pending_requests);
   void RunTogether(const OnnxInstance& instance, std::span<NetworkRequest> requests);
   void RunApart(const OnnxInstance& instance, std::span<NetworkRequest> requests);
   void Run(const OnnxInstance& instance, std::span<NetworkRequest> requests);

@@ -24,9 +24,9 @@ std::string TopKText(const HeadParams& head) {
 
 TensorContract ClassContract(const TensorSpec& spec, const HeadParams& head) {
   if (spec.name == kClassProbabilities) {
-    return ContractOf(spec, "num_classes=" + std::to_string(head.num_classes));
+    return MakeContract(spec, "num_classes=" + std::to_string(head.num_classes));
   }
-  TensorContract contract = ContractOf(spec, TopKText(head));
+  TensorContract contract = MakeContract(spec, TopKText(head));
   if (spec.name == kClassScores || spec.name == kClassIds) {
     contract.labels_belong_to = kClassProbabilities;
   }
@@ -47,12 +47,12 @@ std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& p
   const std::string half = ConfigName(DType::kFloat16);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : HeadInputs(params.head)) {
-    TensorContract contract = ContractOf(spec, HeadText(params.head));
+    TensorContract contract = MakeContract(spec, HeadText(params.head));
     if (spec.dtype == DType::kFloat32) contract.forms.push_back({half, contract.forms[0].dims});
     contracts.push_back(std::move(contract));
   }
-  contracts.push_back(Optional(ContractOf(kGeometryInput)));
-  contracts.push_back(Optional(ContractOf(kStatusInput)));
+  contracts.push_back(Optional(MakeContract(kGeometryInput)));
+  contracts.push_back(Optional(MakeContract(kStatusInput)));
   return contracts;
 }
 
@@ -62,7 +62,7 @@ std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& 
   const std::string rows = "max_detections=" + std::to_string(params.max_detections);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : PostprocessOutputs(params)) {
-    contracts.push_back(classifies ? ClassContract(spec, params.head) : ContractOf(spec, rows));
+    contracts.push_back(classifies ? ClassContract(spec, params.head) : MakeContract(spec, rows));
   }
   const HeadParams& head = params.head;
   if (classifies) {

@@ -54,22 +54,22 @@ Labels::Labels(const std::filesystem::path& file, int num_classes, std::string_v
   }
 }
 
-std::string_view Labels::PathOf(int32_t class_id) const noexcept {
+std::string_view Labels::GetPath(int32_t class_id) const noexcept {
   const bool named = class_id >= 0 && static_cast<size_t>(class_id) < lines_.size();
   return named ? std::string_view(lines_[static_cast<size_t>(class_id)].path) : std::string_view();
 }
 
-std::string_view Labels::NameOf(int32_t class_id) const noexcept {
-  const std::string_view path = PathOf(class_id);
+std::string_view Labels::GetName(int32_t class_id) const noexcept {
+  const std::string_view path = GetPath(class_id);
   return path.empty() ? path : path.substr(lines_[static_cast<size_t>(class_id)].name_begin);
 }
 
 void Labels::AppendNames(std::vector<std::byte>& buffer, std::span<const int32_t> class_ids) const {
-  for (const int32_t id : class_ids) AppendString(buffer, NameOf(id));
+  for (const int32_t id : class_ids) AppendString(buffer, GetName(id));
 }
 
 void Labels::AppendPaths(std::vector<std::byte>& buffer, std::span<const int32_t> class_ids) const {
-  for (const int32_t id : class_ids) AppendString(buffer, PathOf(id));
+  for (const int32_t id : class_ids) AppendString(buffer, GetPath(id));
 }
 
 }  // namespace endcap::triton

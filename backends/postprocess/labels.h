@@ -35,8 +35,8 @@ class Labels {
     size_t name_begin = 0;
   };
 
-  std::string_view PathOf(int32_t class_id) const noexcept;
-  std::string_view NameOf(int32_t class_id) const noexcept;
+  std::string_view GetPath(int32_t class_id) const noexcept;
+  std::string_view GetName(int32_t class_id) const noexcept;
 
   std::vector<Line> lines_;  // by class id
   bool hierarchical_ = false;

@@ -35,13 +35,13 @@ bool WantsLabels(const Request& request) {
 }
 
 // The class ids of one image.
-std::vector<int32_t> OnHost(const TensorView& ids, const Workplace& workplace) {
+std::vector<int32_t> OnHost(const TensorView& ids, const ExecutionContext& execution_context) {
   std::vector<int32_t> values(static_cast<size_t>(ids.size()));
   if (ids.device == Device::kCpu) {
     std::memcpy(values.data(), ids.data, ids.size_bytes());
   } else {
-    CopyCuda(values.data(), ids.data, ids.size_bytes(), workplace.target());
-    SynchronizeCuda(workplace.target());
+    CopyCuda(values.data(), ids.data, ids.size_bytes(), execution_context.target());
+    SynchronizeCuda(execution_context.target());
   }
   return values;
 }
@@ -59,15 +59,15 @@ PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamili
   LogParameters(DescribePostprocessParams(params));
 }
 
-PostprocessModel::Engine PostprocessModel::NewEngine(const Workplace& workplace) {
-  if (!workplace.on_gpu()) {
+PostprocessModel::Engine PostprocessModel::NewEngine(const ExecutionContext& execution_context) {
+  if (!execution_context.on_gpu()) {
     auto postprocessor = cpu_.Get(EnginePool<Postprocessor>::kCpu, [this] {
       return std::make_shared<Postprocessor>(params_, threads_);
     });
     return
         [postprocessor](auto inputs, auto outputs) { return postprocessor->Run(inputs, outputs); };
   }
-  const CudaTarget target = workplace.target();
+  const CudaTarget target = execution_context.target();
   auto postprocessor = cuda_.Get(target.device_id, [&] {
     return std::make_shared<CudaPostprocessor>(params_, target.device_id);
   });
@@ -76,15 +76,15 @@ PostprocessModel::Engine PostprocessModel::NewEngine(const Workplace& workplace)
   };
 }
 
-void PostprocessModel::Prepare(JobType& job, const Workplace& workplace) {
-  ReadInputs(job, workplace);
-  AllocateOutputs(job, workplace);
+void PostprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+  ReadInputs(job, execution_context);
+  AllocateOutputs(job, execution_context);
 }
 
-void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
-  const Request& request = job.exchange->request;
-  const InputReading in_place{batched(), workplace, true};
-  const InputReading on_host{batched(), workplace, false};
+void PostprocessModel::ReadInputs(JobType& job, const ExecutionContext& execution_context) {
+  const Request& request = job.pending->request;
+  const InputReading in_place{batched(), execution_context, true};
+  const InputReading on_host{batched(), execution_context, false};
   std::vector<InputItems> head;
   for (const TensorSpec& spec : HeadInputs(params_.head)) {
     job.tensors.push_back(request.GetInput(spec.name, in_place));
@@ -107,18 +107,18 @@ void PostprocessModel::ReadInputs(JobType& job, const Workplace& workplace) {
   }
 }
 
-void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
+void PostprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& execution_context) {
   const auto count = static_cast<int64_t>(job.inputs.size());
-  const bool labels_wanted = WantsLabels(job.exchange->request);
+  const bool labels_wanted = WantsLabels(job.pending->request);
   RequestOutputs& results = job.results;
   const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   for (const TensorSpec& spec : specs) {
     const bool needed = labels_wanted && spec.name == kClassIds;
     // Clients read them, so that host memory is preferred on a GPU, too.
-    results.Add(spec, count, {workplace.memory(), {}, needed}, counters());
+    results.Add(spec, count, {execution_context.memory(), {}, needed}, counters());
   }
   results.Allocate();
-  if (GivesRle(params_) && job.exchange->request.WantsOutput(kDetectionRle)) {
+  if (GivesRle(params_) && job.pending->request.WantsOutput(kDetectionRle)) {
     job.strings.resize(job.inputs.size());
   }
   for (int64_t i = 0; i < count; ++i) {
@@ -128,52 +128,53 @@ void PostprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace)
   }
 }
 
-void PostprocessModel::Complete(JobType& job, const Workplace& workplace) {
+void PostprocessModel::Complete(JobType& job, const ExecutionContext& execution_context) {
   for (const PostprocessItem& item : job.items) {
     detections_.Add(item.num_detections);
     if (item.truncated) truncated_.Add(1);
   }
-  if (WantsLabels(job.exchange->request)) AddLabels(job, workplace);
-  if (!job.strings.empty()) AddRle(job, workplace);
+  if (WantsLabels(job.pending->request)) AddLabels(job, execution_context);
+  if (!job.strings.empty()) AddRle(job, execution_context);
 }
 
-void PostprocessModel::AddLabels(JobType& job, const Workplace& workplace) {
+void PostprocessModel::AddLabels(JobType& job, const ExecutionContext& execution_context) {
   const std::vector<TensorSpec> specs = PostprocessOutputs(params_);
   const auto ids_spec = std::find_if(specs.begin(), specs.end(),
                                      [](const TensorSpec& spec) { return spec.name == kClassIds; });
   const auto ids_index = static_cast<size_t>(ids_spec - specs.begin());
-  const Request& request = job.exchange->request;
+  const Request& request = job.pending->request;
   const bool names_wanted = request.WantsOutput(kClassLabels);
   const bool paths_wanted = request.WantsOutput(kClassPaths);
   std::vector<std::byte> names;
   std::vector<std::byte> paths;
   for (const PostprocessOutput& output : job.outputs) {
-    const std::vector<int32_t> ids = OnHost(output.tensors[ids_index], workplace);
+    const std::vector<int32_t> ids = OnHost(output.tensors[ids_index], execution_context);
     if (names_wanted) labels_.AppendNames(names, ids);
     if (paths_wanted) labels_.AppendPaths(paths, ids);
   }
   const int64_t top_k = ids_spec->shape[0];
-  if (names_wanted) AddStrings(job, kClassLabels, top_k, names, workplace);
-  if (paths_wanted) AddStrings(job, kClassPaths, top_k, paths, workplace);
+  if (names_wanted) AddStrings(job, kClassLabels, top_k, names, execution_context);
+  if (paths_wanted) AddStrings(job, kClassPaths, top_k, paths, execution_context);
 }
 
-void PostprocessModel::AddRle(JobType& job, const Workplace& workplace) {
+void PostprocessModel::AddRle(JobType& job, const ExecutionContext& execution_context) {
   const auto rows = static_cast<size_t>(params_.max_detections);
   std::vector<std::byte> strings;
   for (const std::vector<std::string>& masks : job.strings) {
     for (const std::string& mask : masks) AppendString(strings, mask);
     for (size_t row = masks.size(); row < rows; ++row) AppendString(strings, {});
   }
-  AddStrings(job, kDetectionRle, params_.max_detections, strings, workplace);
+  AddStrings(job, kDetectionRle, params_.max_detections, strings, execution_context);
 }
 
 void PostprocessModel::AddStrings(JobType& job, std::string_view name, int64_t count,
-                                  std::span<const std::byte> strings, const Workplace& workplace) {
+                                  std::span<const std::byte> strings,
+                                  const ExecutionContext& execution_context) {
   std::vector<int64_t> shape{count};
   if (batched()) shape.insert(shape.begin(), static_cast<int64_t>(job.outputs.size()));
   const OutputMemory memory =
-      job.exchange->sink.AddOutput(name, TRITONSERVER_TYPE_BYTES, shape, strings.size(), {});
-  WriteOutput(strings, memory.data, memory.place, workplace);
+      job.pending->sink.AddOutput(name, TRITONSERVER_TYPE_BYTES, shape, strings.size(), {});
+  WriteOutput(strings, memory.data, memory.place, execution_context);
 }
 
 }  // namespace endcap::triton

@@ -21,18 +21,18 @@ class PostprocessModel final
                    const PostprocessParams& params, int threads, Labels labels);
 
  protected:
-  Engine NewEngine(const Workplace& workplace) override;
-  void Prepare(JobType& job, const Workplace& workplace) override;
-  void Complete(JobType& job, const Workplace& workplace) override;
+  Engine NewEngine(const ExecutionContext& execution_context) override;
+  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
+  void Complete(JobType& job, const ExecutionContext& execution_context) override;
 
  private:
-  void ReadInputs(JobType& job, const Workplace& workplace);
-  void AllocateOutputs(JobType& job, const Workplace& workplace);
-  void AddLabels(JobType& job, const Workplace& workplace);
-  void AddRle(JobType& job, const Workplace& workplace);
+  void ReadInputs(JobType& job, const ExecutionContext& execution_context);
+  void AllocateOutputs(JobType& job, const ExecutionContext& execution_context);
+  void AddLabels(JobType& job, const ExecutionContext& execution_context);
+  void AddRle(JobType& job, const ExecutionContext& execution_context);
   // Adds an output of so many strings for each item.
   void AddStrings(JobType& job, std::string_view name, int64_t count,
-                  std::span<const std::byte> strings, const Workplace& workplace);
+                  std::span<const std::byte> strings, const ExecutionContext& execution_context);
 
   PostprocessParams params_;
   int threads_;

@@ -16,7 +16,7 @@ std::vector<TensorContract> OutputContracts(const std::vector<TensorSpec>& specs
   contracts.reserve(specs.size());
   for (const TensorSpec& spec : specs) {
     contracts.push_back(
-        ContractOf(spec, spec.name == "images" ? "size, color, layout or dtype" : ""));
+        MakeContract(spec, spec.name == "images" ? "size, color, layout or dtype" : ""));
   }
   return contracts;
 }

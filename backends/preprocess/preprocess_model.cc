@@ -16,14 +16,14 @@ PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies
   LogParameters(DescribePreprocessParams(params));
 }
 
-PreprocessModel::Engine PreprocessModel::NewEngine(const Workplace& workplace) {
-  if (!workplace.on_gpu()) {
+PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execution_context) {
+  if (!execution_context.on_gpu()) {
     auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
       return std::make_shared<Preprocessor>(params_, threads_);
     });
     return [preprocessor](auto images, auto outputs) { return preprocessor->Run(images, outputs); };
   }
-  const CudaTarget target = workplace.target();
+  const CudaTarget target = execution_context.target();
   auto preprocessor = cuda_.Get(target.device_id, [&] {
     return std::make_shared<CudaPreprocessor>(params_, target.device_id, threads_);
   });
@@ -32,24 +32,24 @@ PreprocessModel::Engine PreprocessModel::NewEngine(const Workplace& workplace) {
   };
 }
 
-int PreprocessModel::RequestThreadCount(const Workplace& workplace) const noexcept {
-  if (workplace.on_gpu()) return 0;
+int PreprocessModel::RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
+  if (execution_context.on_gpu()) return 0;
   return threads_ == 0 ? AvailableCpuCount() : threads_;
 }
 
-void PreprocessModel::Prepare(JobType& job, const Workplace& workplace) {
-  const InputTensor& encoded = job.tensors.emplace_back(
-      job.exchange->request.GetInput(kEncoded, {.batched = batched(), .workplace = workplace}));
+void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+  const InputTensor& encoded = job.tensors.emplace_back(job.pending->request.GetInput(
+      kEncoded, {.batched = batched(), .execution_context = execution_context}));
   for (const Bytes file : EncodedFiles(encoded)) {
     job.inputs.push_back(ImageView::Encoded(file.data(), file.size()));
   }
-  AllocateOutputs(job, workplace);
+  AllocateOutputs(job, execution_context);
 }
 
-void PreprocessModel::AllocateOutputs(JobType& job, const Workplace& workplace) {
+void PreprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& execution_context) {
   const auto count = static_cast<int64_t>(job.inputs.size());
   const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
-  const MemoryPlace gpu_or_cpu = workplace.memory();
+  const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
   // CudaPreprocessor::Run needs the memory of every tensor.
   results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, gpu_or_cpu.on_gpu()}, counters());

@@ -16,14 +16,14 @@ class PreprocessModel final : public BatchModel<ImageView, PreprocessOutput, Pre
                   const PreprocessParams& params, int threads);
 
  protected:
-  Engine NewEngine(const Workplace& workplace) override;
-  int RequestThreadCount(const Workplace& workplace) const noexcept override;
-  void Prepare(JobType& job, const Workplace& workplace) override;
+  Engine NewEngine(const ExecutionContext& execution_context) override;
+  int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
+  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   void Count(std::span<const PreprocessItem> items) override;
   bool ToleratesFailedItems() const noexcept override;
 
  private:
-  void AllocateOutputs(JobType& job, const Workplace& workplace);
+  void AllocateOutputs(JobType& job, const ExecutionContext& execution_context);
 
   PreprocessParams params_;
   int threads_;

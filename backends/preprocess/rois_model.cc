@@ -12,7 +12,7 @@ namespace endcap::triton {
 namespace {
 
 // The rows of an input `rois`, float32 [K, 4] in host memory.
-std::span<const Roi> RoisOf(const InputTensor& tensor) {
+std::span<const Roi> AsRois(const InputTensor& tensor) {
   static_assert(sizeof(Roi) == 4 * sizeof(float));
   const ConstTensorView view = tensor.Items().first();
   if (view.dtype != DType::kFloat32 || view.rank != 2 || view.shape[1] != 4) {
@@ -43,8 +43,8 @@ RoisModel::RoisModel(const ModelConfig& config, const MetricFamilies& families,
   LogParameters(DescribePreprocessParams(params));
 }
 
-RoisModel::Engine RoisModel::NewEngine(const Workplace& workplace) {
-  if (!workplace.on_gpu()) {
+RoisModel::Engine RoisModel::NewEngine(const ExecutionContext& execution_context) {
+  if (!execution_context.on_gpu()) {
     auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
       return std::make_shared<Preprocessor>(params_, threads_);
     });
@@ -52,7 +52,7 @@ RoisModel::Engine RoisModel::NewEngine(const Workplace& workplace) {
       return preprocessor->RunRois(RoiImages(inputs, outputs));
     };
   }
-  const CudaTarget target = workplace.target();
+  const CudaTarget target = execution_context.target();
   auto preprocessor = cuda_.Get(target.device_id, [&] {
     return std::make_shared<CudaPreprocessor>(params_, target.device_id, threads_);
   });
@@ -61,25 +61,27 @@ RoisModel::Engine RoisModel::NewEngine(const Workplace& workplace) {
   };
 }
 
-int RoisModel::RequestThreadCount(const Workplace& workplace) const noexcept {
-  if (workplace.on_gpu()) return 0;
+int RoisModel::RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
+  if (execution_context.on_gpu()) return 0;
   return threads_ == 0 ? AvailableCpuCount() : threads_;
 }
 
-void RoisModel::Prepare(JobType& job, const Workplace& workplace) {
-  const InputReading reading{.batched = false, .workplace = workplace};  // in host memory
-  job.tensors.push_back(job.exchange->request.GetInput(kEncoded, reading));
-  job.tensors.push_back(job.exchange->request.GetInput(kRois, reading));
+void RoisModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
+  const InputReading reading{.batched = false,
+                             .execution_context = execution_context};  // in host memory
+  job.tensors.push_back(job.pending->request.GetInput(kEncoded, reading));
+  job.tensors.push_back(job.pending->request.GetInput(kRois, reading));
   const Bytes file = EncodedFiles(job.tensors[0]).front();
-  const std::span<const Roi> rois = RoisOf(job.tensors[1]);
+  const std::span<const Roi> rois = AsRois(job.tensors[1]);
   const auto count = static_cast<int64_t>(rois.size());
   CheckRoiTensors(params_, count);
   job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), rois});
-  AllocateOutputs(job, count, workplace);
+  AllocateOutputs(job, count, execution_context);
 }
 
-void RoisModel::AllocateOutputs(JobType& job, int64_t roi_count, const Workplace& workplace) {
-  const MemoryPlace gpu_or_cpu = workplace.memory();
+void RoisModel::AllocateOutputs(JobType& job, int64_t roi_count,
+                                const ExecutionContext& execution_context) {
+  const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
   for (const TensorSpec& spec : PreprocessRoisOutputs(params_, roi_count)) {
     if (spec.name == "images") {

@@ -24,14 +24,14 @@ class RoisModel final : public BatchModel<RoisInput, std::vector<PreprocessOutpu
             const PreprocessParams& params, int threads);
 
  protected:
-  Engine NewEngine(const Workplace& workplace) override;
-  int RequestThreadCount(const Workplace& workplace) const noexcept override;
-  void Prepare(JobType& job, const Workplace& workplace) override;
+  Engine NewEngine(const ExecutionContext& execution_context) override;
+  int RequestThreadCount(const ExecutionContext& execution_context) const noexcept override;
+  void Prepare(JobType& job, const ExecutionContext& execution_context) override;
   void Count(std::span<const RoiItem> items) override;
   bool ToleratesFailedItems() const noexcept override;
 
  private:
-  void AllocateOutputs(JobType& job, int64_t roi_count, const Workplace& workplace);
+  void AllocateOutputs(JobType& job, int64_t roi_count, const ExecutionContext& execution_context);
 
   PreprocessParams params_;
   int threads_;

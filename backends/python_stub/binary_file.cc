@@ -42,7 +42,8 @@ std::vector<Elf64_Phdr> Segments(const std::string& bytes) {
 }
 
 // Where in the file an address of the loaded program comes from.
-std::optional<std::size_t> OffsetOf(const std::vector<Elf64_Phdr>& segments, Elf64_Addr address) {
+std::optional<std::size_t> FindFileOffset(const std::vector<Elf64_Phdr>& segments,
+                                          Elf64_Addr address) {
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type == PT_LOAD && address >= segment.p_vaddr &&
         address - segment.p_vaddr < segment.p_filesz) {
@@ -121,7 +122,7 @@ std::vector<std::string> BinaryFile::NeededLibraries() const {
   std::optional<std::size_t> texts;
   for (const Elf64_Dyn& entry : entries) {
     if (entry.d_tag == DT_STRTAB) {
-      texts = OffsetOf(segments, entry.d_un.d_ptr);
+      texts = FindFileOffset(segments, entry.d_un.d_ptr);
     }
   }
   std::vector<std::string> needed;
@@ -160,7 +161,7 @@ bool BinaryFile::Contains(std::string_view text) const {
   return std::string_view(bytes_).find(text) != std::string_view::npos;
 }
 
-std::optional<int> PythonMinorOf(const BinaryFile& stub) {
+std::optional<int> FindPythonMinor(const BinaryFile& stub) {
   // Tools that bundle libraries put a fingerprint into the name: libpython3-419a3a08.13.so.1.0.
   static const std::regex kName(R"(libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]*\.so.*)");
   for (const std::string& library : stub.NeededLibraries()) {

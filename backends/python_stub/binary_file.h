@@ -30,7 +30,7 @@ class BinaryFile {
 };
 
 // The minor version of Python 3 that a stub embeds, by the libpython that it needs.
-std::optional<int> PythonMinorOf(const BinaryFile& stub);
+std::optional<int> FindPythonMinor(const BinaryFile& stub);
 
 // Whether a stub can take arrays of NumPy 2. pybind11 looks for NumPy's C functions by a module's
 // name, which is another in NumPy 2; only releases that know it contain it. Nothing where the stub

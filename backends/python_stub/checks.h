@@ -29,7 +29,7 @@ struct Subject {
 struct Check {
   std::string name;
   std::string found;
-  std::string problem;  // one sentence, "" where all is well
+  std::string problem;  // one error message, "" where all is well
 };
 
 struct Examination {

@@ -46,7 +46,7 @@ std::string FirstTwoParts(const std::string& version) {
 }
 
 // The version by the standard library; nothing where there are several.
-std::optional<int> MinorOfLibrary(const fs::path& prefix) {
+std::optional<int> FindLibraryMinor(const fs::path& prefix) {
   std::optional<int> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
@@ -85,7 +85,7 @@ PythonEnvironment Describe(const fs::path& program) {
     python.minor = MinorIn(real.filename().string(), R"(python3\.(\d{1,3}))");
   }
   if (!python.minor) {
-    python.minor = MinorOfLibrary(python.base_prefix);
+    python.minor = FindLibraryMinor(python.base_prefix);
   }
   return python;
 }
@@ -102,7 +102,7 @@ void AddPackageFolders(const fs::path& prefix, const std::string& version,
   folders.push_back(prefix / "lib64" / python / "site-packages");
 }
 
-std::vector<fs::path> FoldersOfPathFiles(const fs::path& packages) {
+std::vector<fs::path> ListPathFileFolders(const fs::path& packages) {
   std::vector<fs::path> folders;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(packages, error)) {
@@ -143,7 +143,7 @@ std::vector<fs::path> PythonEnvironment::PackageFolders(const std::string& pytho
   }
   for (const fs::path& folder : folders) {
     all.push_back(folder);
-    const std::vector<fs::path> more = FoldersOfPathFiles(folder);
+    const std::vector<fs::path> more = ListPathFileFolders(folder);
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -48,7 +48,7 @@ std::string WithFolder(const std::string& library_path, const fs::path& folder) 
 std::optional<std::vector<std::string>> MissingLibraries(const fs::path& program,
                                                          const std::string& library_path) {
   std::istringstream lines(
-      OutputOf(program, {"LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH=" + library_path}));
+      CaptureOutput(program, {"LD_TRACE_LOADED_OBJECTS=1", "LD_LIBRARY_PATH=" + library_path}));
   std::vector<std::string> missing;
   bool told = false;
   for (std::string line; std::getline(lines, line);) {

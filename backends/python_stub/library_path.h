@@ -22,7 +22,7 @@ std::string LibraryPathForStub(const std::string& given, const Settings& setting
 std::string WithFolder(const std::string& library_path, const std::filesystem::path& folder);
 
 // What the loader would not find of a program's libraries, in its own words: names of libraries,
-// and sentences about versions. Empty where the program can start; nothing where it cannot be
+// and messages about versions. Empty where the program can start; nothing where it cannot be
 // executed. Runs no code of the program.
 std::optional<std::vector<std::string>> MissingLibraries(const std::filesystem::path& program,
                                                          const std::string& library_path);

@@ -57,12 +57,12 @@ int PrintReport(const std::vector<std::string>& argv) {
   subject.model_folder = argv[2];
   subject.server_folder = argv.size() > 3 ? argv[3] : "";
   const Examination examination = Examine(subject);
-  std::cout << ReportOf(examination) << '\n';
+  std::cout << FormatReport(examination) << '\n';
   return examination.Problem().empty() ? EXIT_SUCCESS : kRefused;
 }
 
 int PrintDescription(const std::string& file) {
-  const auto description = DescriptionOf(file);
+  const auto description = DescribeFile(file);
   if (!description) {
     std::cerr << file << " is no ELF file of this machine" << '\n';
     return kRefused;

@@ -54,8 +54,8 @@ std::string ReadAll(int descriptor) {
 
 }  // namespace
 
-std::string OutputOf(const std::filesystem::path& program,
-                     const std::vector<std::string>& variables) {
+std::string CaptureOutput(const std::filesystem::path& program,
+                          const std::vector<std::string>& variables) {
   const std::vector<std::string> environment = EnvironmentWith(variables);
   const std::vector<std::string> arguments = {program.string()};
   const std::vector<char*> environment_pointers = Pointers(environment);

@@ -5,7 +5,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path InFolderOfStubs(const fs::path& folder, int minor) {
+fs::path MakeStubPath(const fs::path& folder, int minor) {
   return folder / ("3." + std::to_string(minor)) / kStubFile;
 }
 
@@ -15,8 +15,7 @@ std::vector<fs::path> ModelStubPlaces(const fs::path& model_folder, const Settin
   if (!settings.stub.empty()) {
     std::error_code error;
     const bool is_folder = fs::is_directory(settings.stub, error);
-    places.insert(places.begin(),
-                  is_folder ? InFolderOfStubs(settings.stub, minor) : settings.stub);
+    places.insert(places.begin(), is_folder ? MakeStubPath(settings.stub, minor) : settings.stub);
   }
   return places;
 }
@@ -37,7 +36,7 @@ std::vector<fs::path> ServerStubPlaces(const fs::path& server_folder, int minor)
   const fs::path installation = ServerInstallation(server_folder);
   if (!installation.empty()) {
     const fs::path root = installation.parent_path().parent_path();
-    places.push_back(InFolderOfStubs(root / "python_backend_stubs", minor));
+    places.push_back(MakeStubPath(root / "python_backend_stubs", minor));
   }
   return places;
 }
@@ -46,13 +45,13 @@ std::optional<RealStub> FindRealStub(const fs::path& model_folder, const Setting
                                      const fs::path& server_folder, int minor) {
   for (const fs::path& place : ModelStubPlaces(model_folder, settings, minor)) {
     if (std::optional<BinaryFile> file = BinaryFile::Read(place)) {
-      const std::optional<int> embedded = PythonMinorOf(*file);
+      const std::optional<int> embedded = FindPythonMinor(*file);
       return RealStub{place, std::move(*file), embedded};
     }
   }
   for (const fs::path& place : ServerStubPlaces(server_folder, minor)) {
     std::optional<BinaryFile> file = BinaryFile::Read(place);
-    if (file && PythonMinorOf(*file) == minor) {
+    if (file && FindPythonMinor(*file) == minor) {
       return RealStub{place, std::move(*file), minor};
     }
   }

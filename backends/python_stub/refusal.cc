@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kSentenceVariable[] = "ENDCAP_STUB_REFUSAL";
+constexpr char kMessageVariable[] = "ENDCAP_STUB_REFUSAL";
 
 // Its folder serves one import, so the module removes it. The exception's name is what
-// `endcap serve` knows the sentence by.
+// `endcap serve` knows the message by.
 constexpr char kRefusingModel[] = R"(import os
 import shutil
 
@@ -42,19 +42,19 @@ std::string TimeNow() {
 }
 
 // What a log tells behind its time; "" where there is none.
-std::string LoggedSentence(const fs::path& log) {
+std::string LoggedMessage(const fs::path& log) {
   std::ifstream file(log);
   std::string time;
-  std::string sentence;
+  std::string message;
   if (file >> time && file.get() == ' ') {
-    std::getline(file, sentence);
+    std::getline(file, message);
   }
-  return sentence;
+  return message;
 }
 
 // One line in one piece: stubs of other models and the server write to the same pipe.
-void SayToServer(const std::string& sentence) {
-  std::cerr << "endcap stub: " + sentence + "\n" << std::flush;
+void SayToServer(const std::string& message) {
+  std::cerr << "endcap stub: " + message + "\n" << std::flush;
 }
 
 // The search path without the folders of the environment that the server has activated.
@@ -85,14 +85,14 @@ fs::path WriteRefusingModel(const std::string& version) {
 
 }  // namespace
 
-void Tell(const fs::path& model_folder, const std::string& sentence) {
-  SayToServer("model '" + model_folder.filename().string() + "': " + sentence);
+void Tell(const fs::path& model_folder, const std::string& message) {
+  SayToServer("model '" + model_folder.filename().string() + "': " + message);
   const fs::path path = model_folder / kLogFile;
-  if (LoggedSentence(path) == sentence) {
+  if (LoggedMessage(path) == message) {
     return;
   }
   std::ofstream log(path);
-  log << TimeNow() << ' ' << sentence << '\n';
+  log << TimeNow() << ' ' << message << '\n';
   log.close();
   if (!log) {
     SayToServer(path.string() + " cannot be written");
@@ -120,7 +120,7 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
     // Only the server's own: one that the model brings may be of another release.
     for (const fs::path& place : ServerStubPlaces(subject.server_folder, *python.minor)) {
       const std::optional<BinaryFile> stub = BinaryFile::Read(place);
-      if (stub && PythonMinorOf(*stub) == python.minor &&
+      if (stub && FindPythonMinor(*stub) == python.minor &&
           MissingLibraries(place, library_path) == std::vector<std::string>()) {
         const std::string first = python.program.parent_path().string();
         return Speaker{place, WithFolder(first, search_path), library_path};
@@ -131,7 +131,7 @@ std::optional<Speaker> FindSpeaker(const Subject& subject, const Examination& ex
 }
 
 void ReportToServer(const std::vector<std::string>& argv, const Subject& subject,
-                    const Examination& examination, const std::string& sentence) {
+                    const Examination& examination, const std::string& message) {
   const std::optional<Speaker> speaker = FindSpeaker(subject, examination);
   if (!speaker) {
     return;
@@ -146,7 +146,7 @@ void ReportToServer(const std::vector<std::string>& argv, const Subject& subject
   if (arguments.size() > kRuntimeModelPosition) {
     arguments[kRuntimeModelPosition] = "DEFAULT";  // the module is a model, not a backend's
   }
-  setenv(kSentenceVariable, sentence.c_str(), 1);
+  setenv(kMessageVariable, message.c_str(), 1);
   setenv("PATH", speaker->search_path.c_str(), 1);
   setenv("LD_LIBRARY_PATH", speaker->library_path.c_str(), 1);
   Become(speaker->stub, arguments);

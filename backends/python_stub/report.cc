@@ -16,7 +16,7 @@ json TextOrNull(const std::string& text) { return text.empty() ? json() : json(t
 
 }  // namespace
 
-std::string ReportOf(const Examination& examination) {
+std::string FormatReport(const Examination& examination) {
   json checks = json::array();
   for (const Check& check : examination.checks) {
     checks.push_back(
@@ -28,13 +28,13 @@ std::string ReportOf(const Examination& examination) {
   return Written(report);
 }
 
-std::optional<std::string> DescriptionOf(const std::filesystem::path& file) {
+std::optional<std::string> DescribeFile(const std::filesystem::path& file) {
   const std::optional<BinaryFile> binary = BinaryFile::Read(file);
   if (!binary) {
     return std::nullopt;
   }
   json description = {{"build_id", binary->BuildId()}};
-  const std::optional<int> minor = PythonMinorOf(*binary);
+  const std::optional<int> minor = FindPythonMinor(*binary);
   description["python"] = minor ? json("3." + std::to_string(*minor)) : json();
   const std::optional<bool> takes_numpy_2 = TakesNumpy2(*binary);
   description["takes_numpy_2"] = takes_numpy_2 ? json(*takes_numpy_2) : json();

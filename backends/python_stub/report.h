@@ -11,9 +11,9 @@ namespace endcap::python_stub {
 
 // {"python", "stub", "checks": [{"name", "found", "problem"}], "problem"}; null where there is
 // none.
-std::string ReportOf(const Examination& examination);
+std::string FormatReport(const Examination& examination);
 
 // {"python", "build_id", "takes_numpy_2"} of an ELF file; nothing where it is none.
-std::optional<std::string> DescriptionOf(const std::filesystem::path& file);
+std::optional<std::string> DescribeFile(const std::filesystem::path& file);
 
 }  // namespace endcap::python_stub

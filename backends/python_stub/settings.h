@@ -21,7 +21,7 @@ struct Settings {
 };
 
 // Reads the file in a model's folder; defaults where there is none.
-// Throws std::runtime_error with a sentence for what cannot be read, and for unknown names.
+// Throws std::runtime_error with an error message for what cannot be read, and for unknown names.
 Settings ReadSettings(const std::filesystem::path& model_folder);
 
 }  // namespace endcap::python_stub

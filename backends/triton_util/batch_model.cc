@@ -2,7 +2,7 @@
 
 namespace endcap::triton {
 
-Failure FailureOfItem(const ItemStatus& status, size_t index, size_t count) {
+Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t count) {
   std::string message = status.message;
   if (count > 1) {
     message =

@@ -22,10 +22,10 @@ namespace endcap::triton {
 // One request's part of a batch: what goes into the core's call, and what came of it.
 template <typename Input, typename Output, typename Item>
 struct Job {
-  Job(Exchange& owner, const Workplace& workplace, bool batched) noexcept
-      : exchange(&owner), results(owner.request, owner.sink, workplace, batched) {}
+  Job(PendingRequest& owner, const ExecutionContext& execution_context, bool batched) noexcept
+      : pending(&owner), results(owner.request, owner.sink, execution_context, batched) {}
 
-  Exchange* exchange;
+  PendingRequest* pending;
   std::vector<InputTensor> tensors;               // what `inputs` point into
   std::vector<Input> inputs;                      // one per item
   std::vector<Output> outputs;                    // one per item
@@ -35,7 +35,7 @@ struct Job {
 };
 
 // The message for a request of several images names the one that failed.
-Failure FailureOfItem(const ItemStatus& status, size_t index, size_t count);
+Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t count);
 
 // A model whose requests go through the core: those of a batch in one call, or, on an instance with
 // threads for that, each in a call of its own, so that none waits for its neighbours.
@@ -48,9 +48,10 @@ class BatchModel : public SynchronousModel {
   using Engine =
       std::function<std::vector<Item>(std::span<const Input> inputs, std::span<const Output>)>;
 
-  std::unique_ptr<Instance> NewInstance(const Workplace& workplace) final {
-    auto instance = std::make_unique<BatchInstance>(workplace, NewEngine(workplace));
-    if (const int count = RequestThreadCount(workplace); count > 0) {
+  std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) final {
+    auto instance =
+        std::make_unique<BatchInstance>(execution_context, NewEngine(execution_context));
+    if (const int count = RequestThreadCount(execution_context); count > 0) {
       instance->threads = threads_.Get(EnginePool<RequestThreads>::kCpu, [&] {
         return std::make_shared<RequestThreads>(
             count, [this](const RequestThreads::Work& work) { ServeOne(work); });
@@ -72,15 +73,16 @@ class BatchModel : public SynchronousModel {
     }
   }
 
-  void Execute(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) final {
+  void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+               ExecutionTimes& times) final {
     auto& batch_instance = static_cast<BatchInstance&>(instance);
     std::vector<JobType> jobs;
-    jobs.reserve(exchanges.size());
-    for (Exchange& exchange : exchanges) {
-      Attempt(exchange, [&] {
-        if (AnswerIfCancelled(exchange)) return;
-        JobType job(exchange, instance.workplace(), batched());
-        Prepare(job, instance.workplace());
+    jobs.reserve(pending_requests.size());
+    for (PendingRequest& pending : pending_requests) {
+      Attempt(pending, [&] {
+        if (AnswerIfCancelled(pending)) return;
+        JobType job(pending, instance.execution_context(), batched());
+        Prepare(job, instance.execution_context());
         jobs.push_back(std::move(job));
       });
     }
@@ -89,34 +91,35 @@ class BatchModel : public SynchronousModel {
     const std::vector<Item> items = RunAll(batch_instance, jobs);
     times.compute_end_ns = NowNs();
     for (JobType& job : jobs) {
-      Attempt(*job.exchange, [&] { Finish(job, instance.workplace()); });
+      Attempt(*job.pending, [&] { Finish(job, instance.execution_context()); });
     }
   }
 
  protected:
-  // What calls the core at that workplace.
-  virtual Engine NewEngine(const Workplace& workplace) = 0;
+  // What calls the core at that execution_context.
+  virtual Engine NewEngine(const ExecutionContext& execution_context) = 0;
   // Threads, for all instances together, that serve each request on its own; 0: batches stay whole.
   // The engine is then called by all of them at the same time.
-  virtual int RequestThreadCount(const Workplace& workplace) const noexcept {
-    static_cast<void>(workplace);
+  virtual int RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
+    static_cast<void>(execution_context);
     return 0;
   }
   // Reads the request and allocates its outputs: fills tensors, inputs, results and outputs.
-  virtual void Prepare(JobType& job, const Workplace& workplace) = 0;
+  virtual void Prepare(JobType& job, const ExecutionContext& execution_context) = 0;
   // Counts the stage's own metrics of one call.
   virtual void Count(std::span<const Item> items) { static_cast<void>(items); }
   // Whether a failed item is answered by its `status` output instead of an error.
   virtual bool ToleratesFailedItems() const noexcept { return false; }
   // Adds what is left to a good response.
-  virtual void Complete(JobType& job, const Workplace& workplace) {
+  virtual void Complete(JobType& job, const ExecutionContext& execution_context) {
     static_cast<void>(job);
-    static_cast<void>(workplace);
+    static_cast<void>(execution_context);
   }
 
  private:
   struct BatchInstance final : Instance {
-    BatchInstance(const Workplace& place, Engine run) : Instance(place), engine(std::move(run)) {}
+    BatchInstance(const ExecutionContext& place, Engine run)
+        : Instance(place), engine(std::move(run)) {}
     ~BatchInstance() override { under_way.WaitUntilNone(); }
     Engine engine;
     InFlight under_way;  // requests that `threads` have
@@ -130,16 +133,16 @@ class BatchModel : public SynchronousModel {
   }
 
   template <typename Body>
-  void Attempt(Exchange& exchange, const Body& body) noexcept {
+  void Attempt(PendingRequest& pending, const Body& body) noexcept {
     try {
       body();
     } catch (...) {
-      Refuse(exchange, FailureOfCurrentException());
+      Refuse(pending, MakeFailureFromCurrentException());
     }
   }
 
-  static void Wait(const Workplace& workplace) {
-    if (workplace.on_gpu()) SynchronizeCuda(workplace.target());
+  static void Wait(const ExecutionContext& execution_context) {
+    if (execution_context.on_gpu()) SynchronizeCuda(execution_context.target());
   }
 
   std::vector<Item> RunAll(const BatchInstance& instance, std::span<JobType> jobs) {
@@ -155,23 +158,23 @@ class BatchModel : public SynchronousModel {
       for (JobType& job : jobs) job.results.Copy();
     } catch (...) {
       // The server takes the memory of the responses back when they are answered.
-      Wait(instance.workplace());
+      Wait(instance.execution_context());
       throw;
     }
-    Wait(instance.workplace());
+    Wait(instance.execution_context());
     for (JobType& job : jobs) job.results.Finish();
     Count(items);
     std::span<const Item> rest(items);
     for (JobType& job : jobs) {
-      job.exchange->item_count = static_cast<int64_t>(job.inputs.size());
+      job.pending->item_count = static_cast<int64_t>(job.inputs.size());
       job.items = rest.first(job.inputs.size());
       rest = rest.subspan(job.inputs.size());
     }
     return items;
   }
 
-  void Finish(JobType& job, const Workplace& workplace) {
-    if (AnswerIfCancelled(*job.exchange)) return;
+  void Finish(JobType& job, const ExecutionContext& execution_context) {
+    if (AnswerIfCancelled(*job.pending)) return;
     const size_t count = job.items.size();
     size_t ok_count = 0;
     size_t culprit = count;  // the first item that fails the request
@@ -186,11 +189,11 @@ class BatchModel : public SynchronousModel {
     }
     counters().CountImages(ok_count);
     if (culprit < count) {
-      Fail(*job.exchange, FailureOfItem(job.items[culprit].status, culprit, count));
+      Fail(*job.pending, MakeItemFailure(job.items[culprit].status, culprit, count));
       return;
     }
-    Complete(job, workplace);
-    job.exchange->sink.Send();
+    Complete(job, execution_context);
+    job.pending->sink.Send();
   }
 
   EnginePool<RequestThreads> threads_;

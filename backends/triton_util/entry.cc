@@ -27,16 +27,16 @@ void RequireApiVersion() {
 }
 
 template <auto Get, typename Owner>
-void* StateOf(Owner* owner) {
+void* GetState(Owner* owner) {
   void* state = nullptr;
   Check(Get(owner, &state));
   return state;
 }
 
-Model& ModelOf(TRITONBACKEND_ModelInstance* instance) {
+Model& GetModel(TRITONBACKEND_ModelInstance* instance) {
   TRITONBACKEND_Model* model = nullptr;
   Check(TRITONBACKEND_ModelInstanceModel(instance, &model));
-  return *static_cast<Model*>(StateOf<TRITONBACKEND_ModelState>(model));
+  return *static_cast<Model*>(GetState<TRITONBACKEND_ModelState>(model));
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend) {
 }
 
 TRITONSERVER_Error* TRITONBACKEND_Finalize(TRITONBACKEND_Backend* backend) {
-  return Guard([&] { delete static_cast<Backend*>(StateOf<TRITONBACKEND_BackendState>(backend)); });
+  return Guard(
+      [&] { delete static_cast<Backend*>(GetState<TRITONBACKEND_BackendState>(backend)); });
 }
 
 TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
@@ -61,19 +62,19 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model* model) {
     TRITONBACKEND_Backend* backend = nullptr;
     Check(TRITONBACKEND_ModelBackend(model, &backend));
     endcap::triton::ModelConfig config(model);
-    auto state = static_cast<Backend*>(StateOf<TRITONBACKEND_BackendState>(backend))->Load(config);
+    auto state = static_cast<Backend*>(GetState<TRITONBACKEND_BackendState>(backend))->Load(config);
     Check(TRITONBACKEND_ModelSetState(model, state.get()));
     static_cast<void>(state.release());
   });
 }
 
 TRITONSERVER_Error* TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model* model) {
-  return Guard([&] { delete static_cast<Model*>(StateOf<TRITONBACKEND_ModelState>(model)); });
+  return Guard([&] { delete static_cast<Model*>(GetState<TRITONBACKEND_ModelState>(model)); });
 }
 
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance* instance) {
   return Guard([&] {
-    auto state = ModelOf(instance).NewInstance(endcap::triton::WorkplaceOf(instance));
+    auto state = GetModel(instance).NewInstance(endcap::triton::MakeExecutionContext(instance));
     Check(TRITONBACKEND_ModelInstanceSetState(instance, state.get()));
     static_cast<void>(state.release());
   });
@@ -81,15 +82,15 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
 
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance* instance) {
   return Guard(
-      [&] { delete static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance)); });
+      [&] { delete static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance)); });
 }
 
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance* instance,
                                                        TRITONBACKEND_Request** requests,
                                                        uint32_t count) {
   return Guard([&] {
-    Model& model = ModelOf(instance);
-    auto* state = static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance));
+    Model& model = GetModel(instance);
+    auto* state = static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance));
     // From here on the requests are ours.
     model.Serve(instance, *state, {requests, count});
   });
@@ -98,7 +99,7 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
 // Asked by servers for the readiness of a model; those that do not know it never call it.
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance* instance) {
   return Guard([&] {
-    static_cast<Instance*>(StateOf<TRITONBACKEND_ModelInstanceState>(instance))->CheckReady();
+    static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance))->CheckReady();
   });
 }
 

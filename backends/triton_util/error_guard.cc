@@ -31,7 +31,7 @@ TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept {
 }
 
 // Only codes that one class has for itself, and those that tell the client what to change.
-ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept {
+ErrorCode ToErrorCode(TRITONSERVER_Error_Code code) noexcept {
   switch (code) {
     case TRITONSERVER_ERROR_INVALID_ARG:
       return ErrorCode::kInvalidArgument;
@@ -53,7 +53,7 @@ std::string Describe(const Failure& failure) noexcept {
   }
 }
 
-Failure FailureOfCurrentException() noexcept {
+Failure MakeFailureFromCurrentException() noexcept {
   try {
     throw;
   } catch (const InnerError& error) {
@@ -64,7 +64,7 @@ Failure FailureOfCurrentException() noexcept {
     }
   } catch (const ApiError& error) {
     // The message may not fit into memory; the code alone is then the answer.
-    Failure failure{error.code(), ReasonOf(error.code()), {}};
+    Failure failure{error.code(), ToErrorCode(error.code()), {}};
     try {
       failure.message = error.what();
     } catch (const std::bad_alloc&) {
@@ -73,7 +73,7 @@ Failure FailureOfCurrentException() noexcept {
     }
     return failure;
   } catch (...) {
-    ItemStatus status = StatusOfCurrentException();
+    ItemStatus status = MakeStatusFromCurrentException();
     // Another server may be able to answer.
     const bool restarts = status.code == ErrorCode::kCuda && CudaNeedsRestart();
     return {restarts ? TRITONSERVER_ERROR_UNAVAILABLE : ToTriton(status.code), status.code,

@@ -45,14 +45,14 @@ void Check(TRITONSERVER_Error* error);
 // The table from endcap's failure classes to Triton's.
 TRITONSERVER_Error_Code ToTriton(ErrorCode code) noexcept;
 // The way back, for errors that are Triton's own.
-ErrorCode ReasonOf(TRITONSERVER_Error_Code code) noexcept;
+ErrorCode ToErrorCode(TRITONSERVER_Error_Code code) noexcept;
 
 // The failure in words for clients and logs: "corrupt_image: ...", so that classes with one code
 // can be told apart. Empty where memory is too short for it.
 std::string Describe(const Failure& failure) noexcept;
 
 // Turns the exception in flight into a Failure. Call it inside a catch block only.
-Failure FailureOfCurrentException() noexcept;
+Failure MakeFailureFromCurrentException() noexcept;
 
 // Runs the body of an entry point; what it throws becomes the returned error.
 template <typename Body>
@@ -61,7 +61,7 @@ TRITONSERVER_Error* Guard(const Body& body) noexcept {
     body();
     return nullptr;
   } catch (...) {
-    const Failure failure = FailureOfCurrentException();
+    const Failure failure = MakeFailureFromCurrentException();
     return TRITONSERVER_ErrorNew(failure.code, failure.message.c_str());
   }
 }

@@ -28,43 +28,44 @@ void RefuseAll(std::span<TRITONBACKEND_Request*> requests, const Failure& failur
   }
 }
 
-void SynchronousModel::RefuseOpen(std::span<Exchange> exchanges, const Failure& failure) noexcept {
-  for (Exchange& exchange : exchanges) {
-    if (exchange.sink.open()) Refuse(exchange, failure);
+void SynchronousModel::RefuseOpen(std::span<PendingRequest> pending_requests,
+                                  const Failure& failure) noexcept {
+  for (PendingRequest& pending : pending_requests) {
+    if (pending.sink.open()) Refuse(pending, failure);
   }
 }
 
-void SynchronousModel::Answer(Instance& instance, std::span<Exchange> exchanges,
+void SynchronousModel::Answer(Instance& instance, std::span<PendingRequest> pending_requests,
                               ExecutionTimes& times) noexcept {
   try {
-    Execute(instance, exchanges, times);
+    Execute(instance, pending_requests, times);
   } catch (...) {
-    RefuseOpen(exchanges, FailureOfCurrentException());
+    RefuseOpen(pending_requests, MakeFailureFromCurrentException());
   }
-  RefuseOpen(exchanges, kUnanswered);
+  RefuseOpen(pending_requests, kUnanswered);
 }
 
 void SynchronousModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                              std::span<TRITONBACKEND_Request*> requests) noexcept {
   const uint64_t start = NowNs();
   ExecutionTimes times{start, start, start, start};
-  std::vector<Exchange> exchanges;
+  std::vector<PendingRequest> pending_requests;
   try {
-    exchanges.reserve(requests.size());
-    for (TRITONBACKEND_Request* request : requests) exchanges.emplace_back(request);
+    pending_requests.reserve(requests.size());
+    for (TRITONBACKEND_Request* request : requests) pending_requests.emplace_back(request);
   } catch (...) {
-    RefuseAll(requests, FailureOfCurrentException());
+    RefuseAll(requests, MakeFailureFromCurrentException());
     return;
   }
-  Answer(instance, exchanges, times);
+  Answer(instance, pending_requests, times);
   times.exec_end_ns = NowNs();
   int64_t items = 0;
-  for (const Exchange& exchange : exchanges) {
-    items += exchange.item_count;
-    ReportRequest(handle, exchange, times);
+  for (const PendingRequest& pending : pending_requests) {
+    items += pending.item_count;
+    ReportRequest(handle, pending, times);
   }
   ReportExecution(handle, items, times);
-  exchanges.clear();
+  pending_requests.clear();
   for (TRITONBACKEND_Request* request : requests) Release(request);
 }
 

@@ -175,7 +175,7 @@ void InnerCall::ReadResponse() {
       outputs_.emplace(name, std::move(output));
     }
   } catch (...) {
-    failure_ = FailureOfCurrentException();
+    failure_ = MakeFailureFromCurrentException();
   }
 }
 

@@ -35,7 +35,7 @@ Failure InnerFailure(const std::string& model, TRITONSERVER_Error_Code code,
   // run out, and not its client has gone.
   const bool is_own =
       code != TRITONSERVER_ERROR_UNAVAILABLE && code != TRITONSERVER_ERROR_CANCELLED;
-  const ErrorCode reason = is_own ? ReasonOf(code) : ErrorCode::kInternal;
+  const ErrorCode reason = is_own ? ToErrorCode(code) : ErrorCode::kInternal;
   if (code == TRITONSERVER_ERROR_CANCELLED) code = TRITONSERVER_ERROR_INTERNAL;
   return {code, reason, "model '" + model + "': " + message, /*names_its_class=*/true};
 }

@@ -21,7 +21,7 @@ struct Buffer {
   MemoryPlace place;
 };
 
-Buffer BufferOf(TRITONBACKEND_Input* input, uint32_t index, const MemoryPlace& preferred) {
+Buffer GetBuffer(TRITONBACKEND_Input* input, uint32_t index, const MemoryPlace& preferred) {
   const void* data = nullptr;
   uint64_t size = 0;
   TRITONSERVER_MemoryType memory = preferred.type();
@@ -32,23 +32,24 @@ Buffer BufferOf(TRITONBACKEND_Input* input, uint32_t index, const MemoryPlace& p
 }
 
 // Copies into host memory, and waits for what comes from a GPU.
-void CopyToHost(std::byte* to, const Buffer& from, const Workplace& workplace) {
+void CopyToHost(std::byte* to, const Buffer& from, const ExecutionContext& execution_context) {
   if (!from.place.on_gpu()) {
     std::copy(from.bytes.begin(), from.bytes.end(), to);
     return;
   }
-  const CudaTarget target = workplace.CopyTarget(from.place);
+  const CudaTarget target = execution_context.CopyTarget(from.place);
   CopyCuda(to, from.bytes.data(), from.bytes.size(), target);
   SynchronizeCuda(target);
 }
 
-std::vector<std::byte> Gather(std::span<const Buffer> buffers, const Workplace& workplace) {
+std::vector<std::byte> Gather(std::span<const Buffer> buffers,
+                              const ExecutionContext& execution_context) {
   size_t total = 0;
   for (const Buffer& buffer : buffers) total += buffer.bytes.size();
   std::vector<std::byte> bytes(total);
   std::byte* end = bytes.data();
   for (const Buffer& buffer : buffers) {
-    CopyToHost(end, buffer, workplace);
+    CopyToHost(end, buffer, execution_context);
     end += buffer.bytes.size();
   }
   return bytes;
@@ -80,10 +81,11 @@ InputTensor::InputTensor(TRITONBACKEND_Input* input, const InputReading& reading
     item_shape_.erase(item_shape_.begin());
   }
   if (item_count_ < 1) Refuse(name_, "holds no item: its batch dimension is 0");
-  const MemoryPlace preferred = reading.gpu_in_place ? reading.workplace.memory() : MemoryPlace{};
+  const MemoryPlace preferred =
+      reading.gpu_in_place ? reading.execution_context.memory() : MemoryPlace{};
   std::vector<Buffer> buffers;
   buffers.reserve(buffer_count);
-  for (uint32_t i = 0; i < buffer_count; ++i) buffers.push_back(BufferOf(input, i, preferred));
+  for (uint32_t i = 0; i < buffer_count; ++i) buffers.push_back(GetBuffer(input, i, preferred));
   if (buffers.size() == 1) {
     const Buffer& only = buffers.front();
     const bool readable = !only.place.on_gpu() || only.place == preferred;
@@ -93,7 +95,7 @@ InputTensor::InputTensor(TRITONBACKEND_Input* input, const InputReading& reading
       return;
     }
   }
-  gathered_ = Gather(buffers, reading.workplace);
+  gathered_ = Gather(buffers, reading.execution_context);
   bytes_ = gathered_;
 }
 
@@ -112,7 +114,7 @@ InputItems InputTensor::Items() const {
   view.data = bytes_.data();
   view.device = place_.device;
   view.device_id = place_.device_id;
-  const size_t needed = static_cast<size_t>(ElementCount()) * SizeOf(view.dtype);
+  const size_t needed = static_cast<size_t>(ElementCount()) * GetElementSize(view.dtype);
   if (bytes_.size() != needed) {
     Refuse(name_, "has " + std::to_string(bytes_.size()) +
                       " bytes where its shape and type ask for " + std::to_string(needed));

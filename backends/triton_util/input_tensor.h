@@ -17,9 +17,9 @@ using Bytes = std::span<const std::byte>;
 
 // How an input is read.
 struct InputReading {
-  bool batched = false;       // the first dimension counts the request's items
-  Workplace workplace;        // where the instance works
-  bool gpu_in_place = false;  // memory of the workplace's GPU may stay where it is
+  bool batched = false;                // the first dimension counts the request's items
+  ExecutionContext execution_context;  // where the instance works
+  bool gpu_in_place = false;           // memory of the execution_context's GPU may stay where it is
 };
 
 // One input of a request: a view of Triton's own buffer when that is one piece of memory of the

@@ -7,7 +7,7 @@
 
 namespace endcap::triton {
 
-Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance) {
+ExecutionContext MakeExecutionContext(TRITONBACKEND_ModelInstance* instance) {
   TRITONSERVER_InstanceGroupKind kind = TRITONSERVER_INSTANCEGROUPKIND_CPU;
   Check(TRITONBACKEND_ModelInstanceKind(instance, &kind));
   if (kind != TRITONSERVER_INSTANCEGROUPKIND_GPU) return {};
@@ -20,12 +20,12 @@ Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance) {
                                   "; to work on the CPU, give the model's config "
                                   "instance_group { kind: KIND_CPU }");
   }
-  return Workplace(device_id);
+  return ExecutionContext(device_id);
 }
 
 void Instance::CheckReady() const {
-  if (!workplace_.on_gpu()) return;
-  CheckCudaStream(workplace_.target());
+  if (!execution_context_.on_gpu()) return;
+  CheckCudaStream(execution_context_.target());
   if (!CudaNeedsRestart()) return;
   throw Error(ErrorCode::kCuda,
               "an unrecoverable CUDA error has ended this process's use of the GPU: restart the "

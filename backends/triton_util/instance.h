@@ -9,11 +9,12 @@
 namespace endcap::triton {
 
 // Where an instance of a model works. On a GPU its work goes to one stream.
-class Workplace {
+class ExecutionContext {
  public:
-  Workplace() = default;  // on the CPU
-  // On a GPU, with a stream of its own, which copies of the workplace share. Throws kCuda.
-  explicit Workplace(int device_id) : device_id_(device_id), stream_(NewCudaStream(device_id)) {}
+  ExecutionContext() = default;  // on the CPU
+  // On a GPU, with a stream of its own, which copies of the execution_context share. Throws kCuda.
+  explicit ExecutionContext(int device_id)
+      : device_id_(device_id), stream_(NewCudaStream(device_id)) {}
 
   bool on_gpu() const noexcept { return stream_ != nullptr; }
   // On a GPU only.
@@ -35,23 +36,24 @@ class Workplace {
 // One instance of a model, as the server keeps it; Execute runs once at a time on each.
 class Instance {
  public:
-  explicit Instance(const Workplace& workplace) noexcept : workplace_(workplace) {}
+  explicit Instance(const ExecutionContext& execution_context) noexcept
+      : execution_context_(execution_context) {}
   virtual ~Instance() = default;
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
 
-  const Workplace& workplace() const noexcept { return workplace_; }
+  const ExecutionContext& execution_context() const noexcept { return execution_context_; }
 
   // Throws kCuda where the instance cannot answer any more: after an unrecoverable CUDA error, in
   // this process's work or in that of its own stream.
   void CheckReady() const;
 
  private:
-  Workplace workplace_;
+  ExecutionContext execution_context_;
 };
 
 // What the server says of the instance: a GPU for KIND_GPU, else the CPU. Throws kCuda with a
-// sentence where that GPU cannot be used.
-Workplace WorkplaceOf(TRITONBACKEND_ModelInstance* instance);
+// message where that GPU cannot be used.
+ExecutionContext MakeExecutionContext(TRITONBACKEND_ModelInstance* instance);
 
 }  // namespace endcap::triton

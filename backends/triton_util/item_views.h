@@ -56,7 +56,7 @@ inline OutputItems OutputItemsAt(const TensorSpec& spec, void* data,
   return OutputItems(view);
 }
 
-inline size_t BytesOf(const TensorSpec& spec, int64_t item_count) noexcept {
+inline size_t CountBytes(const TensorSpec& spec, int64_t item_count) noexcept {
   return OutputItemsAt(spec, nullptr).first().size_bytes() * static_cast<size_t>(item_count);
 }
 

@@ -10,24 +10,24 @@ Model::Model(const ModelConfig& config, const MetricFamilies& families)
       metric_labels_{{"model", config.name()}, {"version", std::to_string(config.version())}},
       counters_(families, metric_labels_) {}
 
-void Model::Fail(Exchange& exchange, const Failure& failure) noexcept {
-  exchange.sink.Fail(failure);
+void Model::Fail(PendingRequest& pending, const Failure& failure) noexcept {
+  pending.sink.Fail(failure);
   const auto level =
       failure.code == TRITONSERVER_ERROR_CANCELLED ? TRITONSERVER_LOG_INFO : TRITONSERVER_LOG_WARN;
   const ErrorHandle unlogged(Guard(
-      [&] { Log(level, label_ + ", " + exchange.request.Label() + ": " + Describe(failure)); }));
+      [&] { Log(level, label_ + ", " + pending.request.Label() + ": " + Describe(failure)); }));
   if (unlogged != nullptr) Log(level, TRITONSERVER_ErrorMessage(unlogged.get()));
 }
 
-void Model::Refuse(Exchange& exchange, const Failure& failure) noexcept {
+void Model::Refuse(PendingRequest& pending, const Failure& failure) noexcept {
   counters_.CountFailure(failure.reason);
-  Fail(exchange, failure);
+  Fail(pending, failure);
 }
 
-bool Model::AnswerIfCancelled(Exchange& exchange) {
-  if (!exchange.request.IsCancelled()) return false;
+bool Model::AnswerIfCancelled(PendingRequest& pending) {
+  if (!pending.request.IsCancelled()) return false;
   counters_.CountCancelled();
-  Fail(exchange, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
+  Fail(pending, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
   return true;
 }
 

@@ -18,8 +18,8 @@
 namespace endcap::triton {
 
 // One request on its way through an execution.
-struct Exchange {
-  explicit Exchange(TRITONBACKEND_Request* handle) noexcept : request(handle), sink(handle) {}
+struct PendingRequest {
+  explicit PendingRequest(TRITONBACKEND_Request* handle) noexcept : request(handle), sink(handle) {}
 
   Request request;
   ResponseSink sink;
@@ -43,9 +43,9 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Makes what an instance at that workplace needs. May be called while others execute. Throws with
-  // a sentence when it cannot work there.
-  virtual std::unique_ptr<Instance> NewInstance(const Workplace& workplace) = 0;
+  // Makes what an instance at that execution_context needs. May be called while others execute.
+  // Throws with an error message when it cannot work there.
+  virtual std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) = 0;
 
   // Takes the requests that the server handed over: each is answered once, reported, and released
   // once, whatever happens on the way, before this returns or later. `instance` is one of
@@ -54,11 +54,11 @@ class Model {
                      std::span<TRITONBACKEND_Request*> requests) noexcept = 0;
 
   // Answers with an error and logs it: a warning, or for a cancelled request an info.
-  void Fail(Exchange& exchange, const Failure& failure) noexcept;
+  void Fail(PendingRequest& pending, const Failure& failure) noexcept;
   // The same, and counts it; for a request that failed as a whole.
-  void Refuse(Exchange& exchange, const Failure& failure) noexcept;
+  void Refuse(PendingRequest& pending, const Failure& failure) noexcept;
   // Answers with CANCELLED, logs and counts it, where the client has gone; returns whether it has.
-  bool AnswerIfCancelled(Exchange& exchange);
+  bool AnswerIfCancelled(PendingRequest& pending);
 
  protected:
   const std::string& label() const noexcept { return label_; }
@@ -83,14 +83,15 @@ class SynchronousModel : public Model {
              std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
-  // Answers every exchange, and sets the times of the computation. What it throws goes to the
-  // exchanges that are still open.
-  virtual void Execute(Instance& instance, std::span<Exchange> exchanges,
+  // Answers every pending, and sets the times of the computation. What it throws goes to the
+  // pending_requests that are still open.
+  virtual void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
                        ExecutionTimes& times) = 0;
 
  private:
-  void Answer(Instance& instance, std::span<Exchange> exchanges, ExecutionTimes& times) noexcept;
-  void RefuseOpen(std::span<Exchange> exchanges, const Failure& failure) noexcept;
+  void Answer(Instance& instance, std::span<PendingRequest> pending_requests,
+              ExecutionTimes& times) noexcept;
+  void RefuseOpen(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
 };
 
 // One backend as the server loaded it: makes models.
@@ -102,7 +103,7 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Throws with a sentence when the config cannot be carried out.
+  // Throws with an error message when the config cannot be carried out.
   virtual std::unique_ptr<Model> Load(ModelConfig& config) const = 0;
 
  protected:

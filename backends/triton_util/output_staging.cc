@@ -28,7 +28,7 @@ void OutputStaging::Allocate() {
     data_ = host_block_.data();
     return;
   }
-  device_block_ = AllocateCuda(bytes_, workplace_.target());
+  device_block_ = AllocateCuda(bytes_, execution_context_.target());
   data_ = static_cast<std::byte*>(device_block_.get());
   if (std::ranges::any_of(parts_, [this](const Part& part) { return IsMirrored(part); })) {
     mirror_ = AllocatePinnedCuda(bytes_, place_.device_id);
@@ -41,7 +41,7 @@ bool OutputStaging::IsMirrored(const Part& part) const noexcept {
 }
 
 void OutputStaging::CopyToMirror(size_t begin, size_t end) {
-  CopyCuda(mirror_.get() + begin, data_ + begin, end - begin, workplace_.target());
+  CopyCuda(mirror_.get() + begin, data_ + begin, end - begin, execution_context_.target());
 }
 
 void OutputStaging::Copy() {
@@ -59,9 +59,9 @@ void OutputStaging::Copy() {
       if (begin == end) begin = part.offset;
       end = part.offset + part.bytes;
     } else if (place_.on_gpu()) {
-      CopyCuda(part.to, from, part.bytes, workplace_.target());
+      CopyCuda(part.to, from, part.bytes, execution_context_.target());
     } else {
-      WriteOutput({from, part.bytes}, part.to, part.to_place, workplace_);
+      WriteOutput({from, part.bytes}, part.to, part.to_place, execution_context_);
     }
   }
   if (begin != end) CopyToMirror(begin, end);
@@ -74,13 +74,13 @@ void OutputStaging::Finish() noexcept {
 }
 
 void WriteOutput(std::span<const std::byte> bytes, void* to, const MemoryPlace& to_place,
-                 const Workplace& workplace) {
+                 const ExecutionContext& execution_context) {
   if (bytes.empty()) return;
   if (!to_place.on_gpu()) {
     std::memcpy(to, bytes.data(), bytes.size());
     return;
   }
-  const CudaTarget target = workplace.CopyTarget(to_place);
+  const CudaTarget target = execution_context.CopyTarget(to_place);
   CopyCuda(to, bytes.data(), bytes.size(), target);
   SynchronizeCuda(target);
 }

@@ -16,8 +16,8 @@ namespace endcap::triton {
 class OutputStaging {
  public:
   // place: where the core writes.
-  OutputStaging(const Workplace& workplace, const MemoryPlace& place) noexcept
-      : workplace_(workplace), place_(place) {}
+  OutputStaging(const ExecutionContext& execution_context, const MemoryPlace& place) noexcept
+      : execution_context_(execution_context), place_(place) {}
 
   // Announces a result of `bytes` that goes to `to`, memory of `to_place`; null: nowhere. Returns
   // its offset in the block.
@@ -45,7 +45,7 @@ class OutputStaging {
   bool IsMirrored(const Part& part) const noexcept;
   void CopyToMirror(size_t begin, size_t end);
 
-  Workplace workplace_;
+  ExecutionContext execution_context_;
   MemoryPlace place_;
   std::vector<Part> parts_;
   size_t bytes_ = 0;
@@ -57,6 +57,6 @@ class OutputStaging {
 
 // Writes host memory to where an output is wanted, and waits. Throws kCuda.
 void WriteOutput(std::span<const std::byte> bytes, void* to, const MemoryPlace& to_place,
-                 const Workplace& workplace);
+                 const ExecutionContext& execution_context);
 
 }  // namespace endcap::triton

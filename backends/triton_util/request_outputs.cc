@@ -7,7 +7,7 @@ void RequestOutputs::Add(const TensorSpec& spec, int64_t item_count, const Wish&
   Output& output = outputs_.emplace_back();
   output.spec = spec;
   output.place = wish.core;
-  const size_t bytes = BytesOf(spec, item_count);
+  const size_t bytes = CountBytes(spec, item_count);
   if (!request_.WantsOutput(spec.name)) {
     output.staged = wish.even_if_unwanted;
     if (output.staged) output.offset = StagingAt(wish.core).Add(bytes, nullptr, {});

@@ -25,13 +25,13 @@ class RequestOutputs {
     bool even_if_unwanted = false;  // the core needs room though the request does not ask for it
   };
 
-  RequestOutputs(const Request& request, ResponseSink& sink, const Workplace& workplace,
-                 bool batched) noexcept
+  RequestOutputs(const Request& request, ResponseSink& sink,
+                 const ExecutionContext& execution_context, bool batched) noexcept
       : request_(request),
         sink_(&sink),
         batched_(batched),
-        host_(workplace, {}),
-        device_(workplace, workplace.memory()) {}
+        host_(execution_context, {}),
+        device_(execution_context, execution_context.memory()) {}
 
   // Adds an output of every item to the response if the request wants it. A GPU's memory that was
   // promised and not given counts as a spill. Throws as ResponseSink::AddOutput.

@@ -43,7 +43,7 @@ OutputMemory ResponseSink::AddOutput(const TensorSpec& spec, int64_t item_count,
                                      const MemoryPlace& preferred) {
   std::vector<int64_t> shape(spec.shape.begin(), spec.shape.begin() + spec.rank);
   if (batched) shape.insert(shape.begin(), item_count);
-  return AddOutput(spec.name, ToTriton(spec.dtype), shape, BytesOf(spec, item_count), preferred);
+  return AddOutput(spec.name, ToTriton(spec.dtype), shape, CountBytes(spec, item_count), preferred);
 }
 
 void ResponseSink::Send() {

@@ -21,10 +21,10 @@ uint64_t NowNs() noexcept {
       std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
 }
 
-void ReportRequest(TRITONBACKEND_ModelInstance* instance, const Exchange& exchange,
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const PendingRequest& pending,
                    const ExecutionTimes& times) noexcept {
   LogIfFailed(TRITONBACKEND_ModelInstanceReportStatistics(
-      instance, exchange.request.handle(), exchange.sink.succeeded(), times.exec_start_ns,
+      instance, pending.request.handle(), pending.sink.succeeded(), times.exec_start_ns,
       times.compute_start_ns, times.compute_end_ns, times.exec_end_ns));
 }
 

@@ -11,7 +11,7 @@ namespace endcap::triton {
 uint64_t NowNs() noexcept;
 
 // Reports a request, which must not be released yet.
-void ReportRequest(TRITONBACKEND_ModelInstance* instance, const Exchange& exchange,
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const PendingRequest& pending,
                    const ExecutionTimes& times) noexcept;
 // Reports an execution that computed that many items; none: nothing.
 void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,

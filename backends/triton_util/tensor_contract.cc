@@ -116,7 +116,7 @@ void RequireInputs(const Json& list, std::span<const TensorContract> contracts) 
 
 }  // namespace
 
-TensorContract ContractOf(const TensorSpec& spec, std::string determined_by) {
+TensorContract MakeContract(const TensorSpec& spec, std::string determined_by) {
   Dims dims(spec.shape.begin(), spec.shape.begin() + spec.rank);
   TensorContract contract;
   contract.name = spec.name;

@@ -28,7 +28,7 @@ struct TensorContract {
   std::string labels_belong_to;
 };
 
-TensorContract ContractOf(const TensorSpec& spec, std::string determined_by = {});
+TensorContract MakeContract(const TensorSpec& spec, std::string determined_by = {});
 
 // Which list of config.pbtxt is meant.
 enum class TensorSide { kInput, kOutput };
@@ -36,8 +36,8 @@ enum class TensorSide { kInput, kOutput };
 // Holds the `input` or `output` list of a model's config to the contracts. An absent list becomes
 // all of them, and a missing data_type, missing dims and dims of -1 are filled in where the
 // contracts know them, if `complete` is true; what the config does give must fit. Outputs may be a
-// subset. Throws kInvalidArgument with a sentence that names the tensor, what the config says and
-// what the parameters ask for.
+// subset. Throws kInvalidArgument with an error message that names the tensor, what the config says
+// and what the parameters ask for.
 void Settle(nlohmann::json& list, TensorSide side, std::span<const TensorContract> contracts,
             bool complete);
 

@@ -10,7 +10,7 @@ namespace endcap {
 inline constexpr double kMaxLogSize = 4.135166556742356;
 
 // An anchor's corners as centre, width and height.
-ENDCAP_HOST_DEVICE inline BoxXyxy CentreOf(const BoxXyxy& corners) {
+ENDCAP_HOST_DEVICE inline BoxXyxy ToCentreForm(const BoxXyxy& corners) {
   const float w = corners.x2 - corners.x1;
   const float h = corners.y2 - corners.y1;
   return {corners.x1 + 0.5F * w, corners.y1 + 0.5F * h, w, h};

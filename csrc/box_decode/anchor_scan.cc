@@ -125,8 +125,8 @@ HWY_INLINE FloatVector RaiseByOne(const float* row, size_t c, size_t tile, float
 
 // The best class of every anchor of a tile that has a score greater than `limit`, row after row as
 // the head lies in memory; of others, best is `limit`. Returns the sum of all that was read.
-HWY_INLINE FloatVector BestOfTile(const float* scores, size_t classes, size_t anchors, size_t tile,
-                                  float limit, float* best, int32_t* best_class) {
+HWY_INLINE FloatVector FindTileBest(const float* scores, size_t classes, size_t anchors,
+                                    size_t tile, float limit, float* best, int32_t* best_class) {
   const Floats d;
   auto sum = hn::Zero(d);
   std::fill_n(best, tile, limit);
@@ -151,8 +151,8 @@ ScanResult CollectBest(const float* scores, size_t classes, size_t anchors, floa
   ScanResult result;
   for (size_t first = 0; first < whole; first += kTile) {
     const size_t end = std::min(first + kTile, whole);
-    sum = hn::Add(sum, BestOfTile(scores + first, classes, anchors, end - first, limit,
-                                  best + first, best_class + first));
+    sum = hn::Add(sum, FindTileBest(scores + first, classes, anchors, end - first, limit,
+                                    best + first, best_class + first));
     for (size_t a = first; a < end; a += lanes) {
       const auto over = hn::Gt(hn::LoadU(d, best + a), limits);
       if (HWY_LIKELY(hn::AllFalse(d, over))) continue;

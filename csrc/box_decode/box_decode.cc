@@ -5,19 +5,19 @@
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "common/fail.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 
 namespace endcap {
 
 std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
-  const HeadSpecs heads = SpecsOf(params);
+  const HeadSpecs heads = MakeHeadSpecs(params);
   return {heads.specs.begin(), heads.specs.begin() + static_cast<ptrdiff_t>(heads.count)};
 }
 
 namespace {
 
-DecodeFunction* DecoderOf(HeadFamily family, Path path) {
-  const bool simd = path == Path::kSimd;
+DecodeFunction* SelectDecoder(HeadFamily family, Implementation implementation) {
+  const bool simd = implementation == Implementation::kSimd;
   switch (family) {
     case HeadFamily::kYolov5:
       return simd ? DecodeYolov5Simd : DecodeYolov5;
@@ -44,14 +44,15 @@ DecodeFunction* DecoderOf(HeadFamily family, Path path) {
 
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates) {
-  const size_t expected = SpecsOf(params).count;
+  const size_t expected = MakeHeadSpecs(params).count;
   if (inputs.size() != expected) {
     FailArgument("head ", HeadFamilyName(params.family), " came with ", inputs.size(),
                  " tensors: it needs ", expected);
   }
   // Read only when it is known what is kept.
-  if (params.family == HeadFamily::kYolov8Seg) CheckHostTensor(SpecsOf(params).specs[1], inputs[1]);
-  DecodeFunction* decode = DecoderOf(params.family, SelectPath(Stage::kBoxDecode));
+  if (params.family == HeadFamily::kYolov8Seg)
+    CheckHostTensor(MakeHeadSpecs(params).specs[1], inputs[1]);
+  DecodeFunction* decode = SelectDecoder(params.family, SelectImplementation(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
   const TrimAtEnd trim(scratch);
   decode(params, inputs, scratch, candidates);

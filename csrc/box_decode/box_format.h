@@ -10,7 +10,7 @@ struct BoxXyxy {
 };
 
 // Centre, width and height to corners.
-ENDCAP_HOST_DEVICE inline BoxXyxy CornersOf(float cx, float cy, float w, float h) {
+ENDCAP_HOST_DEVICE inline BoxXyxy ToCorners(float cx, float cy, float w, float h) {
   const float half_w = w * 0.5F;
   const float half_h = h * 0.5F;
   return {cx - half_w, cy - half_h, cx + half_w, cy + half_h};
@@ -21,7 +21,7 @@ ENDCAP_HOST_DEVICE inline BoxXyxy CornersOf(float cx, float cy, float w, float h
 ENDCAP_HOST_DEVICE inline BoxXyxy BoxInPixels(const BoxXyxy& raw, BoxFormat format, BoxUnit unit,
                                               float width, float height) {
   BoxXyxy box = raw;
-  if (format == BoxFormat::kCxcywh) box = CornersOf(raw.x1, raw.y1, raw.x2, raw.y2);
+  if (format == BoxFormat::kCxcywh) box = ToCorners(raw.x1, raw.y1, raw.x2, raw.y2);
   if (unit == BoxUnit::kNormalized) {
     box = {box.x1 * width, box.y1 * height, box.x2 * width, box.y2 * height};
   }

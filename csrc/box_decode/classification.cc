@@ -26,7 +26,7 @@ void Softmax(std::span<const float> logits, std::vector<float>& scores) {
   }
   std::array<double, kSumParts> parts{};
   for (size_t i = 0; i < powers.size(); ++i) parts[i % kSumParts] += powers[i];
-  const double sum = SumOfParts(parts);
+  const double sum = SumParts(parts);
   for (const double power : powers) scores.push_back(static_cast<float>(power / sum));
   TrimScratch(powers);
 }
@@ -61,7 +61,7 @@ void ListCandidates(const HeadParams& params, std::span<const float> scores,
 void Classify(const HeadParams& params, const ConstTensorView& logits, ClassScores& result) {
   thread_local std::vector<float> converted;
   thread_local std::vector<int32_t> order;
-  const HeadInput input(SpecsOf(params).specs[0], logits, converted);
+  const HeadInput input(MakeHeadSpecs(params).specs[0], logits, converted);
   input.RefuseNan();
   std::vector<float>& scores = result.probabilities;
   Activate(params.activation, input.values(), scores);

@@ -8,7 +8,7 @@ namespace endcap {
 // The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
 void DecodeEfficientNms(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                         Candidates& candidates) {
-  const auto specs = SpecsOf(params).specs;
+  const auto specs = MakeHeadSpecs(params).specs;
   const int32_t count = CheckedIntegers(specs[0], inputs[0])[0];
   if (count < 0) FailArgument("num_detections is ", count, ": it must not be negative");
   const HeadInput boxes(specs[1], inputs[1], scratch.head);

@@ -8,7 +8,7 @@ namespace endcap {
 // `head` [K, 6]: x1, y1, x2, y2, score, class; suppression is done in the model.
 void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates) {
-  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
   head.RefuseNan();
   CandidateList list(params, scratch);
   for (int64_t k = 0; k < head.rows(); ++k) {

@@ -8,9 +8,9 @@
 
 namespace endcap {
 
-// One function per head family; each stands in a file of its name, the simd path beside it.
-// `inputs` has the length of HeadInputs(params); shapes, dtypes and values are checked by the
-// function. A simd path gives what the scalar one gives, errors included.
+// One function per head family; each stands in a file of its name, the simd implementation beside
+// it. `inputs` has the length of HeadInputs(params); shapes, dtypes and values are checked by the
+// function. A simd implementation gives what the scalar one gives, errors included.
 using HeadTensors = std::span<const ConstTensorView>;
 using DecodeFunction = void(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                             Candidates& candidates);
@@ -39,6 +39,6 @@ struct HeadSpecs {
   std::array<TensorSpec, 4> specs;
   size_t count;
 };
-HeadSpecs SpecsOf(const HeadParams& params) noexcept;
+HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept;
 
 }  // namespace endcap

@@ -19,7 +19,7 @@ bool CollectGreatest(const ScoreRows& rows, size_t classes, float* greatest) {
   for (size_t r = 0; r < rows.count(); ++r) {
     const float* scores = rows.Row(r);
     if (rows.has_background) rest += scores[rows.background];
-    greatest[r] = GreatestOf(scores, classes, sum, rest);
+    greatest[r] = FindGreatest(scores, classes, sum, rest);
   }
   return IsSuspect(sum) || !std::isfinite(rest);
 }

@@ -49,7 +49,8 @@ void CheckShape(const TensorSpec& spec, const ConstTensorView& view) {
 
 void RefuseGpuMemory(const TensorSpec& spec, const ConstTensorView& view) {
   if (view.device == Device::kCpu) return;
-  Fail(ErrorCode::kUnsupported, spec.name, " is in GPU memory; this path reads CPU memory only");
+  Fail(ErrorCode::kUnsupported, spec.name,
+       " is in GPU memory; this implementation reads CPU memory only");
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ void CheckHostTensor(const TensorSpec& spec, const ConstTensorView& view) {
 }
 
 HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
-                     std::vector<float>& memory, Path path)
+                     std::vector<float>& memory, Implementation implementation)
     : name_(spec.name) {
   CheckHostTensor(spec, view);
   const auto count = static_cast<size_t>(view.size());
@@ -82,7 +83,7 @@ HeadInput::HeadInput(const TensorSpec& spec, const ConstTensorView& view,
   } else {
     const std::span halves(static_cast<const uint16_t*>(view.data), count);
     memory.resize(count);
-    HalvesToFloats(halves, path, memory.data());
+    HalvesToFloats(halves, implementation, memory.data());
     values_ = memory;
   }
   shape_ = {view.shape[0], view.rank > 1 ? view.shape[1] : 1};

@@ -26,9 +26,9 @@ class HeadInput {
  public:
   static constexpr int64_t kAllRows = std::numeric_limits<int64_t>::max();
 
-  // A converted copy lies in `memory`, made by the loop of `path`.
+  // A converted copy lies in `memory`, made by the loop of `implementation`.
   HeadInput(const TensorSpec& spec, const ConstTensorView& view, std::vector<float>& memory,
-            Path path = Path::kScalar);
+            Implementation implementation = Implementation::kScalar);
   HeadInput(const HeadInput&) = delete;
   HeadInput& operator=(const HeadInput&) = delete;
 

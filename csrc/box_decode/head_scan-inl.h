@@ -34,7 +34,7 @@ HWY_INLINE bool IsSuspect(FloatVector sums) {
 
 // The greatest of the values, minus infinity for none. All that is read is added to `sum` or
 // `rest`.
-HWY_INLINE float GreatestOf(const float* values, size_t count, FloatVector& sum, float& rest) {
+HWY_INLINE float FindGreatest(const float* values, size_t count, FloatVector& sum, float& rest) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
   float greatest = -std::numeric_limits<float>::infinity();

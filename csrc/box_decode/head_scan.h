@@ -6,8 +6,9 @@
 
 namespace endcap {
 
-// The simd paths' loops over whole heads. A sum of all values goes along in each: it is not finite
-// where there is a NaN (and hardly ever otherwise), which costs less than comparing each value.
+// The simd implementations' loops over whole heads. A sum of all values goes along in each: it is
+// not finite where there is a NaN (and hardly ever otherwise), which costs less than comparing each
+// value.
 struct ScanResult {
   size_t passing = 0;
   bool may_hold_nan = false;  // false: there is none

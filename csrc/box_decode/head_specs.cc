@@ -28,7 +28,7 @@ HeadSpecs SsdSpecs(const HeadParams& params) noexcept {
 
 }  // namespace
 
-HeadSpecs SpecsOf(const HeadParams& params) noexcept {
+HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
   const int64_t classes = params.num_classes;
   const int64_t columns = 4 + classes + ExtraValues(params);
   switch (params.family) {

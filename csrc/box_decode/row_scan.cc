@@ -36,7 +36,7 @@ ScanResult CollectRows(const float* rows, size_t count, size_t classes,
   for (size_t r = 0; r < count; ++r) {
     const float* row = rows + r * length;
     for (size_t i = 0; i < 5; ++i) rest += row[i];
-    const float greatest = GreatestOf(row + 5, classes, sum, rest);
+    const float greatest = FindGreatest(row + 5, classes, sum, rest);
     // A product with a negative objectness may grow where the class score falls.
     const bool passes = limits.is_sigmoid ? row[4] > limits.raw && greatest > limits.raw
                                           : row[4] < 0.0F || row[4] * greatest > limits.product;

@@ -9,15 +9,15 @@ namespace {
 // `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]. Every query's classes are
 // candidates, as in RT-DETR's own post-processing (arXiv 2304.08069), and nothing is suppressed.
 void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-            Candidates& candidates, Path path) {
-  const auto specs = SpecsOf(params).specs;
+            Candidates& candidates, Implementation implementation) {
+  const auto specs = MakeHeadSpecs(params).specs;
   const size_t boxes_at = params.joined ? 0 : 1;
-  const HeadInput scores(specs[0], inputs[0], scratch.scores, path);
-  const HeadInput boxes(specs[boxes_at], inputs[boxes_at], scratch.head, path);
+  const HeadInput scores(specs[0], inputs[0], scratch.scores, implementation);
+  const HeadInput boxes(specs[boxes_at], inputs[boxes_at], scratch.head, implementation);
   CheckRowCounts(params, inputs);
   CandidateList list(params, scratch);
   const ScoreRows rows(params, scores, params.joined ? 4 : 0);
-  AddScoreRows(params, rows, path, {&boxes}, scratch, list);
+  AddScoreRows(params, rows, implementation, {&boxes}, scratch, list);
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
   const auto read_box = [&](int32_t query) { return boxes.Box(query); };
   list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
@@ -27,12 +27,12 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
 
 void DecodeRtdetr(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Path::kScalar);
+  Decode(params, inputs, scratch, candidates, Implementation::kScalar);
 }
 
 void DecodeRtdetrSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Path::kSimd);
+  Decode(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap

@@ -17,7 +17,7 @@ __device__ inline BoxXyxy ReadScoreRowBox(const HeadRule& rule, const HeadImage&
     anchor = GridAnchor(anchors, row);
   } else {
     anchor = ReadBoxRow(head, kAnchorInput, uint64_t{row} * 4);
-    if (anchors.from_corners != 0) anchor = CentreOf(anchor);
+    if (anchors.from_corners != 0) anchor = ToCentreForm(anchor);
   }
   return BoxAtAnchor(box, anchor, anchors.variances);
 }

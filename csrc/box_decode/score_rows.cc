@@ -39,7 +39,7 @@ double SoftmaxParts(const HeadParams& params, const ScoreRows& rows, uint32_t ro
     scratch.powers[i] = Exponential(scores[i] - highest);
     parts[i % kRowSumParts] += scratch.powers[i];
   }
-  return SumOfParts(parts);
+  return SumParts(parts);
 }
 
 // Adds a row whose class c has the score score_of(c). Raw scores that are not greater than
@@ -116,11 +116,11 @@ void CheckRowCounts(const HeadParams& params, HeadTensors inputs) {
                " rows: they must have as many");
 }
 
-void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Path path,
+void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,
                   std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
                   CandidateList& list) {
   scratch.best_class.resize(rows.count());
-  if (path == Path::kSimd) {
+  if (implementation == Implementation::kSimd) {
     const bool suspect = std::any_of(others.begin(), others.end(), [](const HeadInput* other) {
       return MayHoldNan(other->values());
     });

@@ -31,10 +31,10 @@ struct ScoreRows {
 // their rows.
 void CheckRowCounts(const HeadParams& params, HeadTensors inputs);
 
-// Adds the candidates of every row, in the manner of AnchorLabel. The simd path scans first, and
-// leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores or in
-// `others`, and for a softmax over a row whose greatest score is not finite.
-void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Path path,
+// Adds the candidates of every row, in the manner of AnchorLabel. The simd implementation scans
+// first, and leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores
+// or in `others`, and for a softmax over a row whose greatest score is not finite.
+void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,
                   std::initializer_list<const HeadInput*> others, DecodeScratch& scratch,
                   CandidateList& list);
 

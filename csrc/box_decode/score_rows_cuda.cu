@@ -105,7 +105,7 @@ __device__ bool MayPass(const HeadRule& rule, CandidateState& state, const Score
   return facts.best - background > rule.raw_limit;
 }
 
-// The sum of the powers, in the order of the CPU's path.
+// The sum of the powers, in the order of the CPU implementation.
 template <typename T>
 __device__ double SumPowers(const Scores<T>& scores, double highest) {
   double part = 0.0;

@@ -22,17 +22,18 @@ void FinishAtAnchors(const HeadParams& params, const HeadInput& boxes, AnchorAtI
 // `boxes` [A, 4], `scores` [A, C with the background] and, as an input, `anchors` [A, 4]: SSD
 // (arXiv 1512.02325), RetinaNet (arXiv 1708.02002) and others of their kind.
 void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-            Candidates& candidates, Path path) {
-  const auto specs = SpecsOf(params).specs;
+            Candidates& candidates, Implementation implementation) {
+  const auto specs = MakeHeadSpecs(params).specs;
   const bool has_anchors = params.anchors == AnchorSource::kInput;
-  const HeadInput boxes(specs[0], inputs[0], scratch.head, path);
-  const HeadInput scores(specs[1], inputs[1], scratch.scores, path);
+  const HeadInput boxes(specs[0], inputs[0], scratch.head, implementation);
+  const HeadInput scores(specs[1], inputs[1], scratch.scores, implementation);
   // Where they are no input, the boxes stand for them in what is the same for all.
   const size_t anchors_at = has_anchors ? 2 : 0;
-  const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, path);
+  const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, implementation);
   CheckRowCounts(params, inputs);
   CandidateList list(params, scratch);
-  AddScoreRows(params, ScoreRows(params, scores, 0), path, {&boxes, &anchors}, scratch, list);
+  AddScoreRows(params, ScoreRows(params, scores, 0), implementation, {&boxes, &anchors}, scratch,
+               list);
   if (params.anchors == AnchorSource::kNone) {
     const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
     const auto read_box = [&](int32_t a) { return boxes.Box(a); };
@@ -40,7 +41,7 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
   } else if (has_anchors) {
     const bool from_corners = params.ResolvedBoxFormat() == BoxFormat::kXyxy;
     const auto anchor_at = [&](int32_t a) {
-      return from_corners ? CentreOf(anchors.Box(a)) : anchors.Box(a);
+      return from_corners ? ToCentreForm(anchors.Box(a)) : anchors.Box(a);
     };
     FinishAtAnchors(params, boxes, anchor_at, scratch, list, candidates);
   } else {
@@ -53,12 +54,12 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
 
 void DecodeSsd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Path::kScalar);
+  Decode(params, inputs, scratch, candidates, Implementation::kScalar);
 }
 
 void DecodeSsdSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Path::kSimd);
+  Decode(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap

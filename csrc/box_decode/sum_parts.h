@@ -14,7 +14,7 @@ inline constexpr int kSumParts = 256;   // a classifier's logits: by a block
 inline constexpr int kRowSumParts = 8;  // a row of scores: by a group of a warp's lanes
 
 template <size_t kParts>
-double SumOfParts(std::array<double, kParts> parts) {
+double SumParts(std::array<double, kParts> parts) {
   static_assert((kParts & (kParts - 1)) == 0);
   for (size_t half = kParts / 2; half > 0; half /= 2) {
     for (size_t i = 0; i < half; ++i) parts[i] += parts[i + half];

@@ -47,7 +47,7 @@ void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList
 // `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.
 void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
-  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
   head.RefuseNan();
   CandidateList list(params, scratch);
   scratch.best_class.resize(static_cast<size_t>(head.rows()));

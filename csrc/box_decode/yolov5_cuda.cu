@@ -46,7 +46,7 @@ struct Row {
   }
 };
 
-__device__ inline RowStart StartOf(float lanes_first) {
+__device__ inline RowStart GetRowStart(float lanes_first) {
   return {{__shfl_sync(kAllLanes, lanes_first, 0), __shfl_sync(kAllLanes, lanes_first, 1),
            __shfl_sync(kAllLanes, lanes_first, 2), __shfl_sync(kAllLanes, lanes_first, 3)},
           __shfl_sync(kAllLanes, lanes_first, 4)};
@@ -73,7 +73,7 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
     float share[kLoads];
     row.Read(first, share);
     if (first == 0) {
-      start = StartOf(share[0]);
+      start = GetRowStart(share[0]);
       objectness = ActivateScore(row.rule.activation, start.raw_objectness);
       bad_box = !IsFinite(ToPixels(row.rule, start.box));
     }

@@ -7,7 +7,8 @@ namespace endcap {
 // Rows that cannot give a candidate are left out; the others are read as the definition reads them.
 void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head, Path::kSimd);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head,
+                       Implementation::kSimd);
   const auto anchors = static_cast<size_t>(head.rows());
   scratch.passing.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors);

@@ -28,7 +28,7 @@ void FindBestClasses(const HeadInput& head, int num_classes, DecodeScratch& scra
 // `head` [4+C+extra, A]: four rows of boxes, then one row of scores for each class.
 void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
-  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);
   head.RefuseNan(4 + params.num_classes);
   const auto anchors = static_cast<uint32_t>(head.row_length());
   const auto classes = static_cast<uint32_t>(params.num_classes);

@@ -6,7 +6,8 @@
 
 namespace endcap {
 
-// What both paths of yolov8 do when the scores have been read. Positions are those of AnchorLabel.
+// What both implementations of yolov8 do when the scores have been read. Positions are those of
+// AnchorLabel.
 inline void FinishYolov8(const HeadParams& params, const HeadInput& head, CandidateList& list,
                          const DecodeScratch& scratch, Candidates& candidates) {
   const auto read_box = [&](int32_t a) {

@@ -44,7 +44,8 @@ bool AddBestClass(const HeadParams& params, const HeadInput& head, DecodeScratch
 // The scores are read once; the activation is for the few that can pass.
 void DecodeYolov8Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  const HeadInput head(SpecsOf(params).specs[0], inputs[0], scratch.head, Path::kSimd);
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head,
+                       Implementation::kSimd);
   const auto anchors = static_cast<size_t>(head.row_length());
   scratch.passing.resize(anchors + kScanRoom);
   CandidateList list(params, scratch);

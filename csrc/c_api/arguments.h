@@ -37,7 +37,7 @@ void CheckStream(int32_t device, const void* stream);
 endcap_tensor_spec WriteSpec(const TensorSpec& spec, const char* name);
 
 // Throws kInvalidArgument for a dtype, rank or shape that no array has; `what` names the tensor in
-// the sentence. device: of the handle, the memory of tensors with on_gpu.
+// the message. device: of the handle, the memory of tensors with on_gpu.
 TensorView ReadTensor(const endcap_tensor& tensor, int32_t device, const std::string& what);
 
 // Specs with names that end in NUL.

@@ -13,8 +13,8 @@ endcap_status KeepError(ItemStatus error) noexcept {
   return static_cast<endcap_status>(error.code);
 }
 
-void KeepItemErrors(std::vector<std::string> sentences) noexcept {
-  item_errors = std::move(sentences);
+void KeepItemErrors(std::vector<std::string> messages) noexcept {
+  item_errors = std::move(messages);
 }
 
 }  // namespace endcap::c_api

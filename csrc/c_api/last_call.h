@@ -12,19 +12,19 @@ namespace endcap::c_api {
 
 // What the calling thread's last calls came to, for endcap_last_error and endcap_item_error.
 
-// Keeps the sentence; returns the code.
+// Keeps the message; returns the code.
 endcap_status KeepError(ItemStatus error) noexcept;
 
-// The sentences of a run's items, in place of those of the run before.
-void KeepItemErrors(std::vector<std::string> sentences) noexcept;
+// The messages of a run's items, in place of those of the run before.
+void KeepItemErrors(std::vector<std::string> messages) noexcept;
 
-// The sentences of what a core's run returned.
+// The messages of what a core's run returned.
 template <typename Item>
-std::vector<std::string> SentencesOf(std::vector<Item>& items) {
-  std::vector<std::string> sentences;
-  sentences.reserve(items.size());
-  for (Item& item : items) sentences.push_back(std::move(item.status.message));
-  return sentences;
+std::vector<std::string> TakeMessages(std::vector<Item>& items) {
+  std::vector<std::string> messages;
+  messages.reserve(items.size());
+  for (Item& item : items) messages.push_back(std::move(item.status.message));
+  return messages;
 }
 
 // The body of every function that can fail: no exception leaves it.
@@ -34,11 +34,11 @@ endcap_status Guarded(const Body& body) noexcept {
     body();
     return 0;
   } catch (...) {
-    return KeepError(StatusOfCurrentException());
+    return KeepError(MakeStatusFromCurrentException());
   }
 }
 
-// The same for runs, which begin without items' sentences.
+// The same for runs, which begin without items' messages.
 template <typename Body>
 endcap_status GuardedRun(const Body& body) noexcept {
   KeepItemErrors({});

@@ -26,7 +26,7 @@ struct endcap_postprocessor {
 namespace endcap::c_api {
 namespace {
 
-std::string NameOf(const endcap_tensor_spec& spec, size_t i) {
+std::string GetName(const endcap_tensor_spec& spec, size_t i) {
   return std::string(spec.name) + " of item " + std::to_string(i);
 }
 
@@ -45,7 +45,7 @@ PostprocessInput ReadInput(const endcap_postprocessor& handle, const endcap_post
   if (item.head == nullptr) FailArgument("item ", i, " has no head");
   const auto& specs = handle.inputs.rows();
   for (size_t k = 0; k < specs.size(); ++k) {
-    const TensorView view = ReadTensor(item.head[k], handle.device, NameOf(specs[k], i));
+    const TensorView view = ReadTensor(item.head[k], handle.device, GetName(specs[k], i));
     input.head.push_back(
         {view.data, view.dtype, view.shape, view.rank, view.device, view.device_id});
   }
@@ -60,7 +60,7 @@ PostprocessOutput ReadOutput(const endcap_postprocessor& handle,
   for (size_t k = 0; k < specs.size(); ++k) {
     const bool wanted = item.outputs[k].data != nullptr;
     output.tensors.push_back(
-        wanted ? ReadTensor(item.outputs[k], handle.device, NameOf(specs[k], i)) : TensorView{});
+        wanted ? ReadTensor(item.outputs[k], handle.device, GetName(specs[k], i)) : TensorView{});
   }
   return output;
 }
@@ -81,7 +81,7 @@ void RunItems(endcap_postprocessor& handle, std::span<endcap_postprocess_item> i
     items[i].item_status = static_cast<int32_t>(results[i].status.code);
     items[i].truncated = results[i].truncated ? 1 : 0;
   }
-  KeepItemErrors(SentencesOf(results));
+  KeepItemErrors(TakeMessages(results));
 }
 
 endcap_status Tell(const endcap_postprocessor* handle, SpecRows endcap_postprocessor::* member,

@@ -18,7 +18,7 @@ struct endcap_preprocessor {
 namespace endcap::c_api {
 namespace {
 
-int64_t CountOf(size_t rois) {
+int64_t ToCount(size_t rois) {
   constexpr size_t kMost = std::numeric_limits<int64_t>::max();
   return static_cast<int64_t>(std::min(rois, kMost));
 }
@@ -32,12 +32,12 @@ std::vector<Roi> ReadRois(const float* rois, size_t count) {
   return regions;
 }
 
-// The sentences of the regions, and the image's after them.
+// The messages of the regions, and the image's after them.
 std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& image,
                                  const float* rois,
                                  std::span<const endcap_preprocess_output> outputs,
                                  int32_t& image_status) {
-  CheckRoiCount(engines.params(), CountOf(outputs.size()));
+  CheckRoiCount(engines.params(), ToCount(outputs.size()));
   TensorSize size = ReadSize(engines.params(), 0, 0);
   std::vector<PreprocessOutput> places;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -52,12 +52,12 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
   }
   const std::vector<Roi> regions = ReadRois(rois, outputs.size());
   RoiItem item = engines.Of(size)->RunRois({ReadImage(engines, image, 0), regions, places});
-  std::vector<std::string> sentences;
-  sentences.reserve(item.rois.size() + 1);
-  for (ItemStatus& status : item.rois) sentences.push_back(std::move(status.message));
-  sentences.push_back(std::move(item.status.message));
+  std::vector<std::string> messages;
+  messages.reserve(item.rois.size() + 1);
+  for (ItemStatus& status : item.rois) messages.push_back(std::move(status.message));
+  messages.push_back(std::move(item.status.message));
   image_status = static_cast<int32_t>(item.status.code);
-  return sentences;
+  return messages;
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ endcap_status endcap_preprocessor_tensor(const endcap_preprocessor* preprocessor
     c_api::Require(preprocessor, "preprocessor");
     c_api::Require(spec, "spec");
     const c_api::SizedEngines& engines = preprocessor->engines;
-    const auto params = engines.ParamsOf(c_api::ReadSize(engines.params(), height, width));
+    const auto params = engines.MakeParams(c_api::ReadSize(engines.params(), height, width));
     *spec = c_api::WriteSpec(PreprocessOutputs(params)[0], preprocessor->tensor_name.c_str());
   });
 }
@@ -104,7 +104,7 @@ endcap_status endcap_preprocessor_check_rois(const endcap_preprocessor* preproce
                                              size_t roi_count) {
   return c_api::Guarded([&] {
     c_api::Require(preprocessor, "preprocessor");
-    CheckRoiCount(preprocessor->engines.params(), c_api::CountOf(roi_count));
+    CheckRoiCount(preprocessor->engines.params(), c_api::ToCount(roi_count));
   });
 }
 
@@ -114,8 +114,8 @@ endcap_status endcap_preprocessor_check_roi_tensors(const endcap_preprocessor* p
   return c_api::Guarded([&] {
     c_api::Require(preprocessor, "preprocessor");
     const c_api::SizedEngines& engines = preprocessor->engines;
-    const auto params = engines.ParamsOf(c_api::ReadSize(engines.params(), height, width));
-    CheckRoiTensors(params, c_api::CountOf(roi_count));
+    const auto params = engines.MakeParams(c_api::ReadSize(engines.params(), height, width));
+    CheckRoiTensors(params, c_api::ToCount(roi_count));
   });
 }
 

@@ -21,7 +21,7 @@ struct SizeGroup {
   std::vector<PreprocessOutput> outputs;
 };
 
-SizeGroup& GroupOf(std::vector<SizeGroup>& groups, TensorSize size) {
+SizeGroup& FindOrAddGroup(std::vector<SizeGroup>& groups, TensorSize size) {
   const auto known = std::ranges::find(groups, size, &SizeGroup::size);
   return known != groups.end() ? *known : groups.emplace_back(SizeGroup{size, {}, {}, {}});
 }
@@ -38,7 +38,7 @@ PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess
   const TensorSize size = ReadSize(engines.params(), output.height, output.width);
   PreprocessParams params;
   try {
-    params = engines.ParamsOf(size);
+    params = engines.MakeParams(size);
   } catch (const Error& error) {
     Fail(error.code(), "output ", i, ": ", error.what());
   }
@@ -98,19 +98,20 @@ std::vector<std::string> RunBatch(SizedEngines& engines, std::span<const endcap_
   std::vector<SizeGroup> groups;
   for (size_t i = 0; i < images.size(); ++i) {
     const endcap_preprocess_output& output = outputs[i];
-    SizeGroup& group = GroupOf(groups, ReadSize(engines.params(), output.height, output.width));
+    SizeGroup& group =
+        FindOrAddGroup(groups, ReadSize(engines.params(), output.height, output.width));
     group.positions.push_back(i);
     group.images.push_back(ReadImage(engines, images[i], i));
     group.outputs.push_back(ReadOutput(engines, output, i));
   }
-  std::vector<std::string> sentences(images.size());
+  std::vector<std::string> messages(images.size());
   for (const SizeGroup& group : groups) {
     std::vector<PreprocessItem> items =
         engines.Of(group.size)->Run(group.images, group.outputs, stream);
-    std::vector<std::string> said = SentencesOf(items);
-    for (size_t k = 0; k < said.size(); ++k) sentences[group.positions[k]] = std::move(said[k]);
+    std::vector<std::string> said = TakeMessages(items);
+    for (size_t k = 0; k < said.size(); ++k) messages[group.positions[k]] = std::move(said[k]);
   }
-  return sentences;
+  return messages;
 }
 
 }  // namespace endcap::c_api

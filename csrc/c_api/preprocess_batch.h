@@ -20,7 +20,7 @@ PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess
 // is the core's to say.
 ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size_t i);
 
-// Runs images[i] into outputs[i], size by size; returns the items' sentences. All arguments are
+// Runs images[i] into outputs[i], size by size; returns the items' messages. All arguments are
 // checked before any work.
 std::vector<std::string> RunBatch(SizedEngines& engines, std::span<const endcap_image> images,
                                   std::span<const endcap_preprocess_output> outputs, void* stream);

@@ -36,7 +36,7 @@ SizedEngines::SizedEngines(const PreprocessParams& params, int32_t device, int t
       threads_(threads),
       own_(std::make_shared<PreprocessEngine>(params, device, threads)) {}
 
-PreprocessParams SizedEngines::ParamsOf(TensorSize size) const {
+PreprocessParams SizedEngines::MakeParams(TensorSize size) const {
   PreprocessParams params = params_;
   params.height = size.height;
   params.width = size.width;
@@ -54,7 +54,7 @@ std::shared_ptr<PreprocessEngine> SizedEngines::Of(TensorSize size) {
     std::rotate(known, known + 1, recent_.end());
     return recent_.back();
   }
-  recent_.push_back(std::make_shared<PreprocessEngine>(ParamsOf(size), device_, threads_));
+  recent_.push_back(std::make_shared<PreprocessEngine>(MakeParams(size), device_, threads_));
   if (recent_.size() > kKept) {
     dropped = std::move(recent_.front());
     recent_.erase(recent_.begin());

@@ -47,7 +47,7 @@ class SizedEngines {
   int32_t device() const noexcept { return device_; }
 
   // The parameters with another size. Throws as Validate.
-  PreprocessParams ParamsOf(TensorSize size) const;
+  PreprocessParams MakeParams(TensorSize size) const;
   std::shared_ptr<PreprocessEngine> Of(TensorSize size);
 
  private:

@@ -45,7 +45,7 @@ ItemStatus DescribeCurrentException() {
 
 }  // namespace
 
-ItemStatus StatusOfCurrentException() noexcept {
+ItemStatus MakeStatusFromCurrentException() noexcept {
   try {
     return DescribeCurrentException();
   } catch (...) {

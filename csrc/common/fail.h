@@ -7,7 +7,7 @@
 
 namespace endcap {
 
-// Throws Error(code) with the parts streamed one after the other as its sentence.
+// Throws Error(code) with the parts streamed one after the other as its message.
 template <typename... Parts>
 [[noreturn]] void Fail(ErrorCode code, const Parts&... parts) {
   std::ostringstream text;

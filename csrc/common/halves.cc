@@ -45,8 +45,9 @@ namespace endcap {
 
 HWY_EXPORT(ConvertHalves);
 
-void HalvesToFloats(std::span<const uint16_t> halves, Path path, float* floats) {
-  if (path == Path::kSimd) {
+void HalvesToFloats(std::span<const uint16_t> halves, Implementation implementation,
+                    float* floats) {
+  if (implementation == Implementation::kSimd) {
     HWY_DYNAMIC_DISPATCH(ConvertHalves)(halves.data(), halves.size(), floats);
   } else {
     std::transform(halves.begin(), halves.end(), floats, HalfToFloat);

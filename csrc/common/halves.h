@@ -7,7 +7,7 @@
 
 namespace endcap {
 
-// float16 to float32, on either path of the CPU with the same numbers.
-void HalvesToFloats(std::span<const uint16_t> halves, Path path, float* floats);
+// float16 to float32, on either implementation of the CPU with the same numbers.
+void HalvesToFloats(std::span<const uint16_t> halves, Implementation implementation, float* floats);
 
 }  // namespace endcap

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "common/fail.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "endcap/cuda.h"
 
 namespace endcap {
@@ -17,42 +17,44 @@ constexpr int kUnknown = -2;
 
 struct Entry {
   Stage stage;
-  Path path;
+  Implementation implementation;
   std::string_view name;
 };
 
-// What there is. Best path last: SelectPath takes the last available one of a stage that is for the
-// CPU.
+// What there is. Best implementation last: SelectImplementation takes the last available one of a
+// stage that is for the CPU.
 constexpr std::array kTable = {
-    Entry{Stage::kDecode, Path::kScalar, "decode_scalar"},
-    Entry{Stage::kDecode, Path::kSimd, "decode_simd"},
-    Entry{Stage::kDecode, Path::kCuda, "decode_cuda"},
-    Entry{Stage::kPreprocess, Path::kScalar, "preprocess_scalar"},
-    Entry{Stage::kPreprocess, Path::kSimd, "preprocess_simd"},
-    Entry{Stage::kPreprocess, Path::kCuda, "preprocess_cuda"},
-    Entry{Stage::kBoxDecode, Path::kScalar, "box_decode_scalar"},
-    Entry{Stage::kBoxDecode, Path::kSimd, "box_decode_simd"},
-    Entry{Stage::kBoxDecode, Path::kCuda, "box_decode_cuda"},
-    Entry{Stage::kNms, Path::kScalar, "nms_scalar"},
-    Entry{Stage::kNms, Path::kSimd, "nms_simd"},
-    Entry{Stage::kNms, Path::kCuda, "nms_cuda"},
-    Entry{Stage::kMasks, Path::kScalar, "masks_scalar"},
-    Entry{Stage::kMasks, Path::kSimd, "masks_simd"},
+    Entry{Stage::kDecode, Implementation::kScalar, "decode_scalar"},
+    Entry{Stage::kDecode, Implementation::kSimd, "decode_simd"},
+    Entry{Stage::kDecode, Implementation::kCuda, "decode_cuda"},
+    Entry{Stage::kPreprocess, Implementation::kScalar, "preprocess_scalar"},
+    Entry{Stage::kPreprocess, Implementation::kSimd, "preprocess_simd"},
+    Entry{Stage::kPreprocess, Implementation::kCuda, "preprocess_cuda"},
+    Entry{Stage::kBoxDecode, Implementation::kScalar, "box_decode_scalar"},
+    Entry{Stage::kBoxDecode, Implementation::kSimd, "box_decode_simd"},
+    Entry{Stage::kBoxDecode, Implementation::kCuda, "box_decode_cuda"},
+    Entry{Stage::kNms, Implementation::kScalar, "nms_scalar"},
+    Entry{Stage::kNms, Implementation::kSimd, "nms_simd"},
+    Entry{Stage::kNms, Implementation::kCuda, "nms_cuda"},
+    Entry{Stage::kMasks, Implementation::kScalar, "masks_scalar"},
+    Entry{Stage::kMasks, Implementation::kSimd, "masks_simd"},
 };
 
-// Why this machine cannot take a path; empty when it can.
-std::string_view ReasonAgainst(Path path) {
-  if (path == Path::kSimd && SimdTarget().empty()) return "this CPU has no SSE4.2 with AES";
-  if (path == Path::kCuda) return DescribeCuda().reason;
+// Why this machine cannot take an implementation; empty when it can.
+std::string_view ReasonAgainst(Implementation implementation) {
+  if (implementation == Implementation::kSimd && SimdTarget().empty())
+    return "this CPU has no SSE4.2 with AES";
+  if (implementation == Implementation::kCuda) return DescribeCuda().reason;
   return "";
 }
 
-std::array<std::atomic<int>, kStageCount> last_path{kAuto, kAuto, kAuto, kAuto, kAuto};
+std::array<std::atomic<int>, kStageCount> last_implementation{kAuto, kAuto, kAuto, kAuto, kAuto};
 
-int PathNumber(std::string_view name) {
+int ImplementationNumber(std::string_view name) {
   if (name.empty() || name == "auto") return kAuto;
-  for (const Path path : {Path::kScalar, Path::kSimd, Path::kCuda}) {
-    if (name == PathName(path)) return static_cast<int>(path);
+  for (const Implementation implementation :
+       {Implementation::kScalar, Implementation::kSimd, Implementation::kCuda}) {
+    if (name == ImplementationName(implementation)) return static_cast<int>(implementation);
   }
   return kUnknown;
 }
@@ -62,8 +64,8 @@ const char* EnvironmentValue() {
   return value == nullptr ? "" : value;
 }
 
-std::atomic<int>& ForcedPath() {
-  static std::atomic<int> forced{PathNumber(EnvironmentValue())};
+std::atomic<int>& ForcedImplementation() {
+  static std::atomic<int> forced{ImplementationNumber(EnvironmentValue())};
   return forced;
 }
 
@@ -75,60 +77,63 @@ std::string_view StageName(Stage stage) noexcept {
   return kNames[static_cast<size_t>(stage)];
 }
 
-std::string_view PathName(Path path) noexcept {
+std::string_view ImplementationName(Implementation implementation) noexcept {
   constexpr std::array<std::string_view, 3> kNames = {"scalar", "simd", "cuda"};
-  return kNames[static_cast<size_t>(path)];
+  return kNames[static_cast<size_t>(implementation)];
 }
 
-std::vector<Implementation> Implementations() {
-  std::vector<Implementation> list;
+std::vector<ImplementationInfo> ListImplementations() {
+  std::vector<ImplementationInfo> list;
   for (const Entry& entry : kTable) {
-    const std::string_view reason = ReasonAgainst(entry.path);
-    const int last = last_path[static_cast<size_t>(entry.stage)].load();
-    list.push_back({entry.stage, entry.path, entry.name, reason.empty(), reason,
-                    last == static_cast<int>(entry.path)});
+    const std::string_view reason = ReasonAgainst(entry.implementation);
+    const int last = last_implementation[static_cast<size_t>(entry.stage)].load();
+    list.push_back({entry.stage, entry.implementation, entry.name, reason.empty(), reason,
+                    last == static_cast<int>(entry.implementation)});
   }
   return list;
 }
 
-void ForceImplementation(std::string_view path_name) {
-  const int path = PathNumber(path_name);
-  if (path == kUnknown) {
-    FailArgument("implementation '", path_name, "' is unknown: give scalar, simd, cuda or auto");
+void ForceImplementation(std::string_view implementation_name) {
+  const int implementation = ImplementationNumber(implementation_name);
+  if (implementation == kUnknown) {
+    FailArgument("implementation '", implementation_name,
+                 "' is unknown: give scalar, simd, cuda or auto");
   }
-  ForcedPath().store(path);
+  ForcedImplementation().store(implementation);
 }
 
-Path SelectPath(Stage stage) {
-  const int forced = ForcedPath().load();
+Implementation SelectImplementation(Stage stage) {
+  const int forced = ForcedImplementation().load();
   if (forced == kUnknown) {
     FailArgument("ENDCAP_FORCE_IMPLEMENTATION is '", EnvironmentValue(),
                  "': give scalar, simd, cuda or auto");
   }
-  std::optional<Path> chosen;
+  std::optional<Implementation> chosen;
   for (const Entry& entry : kTable) {
-    const bool wanted = forced == kAuto || forced == static_cast<int>(entry.path);
-    if (entry.stage != stage || entry.path == Path::kCuda || !wanted) continue;
-    if (ReasonAgainst(entry.path).empty()) chosen = entry.path;
+    const bool wanted = forced == kAuto || forced == static_cast<int>(entry.implementation);
+    if (entry.stage != stage || entry.implementation == Implementation::kCuda || !wanted) continue;
+    if (ReasonAgainst(entry.implementation).empty()) chosen = entry.implementation;
   }
-  if (forced == static_cast<int>(Path::kCuda)) {
-    Fail(ErrorCode::kUnsupported, "the path 'cuda' is forced, which stage ", StageName(stage),
-         " cannot take on the CPU: give device=\"cuda\", or force no path");
+  if (forced == static_cast<int>(Implementation::kCuda)) {
+    Fail(ErrorCode::kUnsupported, "the implementation 'cuda' is forced, which stage ",
+         StageName(stage),
+         " cannot take on the CPU: give device=\"cuda\", or force no implementation");
   }
   if (!chosen) {
-    // Only a path that was forced can be missing: every stage has the scalar one.
+    // Only an implementation that was forced can be missing: every stage has the scalar one.
     // NOLINTNEXTLINE(clang-analyzer-optin.core.EnumCastOutOfRange)
-    const Path missing = static_cast<Path>(forced);
-    Fail(ErrorCode::kUnsupported, "stage ", StageName(stage), " has no path '", PathName(missing),
+    const Implementation missing = static_cast<Implementation>(forced);
+    Fail(ErrorCode::kUnsupported, "stage ", StageName(stage), " has no implementation '",
+         ImplementationName(missing),
          "' in this build; endcap.implementations() lists those there are");
   }
-  if (*chosen == Path::kSimd) CheckSimdTargetEnvironment();
+  if (*chosen == Implementation::kSimd) CheckSimdTargetEnvironment();
   NoteRun(stage, *chosen);
   return *chosen;
 }
 
-void NoteRun(Stage stage, Path path) noexcept {
-  last_path[static_cast<size_t>(stage)].store(static_cast<int>(path));
+void NoteRun(Stage stage, Implementation implementation) noexcept {
+  last_implementation[static_cast<size_t>(stage)].store(static_cast<int>(implementation));
 }
 
 }  // namespace endcap

@@ -11,7 +11,7 @@
 
 namespace endcap {
 
-// Reads one parameter from text. `name` is used in the sentences of errors. All throw
+// Reads one parameter from text. `name` is used in the messages of errors. All throw
 // kInvalidArgument with the name, what came and what is allowed.
 bool ReadBool(std::string_view name, std::string_view text);
 int64_t ReadInteger(std::string_view name, std::string_view text, int64_t low, int64_t high);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/fail.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "endcap/implementation.h"
 
 namespace endcap {
@@ -63,7 +63,7 @@ int64_t CpuTargets() {
 }
 
 // The bit of `name`; 0 for "" and for what this CPU does not have.
-int64_t BitOf(std::string_view name) {
+int64_t FindTargetBit(std::string_view name) {
   for (const Target& target : kTargets) {
     if (target.name == name) return target.bit & CpuTargets();
   }
@@ -76,7 +76,7 @@ std::string_view EnvironmentValue() {
 }
 
 std::atomic<int64_t>& Forced() {
-  static std::atomic<int64_t> bit{BitOf(EnvironmentValue())};
+  static std::atomic<int64_t> bit{FindTargetBit(EnvironmentValue())};
   return bit;
 }
 
@@ -109,7 +109,7 @@ std::string_view SimdTarget() {
 }
 
 void ForceSimdTarget(std::string_view name) {
-  const int64_t bit = BitOf(name);
+  const int64_t bit = FindTargetBit(name);
   if (bit == 0 && !name.empty()) {
     FailArgument("SIMD target '", name, "' is not one of this machine's:", KnownTargets());
   }
@@ -118,7 +118,7 @@ void ForceSimdTarget(std::string_view name) {
 }
 
 void CheckSimdTargetEnvironment() {
-  if (!EnvironmentValue().empty() && BitOf(EnvironmentValue()) == 0) {
+  if (!EnvironmentValue().empty() && FindTargetBit(EnvironmentValue()) == 0) {
     FailArgument("ENDCAP_SIMD_TARGET is '", EnvironmentValue(),
                  "', which is not one of this machine's:", KnownTargets());
   }

@@ -49,7 +49,7 @@ ENDCAP_HOST_DEVICE inline Reduced Reduce(uint32_t bits) {
 // Cosine and sine of any angle in radians to an error below 5e-16, from additions and
 // multiplications alone, so that the host and a device give the same numbers. NaN for an angle that
 // is not finite.
-ENDCAP_HOST_DEVICE inline CosSin CosSinOf(float angle) {
+ENDCAP_HOST_DEVICE inline CosSin ComputeCosSin(float angle) {
   const auto bits = std::bit_cast<uint32_t>(angle);
   const uint32_t magnitude = bits & 0x7FFFFFFFU;
   if (magnitude >= 0x7F800000U) {

@@ -32,7 +32,7 @@ int32_t Guard(Body body) noexcept {
     body();
     return 0;
   } catch (...) {
-    ItemStatus status = StatusOfCurrentException();
+    ItemStatus status = MakeStatusFromCurrentException();
     LastMessage().swap(status.message);
     return static_cast<int32_t>(status.code);
   }

@@ -15,10 +15,10 @@ namespace endcap {
 namespace {
 
 // CUDA code runs on drivers of its own major version or later.
-constexpr int MajorOf(int cuda_version) { return cuda_version / 1000; }
+constexpr int GetMajor(int cuda_version) { return cuda_version / 1000; }
 
 std::string WrittenVersion(int cuda_version) {
-  return std::to_string(MajorOf(cuda_version)) + "." + std::to_string(cuda_version % 1000 / 10);
+  return std::to_string(GetMajor(cuda_version)) + "." + std::to_string(cuda_version % 1000 / 10);
 }
 
 CudaLibrary Unavailable(CudaState state, std::string reason) {
@@ -27,7 +27,7 @@ CudaLibrary Unavailable(CudaState state, std::string reason) {
   return {nullptr, std::move(state)};
 }
 
-std::string HolderOfThisCode() {
+std::string FindOwnLibrary() {
   Dl_info info;
   // An address of data: where functions are called through a table, theirs may be another file's.
   static const char here = 0;
@@ -39,7 +39,7 @@ std::string WhyNoDriver(const CudaState& state) {
   if (state.driver_version == 0) {
     return "there is no NVIDIA driver on this machine; in a container, start it with --gpus all";
   }
-  if (MajorOf(state.driver_version) < MajorOf(state.runtime_version)) {
+  if (GetMajor(state.driver_version) < GetMajor(state.runtime_version)) {
     return "the NVIDIA driver runs CUDA " + WrittenVersion(state.driver_version) +
            ", and endcap's GPU code is CUDA " + WrittenVersion(state.runtime_version) +
            "; install driver 580 or later";
@@ -82,7 +82,7 @@ CudaLibrary FindAndOpen() {
     return OpenCudaLibrary(given);
   }
   std::string looked;
-  for (const std::string& place : CudaLibraryPlaces(HolderOfThisCode())) {
+  for (const std::string& place : CudaLibraryPlaces(FindOwnLibrary())) {
     if (access(place.c_str(), F_OK) == 0) return OpenCudaLibrary(place);
     looked += (looked.empty() ? "" : " and ") + place;
   }
@@ -152,7 +152,7 @@ const CudaLibrary& TheCudaLibrary() noexcept {
     try {
       return new CudaLibrary(FindAndOpen());
     } catch (...) {
-      static CudaLibrary none;  // there was no memory even for the sentence
+      static CudaLibrary none;  // there was no memory even for the message
       return &none;
     }
   }();

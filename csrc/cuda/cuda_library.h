@@ -26,7 +26,7 @@ struct CudaLibrary {
 };
 
 // Opens the file `path` and asks it for devices. The file stays open for as long as the process
-// lives. Every failure is a sentence in `state`.
+// lives. Every failure is an error message in `state`.
 CudaLibrary OpenCudaLibrary(const std::string& path);
 
 // The one of this process: the file that ENDCAP_CUDA_LIBRARY names, else the first of

@@ -51,7 +51,7 @@ cudaMemPool_t MakePool(int32_t device) {
 }
 
 // Not the device's default pool: its settings are those of the whole process.
-cudaMemPool_t PoolOf(int32_t device) {
+cudaMemPool_t GetPool(int32_t device) {
   // Never destroyed: threads may allocate while the process ends.
   static auto* mutex = new std::mutex;
   static auto* pools = new std::map<int32_t, cudaMemPool_t>;
@@ -103,7 +103,7 @@ class ReleaseStream {
   void* stream_;
 };
 
-ReleaseStream& ReleaseStreamOf(int32_t device) {
+ReleaseStream& GetReleaseStream(int32_t device) {
   static auto* mutex = new std::mutex;
   static auto* streams = new std::map<int32_t, ReleaseStream>;
   const std::lock_guard lock(*mutex);
@@ -186,7 +186,7 @@ class PinnedPool {
 };
 
 PinnedPool& ThePinnedPool() {
-  static auto* pool = new PinnedPool;  // never destroyed, see PoolOf
+  static auto* pool = new PinnedPool;  // never destroyed, see GetPool
   return *pool;
 }
 
@@ -195,13 +195,13 @@ PinnedPool& ThePinnedPool() {
 void* AllocateOnDevice(int32_t device, size_t bytes, void* stream) {
   void* memory = nullptr;
   const auto allocate = [&] {
-    return cudaMallocFromPoolAsync(&memory, bytes, PoolOf(device),
+    return cudaMallocFromPoolAsync(&memory, bytes, GetPool(device),
                                    static_cast<cudaStream_t>(stream));
   };
   cudaError_t error = allocate();
   if (error == cudaErrorMemoryAllocation && CaptureId(stream) == 0) {
     (void)cudaGetLastError();
-    ReleaseStreamOf(device).Wait();
+    GetReleaseStream(device).Wait();
     WaitForStream(stream);
     error = allocate();
   }
@@ -214,7 +214,7 @@ void ReleaseOnDevice(void* memory, void* stream) {
 }
 
 bool ReleaseAfter(int32_t device, void* memory, std::span<void* const> streams, bool after_all) {
-  return ReleaseStreamOf(device).Release(memory, streams, after_all);
+  return GetReleaseStream(device).Release(memory, streams, after_all);
 }
 
 void* AllocatePinned(size_t bytes) { return ThePinnedPool().Take(bytes); }

@@ -49,7 +49,7 @@ void RequireCuda(int device_id) {
   }
 }
 
-int CudaDeviceOf(const void* memory) noexcept {
+int FindCudaDevice(const void* memory) noexcept {
   const CudaApi* api = TheCudaLibrary().api;
   CudaMemoryKind kind = CudaMemoryKind::kHost;
   int32_t device = -1;

@@ -56,11 +56,11 @@ class LastRowSink : public BandSink {
 
 // Where a window of the turned image lies in the file.
 PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRect& window) {
-  const Walk walk = WalkOf(orientation);
+  const OrientationTransform transform = GetOrientationTransform(orientation);
   PixelRect rect = window;
-  if (walk.swap_axes) rect = {window.y, window.x, window.height, window.width};
-  if (walk.from_right) rect.x = stored.width - rect.right();
-  if (walk.from_bottom) rect.y = stored.height - rect.bottom();
+  if (transform.swap_axes) rect = {window.y, window.x, window.height, window.width};
+  if (transform.from_right) rect.x = stored.width - rect.right();
+  if (transform.from_bottom) rect.y = stored.height - rect.bottom();
   return rect;
 }
 
@@ -91,7 +91,7 @@ PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
                            const DecodeOptions& options, int orientation, int64_t& decode_ns) {
   const BandFormat stored = DecodedFormat(header, options);
   PixelRect whole{0, 0, stored.width, stored.height};
-  if (WalkOf(orientation).swap_axes) std::swap(whole.width, whole.height);
+  if (GetOrientationTransform(orientation).swap_axes) std::swap(whole.width, whole.height);
   return DecodeWindow(image, header, options, orientation, whole, decode_ns);
 }
 

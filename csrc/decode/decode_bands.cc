@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/path_select.h"
 #include "common/pixel_arithmetic.h"
+#include "common/select_implementation.h"
 #include "decode/jpeg_sampling.h"
 #include "decode/libjpeg_session.h"
 #include "decode/plane_bands.h"
@@ -97,17 +97,18 @@ BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options
 
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink) {
-  const Path path = SelectPath(Stage::kDecode);
+  const Implementation implementation = SelectImplementation(Stage::kDecode);
   auto start = Clock::now();
   const BandFormat format = DecodedFormat(header, options);
   LibjpegSession session({image.planes[0].data, image.size_bytes}, options.truncated);
   session.ReadHeader(header);
   session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
   std::optional<ChromaUpsampling> upsampling;
-  if (path == Path::kSimd && options.channels != 1) upsampling = UpsamplingOf(session.info());
+  if (implementation == Implementation::kSimd && options.channels != 1)
+    upsampling = GetUpsampling(session.info());
   using Codes = LibjpegSession::Codes;
   session.Start(upsampling.has_value(),
-                path == Path::kSimd ? Codes::kEntropyDecoder : Codes::kLibrary);
+                implementation == Implementation::kSimd ? Codes::kEntropyDecoder : Codes::kLibrary);
   int64_t decode_ns = NanosecondsSince(start);
 
   sink.Begin(format);

@@ -59,7 +59,7 @@ void EntropyDecoder::BeginOrFail(j_decompress_ptr info) {
 }
 
 void EntropyDecoder::Begin(const jpeg_decompress_struct& info) {
-  scan_ = KindOf(info);
+  scan_ = ClassifyScan(info);
   tables_.clear();
   for (int i = 0; i < info.blocks_in_MCU; ++i) {
     const int member = info.MCU_membership[i];
@@ -105,12 +105,12 @@ void EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) {
     if (restarts_to_go_ == 0 && !Restart(info)) return;
     --restarts_to_go_;
   }
-  if (!PassesOver() && !DecodeBlocks(info, blocks)) Lose(info, fault_);
+  if (!SkipsBlock() && !DecodeBlocks(info, blocks)) ReportCorruptData(info, fault_);
 }
 
 // Most MCUs of a progressive scan have no bit of their own. Passes over such a one; returns false
 // where there is something to read.
-bool EntropyDecoder::PassesOver() noexcept {
+bool EntropyDecoder::SkipsBlock() noexcept {
   if (blocks_to_pass_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {
     return false;
   }
@@ -164,7 +164,7 @@ bool EntropyDecoder::Restart(j_decompress_ptr info) {
   if (marker != kRst0 + next_restart_) {
     info->err->msg_parm.i[0] = marker;
     info->err->msg_parm.i[1] = next_restart_;
-    Lose(info, JWRN_MUST_RESYNC);
+    ReportCorruptData(info, JWRN_MUST_RESYNC);
     return false;
   }
   next_restart_ = (next_restart_ + 1) % 8;
@@ -175,7 +175,7 @@ bool EntropyDecoder::Restart(j_decompress_ptr info) {
   return true;
 }
 
-void EntropyDecoder::Lose(j_decompress_ptr info, int warning) {
+void EntropyDecoder::ReportCorruptData(j_decompress_ptr info, int warning) {
   fault_ = warning;
   info->err->msg_code = warning;
   (*info->err->emit_message)(reinterpret_cast<j_common_ptr>(info), -1);
@@ -189,7 +189,7 @@ void EntropyDecoder::End(j_decompress_ptr info) noexcept {
   info->src->bytes_in_buffer = bytes_.rest().size();
 }
 
-EntropyDecoder::Scan EntropyDecoder::KindOf(const jpeg_decompress_struct& info) noexcept {
+EntropyDecoder::Scan EntropyDecoder::ClassifyScan(const jpeg_decompress_struct& info) noexcept {
   if (info.progressive_mode == 0) return Scan::kSequential;
   if (info.Ss == 0) return info.Ah == 0 ? Scan::kFirstDc : Scan::kDcBit;
   return info.Ah == 0 ? Scan::kFirstAc : Scan::kAcBits;

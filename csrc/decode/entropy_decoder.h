@@ -45,7 +45,7 @@ class EntropyDecoder {
     int32_t* last_dc = nullptr;
   };
 
-  static Scan KindOf(const jpeg_decompress_struct& info) noexcept;
+  static Scan ClassifyScan(const jpeg_decompress_struct& info) noexcept;
   static DecodeAcBits FastestAcBits() noexcept;
   // How a scan uses its table of AC codes, where it has one.
   static std::optional<HuffmanTable::Use> AcUse(Scan scan) noexcept;
@@ -59,11 +59,11 @@ class EntropyDecoder {
   void Begin(const jpeg_decompress_struct& info);
   const HuffmanTable* Read(HuffmanTable::Use use, const JHUFF_TBL* table);
   void Decode(j_decompress_ptr info, JBLOCKROW* blocks);
-  bool PassesOver() noexcept;
+  bool SkipsBlock() noexcept;
   bool DecodeBlock(const Block& block, JCOEF* coefficients) noexcept;
   bool DecodeBlocks(j_decompress_ptr info, JBLOCKROW* blocks) noexcept;
   bool Restart(j_decompress_ptr info);
-  void Lose(j_decompress_ptr info, int warning);
+  void ReportCorruptData(j_decompress_ptr info, int warning);
   void End(j_decompress_ptr info) noexcept;
 
   void (*library_start_)(j_decompress_ptr info) = nullptr;

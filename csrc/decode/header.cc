@@ -78,7 +78,7 @@ ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
   header.width = markers.width;
   header.height = markers.height;
   header.orientation = markers.orientation;
-  header.color = ColorOf(markers);
+  header.color = DetectColor(markers);
   header.progressive = markers.progressive();
   header.scan_count = ReadScanCount(bytes, size, markers, limits);
   return header;

@@ -18,7 +18,8 @@ struct Kept {
   std::array<uint8_t, kSymbols> symbols{};
   std::shared_ptr<const HuffmanTable> table;
 
-  bool IsOf(HuffmanTable::Use wanted, const uint8_t* of_counts, const uint8_t* of_symbols) const {
+  bool Matches(HuffmanTable::Use wanted, const uint8_t* of_counts,
+               const uint8_t* of_symbols) const {
     return table != nullptr && use == wanted &&
            std::equal(counts.begin(), counts.end(), of_counts) &&
            std::equal(symbols.begin(), symbols.end(), of_symbols);
@@ -36,7 +37,7 @@ std::shared_ptr<const HuffmanTable> KeptHuffmanTable(HuffmanTable::Use use, cons
                                                      const uint8_t* symbols) {
   thread_local Cache cache;
   for (const Kept& kept : cache.tables) {
-    if (kept.IsOf(use, counts, symbols)) return kept.table;
+    if (kept.Matches(use, counts, symbols)) return kept.table;
   }
   auto table = std::make_shared<const HuffmanTable>(use, counts, symbols);
   Kept& made = cache.tables[cache.oldest];

@@ -97,7 +97,7 @@ JpegMarkers ReadMarkers(const uint8_t* bytes, size_t size) {
   }
 }
 
-JpegColor ColorOf(const JpegMarkers& markers) noexcept {
+JpegColor DetectColor(const JpegMarkers& markers) noexcept {
   if (markers.component_count == 1) return JpegColor::kGray;
   if (markers.component_count == 4) {
     // An unknown transform is taken for YCCK, as libjpeg-turbo takes it.

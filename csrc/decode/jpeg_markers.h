@@ -54,6 +54,6 @@ ScanSummary ReadScans(const uint8_t* bytes, size_t size, const JpegMarkers& mark
                       int stop_after) noexcept;
 
 // How libjpeg reads the components: by JFIF and Adobe segments first, then by component ids.
-JpegColor ColorOf(const JpegMarkers& markers) noexcept;
+JpegColor DetectColor(const JpegMarkers& markers) noexcept;
 
 }  // namespace endcap

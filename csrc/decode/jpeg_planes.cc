@@ -27,7 +27,7 @@ size_t RoundUp(size_t bytes, size_t multiple) {
 }
 
 std::optional<ChromaUpsampling> Upsampling(const jpeg_decompress_struct& info, bool luma_only) {
-  if (!luma_only) return UpsamplingOf(info);
+  if (!luma_only) return GetUpsampling(info);
   return HasFullLuma(info) ? std::optional(ChromaUpsampling::kGray) : std::nullopt;
 }
 
@@ -49,7 +49,7 @@ JpegPlaneLayout LayOut(const jpeg_decompress_struct& info, ChromaUpsampling upsa
   layout.upsampling = upsampling;
   layout.plane_count = upsampling == ChromaUpsampling::kGray ? 1 : 3;
   for (int i = 0; i < layout.plane_count; ++i) {
-    const PlaneSize size = PlaneSizeOf(info, i);
+    const PlaneSize size = GetPlaneSize(info, i);
     const int written_rows = mcus * size.mcu_rows;
     JpegPlane& plane = layout.planes[static_cast<size_t>(i)];
     plane.width = size.width;
@@ -69,7 +69,7 @@ class McuRow {
   McuRow(const jpeg_decompress_struct& info, const JpegPlaneLayout& layout, uint8_t* block) {
     for (int i = 0; i < layout.plane_count; ++i) {
       const JpegPlane& plane = layout.planes[static_cast<size_t>(i)];
-      const PlaneSize size = PlaneSizeOf(info, i);
+      const PlaneSize size = GetPlaneSize(info, i);
       components_[static_cast<size_t>(i)] = {block + plane.offset_bytes, plane.row_stride_bytes,
                                              size.mcu_rows};
     }

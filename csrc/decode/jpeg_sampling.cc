@@ -10,7 +10,7 @@ struct Sampling {
   bool operator==(const Sampling&) const = default;
 };
 
-Sampling SamplingOf(const jpeg_decompress_struct& info, int component) {
+Sampling GetSampling(const jpeg_decompress_struct& info, int component) {
   const jpeg_component_info& c = info.comp_info[component];
   return {c.h_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info),
           c.v_samp_factor * ScaledBlockSize(c) / MinScaledBlockSize(info)};
@@ -24,12 +24,12 @@ int CeilDivide(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info) {
+std::optional<ChromaUpsampling> GetUpsampling(const jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) return ChromaUpsampling::kGray;
   if (info.jpeg_color_space != JCS_YCbCr || info.num_components != 3) return std::nullopt;
   const Sampling full = FullSampling(info);
-  const Sampling chroma = SamplingOf(info, 1);
-  if (SamplingOf(info, 0) != full || SamplingOf(info, 2) != chroma) return std::nullopt;
+  const Sampling chroma = GetSampling(info, 1);
+  if (GetSampling(info, 0) != full || GetSampling(info, 2) != chroma) return std::nullopt;
   if (chroma == full) return ChromaUpsampling::kNone;
   const bool columns = chroma.h * 2 == full.h;
   const bool rows = chroma.v * 2 == full.v;
@@ -43,10 +43,10 @@ std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info)
 
 bool HasFullLuma(const jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) return true;
-  return info.jpeg_color_space == JCS_YCbCr && SamplingOf(info, 0) == FullSampling(info);
+  return info.jpeg_color_space == JCS_YCbCr && GetSampling(info, 0) == FullSampling(info);
 }
 
-PlaneSize PlaneSizeOf(const jpeg_decompress_struct& info, int component) {
+PlaneSize GetPlaneSize(const jpeg_decompress_struct& info, int component) {
   const jpeg_component_info& c = info.comp_info[component];
   const int mcu_width = info.max_h_samp_factor * MinScaledBlockSize(info);
   const int mcus = CeilDivide(static_cast<int>(info.output_width), mcu_width);

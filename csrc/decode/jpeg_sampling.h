@@ -11,7 +11,7 @@ namespace endcap {
 
 // The upsampling that libjpeg-turbo would do itself. Nothing where endcap cannot do the same: other
 // colors and samplings, and planes that are too small for the library's filter.
-std::optional<ChromaUpsampling> UpsamplingOf(const jpeg_decompress_struct& info);
+std::optional<ChromaUpsampling> GetUpsampling(const jpeg_decompress_struct& info);
 
 // Whether the first component is the image's luma at full size, so that it alone is the gray image.
 bool HasFullLuma(const jpeg_decompress_struct& info);
@@ -24,7 +24,7 @@ struct PlaneSize {
   int mcu_rows = 0;      // rows that one row of MCUs gives
 };
 
-PlaneSize PlaneSizeOf(const jpeg_decompress_struct& info, int component);
+PlaneSize GetPlaneSize(const jpeg_decompress_struct& info, int component);
 
 // Image rows that one row of MCUs gives.
 inline int ImageRowsPerMcu(const jpeg_decompress_struct& info) {

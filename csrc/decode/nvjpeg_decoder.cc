@@ -173,7 +173,7 @@ class NvjpegDecoder {
       group_.clear();
       for (int i = 0; i < batch.count; ++i) {
         NvjpegImage& image = batch.images[i];
-        if (image.status == 0 && &FormatOf(image) == format) group_.push_back(&image);
+        if (image.status == 0 && &ToImageFormat(image) == format) group_.push_back(&image);
       }
       if (!group_.empty()) DecodeGroup(*format, group_, stream);
     }
@@ -203,7 +203,9 @@ class NvjpegDecoder {
     return {api_.JpegStateDestroy, "nvjpegJpegStateCreate",
             [this](auto* state) { return api_.JpegStateCreate(handle_.get(), state); }};
   }
-  Format& FormatOf(const NvjpegImage& image) { return image.plane_count == 1 ? luma_ : color_; }
+  Format& ToImageFormat(const NvjpegImage& image) {
+    return image.plane_count == 1 ? luma_ : color_;
+  }
 
   // Whether the engine decodes the file.
   nvjpeg::Status CheckFile(const NvjpegImage& image, nvjpeg::JpegStream parsed) {
@@ -212,8 +214,8 @@ class NvjpegDecoder {
         api_.JpegStreamParseHeader(handle, image.bytes, image.size_bytes, parsed);
     if (status != nvjpeg::kSuccess) return status;
     int supported = -1;
-    status =
-        api_.DecodeBatchedSupportedEx(handle, parsed, FormatOf(image).params.get(), &supported);
+    status = api_.DecodeBatchedSupportedEx(handle, parsed, ToImageFormat(image).params.get(),
+                                           &supported);
     if (status != nvjpeg::kSuccess) return status;
     return supported == 0 && SizesMatch(parsed, image) ? nvjpeg::kSuccess
                                                        : nvjpeg::kJpegNotSupported;

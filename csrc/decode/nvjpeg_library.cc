@@ -20,13 +20,13 @@ struct Release {
 constexpr Release kReleases[] = {{"libnvjpeg.so.13", "/nvidia/cu13/lib/"},
                                  {"libnvjpeg.so.12", "/nvidia/nvjpeg/lib/"}};
 
-std::string_view FolderOf(std::string_view path) {
+std::string_view GetFolder(std::string_view path) {
   const size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? "." : path.substr(0, slash);
 }
 
 // The file that an address was loaded from; empty when it is unknown.
-std::string FileOf(const void* address) {
+std::string FindFile(const void* address) {
   Dl_info info;
   if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "";
   return info.dli_fname;
@@ -78,13 +78,13 @@ NvjpegLibrary FindAndOpen() {
   if (given != nullptr && *given != 0) return OpenNvjpegLibrary(std::string(given));
   // An address of data: where functions are called through a table, theirs may be another file's.
   static const char here = 0;
-  return OpenNvjpegLibrary(NvjpegPlaces(FileOf(&here)));
+  return OpenNvjpegLibrary(NvjpegPlaces(FindFile(&here)));
 }
 
 }  // namespace
 
 std::vector<std::string> NvjpegPlaces(std::string_view holder) {
-  const std::string folder(FolderOf(holder));
+  const std::string folder(GetFolder(holder));
   std::vector<std::string> places;
   for (const Release& release : kReleases) {
     const std::string name(release.file_name);
@@ -104,7 +104,7 @@ NvjpegLibrary OpenNvjpegLibrary(const std::string& place) {
   }
   NvjpegLibrary opened;
   opened.api = LoadFunctions(library, place);
-  opened.path = FileOf(reinterpret_cast<const void*>(opened.api.GetProperty));
+  opened.path = FindFile(reinterpret_cast<const void*>(opened.api.GetProperty));
   opened.version = ReadVersion(opened.api);
   return opened;
 }

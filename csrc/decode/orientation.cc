@@ -8,8 +8,8 @@
 namespace endcap {
 namespace {
 
-constexpr std::array<Walk, 8> kWalks = {{
-    {false, false, false},  // 1 upright
+constexpr std::array<OrientationTransform, 8> kTransforms = {{
+    {false, false, false},  // 1 oriented
     {false, true, false},   // 2 mirrored left to right
     {false, true, true},    // 3 upside down
     {false, false, true},   // 4 mirrored top to bottom
@@ -26,8 +26,8 @@ constexpr int kTile = 32;
 // Copies width x height pixels to dense rows; pixel (x, y) stands at x * step_right + y * step_down
 // of `from`.
 template <int kChannels>
-void CopyTurned(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_down, int width,
-                int height, uint8_t* to) {
+void CopyTransformed(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_down, int width,
+                     int height, uint8_t* to) {
   for (int tile_y = 0; tile_y < height; tile_y += kTile) {
     const int end_y = std::min(tile_y + kTile, height);
     for (int tile_x = 0; tile_x < width; tile_x += kTile) {
@@ -45,33 +45,35 @@ void CopyTurned(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_down, 
 
 }  // namespace
 
-Walk WalkOf(int orientation) {
+OrientationTransform GetOrientationTransform(int orientation) {
   if (orientation < 1 || orientation > 8) {
     FailArgument("orientation is ", orientation, ": give 1 to 8");
   }
-  return kWalks[static_cast<size_t>(orientation - 1)];
+  return kTransforms[static_cast<size_t>(orientation - 1)];
 }
 
 PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation) {
-  const Walk walk = WalkOf(orientation);
+  const OrientationTransform transform = GetOrientationTransform(orientation);
   const ptrdiff_t channels = image.format.channels;
   const ptrdiff_t row_stride = image.format.width * channels;
-  const ptrdiff_t step_x = walk.from_right ? -channels : channels;
-  const ptrdiff_t step_y = walk.from_bottom ? -row_stride : row_stride;
+  const ptrdiff_t step_x = transform.from_right ? -channels : channels;
+  const ptrdiff_t step_y = transform.from_bottom ? -row_stride : row_stride;
   const uint8_t* origin = image.pixels.data();
-  if (walk.from_right) origin += row_stride - channels;
-  if (walk.from_bottom) origin += row_stride * (image.format.height - 1);
+  if (transform.from_right) origin += row_stride - channels;
+  if (transform.from_bottom) origin += row_stride * (image.format.height - 1);
 
-  PixelBuffer upright;
-  upright.format = image.format;
-  if (walk.swap_axes) std::swap(upright.format.width, upright.format.height);
-  upright.pixels.resize(image.pixels.size());
-  const ptrdiff_t step_right = walk.swap_axes ? step_y : step_x;
-  const ptrdiff_t step_down = walk.swap_axes ? step_x : step_y;
-  const auto copy = channels == 1 ? CopyTurned<1> : channels == 3 ? CopyTurned<3> : CopyTurned<4>;
-  copy(origin, step_right, step_down, upright.format.width, upright.format.height,
-       upright.pixels.data());
-  return upright;
+  PixelBuffer oriented;
+  oriented.format = image.format;
+  if (transform.swap_axes) std::swap(oriented.format.width, oriented.format.height);
+  oriented.pixels.resize(image.pixels.size());
+  const ptrdiff_t step_right = transform.swap_axes ? step_y : step_x;
+  const ptrdiff_t step_down = transform.swap_axes ? step_x : step_y;
+  const auto copy = channels == 1   ? CopyTransformed<1>
+                    : channels == 3 ? CopyTransformed<3>
+                                    : CopyTransformed<4>;
+  copy(origin, step_right, step_down, oriented.format.width, oriented.format.height,
+       oriented.pixels.data());
+  return oriented;
 }
 
 }  // namespace endcap

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 class ChromaRows {
  public:
   ChromaRows(const jpeg_decompress_struct& info, int component, ChromaUpsampling upsampling)
-      : plane_(PlaneSizeOf(info, component)),
+      : plane_(GetPlaneSize(info, component)),
         has_row_context_(HasRowContext(upsampling)),
         sums_(static_cast<size_t>(plane_.width()) + 2 + kRowSlackBytes),
         samples_(static_cast<size_t>(plane_.width()) + kRowSlackBytes) {}
@@ -64,7 +64,7 @@ class ChromaRows {
 class Planes {
  public:
   Planes(const jpeg_decompress_struct& info, ChromaUpsampling upsampling, const BandFormat& format)
-      : upsampling_(upsampling), format_(format), luma_(PlaneSizeOf(info, 0)) {
+      : upsampling_(upsampling), format_(format), luma_(GetPlaneSize(info, 0)) {
     if (upsampling == ChromaUpsampling::kGray) return;
     chroma_.reserve(2);
     for (const int component : {1, 2}) chroma_.emplace_back(info, component, upsampling);

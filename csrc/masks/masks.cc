@@ -33,7 +33,7 @@ struct MaskScratch {
 };
 
 // "detection 3", and which candidate that was.
-std::string NameOf(const MaskDetections& detections, size_t n) {
+std::string FormatName(const MaskDetections& detections, size_t n) {
   if (detections.indices.empty()) return "detection " + std::to_string(n);
   return DetectionName(n, detections.indices[n]);
 }
@@ -45,7 +45,7 @@ void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
   for (size_t i = 0; i < detections.coefficients.size(); ++i) {
     const float value = detections.coefficients[i];
     if (std::isfinite(value)) continue;
-    FailArgument("mask coefficient ", i % per_mask, " of ", NameOf(detections, i / per_mask),
+    FailArgument("mask coefficient ", i % per_mask, " of ", FormatName(detections, i / per_mask),
                  " is ", value, ": coefficients must be finite");
   }
 }
@@ -57,16 +57,17 @@ void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& 
     for (size_t column = 0; column < window.prototype_columns.size(); ++column) {
       const float value = logits[row * stride + column];
       if (std::isfinite(value)) continue;
-      FailLogit(NameOf(detections, n), static_cast<size_t>(window.prototype_rows.begin) + row,
+      FailLogit(FormatName(detections, n), static_cast<size_t>(window.prototype_rows.begin) + row,
                 static_cast<size_t>(window.prototype_columns.begin) + column, value);
     }
   }
 }
 
-void CheckPath(Path path) {
-  if (path == Path::kCuda) Fail(ErrorCode::kUnsupported, "masks have no path on a GPU");
-  if (path == Path::kSimd && SimdTarget().empty()) {
-    Fail(ErrorCode::kUnsupported, "masks have no simd path on this machine: take scalar");
+void CheckImplementation(Implementation implementation) {
+  if (implementation == Implementation::kCuda)
+    Fail(ErrorCode::kUnsupported, "masks have no implementation on a GPU");
+  if (implementation == Implementation::kSimd && SimdTarget().empty()) {
+    Fail(ErrorCode::kUnsupported, "masks have no simd implementation on this machine: take scalar");
   }
 }
 
@@ -84,12 +85,13 @@ void CheckLengths(const MaskPrototypes& prototypes, const MaskDetections& detect
 }
 
 void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detections, size_t n,
-                const MaskWindow& window, Path path, std::vector<float>& logits) {
+                const MaskWindow& window, Implementation implementation,
+                std::vector<float>& logits) {
   const auto per_mask = static_cast<size_t>(prototypes.count);
   const float* coefficients = detections.coefficients.data() + n * per_mask;
   logits.resize(window.prototype_rows.size() * LogitStride(window));
   bool finite = false;
-  if (path == Path::kSimd) {
+  if (implementation == Implementation::kSimd) {
     finite = MaskLogitsSimd(prototypes, coefficients, window, logits.data());
   } else {
     MaskLogitsScalar(prototypes, coefficients, window, logits.data());
@@ -100,19 +102,20 @@ void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detectio
 // Calls write(n, mask) for every detection; a mask with an empty window is empty.
 template <typename Write>
 void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detections,
-                 const MaskPlan& plan, Path path, MaskScratch& scratch, Write write) {
+                 const MaskPlan& plan, Implementation implementation, MaskScratch& scratch,
+                 Write write) {
   const TrimAtEnd trim(scratch);
-  CheckPath(path);
+  CheckImplementation(implementation);
   CheckLengths(prototypes, detections);
-  const MaskAxes axes = MaskAxesOf(prototypes, plan);
+  const MaskAxes axes = MakeMaskAxes(prototypes, plan);
   RefuseCoefficients(detections, static_cast<size_t>(prototypes.count));
   scratch.x.Make(axes.x);
   scratch.y.Make(axes.y);
   for (size_t n = 0; n < detections.boxes_xyxy.size() / 4; ++n) {
-    const MaskWindow window =
-        MaskWindowOf(detections.boxes_xyxy.data() + 4 * n, prototypes, plan, scratch.x, scratch.y);
+    const MaskWindow window = ComputeMaskRegion(detections.boxes_xyxy.data() + 4 * n, prototypes,
+                                                plan, scratch.x, scratch.y);
     if (!window.empty()) {
-      MakeLogits(prototypes, detections, n, window, path, scratch.logits);
+      MakeLogits(prototypes, detections, n, window, implementation, scratch.logits);
     }
     write(n, MaskLogits{scratch.x, scratch.y, window, scratch.logits.data(), LogitStride(window)});
   }
@@ -126,38 +129,41 @@ MaskScratch& ThreadScratch() {
 }  // namespace
 
 void WritePackedMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
-                      const MaskPlan& plan, Path path, uint8_t* out) {
-  const MaskSize size = MaskSizeOf(prototypes, plan);
+                      const MaskPlan& plan, Implementation implementation, uint8_t* out) {
+  const MaskSize size = ComputeMaskSize(prototypes, plan);
   MaskScratch& scratch = ThreadScratch();
-  ForEachMask(prototypes, detections, plan, path, scratch, [&](size_t n, const MaskLogits& mask) {
-    if (mask.window.empty()) return;
-    uint8_t* bits = out + n * size.packed_bytes();
-    if (path == Path::kSimd) {
-      PackMaskSimd(mask, size.packed_row_bytes(), scratch.packed, bits);
-    } else {
-      PackMaskScalar(mask, size.packed_row_bytes(), bits);
-    }
-  });
+  ForEachMask(prototypes, detections, plan, implementation, scratch,
+              [&](size_t n, const MaskLogits& mask) {
+                if (mask.window.empty()) return;
+                uint8_t* bits = out + n * size.packed_bytes();
+                if (implementation == Implementation::kSimd) {
+                  PackMaskSimd(mask, size.packed_row_bytes(), scratch.packed, bits);
+                } else {
+                  PackMaskScalar(mask, size.packed_row_bytes(), bits);
+                }
+              });
 }
 
 void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
-                 const MaskPlan& plan, Path path, std::vector<std::string>& rle) {
-  const MaskSize size = MaskSizeOf(prototypes, plan);
+                 const MaskPlan& plan, Implementation implementation,
+                 std::vector<std::string>& rle) {
+  const MaskSize size = ComputeMaskSize(prototypes, plan);
   const auto height = static_cast<size_t>(size.height);
   MaskScratch& scratch = ThreadScratch();
   size_t bytes = 0;
   rle.resize(detections.boxes_xyxy.size() / 4);
-  ForEachMask(prototypes, detections, plan, path, scratch, [&](size_t n, const MaskLogits& mask) {
-    scratch.counts.Clear();
-    if (!mask.window.empty() && path == Path::kSimd) {
-      AddRunsSimd(mask, height, scratch.columns, scratch.counts);
-    } else if (!mask.window.empty()) {
-      AddRunsScalar(mask, height, scratch.counts);
-    }
-    scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);
-    bytes += rle[n].size();
-    CheckRleBytes(bytes, n + 1, size.width, size.height);
-  });
+  ForEachMask(prototypes, detections, plan, implementation, scratch,
+              [&](size_t n, const MaskLogits& mask) {
+                scratch.counts.Clear();
+                if (!mask.window.empty() && implementation == Implementation::kSimd) {
+                  AddRunsSimd(mask, height, scratch.columns, scratch.counts);
+                } else if (!mask.window.empty()) {
+                  AddRunsScalar(mask, height, scratch.counts);
+                }
+                scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);
+                bytes += rle[n].size();
+                CheckRleBytes(bytes, n + 1, size.width, size.height);
+              });
 }
 
 }  // namespace endcap

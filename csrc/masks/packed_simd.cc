@@ -32,7 +32,7 @@ void InterpolateRow(const float* logits, const PackedColumns& columns, float* ro
 }
 
 // The bits of eight pixels, the first lowest.
-HWY_INLINE uint8_t BitsOfEight(const float* upper, const float* lower, FloatVector weight) {
+HWY_INLINE uint8_t PackEightBits(const float* upper, const float* lower, FloatVector weight) {
   const Floats d;
   uint64_t bits = 0;
   for (size_t i = 0; i < 8; i += hn::Lanes(d)) {
@@ -81,7 +81,7 @@ void PackRows(const MaskLogits& mask, size_t row_bytes, PackedColumns& columns, 
     const auto weight = hn::Set(d, mask.y.weight[y]);
     uint8_t* packed = out + y * row_bytes + static_cast<size_t>(range.begin) / 8;
     for (size_t i = 0; i < bytes; ++i) {
-      packed[i] = BitsOfEight(upper + 8 * i, lower + 8 * i, weight);
+      packed[i] = PackEightBits(upper + 8 * i, lower + 8 * i, weight);
     }
     packed[0] &= in_first;
     packed[bytes - 1] &= in_last;

@@ -125,14 +125,14 @@ void TurnLogits(const MaskLogits& mask, ColumnScratch& scratch) {
   const size_t rows = mask.window.prototype_rows.size();
   const size_t columns = mask.window.prototype_columns.size();
   const size_t words = rows / kWordRows + 1;
-  const size_t turned_stride = words * kWordRows;
+  const size_t transposed_stride = words * kWordRows;
   scratch.positive.resize(words);
-  scratch.values.resize(turned_stride);
-  scratch.turned.resize(columns * turned_stride);
+  scratch.values.resize(transposed_stride);
+  scratch.turned.resize(columns * transposed_stride);
   for (size_t column = 0; column < columns; ++column) {
-    float* turned = scratch.turned.data() + column * turned_stride;
+    float* turned = scratch.turned.data() + column * transposed_stride;
     for (size_t row = 0; row < rows; ++row) turned[row] = mask.values[row * mask.stride + column];
-    std::fill(turned + rows, turned + turned_stride, 0.0F);
+    std::fill(turned + rows, turned + transposed_stride, 0.0F);
   }
 }
 

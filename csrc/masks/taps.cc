@@ -48,7 +48,7 @@ void FailMaskSide(const char* name, float side) {
                ": masks of the source need a whole number from 1 to ", kMaxMaskSide);
 }
 
-MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
+MaskAxes MakeMaskAxes(const MaskPrototypes& prototypes, const MaskPlan& plan) {
   CheckSide("the prototypes' height", prototypes.height);
   CheckSide("the prototypes' width", prototypes.width);
   CheckSide("the input's height", plan.input_height);
@@ -65,8 +65,8 @@ MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
   return axes;
 }
 
-MaskSize MaskSizeOf(const MaskPrototypes& prototypes, const MaskPlan& plan) {
-  const MaskAxes axes = MaskAxesOf(prototypes, plan);
+MaskSize ComputeMaskSize(const MaskPrototypes& prototypes, const MaskPlan& plan) {
+  const MaskAxes axes = MakeMaskAxes(prototypes, plan);
   return {axes.y.pixels, axes.x.pixels};
 }
 

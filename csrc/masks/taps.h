@@ -12,8 +12,8 @@ namespace endcap {
 // Vector loads may read so many elements beyond the last of a list.
 inline constexpr size_t kMaskRoom = 16;
 
-// Throws as MaskSizeOf.
-MaskAxes MaskAxesOf(const MaskPrototypes& prototypes, const MaskPlan& plan);
+// Throws as ComputeMaskSize.
+MaskAxes MakeMaskAxes(const MaskPrototypes& prototypes, const MaskPlan& plan);
 
 // Throws what a side of the source image that is not IsMaskSide comes to. name: image_w or image_h.
 [[noreturn]] void FailMaskSide(const char* name, float side);

@@ -7,7 +7,7 @@
 namespace endcap {
 namespace {
 
-PixelRange TapsOf(const PixelRange& pixels, const MaskTaps& taps) {
+PixelRange GetTapRange(const PixelRange& pixels, const MaskTaps& taps) {
   return {taps.first[static_cast<size_t>(pixels.begin)],
           taps.second[static_cast<size_t>(pixels.end) - 1] + 1};
 }
@@ -27,15 +27,15 @@ std::array<float, 4> BoxInMask(const float* box, const MaskPrototypes& prototype
 
 }  // namespace
 
-MaskWindow MaskWindowOf(const float* box, const MaskPrototypes& prototypes, const MaskPlan& plan,
-                        const MaskTaps& x, const MaskTaps& y) {
+MaskWindow ComputeMaskRegion(const float* box, const MaskPrototypes& prototypes,
+                             const MaskPlan& plan, const MaskTaps& x, const MaskTaps& y) {
   const auto scaled = BoxInMask(box, prototypes, plan);
   MaskWindow window;
   window.columns = PixelsBetween(scaled[0], scaled[2], static_cast<int>(x.first.size()));
   window.rows = PixelsBetween(scaled[1], scaled[3], static_cast<int>(y.first.size()));
   if (window.empty()) return window;
-  window.prototype_columns = TapsOf(window.columns, x);
-  window.prototype_rows = TapsOf(window.rows, y);
+  window.prototype_columns = GetTapRange(window.columns, x);
+  window.prototype_rows = GetTapRange(window.rows, y);
   return window;
 }
 

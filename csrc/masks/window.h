@@ -20,8 +20,8 @@ inline float BoxRatio(int prototypes, int input) {
 }
 
 // `box` is xyxy in pixels of the model's input, any numbers.
-MaskWindow MaskWindowOf(const float* box, const MaskPrototypes& prototypes, const MaskPlan& plan,
-                        const MaskTaps& x, const MaskTaps& y);
+MaskWindow ComputeMaskRegion(const float* box, const MaskPrototypes& prototypes,
+                             const MaskPlan& plan, const MaskTaps& x, const MaskTaps& y);
 
 // What a mask is made of.
 struct MaskLogits {

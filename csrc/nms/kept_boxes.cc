@@ -114,8 +114,8 @@ void KeptBoxes::LayOut(ClassGrid& grid, size_t boxes) const noexcept {
   }
 }
 
-KeptBoxes::Cells KeptBoxes::CellsOf(const ClassGrid& grid, const float* box,
-                                    float area) const noexcept {
+KeptBoxes::Cells KeptBoxes::FindCells(const ClassGrid& grid, const float* box,
+                                      float area) const noexcept {
   if (grid.columns * grid.rows == 1) return {0, 0, 0, 0};
   const double shrink = area >= kLeastArea ? shrink_ : 0.0;
   const double x1 = box[0];

@@ -62,8 +62,8 @@ class KeptBoxes {
            area <= std::numeric_limits<float>::max();
   }
 
-  ClassGrid& GridOf(size_t box_index) { return grids_[classes_[box_index]]; }
-  Cells CellsOf(const ClassGrid& grid, const float* box, float area) const noexcept;
+  ClassGrid& MakeGrid(size_t box_index) { return grids_[classes_[box_index]]; }
+  Cells FindCells(const ClassGrid& grid, const float* box, float area) const noexcept;
   void Add(ClassGrid& grid, const Cells& cells, const float* box, float area);
 
   // The first block of a cell's chain.

@@ -55,8 +55,8 @@ __device__ BucketCut CutBuckets(KeyChunk<kSize>& chunk) {
 // The last key of the next chunk: at least one of the keys that are not below `from`, and at most
 // kSize of them, lie up to there. There are more than kSize of them.
 template <uint32_t kSize>
-__device__ uint64_t LastOfChunk(const uint64_t* keys, uint32_t count, uint64_t from,
-                                KeyChunk<kSize>& chunk) {
+__device__ uint64_t FindChunkEnd(const uint64_t* keys, uint32_t count, uint64_t from,
+                                 KeyChunk<kSize>& chunk) {
   uint64_t low = from;
   uint64_t high = ~uint64_t{0};
   for (;;) {
@@ -120,7 +120,7 @@ __device__ void SortChunk(KeyChunk<kSize>& chunk, uint32_t size) {
 template <uint32_t kSize>
 __device__ uint32_t NextChunk(const uint64_t* keys, uint32_t count, uint32_t left, uint64_t& from,
                               KeyChunk<kSize>& chunk) {
-  const uint64_t last = left > kSize ? LastOfChunk(keys, count, from, chunk) : ~uint64_t{0};
+  const uint64_t last = left > kSize ? FindChunkEnd(keys, count, from, chunk) : ~uint64_t{0};
   if (threadIdx.x == 0) chunk.size = 0;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < count; i += kSize) {

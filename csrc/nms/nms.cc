@@ -1,7 +1,7 @@
 #include "endcap/nms.h"
 
-#include "common/path_select.h"
 #include "common/score_order.h"
+#include "common/select_implementation.h"
 #include "nms/nms_arguments.h"
 #include "nms/nms_scalar.h"
 #include "nms/nms_simd.h"
@@ -35,7 +35,7 @@ void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
          std::span<const int32_t> class_ids, const NmsOptions& options,
          std::vector<int64_t>& kept) {
   CheckNmsArguments(boxes_xyxy, 4, "x1,y1,x2,y2", scores, class_ids, options.iou_threshold);
-  const auto run = SelectPath(Stage::kNms) == Path::kSimd ? RunSimd : RunScalar;
+  const auto run = SelectImplementation(Stage::kNms) == Implementation::kSimd ? RunSimd : RunScalar;
   run(boxes_xyxy, scores, class_ids, options, kept);
 }
 

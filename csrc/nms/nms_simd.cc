@@ -74,8 +74,8 @@ void Suppress(const float* boxes_xyxy, std::span<const uint64_t> order, const Nm
     const size_t index = KeyPosition(key);
     const Candidate candidate{boxes_xyxy + 4 * index, BoxArea(boxes_xyxy + 4 * index)};
     if (KeptBoxes::CanOverlap(candidate.box, candidate.area)) {
-      KeptBoxes::ClassGrid& grid = kept_boxes.GridOf(index);
-      const auto cells = kept_boxes.CellsOf(grid, candidate.box, candidate.area);
+      KeptBoxes::ClassGrid& grid = kept_boxes.MakeGrid(index);
+      const auto cells = kept_boxes.FindCells(grid, candidate.box, candidate.area);
       if (Suppressed(kept_boxes, grid, cells, candidate, threshold)) continue;
       kept_boxes.Add(grid, cells, candidate.box, candidate.area);
     }

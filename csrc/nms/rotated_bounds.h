@@ -16,9 +16,9 @@ struct RotatedBounds {
   bool known;
 };
 
-// The polygon method. Boxes overlap only where their upright bounding boxes do, whose half sizes
-// the reaches are, and share no more than these do, nor than the smaller area. An IoU above t takes
-// a shared area above t/(1+t) of the sum of the areas.
+// The polygon method. Boxes overlap only where their axis-aligned bounding boxes do, whose half
+// sizes the reaches are, and share no more than these do, nor than the smaller area. An IoU above t
+// takes a shared area above t/(1+t) of the sum of the areas.
 class PolygonBounds {
  public:
   using Method = PolygonMethod;

@@ -11,11 +11,11 @@
 
 namespace endcap {
 
-inline constexpr uint32_t kNoRival = 0xFFFFFFFFU;
+inline constexpr uint32_t kNoSuppressor = 0xFFFFFFFFU;
 
 // In shared memory.
 struct RotatedChunk {
-  RivalBounds bounds[kRotatedChunk];
+  SuppressorBounds bounds[kRotatedChunk];
   uint32_t alive[32];        // a bit for each candidate; the last words may be of none
   uint32_t suppressors[32];  // of the group in hand, see SettleGroup
   uint32_t pairs[2];         // in the queue; the one of the two whose turn it is not is 0
@@ -36,10 +36,10 @@ class RotatedSuppression {
       : comparison_(comparison),
         shared_(shared),
         chunk_(chunk),
-        chunk_boxes_at_(size.rivals),
+        chunk_boxes_at_(size.suppressors),
         boxes_(static_cast<Box*>(scratch)),
-        kept_keys_(reinterpret_cast<uint64_t*>(boxes_ + size.rivals + kRotatedChunk)),
-        rivals_(reinterpret_cast<RivalBounds*>(kept_keys_ + size.rows)) {
+        kept_keys_(reinterpret_cast<uint64_t*>(boxes_ + size.suppressors + kRotatedChunk)),
+        suppressors_(reinterpret_cast<SuppressorBounds*>(kept_keys_ + size.rows)) {
     if (threadIdx.x < 2) shared_.pairs[threadIdx.x] = 0;
   }
 
@@ -49,7 +49,7 @@ class RotatedSuppression {
   // Makes the thread's box of the chunk ready. By the threads that have one.
   __device__ void SetBox(const float* xywhr, int32_t class_id) {
     const Box box = Method::Prepare(xywhr);
-    RivalBounds bounds = {comparison_.bounds.Of(xywhr, box), class_id};
+    SuppressorBounds bounds = {comparison_.bounds.Of(xywhr, box), class_id};
     if (!Method::Overlaps(box)) {
       bounds.place.known = true;
       bounds.place.reach_x = -INFINITY;
@@ -63,11 +63,11 @@ class RotatedSuppression {
     const uint32_t t = threadIdx.x;
     const uint32_t warp = t / 32;
     bool alive = StartChunk(size);
-    const RivalBounds& own = shared_.bounds[t];
+    const SuppressorBounds& own = shared_.bounds[t];
     uint32_t next = 0;
     alive = FallsToNone(alive, [&] {
-      while (next < rows_ && !IsNear(rivals_[next], own)) ++next;
-      return next < rows_ ? next++ : kNoRival;
+      while (next < rows_ && !IsNear(suppressors_[next], own)) ++next;
+      return next < rows_ ? next++ : kNoSuppressor;
     });
     int group = -1;
     for (;;) {
@@ -82,17 +82,18 @@ class RotatedSuppression {
       if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
         const uint32_t row = rows_ + __popc(kept & ((1U << (t % 32)) - 1U));
         kept_keys_[row] = chunk_.keys[t];
-        AddRival(row);
+        AddSuppressor(row);
       }
       rows_ += __popc(kept);
       alive = alive && t >= first + 32;
       alive = FallsToNone(alive, [&] {
         while (kept != 0) {
-          const uint32_t rival = first + static_cast<uint32_t>(__ffs(static_cast<int>(kept))) - 1U;
+          const uint32_t suppressor =
+              first + static_cast<uint32_t>(__ffs(static_cast<int>(kept))) - 1U;
           kept &= kept - 1;
-          if (IsNear(shared_.bounds[rival], own)) return chunk_boxes_at_ + rival;
+          if (IsNear(shared_.bounds[suppressor], own)) return chunk_boxes_at_ + suppressor;
         }
-        return kNoRival;
+        return kNoSuppressor;
       });
     }
     __syncthreads();  // the chunk is done with
@@ -102,11 +103,11 @@ class RotatedSuppression {
   __device__ void SuppressByAll(uint32_t size, uint32_t max_rows) {
     const uint32_t t = threadIdx.x;
     const bool in_chunk = StartChunk(size);
-    const RivalBounds& own = shared_.bounds[t];
+    const SuppressorBounds& own = shared_.bounds[t];
     uint32_t next = 0;
     const bool alive = FallsToNone(in_chunk, [&] {
       for (; next < taken_; ++next) {
-        if (IsNear(rivals_[next], own)) return next++;
+        if (IsNear(suppressors_[next], own)) return next++;
       }
       for (; next < taken_ + t; ++next) {
         const uint32_t before = next - taken_;
@@ -115,7 +116,7 @@ class RotatedSuppression {
           return chunk_boxes_at_ + before;
         }
       }
-      return kNoRival;
+      return kNoSuppressor;
     });
     uint32_t row = rows_ + __popc(shared_.alive[t / 32] & ((1U << (t % 32)) - 1U));
     for (uint32_t word = 0; word < 32; ++word) {
@@ -125,7 +126,7 @@ class RotatedSuppression {
     }
     rows_ = min(rows_, max_rows);
     if (alive && row < max_rows) kept_keys_[row] = chunk_.keys[t];
-    if (in_chunk) AddRival(taken_ + t);
+    if (in_chunk) AddSuppressor(taken_ + t);
     taken_ += size;
     __syncthreads();  // the chunk is done with
   }
@@ -143,20 +144,21 @@ class RotatedSuppression {
     return in_chunk;
   }
 
-  __device__ bool IsNear(const RivalBounds& rival, const RivalBounds& own) const {
-    if (rival.class_id != own.class_id) return false;
-    if (!rival.place.known || !own.place.known) return true;
-    return comparison_.bounds.MayExceed(rival.place, own.place);
+  __device__ bool IsNear(const SuppressorBounds& suppressor, const SuppressorBounds& own) const {
+    if (suppressor.class_id != own.class_id) return false;
+    if (!suppressor.place.known || !own.place.known) return true;
+    return comparison_.bounds.MayExceed(suppressor.place, own.place);
   }
 
-  __device__ bool Exceeds(uint32_t rival, uint32_t candidate) const {
-    return Method::Exceeds(boxes_[rival], boxes_[chunk_boxes_at_ + candidate], comparison_.limit);
+  __device__ bool Exceeds(uint32_t suppressor, uint32_t candidate) const {
+    return Method::Exceeds(boxes_[suppressor], boxes_[chunk_boxes_at_ + candidate],
+                           comparison_.limit);
   }
 
   // The thread's box of the chunk, for candidates of later chunks. By one thread for each.
-  __device__ void AddRival(uint32_t at) {
+  __device__ void AddSuppressor(uint32_t at) {
     boxes_[at] = boxes_[chunk_boxes_at_ + threadIdx.x];
-    rivals_[at] = shared_.bounds[threadIdx.x];
+    suppressors_[at] = shared_.bounds[threadIdx.x];
   }
 
   // Which of the 32 candidates from `first` on suppress which, a warp for one at a time.
@@ -172,30 +174,30 @@ class RotatedSuppression {
     }
   }
 
-  // Whether the thread's candidate, if it is alive, stays so: whether none of its rivals suppresses
-  // it, which next_rival() gives as places in boxes_, one at a time, then kNoRival. Each round
-  // compares one rival of every candidate. shared_.alive follows.
-  template <typename NextRival>
-  __device__ bool FallsToNone(bool alive, NextRival next_rival) {
+  // Whether the thread's candidate, if it is alive, stays so: whether none of its suppressors
+  // suppresses it, which next_suppressor() gives as places in boxes_, one at a time, then
+  // kNoSuppressor. Each round compares one suppressor of every candidate. shared_.alive follows.
+  template <typename NextSuppressor>
+  __device__ bool FallsToNone(bool alive, NextSuppressor next_suppressor) {
     const uint32_t t = threadIdx.x;
     uint32_t* candidates = chunk_.buckets;
-    uint32_t* rivals = chunk_.buckets + kRotatedChunk;
+    uint32_t* suppressors = chunk_.buckets + kRotatedChunk;
     for (;;) {
-      const uint32_t rival = alive ? next_rival() : kNoRival;
-      const uint32_t lanes = __ballot_sync(0xFFFFFFFFU, rival != kNoRival);
+      const uint32_t suppressor = alive ? next_suppressor() : kNoSuppressor;
+      const uint32_t lanes = __ballot_sync(0xFFFFFFFFU, suppressor != kNoSuppressor);
       uint32_t place = 0;
       if (t % 32 == 0 && lanes != 0) place = atomicAdd(&shared_.pairs[turn_], __popc(lanes));
       place = __shfl_sync(0xFFFFFFFFU, place, 0) + __popc(lanes & ((1U << (t % 32)) - 1U));
-      if (rival != kNoRival) {
+      if (suppressor != kNoSuppressor) {
         candidates[place] = t;
-        rivals[place] = rival;
+        suppressors[place] = suppressor;
       }
       __syncthreads();
       const uint32_t pairs = shared_.pairs[turn_];
       if (t == 0) shared_.pairs[turn_ ^ 1U] = 0;
       if (pairs == 0) return alive;
       turn_ ^= 1U;
-      if (t < pairs && Exceeds(rivals[t], candidates[t])) {
+      if (t < pairs && Exceeds(suppressors[t], candidates[t])) {
         atomicAnd(&shared_.alive[candidates[t] / 32], ~(1U << (candidates[t] % 32)));
       }
       __syncthreads();
@@ -207,11 +209,11 @@ class RotatedSuppression {
   RotatedChunk& shared_;
   RotatedKeyChunk& chunk_;  // its buckets are the queue of pairs
   uint32_t chunk_boxes_at_;
-  Box* boxes_;           // [rivals], and from chunk_boxes_at_ on the chunk's
-  uint64_t* kept_keys_;  // [rows]
-  RivalBounds* rivals_;  // [rivals]
-  uint32_t rows_ = 0;    // kept
-  uint32_t taken_ = 0;   // boxes of the chunks before; SuppressByAll
+  Box* boxes_;                     // [suppressors], and from chunk_boxes_at_ on the chunk's
+  uint64_t* kept_keys_;            // [rows]
+  SuppressorBounds* suppressors_;  // [suppressors]
+  uint32_t rows_ = 0;              // kept
+  uint32_t taken_ = 0;             // boxes of the chunks before; SuppressByAll
   uint32_t turn_ = 0;
 };
 

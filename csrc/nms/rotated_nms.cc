@@ -1,6 +1,6 @@
 #include "common/param_reader.h"
-#include "common/path_select.h"
 #include "common/score_order.h"
+#include "common/select_implementation.h"
 #include "endcap/nms.h"
 #include "nms/nms_arguments.h"
 #include "nms/rotated_scalar.h"
@@ -36,7 +36,7 @@ void NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> score
                 std::span<const int32_t> class_ids, const RotatedNmsOptions& options,
                 std::vector<int64_t>& kept) {
   CheckNmsArguments(boxes_xywhr, 5, "cx,cy,w,h,angle", scores, class_ids, options.iou_threshold);
-  if (SelectPath(Stage::kNms) == Path::kSimd) {
+  if (SelectImplementation(Stage::kNms) == Implementation::kSimd) {
     RunSimd(boxes_xywhr, scores, class_ids, options, kept);
   } else {
     NmsRotatedScalar(boxes_xywhr, class_ids, BestFirst(scores), options, kept);

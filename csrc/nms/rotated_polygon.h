@@ -93,14 +93,14 @@ ENDCAP_HOST_DEVICE inline bool GivesFrame(const RotatedBox& a, const RotatedBox&
   return a.sin >= b.sin;
 }
 
-ENDCAP_HOST_DEVICE inline float IouOfShared(double shared, const RotatedBox& a,
-                                            const RotatedBox& b) {
+ENDCAP_HOST_DEVICE inline float ComputeIou(double shared, const RotatedBox& a,
+                                           const RotatedBox& b) {
   return static_cast<float>(shared / (a.area + b.area - shared));
 }
 
 // Both boxes have an area. Gives the IoU, or any number up to `limit` where the bounds of the
 // shared area say that the IoU is no greater. No rounding is in the way of that: the shared area is
-// clipped to its bounds, and IouOfShared does not fall when it grows.
+// clipped to its bounds, and ComputeIou does not fall when it grows.
 ENDCAP_HOST_DEVICE inline float IouUnlessBelow(const RotatedBox& first, const RotatedBox& second,
                                                float limit) {
   const bool in_order = GivesFrame(first, second);
@@ -110,7 +110,7 @@ ENDCAP_HOST_DEVICE inline float IouUnlessBelow(const RotatedBox& first, const Ro
   const double overlap_y = Overlap(a.half_extent_y, b.half_extent_y, b.cy - a.cy);
   if (!(overlap_x > 0.0 && overlap_y > 0.0)) return 0.0F;
   double bound = Least(overlap_x * overlap_y, Least(a.area, b.area));
-  if (IouOfShared(bound, a, b) <= limit) return 0.0F;
+  if (ComputeIou(bound, a, b) <= limit) return 0.0F;
   const Pose pose = PoseIn(a, b);
   const double cos = Size(pose.cos);
   const double sin = Size(pose.sin);
@@ -118,15 +118,15 @@ ENDCAP_HOST_DEVICE inline float IouUnlessBelow(const RotatedBox& first, const Ro
   const double overlap_h = Overlap(a.half_h, b.half_w * sin + b.half_h * cos, pose.cy);
   if (!(overlap_w > 0.0 && overlap_h > 0.0)) return 0.0F;
   bound = Least(bound, overlap_w * overlap_h);
-  if (IouOfShared(bound, a, b) <= limit) return 0.0F;
-  return IouOfShared(Greatest(Least(ClippedArea(a, b, pose), bound), 0.0), a, b);
+  if (ComputeIou(bound, a, b) <= limit) return 0.0F;
+  return ComputeIou(Greatest(Least(ClippedArea(a, b, pose), bound), 0.0), a, b);
 }
 
 }  // namespace rotated
 
 // xywhr float32 [5]: centre, width, height, angle.
 ENDCAP_HOST_DEVICE inline RotatedBox MakeRotatedBox(const float* xywhr) {
-  const auto [cos, sin] = CosSinOf(xywhr[4]);
+  const auto [cos, sin] = ComputeCosSin(xywhr[4]);
   const double cx = xywhr[0];
   const double cy = xywhr[1];
   const double w = xywhr[2];

@@ -20,7 +20,7 @@ struct GaussianBox {
 
 // xywhr float32 [5]: centre, width, height, angle.
 ENDCAP_HOST_DEVICE inline GaussianBox MakeGaussianBox(const float* xywhr) {
-  const CosSin turn = CosSinOf(xywhr[4]);
+  const CosSin turn = ComputeCosSin(xywhr[4]);
   const auto cos = static_cast<float>(turn.cos);
   const auto sin = static_cast<float>(turn.sin);
   const float along = xywhr[2] * xywhr[2] / 12.0F;
@@ -45,7 +45,8 @@ struct BhattacharyyaTerms {
   float shapes;  // how unlike the covariances are; 1 or more but for rounding
 };
 
-ENDCAP_HOST_DEVICE inline BhattacharyyaTerms TermsOf(const GaussianBox& p, const GaussianBox& q) {
+ENDCAP_HOST_DEVICE inline BhattacharyyaTerms ComputeTerms(const GaussianBox& p,
+                                                          const GaussianBox& q) {
   const float a = p.a + q.a;
   const float b = p.b + q.b;
   const float c = p.c + q.c;
@@ -58,7 +59,7 @@ ENDCAP_HOST_DEVICE inline BhattacharyyaTerms TermsOf(const GaussianBox& p, const
   return {squares + product, determinant / geometric + kProbiouEpsilon};
 }
 
-ENDCAP_HOST_DEVICE inline float ProbiouOf(const BhattacharyyaTerms& terms) {
+ENDCAP_HOST_DEVICE inline float ComputeProbiou(const BhattacharyyaTerms& terms) {
   const auto log_shapes = static_cast<float>(Logarithm(static_cast<double>(terms.shapes)));
   float distance = terms.places + log_shapes * 0.5F;
   if (distance < kProbiouEpsilon) distance = kProbiouEpsilon;
@@ -75,7 +76,7 @@ ENDCAP_HOST_DEVICE inline float ProbiouOf(const BhattacharyyaTerms& terms) {
 // these make of boxes without an area is part of the definition. The same in both orders of the
 // boxes.
 ENDCAP_HOST_DEVICE inline float Probiou(const GaussianBox& p, const GaussianBox& q) {
-  return rotated::ProbiouOf(rotated::TermsOf(p, q));
+  return rotated::ComputeProbiou(rotated::ComputeTerms(p, q));
 }
 
 // A threshold for Probiou, and the Bhattacharyya distance from which on no pair exceeds it.
@@ -101,9 +102,9 @@ inline ProbiouLimit MakeProbiouLimit(double threshold) {
 // negative, and adding it to `places`, as rounded, gives no less than `places`.
 ENDCAP_HOST_DEVICE inline bool ProbiouExceeds(const GaussianBox& p, const GaussianBox& q,
                                               const ProbiouLimit& limit) {
-  const rotated::BhattacharyyaTerms terms = rotated::TermsOf(p, q);
+  const rotated::BhattacharyyaTerms terms = rotated::ComputeTerms(p, q);
   if (terms.places >= limit.distance && terms.shapes >= 1.0F) return false;
-  return rotated::ProbiouOf(terms) > limit.threshold;
+  return rotated::ComputeProbiou(terms) > limit.threshold;
 }
 
 }  // namespace endcap

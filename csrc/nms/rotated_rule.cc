@@ -21,9 +21,9 @@ RotatedScratchSize SizeRotatedScratch(RotatedNms method, uint32_t candidates, ui
 size_t RotatedScratchBytes(RotatedNms method, const RotatedScratchSize& size) {
   const size_t box_bytes =
       method == RotatedNms::kPolygon ? sizeof(PolygonMethod::Box) : sizeof(ProbiouMethod::Box);
-  const size_t bytes = box_bytes * (size_t{size.rivals} + kRotatedChunk) +
+  const size_t bytes = box_bytes * (size_t{size.suppressors} + kRotatedChunk) +
                        sizeof(uint64_t) * size_t{size.rows} +
-                       sizeof(RivalBounds) * size_t{size.rivals};
+                       sizeof(SuppressorBounds) * size_t{size.suppressors};
   return (bytes + 7) / 8 * 8;
 }
 

@@ -29,19 +29,19 @@ struct RotatedRule {
 
 RotatedRule MakeRotatedRule(RotatedNms method, double iou_threshold);
 
-struct RivalBounds {
+struct SuppressorBounds {
   RotatedBounds place;
   int32_t class_id;
 };
 
-// Keys and boxes that a block takes at a time, and its threads: half as many as for upright boxes,
-// since comparing rotated ones takes more registers.
+// Keys and boxes that a block takes at a time, and its threads: half as many as for axis-aligned
+// boxes, since comparing rotated ones takes more registers.
 inline constexpr uint32_t kRotatedChunk = 512;
 
 // Scratch of one image: the boxes that candidates of later chunks are compared with, at most
-// `rivals`, a chunk of boxes, and the keys of at most `rows` kept ones. A multiple of 8 bytes.
+// `suppressors`, a chunk of boxes, and the keys of at most `rows` kept ones. A multiple of 8 bytes.
 struct RotatedScratchSize {
-  uint32_t rivals;
+  uint32_t suppressors;
   uint32_t rows;
 };
 

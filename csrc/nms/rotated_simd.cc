@@ -50,23 +50,25 @@ hn::Mask<Floats> MayExceed(const ProbiouBounds& bounds, const RotatedBlock& bloc
                  hn::Le(hn::Mul(both, both), alike));
 }
 
-// A box to be kept or not, against the rivals of its class.
+// A box to be kept or not, against the suppressors of its class.
 template <typename Bounds>
 struct Candidate {
   using Method = typename Bounds::Method;
-  using Rivals = RotatedRivals<typename Method::Box>;
+  using Suppressors = RotatedSuppressors<typename Method::Box>;
 
   const Bounds& method_bounds;
   const typename Method::Limit& limit;
-  const Rivals& rivals;
+  const Suppressors& suppressors;
   typename Method::Box box;
   RotatedBounds bounds;
 
-  bool FallsTo(uint32_t rival) const { return Method::Exceeds(rivals.At(rival), box, limit); }
+  bool FallsTo(uint32_t suppressor) const {
+    return Method::Exceeds(suppressors.At(suppressor), box, limit);
+  }
 
-  bool FallsToAnyOf(uint32_t chain) const {
+  bool IsSuppressedByChain(uint32_t chain) const {
     while (chain != RotatedBlock::kNone) {
-      const RotatedBlock& block = rivals.Block(chain);
+      const RotatedBlock& block = suppressors.Block(chain);
       for (uint32_t place = 0; place < block.used; ++place) {
         if (FallsTo(block.box[place])) return true;
       }
@@ -75,10 +77,10 @@ struct Candidate {
     return false;
   }
 
-  bool FallsToAnyNearOf(uint32_t chain) const {
+  bool IsSuppressedNear(uint32_t chain) const {
     const Floats d;
     while (chain != RotatedBlock::kNone) {
-      const RotatedBlock& block = rivals.Block(chain);
+      const RotatedBlock& block = suppressors.Block(chain);
       for (size_t i = 0; i < RotatedBlock::kSize; i += hn::Lanes(d)) {
         const auto mask = MayExceed(method_bounds, block, i, bounds);
         if (hn::AllFalse(d, mask)) continue;
@@ -93,15 +95,16 @@ struct Candidate {
     return false;
   }
 
-  bool Suppressed(const typename Rivals::Chains& chains) const {
-    if (FallsToAnyOf(chains.unknown)) return true;
-    return bounds.known ? FallsToAnyNearOf(chains.known) : FallsToAnyOf(chains.known);
+  bool Suppressed(const typename Suppressors::Chains& chains) const {
+    if (IsSuppressedByChain(chains.unknown)) return true;
+    return bounds.known ? IsSuppressedNear(chains.known) : IsSuppressedByChain(chains.known);
   }
 };
 
 template <typename Bounds>
 void Suppress(const float* boxes_xywhr, std::span<const uint64_t> order,
-              const RotatedNmsOptions& options, RotatedRivals<typename Bounds::Method::Box>& rivals,
+              const RotatedNmsOptions& options,
+              RotatedSuppressors<typename Bounds::Method::Box>& suppressors,
               std::vector<int64_t>& kept) {
   using Method = typename Bounds::Method;
   const bool suppressed_suppress = options.method == RotatedNms::kProbiouFast;
@@ -114,10 +117,10 @@ void Suppress(const float* boxes_xywhr, std::span<const uint64_t> order,
     const auto box = Method::Prepare(xywhr);
     bool suppressed = false;
     if (Method::Overlaps(box)) {
-      auto& chains = rivals.ChainsOf(index);
-      const Candidate<Bounds> candidate{bounds, limit, rivals, box, bounds.Of(xywhr, box)};
+      auto& chains = suppressors.FindChains(index);
+      const Candidate<Bounds> candidate{bounds, limit, suppressors, box, bounds.Of(xywhr, box)};
       suppressed = candidate.Suppressed(chains);
-      if (!suppressed || suppressed_suppress) rivals.Add(chains, candidate.bounds, box);
+      if (!suppressed || suppressed_suppress) suppressors.Add(chains, candidate.bounds, box);
     }
     if (!suppressed) kept.push_back(static_cast<int64_t>(index));
   }

@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "endcap/nms.h"
-#include "nms/rotated_rivals.h"
+#include "nms/rotated_suppressors.h"
 
 namespace endcap {
 
 // Memory of NmsRotatedSimd.
 struct RotatedScratch {
-  RotatedRivals<RotatedBox> polygons;
-  RotatedRivals<GaussianBox> gaussians;
+  RotatedSuppressors<RotatedBox> polygons;
+  RotatedSuppressors<GaussianBox> gaussians;
 };
 
 // As NmsRotatedScalar, bit for bit: the same comparisons, less those that RotatedBounds proves to

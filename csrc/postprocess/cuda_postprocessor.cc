@@ -147,17 +147,17 @@ struct CudaPostprocessor::Engine {
     return read;
   }
 
-  std::vector<PostprocessItem> ItemsOf(std::span<const DetectionRecord> records) const {
+  std::vector<PostprocessItem> MakeItems(std::span<const DetectionRecord> records) const {
     std::vector<PostprocessItem> items;
     items.reserve(records.size());
-    for (const DetectionRecord& record : records) items.push_back(ItemOf(params.head, record));
+    for (const DetectionRecord& record : records) items.push_back(MakeItem(params.head, record));
     return items;
   }
 
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> in,
                                    std::span<const PostprocessOutput> out,
                                    const CudaTarget& target) {
-    return ItemsOf(RecordsIn(LaunchAndRead(in, out, nullptr, target), in.size()));
+    return MakeItems(RecordsIn(LaunchAndRead(in, out, nullptr, target), in.size()));
   }
 
   // Some images of a call that wants run lengths: nothing, and a greater `room`, where there was
@@ -170,7 +170,7 @@ struct CudaPostprocessor::Engine {
     const std::span<const DetectionRecord> records = RecordsIn(read, in.size());
     const uint8_t* noted = read.data() + records.size_bytes();
     if (!runs.HadRoom(noted, room)) return {};
-    std::vector<PostprocessItem> items = ItemsOf(records);
+    std::vector<PostprocessItem> items = MakeItems(records);
     std::unique_ptr<Staging> staging = TakeStaging();
     runs.Read(noted, records, outputs, out, staging->memory, items);
     if (staging->memory.capacity() <= kMostKeptText) GiveBack(std::move(staging));

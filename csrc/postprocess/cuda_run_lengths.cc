@@ -154,7 +154,7 @@ void CudaRunLengths::Read(const uint8_t* noted, std::span<const DetectionRecord>
       ToStrings(texts, count, text, *outputs[i].rle);
     } catch (...) {
       items[i] = {};
-      items[i].status = StatusOfCurrentException();
+      items[i].status = MakeStatusFromCurrentException();
       BlankOutputs(specs, outputs[i], items[i].status.code, target_);
     }
   }

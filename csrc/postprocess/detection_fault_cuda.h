@@ -6,8 +6,8 @@
 #include "box_decode/score.h"
 #include "postprocess/detection_launch.h"
 
-// Finds what is wrong with an image, in the order in which the CPU's path would meet it. For one
-// thread of a block.
+// Finds what is wrong with an image, in the order in which the CPU implementation would meet it.
+// For one thread of a block.
 
 namespace endcap {
 
@@ -51,7 +51,8 @@ __device__ inline DetectionRecord MaskSideFault(const DetectionImage& image) {
 }
 
 // A row of scores whose greatest is not finite, and which holds no NaN.
-__device__ inline float HighestOfBadRow(const HeadRule& rule, const HeadImage& head, uint32_t row) {
+__device__ inline float FindBadRowHighest(const HeadRule& rule, const HeadImage& head,
+                                          uint32_t row) {
   const ScoreRowRule& rows = rule.rows;
   const uint64_t first = uint64_t{row} * rows.score_row_length + rows.first_score;
   for (uint32_t i = 0; i < rows.columns; ++i) {
@@ -70,7 +71,7 @@ __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadIm
                    static_cast<const int32_t*>(head.inputs[3])[row]);
     case HeadFamily::kRtdetr:
     case HeadFamily::kSsd:
-      return Fault(DetectionFault::kRowHighestNotFinite, row, HighestOfBadRow(rule, head, row));
+      return Fault(DetectionFault::kRowHighestNotFinite, row, FindBadRowHighest(rule, head, row));
     case HeadFamily::kClassification:
       break;
     default:

@@ -2,7 +2,7 @@
 
 #include "postprocess/detection_rows_cuda.h"
 
-// The beginning and the end of one image, which the kernels for upright and for rotated boxes
+// The beginning and the end of one image, which the kernels for oriented and for rotated boxes
 // share. Every thread of the image's block comes to every function.
 
 namespace endcap {

@@ -7,7 +7,7 @@
 namespace endcap {
 namespace {
 
-// The sentences of the CPU's path, from what a kernel noted.
+// The messages of the CPU implementation, from what a kernel noted.
 [[noreturn]] void Throw(const HeadParams& params, const DetectionRecord& record) {
   const auto [first, second] = record.values;
   const auto element = record.element;
@@ -21,7 +21,7 @@ namespace {
     case DetectionFault::kNegativeCount:
       FailArgument("num_detections is ", static_cast<int64_t>(first), ": it must not be negative");
     case DetectionFault::kNan:
-      FailArgument(SpecsOf(params).specs.at(static_cast<size_t>(record.input)).name,
+      FailArgument(MakeHeadSpecs(params).specs.at(static_cast<size_t>(record.input)).name,
                    " is NaN at element ", element);
     case DetectionFault::kCountBeyondRows:
       FailArgument("num_detections is ", static_cast<int64_t>(first), ": the boxes have ",
@@ -59,7 +59,7 @@ namespace {
 
 }  // namespace
 
-PostprocessItem ItemOf(const HeadParams& params, const DetectionRecord& record) {
+PostprocessItem MakeItem(const HeadParams& params, const DetectionRecord& record) {
   PostprocessItem item;
   if (record.fault == DetectionFault::kNone) {
     item.num_detections = record.num_detections;
@@ -69,7 +69,7 @@ PostprocessItem ItemOf(const HeadParams& params, const DetectionRecord& record) 
   try {
     Throw(params, record);
   } catch (...) {
-    item.status = StatusOfCurrentException();
+    item.status = MakeStatusFromCurrentException();
   }
   return item;
 }

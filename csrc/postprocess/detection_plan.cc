@@ -20,7 +20,7 @@ constexpr size_t kAlignment = 256;
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // The tensor, and the axis of it, that says how many rows (as of HeadImage) there are.
-uint64_t RowsOf(HeadFamily family, const std::vector<ConstTensorView>& head) {
+uint64_t CountRows(HeadFamily family, const std::vector<ConstTensorView>& head) {
   switch (PlainFamily(family)) {
     case HeadFamily::kYolov8:
       return static_cast<uint64_t>(head[0].shape[1]);
@@ -32,7 +32,7 @@ uint64_t RowsOf(HeadFamily family, const std::vector<ConstTensorView>& head) {
 }
 
 void CheckHead(const HeadParams& params, const std::vector<ConstTensorView>& head, int device_id) {
-  const HeadSpecs specs = SpecsOf(params);
+  const HeadSpecs specs = MakeHeadSpecs(params);
   if (head.size() != specs.count) {
     FailArgument("head ", HeadFamilyName(params.family), " came with ", head.size(),
                  " tensors: it needs ", specs.count);
@@ -68,7 +68,7 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
     image.blank = 1;
     return image;
   }
-  image.rows = static_cast<uint32_t>(RowsOf(params.family, input.head));
+  image.rows = static_cast<uint32_t>(CountRows(params.family, input.head));
   for (size_t i = 0; i < input.head.size(); ++i) {
     const ConstTensorView& view = input.head[i];
     image.inputs[i] = view.data;
@@ -114,10 +114,10 @@ void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput
   MaskBatch& masks = launch.masks;
   masks.is_there = 1;
   masks.of_source = plan.resolution == MaskResolution::kSource ? 1 : 0;
-  masks.axes = MaskAxesOf(prototypes, plan);
+  masks.axes = MakeMaskAxes(prototypes, plan);
   masks.box_units[0] = scales ? BoxRatio(prototypes.width, plan.input_width) : 1.0F;
   masks.box_units[1] = scales ? BoxRatio(prototypes.height, plan.input_height) : 1.0F;
-  masks.row_bytes = static_cast<uint32_t>(MaskSizeOf(prototypes, plan).packed_row_bytes());
+  masks.row_bytes = static_cast<uint32_t>(ComputeMaskSize(prototypes, plan).packed_row_bytes());
   masks.runs = runs;
   launch.detections.masks_of_source = masks.of_source;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -162,7 +162,7 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
   uint64_t candidates = 1;
   for (const PostprocessInput& input : inputs) {
     if (input.status != 0) continue;
-    const uint64_t rows = RowsOf(params.head.family, input.head);
+    const uint64_t rows = CountRows(params.head.family, input.head);
     candidates = std::max(candidates, MostCandidates(params.head, rows));
   }
   DetectionGroups groups = {};

@@ -50,7 +50,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
                                     std::span<const PostprocessOutput> outputs,
                                     DetectionMemory& memory);
 
-// What the CPU's path would say of the image.
-PostprocessItem ItemOf(const HeadParams& params, const DetectionRecord& record);
+// What the CPU implementation would say of the image.
+PostprocessItem MakeItem(const HeadParams& params, const DetectionRecord& record);
 
 }  // namespace endcap

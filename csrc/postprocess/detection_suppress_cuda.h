@@ -27,7 +27,7 @@ struct ChunkBoxes {
 };
 
 // Which of the group's candidates suppress the thread's warp's one, candidate number `warp`.
-__device__ inline uint32_t SuppressorsOf(const ChunkBoxes& boxes, uint32_t group, float limit) {
+__device__ inline uint32_t FindSuppressors(const ChunkBoxes& boxes, uint32_t group, float limit) {
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t alive = boxes.alive[group];
@@ -70,7 +70,7 @@ __device__ inline uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& 
     const auto first = static_cast<uint32_t>(32 * group);
     const uint32_t alive_in_group = boxes.alive[group];
     const uint32_t suppressors =
-        SuppressorsOf(boxes, static_cast<uint32_t>(group), batch.iou_limit);
+        FindSuppressors(boxes, static_cast<uint32_t>(group), batch.iou_limit);
     if (t % 32 == 0) boxes.suppressors[warp] = suppressors;
     __syncthreads();
     uint32_t kept = SettleGroup(alive_in_group, boxes.suppressors[t % 32]);

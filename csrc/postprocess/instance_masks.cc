@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/halves.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "endcap/masks.h"
 #include "postprocess/output_rows.h"
 
@@ -11,11 +11,12 @@ namespace endcap {
 namespace {
 
 // The tensor's numbers, in `memory` where they are float16.
-const float* AsFloats(const ConstTensorView& view, Path path, std::vector<float>& memory) {
+const float* AsFloats(const ConstTensorView& view, Implementation implementation,
+                      std::vector<float>& memory) {
   if (view.dtype == DType::kFloat32) return static_cast<const float*>(view.data);
   const auto count = static_cast<size_t>(view.size());
   memory.resize(count);
-  HalvesToFloats({static_cast<const uint16_t*>(view.data), count}, path, memory.data());
+  HalvesToFloats({static_cast<const uint16_t*>(view.data), count}, implementation, memory.data());
   return memory.data();
 }
 
@@ -40,19 +41,19 @@ void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
                                head.prototype_width};
   const MaskPlan plan = {params.mask_resolution, head.input_height, head.input_width,
                          detections.geometry};
-  const MaskSize size = MaskSizeOf(prototypes, plan);
+  const MaskSize size = ComputeMaskSize(prototypes, plan);
   if (size_out != nullptr) {
     size_out[0] = size.height;
     size_out[1] = size.width;
   }
   if (detections.kept.empty() || (packed == nullptr && output.rle == nullptr)) return;
-  const Path path = SelectPath(Stage::kMasks);
-  prototypes.data = AsFloats(input.head[1], path, scratch.prototypes);
+  const Implementation implementation = SelectImplementation(Stage::kMasks);
+  prototypes.data = AsFloats(input.head[1], implementation, scratch.prototypes);
   ReadExtras(head, input.head, scratch.indices, scratch.values);
   GatherBoxes(detections, scratch.boxes);
   const MaskDetections masks = {scratch.values, scratch.boxes, scratch.indices};
-  if (packed != nullptr) WritePackedMasks(prototypes, masks, plan, path, packed);
-  if (output.rle != nullptr) EncodeMasks(prototypes, masks, plan, path, *output.rle);
+  if (packed != nullptr) WritePackedMasks(prototypes, masks, plan, implementation, packed);
+  if (output.rle != nullptr) EncodeMasks(prototypes, masks, plan, implementation, *output.rle);
 }
 
 }  // namespace endcap

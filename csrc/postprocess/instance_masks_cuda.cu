@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kSettleThreads)
   const bool had_failed = batch.kept_rows[image] == kNoRows;
   const bool fails = !had_failed && heads.states[image].bad_logit != 0;
   if (threadIdx.x == 0) {
-    WriteSize(had_failed || fails ? MaskAxes{} : AxesOf(masks, target), masks.sizes[image],
+    WriteSize(had_failed || fails ? MaskAxes{} : MakeAxes(masks, target), masks.sizes[image],
               batch.records == nullptr ? nullptr : &batch.records[image]);
   }
   if (!fails) return;

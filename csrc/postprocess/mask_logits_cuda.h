@@ -13,7 +13,7 @@
 namespace endcap {
 
 // Of one image.
-__device__ inline MaskAxes AxesOf(const MaskBatch& masks, const DetectionImage& image) {
+__device__ inline MaskAxes MakeAxes(const MaskBatch& masks, const DetectionImage& image) {
   if (masks.of_source == 0 || !HasGeometry(image)) return masks.axes;
   const Geometry g = ReadGeometry(image);
   return {SourceAxis(masks.axes.x, static_cast<int>(g.image_w), g.scale_x, g.pad_x),
@@ -34,23 +34,23 @@ __device__ inline MaskPixels PixelsIn(const MaskAxes& axes, const float* xyxy) {
 }
 
 // box: in pixels of the model's input.
-__device__ inline MaskPixels PixelsOf(const MaskBatch& masks, const MaskAxes& axes,
-                                      const float4& box) {
+__device__ inline MaskPixels GetPixels(const MaskBatch& masks, const MaskAxes& axes,
+                                       const float4& box) {
   const float x = masks.box_units[0];
   const float y = masks.box_units[1];
   const float scaled[4] = {box.x * x, box.y * y, box.z * x, box.w * y};
   return PixelsIn(axes, scaled);
 }
 
-__device__ inline MaskPixels PixelsOfSource(const DetectionImage& image, const MaskAxes& axes,
-                                            const float4& box) {
+__device__ inline MaskPixels GetSourcePixels(const DetectionImage& image, const MaskAxes& axes,
+                                             const float4& box) {
   float mapped[4] = {box.x, box.y, box.z, box.w};
   if (HasGeometry(image)) MapBox(ReadGeometry(image), mapped, mapped);
   return PixelsIn(axes, mapped);
 }
 
 // A range's prototype pixels. It is not empty.
-__device__ inline PixelRange PrototypesOf(const MaskAxis& axis, const PixelRange& pixels) {
+__device__ inline PixelRange GetPrototypes(const MaskAxis& axis, const PixelRange& pixels) {
   return {TapAt(axis, pixels.begin).first, TapAt(axis, pixels.end - 1).second + 1};
 }
 

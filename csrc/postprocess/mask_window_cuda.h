@@ -62,7 +62,7 @@ __device__ inline void MakeCells(const MaskAxis& axis, const BoxWindow& window) 
   }
 }
 
-__device__ inline MaskColumn ColumnOf(const BoxWindow& window, const MaskAxes& axes, int x) {
+__device__ inline MaskColumn MakeColumn(const BoxWindow& window, const MaskAxes& axes, int x) {
   const MaskTap tap = TapAt(axes.x, x);
   return {window.logits + (tap.first - window.columns.begin),
           window.logits + (tap.second - window.columns.begin),
@@ -84,9 +84,10 @@ __device__ void ForEachChange(const BoxWindow& window, const MaskAxes& axes, int
   const auto first = static_cast<uint32_t>(x) * static_cast<uint32_t>(axes.y.pixels) +
                      static_cast<uint32_t>(rows.begin);
   const bool goes_on =
-      is_whole && x > columns.begin && ColumnOf(window, axes, x - 1).IsInsideAt(rows.size() - 1);
-  const bool inside =
-      ColumnOf(window, axes, x).ForEachChange(goes_on, [&](uint32_t row) { change(first + row); });
+      is_whole && x > columns.begin && MakeColumn(window, axes, x - 1).IsInsideAt(rows.size() - 1);
+  const bool inside = MakeColumn(window, axes, x).ForEachChange(goes_on, [&](uint32_t row) {
+    change(first + row);
+  });
   const bool next_tells = is_whole && x + 1 < columns.end;
   if (inside && !next_tells) change(first + rows.size());
 }

@@ -47,7 +47,7 @@ __device__ Tile MakeTile(const MaskBatch& masks, uint32_t number, const float4& 
   tile.bytes = {left, min(left + kTileBytes, row_bytes)};
   tile.columns = {8 * left, min(8 * (left + kTileBytes), masks.axes.x.pixels)};
   tile.rows = {top, min(top + kTileRows, masks.axes.y.pixels)};
-  const MaskPixels inside = PixelsOf(masks, masks.axes, box);
+  const MaskPixels inside = GetPixels(masks, masks.axes, box);
   tile.inside_columns = Common(tile.columns, inside.columns);
   tile.inside_rows = Common(tile.rows, inside.rows);
   tile.columns_follow = inside.columns.end > tile.columns.end;
@@ -57,7 +57,7 @@ __device__ Tile MakeTile(const MaskBatch& masks, uint32_t number, const float4& 
 
 // The prototype pixels below a range, and those between it and the range that follows.
 __device__ PixelRange PrototypesUpTo(const MaskAxis& axis, const PixelRange& pixels, bool follows) {
-  const PixelRange below = PrototypesOf(axis, pixels);
+  const PixelRange below = GetPrototypes(axis, pixels);
   return {below.begin, follows ? max(below.end, TapAt(axis, pixels.end).first) : below.end};
 }
 

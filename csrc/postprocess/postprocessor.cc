@@ -106,7 +106,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
     }
   } catch (...) {
     item = {};
-    item.status = StatusOfCurrentException();
+    item.status = MakeStatusFromCurrentException();
     WriteEmpty(params, output);
     WriteEmptyExtras(params, output);
     WriteStatus(output, static_cast<int32_t>(item.status.code));

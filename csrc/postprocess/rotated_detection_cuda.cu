@@ -24,14 +24,14 @@ struct RotatedHead {
   __device__ float Value(uint32_t row, uint32_t anchor) const {
     return ReadValue(image, 0, uint64_t{row} * image.rows + anchor);
   }
-  __device__ uint32_t AnchorOf(uint64_t key) const {
+  __device__ uint32_t GetAnchor(uint64_t key) const {
     return KeyPosition(key) / static_cast<uint32_t>(rule.num_classes);
   }
-  __device__ float AngleOf(uint64_t key) const { return Value(angle_row, AnchorOf(key)); }
+  __device__ float GetAngle(uint64_t key) const { return Value(angle_row, GetAnchor(key)); }
 
   // xywhr [5] in pixels of the model's input.
   __device__ void ReadBox(uint64_t key, float* xywhr) const {
-    const uint32_t anchor = AnchorOf(key);
+    const uint32_t anchor = GetAnchor(key);
     const bool normalized = rule.box_unit == BoxUnit::kNormalized;
     const float width = normalized ? rule.input_width : 1.0F;
     const float height = normalized ? rule.input_height : 1.0F;
@@ -46,7 +46,7 @@ __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batc
   if (threadIdx.x == 0) faults.first_bad = kNoBadAngle;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
-    if (!IsFinite(head.AngleOf(keys[i]))) {
+    if (!IsFinite(head.GetAngle(keys[i]))) {
       atomicMin(&faults.first_bad, static_cast<unsigned long long>(keys[i]));
     }
   }
@@ -54,8 +54,8 @@ __device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batc
   const uint64_t bad_key = faults.first_bad;
   if (bad_key == kNoBadAngle) return;
   if (IsCandidate(keys, count, bad_key, batch.max_candidates, faults) && threadIdx.x == 0) {
-    faults.record = Fault(DetectionFault::kExtraNotFinite, head.AnchorOf(bad_key),
-                          head.AngleOf(bad_key), head.angle_row);
+    faults.record = Fault(DetectionFault::kExtraNotFinite, head.GetAnchor(bad_key),
+                          head.GetAngle(bad_key), head.angle_row);
   }
   __syncthreads();
 }

@@ -30,7 +30,7 @@ ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Ge
   if (geometry->scale_x == geometry->scale_y) {
     return {x, y, box.w * x_unit, box.h * y_unit, box.angle};
   }
-  const auto [cos, sin] = CosSinOf(xywhr[4]);
+  const auto [cos, sin] = ComputeCosSin(xywhr[4]);
   const double cos2 = cos * cos;
   const double sin2 = sin * sin;
   const double x_unit2 = x_unit * x_unit;

@@ -83,7 +83,7 @@ struct RunLengths {
   }
 };
 
-__device__ uint32_t CharactersOf(int64_t number) {
+__device__ uint32_t CountCharacters(int64_t number) {
   uint32_t count = 0;
   WriteRleNumber(number, [&](char /*group*/) { ++count; });
   return count;
@@ -94,7 +94,7 @@ __device__ void WriteText(const RunLengths& runs, EncodeShared& shared, char* te
   for (uint32_t first = 0; first < runs.size(); first += kEncodeThreads) {
     const uint32_t i = first + threadIdx.x;
     const int64_t number = i < runs.size() ? runs.Number(i) : 0;
-    const uint32_t characters = i < runs.size() ? CharactersOf(number) : 0;
+    const uint32_t characters = i < runs.size() ? CountCharacters(number) : 0;
     const BlockSum sum = SumInBlock(characters, shared.warp_sums);
     if (i < runs.size()) {
       char* to = text + done + sum.before;
@@ -109,7 +109,7 @@ __device__ void Encode(const RunLengths& runs, const RunLengthMemory& memory, ui
                        EncodeShared& shared, RunLengthText& result) {
   uint32_t characters = 0;
   for (uint32_t i = threadIdx.x; i < runs.size(); i += kEncodeThreads) {
-    characters += CharactersOf(runs.Number(i));
+    characters += CountCharacters(runs.Number(i));
   }
   const uint32_t bytes = SumInBlock(characters, shared.warp_sums).total;
   uint64_t at = 0;
@@ -132,16 +132,16 @@ __global__ void __launch_bounds__(kEncodeThreads)
   if (target.run_lengths == nullptr || rows == kNoRows || detection >= rows) return;
   const size_t kept = size_t{image} * batch.kept_capacity + detection;
   const float4 box = static_cast<const NmsBox*>(batch.kept)[kept].xyxy;
-  const MaskAxes axes = AxesOf(masks, target);
+  const MaskAxes axes = MakeAxes(masks, target);
   const RunLengthMemory& memory = masks.runs;
   RunLengths runs = {nullptr, 0,
                      static_cast<uint32_t>(axes.x.pixels) * static_cast<uint32_t>(axes.y.pixels)};
   BoxWindow window = {};
   window.pixels =
-      masks.of_source != 0 ? PixelsOfSource(target, axes, box) : PixelsOf(masks, axes, box);
+      masks.of_source != 0 ? GetSourcePixels(target, axes, box) : GetPixels(masks, axes, box);
   if (!window.pixels.empty()) {
-    window.columns = PrototypesOf(axes.x, window.pixels.columns);
-    window.rows = PrototypesOf(axes.y, window.pixels.rows);
+    window.columns = GetPrototypes(axes.x, window.pixels.columns);
+    window.rows = GetPrototypes(axes.y, window.pixels.rows);
     uint64_t place = 0;
     if (!Take(memory.words_asked, memory.scratch_words, window.words(), shared, place)) return;
     window.PlaceAt(memory.scratch + place);

@@ -20,7 +20,7 @@ struct Position {
   float fraction;
 };
 
-Position PositionOf(const AxisRequest& request, int i) {
+Position ComputePosition(const AxisRequest& request, int i) {
   const double scale = OpencvScale(request.source_size, request.resized_size);
   const auto position = static_cast<float>((request.begin + i + 0.5) * scale - 0.5);
   const int left = static_cast<int>(std::floor(position));
@@ -59,7 +59,7 @@ AxisTaps LinearTaps(const AxisRequest& request, TapWeights weights) {
   AxisTaps axis = AllocateTaps(weights, request.count, 2);
   const int last = request.source_size - 1;
   for (int i = 0; i < request.count; ++i) {
-    auto [left, fraction] = PositionOf(request, i);
+    auto [left, fraction] = ComputePosition(request, i);
     if (!request.rows && (left < 0 || left >= last)) fraction = 0.0F;
     const size_t entry = axis.Offset(i);
     axis.index[entry] = std::clamp(left, 0, last);
@@ -75,7 +75,7 @@ AxisTaps CubicTaps(const AxisRequest& request, bool eight_bit) {
                                               kOpencvFloatCubicMinSide;
   AxisTaps axis = AllocateTaps(TapWeights::kFloat, request.count, 4);
   for (int i = 0; i < request.count; ++i) {
-    const auto [left, fraction] = PositionOf(request, i);
+    const auto [left, fraction] = ComputePosition(request, i);
     const std::array<float, 4> weight = CubicWeights(fraction);
     for (int k = 0; k < 4; ++k) {
       const size_t entry = axis.Offset(i) + static_cast<size_t>(k);

@@ -8,7 +8,7 @@
 namespace endcap {
 namespace {
 
-TapWeights WeightsOf(ResizeArithmetic arithmetic) {
+TapWeights SelectWeights(ResizeArithmetic arithmetic) {
   switch (arithmetic) {
     case ResizeArithmetic::kOpencv8:
       return TapWeights::kFixed11;
@@ -21,7 +21,7 @@ TapWeights WeightsOf(ResizeArithmetic arithmetic) {
   return TapWeights::kFloat;
 }
 
-const FilterKernel& KernelOf(Interpolation interpolation) {
+const FilterKernel& SelectKernel(Interpolation interpolation) {
   switch (interpolation) {
     case Interpolation::kBicubic:
       return kCubicKernel;
@@ -65,7 +65,7 @@ void SetWeight(AxisTaps& axis, TapWeights weights, size_t entry, double weight) 
   }
 }
 
-ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept {
+ResizeArithmetic SelectArithmetic(const PreprocessParams& params) noexcept {
   if (params.quantize == Quantize::kNone) return ResizeArithmetic::kFloat;
   if (params.antialias) return ResizeArithmetic::kPillow8;
   switch (params.interpolation) {
@@ -81,10 +81,10 @@ ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept {
 }
 
 AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request) {
-  const ResizeArithmetic arithmetic = ArithmeticOf(params);
-  const TapWeights weights = WeightsOf(arithmetic);
+  const ResizeArithmetic arithmetic = SelectArithmetic(params);
+  const TapWeights weights = SelectWeights(arithmetic);
   const bool eight_bit = arithmetic != ResizeArithmetic::kFloat;
-  if (params.antialias) return AntialiasTaps(request, weights, KernelOf(params.interpolation));
+  if (params.antialias) return AntialiasTaps(request, weights, SelectKernel(params.interpolation));
   switch (params.interpolation) {
     case Interpolation::kBilinear:
       return LinearTaps(request, weights);

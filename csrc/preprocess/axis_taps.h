@@ -16,7 +16,7 @@ enum class ResizeArithmetic {
   kFloat          // float32 throughout
 };
 
-ResizeArithmetic ArithmeticOf(const PreprocessParams& params) noexcept;
+ResizeArithmetic SelectArithmetic(const PreprocessParams& params) noexcept;
 
 // Which source samples make each output sample along one axis, and with which weight. Output i has
 // `taps` entries from i * taps on; entries that are not needed repeat the last index with weight 0.

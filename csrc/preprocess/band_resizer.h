@@ -18,25 +18,26 @@ namespace endcap {
 template <typename Filter>
 class BandResizer : public Resizer {
  public:
-  // walk: how the file's rows lie in the upright image; its axes are not swapped.
-  BandResizer(const PreprocessParams& params, const Placement& placement, const Walk& walk,
-              RowWriter& writer)
-      : params_(params), placement_(placement), walk_(walk), writer_(writer) {}
+  // transform: how the file's rows lie in the oriented image; its axes are not swapped.
+  BandResizer(const PreprocessParams& params, const Placement& placement,
+              const OrientationTransform& transform, RowWriter& writer)
+      : params_(params), placement_(placement), transform_(transform), writer_(writer) {}
 
   void Begin(const BandFormat& format) override {
     format_ = format;
     AxisTaps columns =
         MakeAxisTaps(params_, {format.width, placement_.resized_w, placement_.crop_x,
                                placement_.visible_w, false, format.height, placement_.resized_h});
-    if (walk_.from_right) columns = MirrorTaps(columns, format.width);
+    if (transform_.from_right) columns = MirrorTaps(columns, format.width);
     columns_ = Filter::Prepare(std::move(columns));
     rows_ = MakeAxisTaps(params_, {format.height, placement_.resized_h, placement_.crop_y,
                                    placement_.visible_h, true, format.width, placement_.resized_w});
-    if (walk_.from_bottom) rows_ = ReverseOutputs(MirrorTaps(rows_, format.height));
+    if (transform_.from_bottom) rows_ = ReverseOutputs(MirrorTaps(rows_, format.height));
     ring_rows_ = RingRows(rows_);
     samples_ = placement_.visible_w * format.channels;
-    copies_ = std::is_same_v<Output, uint8_t> && !walk_.from_right && !walk_.from_bottom &&
-              format.width == placement_.resized_w && format.height == placement_.resized_h;
+    copies_ = std::is_same_v<Output, uint8_t> && !transform_.from_right &&
+              !transform_.from_bottom && format.width == placement_.resized_w &&
+              format.height == placement_.resized_h;
     ring_stride_ = static_cast<size_t>(samples_) + kRowSlackBytes / sizeof(Intermediate);
     if (!copies_) ring_.resize(static_cast<size_t>(ring_rows_) * ring_stride_);
     out_row_.resize(static_cast<size_t>(samples_) + kRowSlackBytes / sizeof(Output));
@@ -89,14 +90,14 @@ class BandResizer : public Resizer {
           RingRow(rows_.index[rows_.Offset(next_output_) + static_cast<size_t>(k)]);
     }
     Filter::Vertical(tap_rows_.data(), rows_, next_output_, samples_, out_row_.data());
-    writer_.WriteRow(walk_.from_bottom ? rows_.size() - 1 - next_output_ : next_output_,
+    writer_.WriteRow(transform_.from_bottom ? rows_.size() - 1 - next_output_ : next_output_,
                      out_row_.data());
     ++next_output_;
   }
 
   const PreprocessParams& params_;
   const Placement& placement_;
-  const Walk walk_;
+  const OrientationTransform transform_;
   RowWriter& writer_;
   BandFormat format_;
   typename Filter::Columns columns_;

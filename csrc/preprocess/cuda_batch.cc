@@ -3,18 +3,18 @@
 #include <chrono>
 #include <utility>
 
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "preprocess/cuda_rows.h"
 #include "preprocess/device_errors.h"
 #include "preprocess/preprocess_output.h"
 
 namespace endcap {
 
-CudaBatch::CudaBatch(const PreprocessParams& params, const CudaImage::Surroundings& surroundings,
+CudaBatch::CudaBatch(const PreprocessParams& params, const CudaImage::DecodeContext& decode_context,
                      ThreadPool& pool, std::span<const ImageView> views,
                      std::span<const PreprocessOutput> outputs)
     : params_(params),
-      surroundings_(surroundings),
+      decode_context_(decode_context),
       pool_(pool),
       views_(views),
       outputs_(outputs),
@@ -30,7 +30,7 @@ bool CudaBatch::Try(size_t image, Call call) noexcept {
     call();
     return true;
   } catch (...) {
-    items_[image].status = StatusOfCurrentException();
+    items_[image].status = MakeStatusFromCurrentException();
     return false;
   }
 }
@@ -38,7 +38,7 @@ bool CudaBatch::Try(size_t image, Call call) noexcept {
 void CudaBatch::Open() {
   pool_.ParallelFor(count_, [this](int i) {
     const auto at = static_cast<size_t>(i);
-    Try(at, [&] { images_[at].emplace(params_, views_[at], surroundings_); });
+    Try(at, [&] { images_[at].emplace(params_, views_[at], decode_context_); });
   });
 }
 
@@ -126,7 +126,7 @@ void CudaBatch::DecodeByNvjpeg(CudaPreprocessContext& context) {
   const std::chrono::nanoseconds spent = std::chrono::steady_clock::now() - start;
   for (const auto& [k, i] : files) {
     PreprocessItem& item = items_[i];
-    item.status = context.nvjpeg().StatusOf(k);
+    item.status = context.nvjpeg().GetStatus(k);
     if (!item.status.ok()) {
       refused_.push_back(i);
       continue;
@@ -174,8 +174,8 @@ std::vector<PreprocessItem> CudaBatch::Finish(FusedPlan& plan) {
     planes = planes || items_[i].decoder == JpegDecoder::kHybrid ||
              items_[i].decoder == JpegDecoder::kNvjpeg;
   }
-  NoteRun(Stage::kPreprocess, Path::kCuda);
-  if (planes) NoteRun(Stage::kDecode, Path::kCuda);
+  NoteRun(Stage::kPreprocess, Implementation::kCuda);
+  if (planes) NoteRun(Stage::kDecode, Implementation::kCuda);
   return std::move(items_);
 }
 

@@ -17,7 +17,7 @@ class DeviceErrors;
 // single images become their status; kCuda and kOutOfMemory of the device are thrown.
 class CudaBatch {
  public:
-  CudaBatch(const PreprocessParams& params, const CudaImage::Surroundings& surroundings,
+  CudaBatch(const PreprocessParams& params, const CudaImage::DecodeContext& decode_context,
             ThreadPool& pool, std::span<const ImageView> views,
             std::span<const PreprocessOutput> outputs);
 
@@ -46,7 +46,7 @@ class CudaBatch {
   void UploadOne(size_t index, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
 
   const PreprocessParams& params_;
-  CudaImage::Surroundings surroundings_;
+  CudaImage::DecodeContext decode_context_;
   ThreadPool& pool_;
   std::span<const ImageView> views_;
   std::span<const PreprocessOutput> outputs_;

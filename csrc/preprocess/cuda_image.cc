@@ -7,22 +7,22 @@
 
 namespace endcap {
 CudaImage::CudaImage(const PreprocessParams& params, const ImageView& view,
-                     const Surroundings& surroundings)
+                     const DecodeContext& decode_context)
     : view_(view) {
   if (view.format == PixelFormat::kEncoded) {
-    OpenFile(params, surroundings);
+    OpenFile(params, decode_context);
   } else {
-    OpenPixels(params, surroundings.device_id);
+    OpenPixels(params, decode_context.device_id);
   }
 }
 
-JpegDecoder CudaImage::Choose(const PreprocessParams& params, const Surroundings& surroundings,
+JpegDecoder CudaImage::Choose(const PreprocessParams& params, const DecodeContext& decode_context,
                               const JpegPlaneReader& planes) const {
   JpegDecoderRequest request;
   request.mode = params.decode;
   request.requested = params.jpeg_decoder;
-  request.nvjpeg_available = surroundings.nvjpeg;
-  request.batch_size = surroundings.batch_size;
+  request.nvjpeg_available = decode_context.nvjpeg;
+  request.batch_size = decode_context.batch_size;
   request.pixels = int64_t{header_.width} * header_.height;
   request.file.has_planes = planes.layout().available;
   request.file.one_scan = !header_.progressive && header_.scan_count == 1;
@@ -30,7 +30,7 @@ JpegDecoder CudaImage::Choose(const PreprocessParams& params, const Surroundings
   return ChooseJpegDecoder(request);
 }
 
-void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& surroundings) {
+void CudaImage::OpenFile(const PreprocessParams& params, const DecodeContext& decode_context) {
   if (view_.device != Device::kCpu) {
     Fail(ErrorCode::kUnsupported, "the encoded image is in GPU memory; give it in CPU memory");
   }
@@ -42,9 +42,9 @@ void CudaImage::OpenFile(const PreprocessParams& params, const Surroundings& sur
   placement_ = Place(params, image_w, image_h);
   options_ = {params.channels(), DecodeScale(params, placement_, image_w, image_h),
               params.truncated};
-  if (surroundings.nvjpeg) {
+  if (decode_context.nvjpeg) {
     const JpegPlaneReader full_size(view_, header_, {options_.channels, 1, params.truncated});
-    if (Choose(params, surroundings, full_size) == JpegDecoder::kNvjpeg) {
+    if (Choose(params, decode_context, full_size) == JpegDecoder::kNvjpeg) {
       decoder_ = JpegDecoder::kNvjpeg;
       layout_ = full_size.layout();
       return;

@@ -17,7 +17,7 @@ namespace endcap {
 class CudaImage {
  public:
   // Where an image is worked on, and with what around it.
-  struct Surroundings {
+  struct DecodeContext {
     int device_id = 0;    // where pixels in device memory must be
     bool nvjpeg = false;  // nvJPEG is there, and `decode` allows it
     int batch_size = 1;
@@ -26,7 +26,7 @@ class CudaImage {
   // Reads and checks the header, or the view of pixels, and places the image. Throws as ReadHeader,
   // CheckPixels and ChooseJpegDecoder.
   CudaImage(const PreprocessParams& params, const ImageView& view,
-            const Surroundings& surroundings);
+            const DecodeContext& decode_context);
 
   const Placement& placement() const noexcept { return placement_; }
   int orientation() const noexcept { return orientation_; }
@@ -54,8 +54,8 @@ class CudaImage {
   FusedImage Describe(const uint8_t* device) const;
 
  private:
-  void OpenFile(const PreprocessParams& params, const Surroundings& surroundings);
-  JpegDecoder Choose(const PreprocessParams& params, const Surroundings& surroundings,
+  void OpenFile(const PreprocessParams& params, const DecodeContext& decode_context);
+  JpegDecoder Choose(const PreprocessParams& params, const DecodeContext& decode_context,
                      const JpegPlaneReader& planes) const;
   void OpenPixels(const PreprocessParams& params, int device_id);
 

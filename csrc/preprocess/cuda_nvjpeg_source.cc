@@ -41,7 +41,7 @@ ItemStatus CudaNvjpegSource::Stage(size_t index) {
   std::memcpy(copy, image.bytes, image.size_bytes);
   image.bytes = copy;
   CheckCuda(Cuda().nvjpeg_parse(device_id_, decoder_, &image));
-  return StatusOf(index);
+  return GetStatus(index);
 }
 
 void CudaNvjpegSource::SetPlanes(size_t index, const JpegPlaneLayout& layout,
@@ -59,7 +59,7 @@ void CudaNvjpegSource::Decode() {
   decoded_.Record(stream_.get());
 }
 
-ItemStatus CudaNvjpegSource::StatusOf(size_t index) const {
+ItemStatus CudaNvjpegSource::GetStatus(size_t index) const {
   const NvjpegImage& image = images_[index];
   return {static_cast<ErrorCode>(image.status), image.message == nullptr ? "" : image.message};
 }

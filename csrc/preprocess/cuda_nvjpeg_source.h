@@ -49,7 +49,7 @@ class CudaNvjpegSource {
   void Wait() const { decoded_.Wait(); }
 
   // The status of a file, as Stage and Decode left it.
-  ItemStatus StatusOf(size_t index) const;
+  ItemStatus GetStatus(size_t index) const;
 
  private:
   int device_id_;

@@ -12,7 +12,7 @@ size_t RoundUp(size_t bytes, size_t multiple) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
-FusedSource SourceOf(PixelFormat format) {
+FusedSource ToFusedSource(PixelFormat format) {
   switch (format) {
     case PixelFormat::kBgr:
       return FusedSource::kBgr;
@@ -35,7 +35,7 @@ CudaPixels::CudaPixels(const ImageView& view) : view_(view) {
   if (view.device == Device::kCuda) return;
   for (size_t i = 0; i < plane_count_; ++i) {
     const YuvPlaneSize size =
-        yuv ? YuvPlaneSizeOf(view, static_cast<int>(i))
+        yuv ? ComputeYuvPlaneSize(view, static_cast<int>(i))
             : YuvPlaneSize{channels * static_cast<size_t>(view.width), view.height};
     // Rows begin where wide loads are aligned.
     const size_t stride = RoundUp(size.row_bytes, kPlaneRowAlignment);
@@ -62,13 +62,13 @@ FusedImage CudaPixels::Describe(const uint8_t* device) const {
                       static_cast<ptrdiff_t>(planes_[i].row_stride_bytes)};
   }
   FusedImage image;
-  image.source = SourceOf(view.format);
+  image.source = ToFusedSource(view.format);
   image.width = view.width;
   image.height = view.height;
   image.planes[0] = view.planes[0].data;
   image.row_stride_bytes[0] = view.planes[0].row_stride_bytes;
   if (!IsYuv(view.format)) return image;
-  const YuvPlanes planes = YuvPlanesOf(view);
+  const YuvPlanes planes = MakeYuvPlanes(view);
   for (size_t i = 0; i < planes.chroma.size(); ++i) {
     image.planes[i + 1] = planes.chroma[i].data;
     image.row_stride_bytes[i + 1] = planes.chroma[i].row_stride;

@@ -51,11 +51,11 @@ struct CudaPreprocessor::Engine {
   }
 
   // `refused`: the images that the JPEG engine accepted and then failed to decode.
-  std::vector<PreprocessItem> RunBatch(const CudaImage::Surroundings& surroundings,
+  std::vector<PreprocessItem> RunBatch(const CudaImage::DecodeContext& decode_context,
                                        std::span<const ImageView> images,
                                        std::span<const PreprocessOutput> outputs, void* stream,
                                        std::vector<size_t>& refused) {
-    CudaBatch batch(params, surroundings, pool, images, outputs);
+    CudaBatch batch(params, decode_context, pool, images, outputs);
     batch.Open();
     std::unique_ptr<CudaPreprocessContext> context = contexts.Take();
     context->Begin();

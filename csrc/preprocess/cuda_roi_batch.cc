@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "preprocess/cuda_rows.h"
 #include "preprocess/device_errors.h"
 #include "preprocess/preprocess_output.h"
@@ -28,7 +28,7 @@ void CudaRoiBatch::Try(size_t image, Call call) noexcept {
   try {
     call();
   } catch (...) {
-    items_[image].status = StatusOfCurrentException();
+    items_[image].status = MakeStatusFromCurrentException();
     std::ranges::fill(items_[image].rois, items_[image].status);
     images_[image].reset();
   }
@@ -77,7 +77,7 @@ std::vector<RoiItem> CudaRoiBatch::Finish(CudaPreprocessContext& context) {
     for (size_t k = 0; k < outputs.size(); ++k) WriteStatus(outputs[k], items_[i].rois[k]);
     SettleRoiItem(items_[i]);
   }
-  NoteRun(Stage::kPreprocess, Path::kCuda);
+  NoteRun(Stage::kPreprocess, Implementation::kCuda);
   return std::move(items_);
 }
 

@@ -14,7 +14,9 @@ namespace endcap {
 namespace {
 
 // All give the same bytes.
-Path BestPath() { return SimdTarget().empty() ? Path::kScalar : Path::kSimd; }
+Implementation BestImplementation() {
+  return SimdTarget().empty() ? Implementation::kScalar : Implementation::kSimd;
+}
 
 ImageHeader DeviceHeader(const PreprocessParams& params, const ImageView& image, int device_id) {
   if (image.format == PixelFormat::kEncoded) {
@@ -41,9 +43,9 @@ CudaRoiImage::CudaRoiImage(const PreprocessParams& params, const RoiImage& image
                            RoiItem& item)
     : params_(&params), image_(image) {
   const bool is_on_device = image.image.device == Device::kCuda;
-  header_ =
-      is_on_device ? DeviceHeader(params, image.image, device_id) : HeaderOf(params, image.image);
-  targets_ = RoiTargetsOf(params, image, 0, header_, item.rois);
+  header_ = is_on_device ? DeviceHeader(params, image.image, device_id)
+                         : ReadImageHeader(params, image.image);
+  targets_ = MakeRoiTargets(params, image, 0, header_, item.rois);
   if (targets_.empty()) return;
   window_ = BoundingRect(targets_);
   if (is_on_device) return;
@@ -58,13 +60,13 @@ void CudaRoiImage::Fill(uint8_t* staged, RoiItem& item) const {
   if (staged_bytes_ == 0) return;
   RowSink sink(staged, row_stride_bytes_);
   if (image_.image.format != PixelFormat::kEncoded) {
-    return PixelsToBands(BestPath(), image_.image, window_, channels_, sink);
+    return PixelsToBands(BestImplementation(), image_.image, window_, channels_, sink);
   }
   const DecodeOptions options{params_->channels(), 1, params_->truncated};
-  const PixelBuffer upright =
+  const PixelBuffer oriented =
       DecodeWindow(image_.image, header_, options, header_.orientation, window_, item.decode_ns);
-  sink.Begin(upright.format);
-  sink.Consume({upright.pixels.data(), ptrdiff_t{window_.width} * channels_, 0, window_.height});
+  sink.Begin(oriented.format);
+  sink.Consume({oriented.pixels.data(), ptrdiff_t{window_.width} * channels_, 0, window_.height});
   item.decoder = JpegDecoder::kCpu;
 }
 

@@ -10,7 +10,7 @@
 
 namespace endcap {
 
-// One image and its regions on their way to the GPU. The part of the upright image that holds all
+// One image and its regions on their way to the GPU. The part of the oriented image that holds all
 // regions goes up as rows of pixels, which the regions are windows of. Not thread-safe; different
 // images are independent.
 class CudaRoiImage {

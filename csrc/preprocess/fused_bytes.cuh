@@ -16,7 +16,9 @@ __device__ inline uint32_t PackPixel(const Rgb8& rgb) {
   return rgb.r | static_cast<uint32_t>(rgb.g) << 8 | static_cast<uint32_t>(rgb.b) << 16;
 }
 
-__device__ inline uint32_t ByteOf(uint32_t word, int index) { return word >> (8 * index) & 0xFFU; }
+__device__ inline uint32_t ExtractByte(uint32_t word, int index) {
+  return word >> (8 * index) & 0xFFU;
+}
 
 // Bytes [at, at + 4 * kWords) of a row, by aligned words where none of these reaches beyond the
 // row; bytes beyond its end are 0.

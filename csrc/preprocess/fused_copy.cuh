@@ -28,7 +28,7 @@ struct CopiedRows {
   __device__ void Begin(const FusedLaunch& launch, const FusedImage& image, const FusedSpan& span,
                         int v, int begin, int count, int row_bytes, uint8_t* shared) {
     const RowTaps rows(launch, image, v);
-    constexpr int kPixel = StagedSampleBytes(FusedWay::kCopied);
+    constexpr int kPixel = StagedSampleBytes(FusedVariant::kCopied);
     const uint8_t* first = image.planes[0] + kPixel * span.base;
 #pragma unroll
     for (int k = 0; k < kFusedMaxStagedRows; ++k) {
@@ -82,9 +82,9 @@ __device__ void SumCopiedRows(const FusedLaunch& launch, const FusedImage& image
                               bool visible, const Take& take) {
   ENDCAP_DYNAMIC_SHARED(shared);
   const Filter filter(columns);
-  const int row_bytes = StagedRowBytes(FusedWay::kCopied, span);
+  const int row_bytes = StagedRowBytes(FusedVariant::kCopied, span);
   const int taps = image.rows.taps;
-  const int fit = launch.staged_bytes / (FusedBuffers(FusedWay::kCopied) * row_bytes);
+  const int fit = launch.staged_bytes / (FusedBuffers(FusedVariant::kCopied) * row_bytes);
   const int staged = min(min(fit, kFusedMaxStagedRows), taps);
   CopiedRows<Filter> rows;
   rows.Begin(launch, image, span, first, 0, staged, row_bytes, shared);

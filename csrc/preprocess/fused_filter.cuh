@@ -8,7 +8,7 @@
 
 // What one thread does with the rows that a block reads: it sums up four neighbouring columns of
 // the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row, whose colors
-// ColorOf tells.
+// GetColor tells.
 //
 //   Start:  a sum before the first row
 //   IsZero: whether a row of that weight may be left out
@@ -81,10 +81,10 @@ struct QuadColumns {
 };
 
 // As fused_source.cuh packs it, or as it lies in a row.
-__device__ inline int32_t ColorOf(uint32_t pixel, int color) {
+__device__ inline int32_t GetColor(uint32_t pixel, int color) {
   return static_cast<int32_t>(pixel >> (8 * color) & 0xFFU);
 }
-__device__ inline int32_t ColorOf(const Rgb8& pixel, int color) {
+__device__ inline int32_t GetColor(const Rgb8& pixel, int color) {
   return color == 0 ? pixel.r : (color == 1 ? pixel.g : pixel.b);
 }
 
@@ -115,8 +115,8 @@ class Opencv8Filter {
       const auto right = read(High(positions_[i]));
 #pragma unroll
       for (int c = 0; c < kColors; ++c) {
-        const int32_t horizontal = OpencvHorizontal(static_cast<uint8_t>(ColorOf(left, c)),
-                                                    static_cast<uint8_t>(ColorOf(right, c)),
+        const int32_t horizontal = OpencvHorizontal(static_cast<uint8_t>(GetColor(left, c)),
+                                                    static_cast<uint8_t>(GetColor(right, c)),
                                                     Low(weights_[i]), High(weights_[i]));
         sums[i][c] += OpencvVerticalTerm(horizontal, weight);
       }
@@ -157,7 +157,7 @@ class Pillow8Filter {
     }
     columns_.ForEachTap(read, [&](int i, const auto& pixel, int32_t tap) {
 #pragma unroll
-      for (int c = 0; c < kColors; ++c) horizontal[i][c] += ColorOf(pixel, c) * tap;
+      for (int c = 0; c < kColors; ++c) horizontal[i][c] += GetColor(pixel, c) * tap;
     });
 #pragma unroll
     for (int i = 0; i < kQuad; ++i) {
@@ -189,7 +189,7 @@ class FloatFilter {
     columns_.ForEachTap(read, [&](int i, const auto& pixel, int32_t tap) {
 #pragma unroll
       for (int c = 0; c < kColors; ++c) {
-        horizontal[i][c] += static_cast<float>(ColorOf(pixel, c)) * __int_as_float(tap);
+        horizontal[i][c] += static_cast<float>(GetColor(pixel, c)) * __int_as_float(tap);
       }
     });
 #pragma unroll

@@ -28,7 +28,7 @@ enum class FusedSource : int32_t {
 
 // How a block reads rows. There is a kernel for each way, so that one does not hold the registers
 // of the others; images of several ways are made by several launches.
-enum class FusedWay : int32_t {
+enum class FusedVariant : int32_t {
   kCopied,     // into shared memory as they are: kRgb and kBgr, not turned on a side, to three
                // channels
   kStaged,     // into shared memory as pixels of 4 bytes: all sources but kYuv
@@ -38,9 +38,9 @@ enum class FusedWay : int32_t {
 inline constexpr int kFusedWays = 4;
 
 // Shared memory holds rows twice where they are copied: those that are summed up, and the next.
-constexpr int FusedBuffers(FusedWay way) { return way == FusedWay::kCopied ? 2 : 1; }
+constexpr int FusedBuffers(FusedVariant way) { return way == FusedVariant::kCopied ? 2 : 1; }
 
-// One axis of an upright image, as words of FusedLaunch::tables. Tap k of an output reads sample
+// One axis of an oriented image, as words of FusedLaunch::tables. Tap k of an output reads sample
 // first + k, or the nearest that there is. Weights are int32 or the bits of float.
 struct FusedAxis {
   int32_t first = 0;   // word of the first output's `first`; one word an output
@@ -54,7 +54,7 @@ struct FusedImage {
   const uint8_t* planes[3] = {};
   int64_t row_stride_bytes[3] = {};  // may be negative, but for kYcc
   FusedSource source = FusedSource::kBlank;
-  FusedWay way = FusedWay::kStaged;
+  FusedVariant way = FusedVariant::kStaged;
   ChromaUpsampling upsampling = ChromaUpsampling::kGray;
   int32_t width = 0;  // pixels as stored
   int32_t height = 0;
@@ -63,7 +63,7 @@ struct FusedImage {
   int32_t chroma_step = 1;  // bytes between samples; kYuv only: 2 where Cb and Cr alternate
   YuvCoefficients yuv;      // kYuv only
 
-  // How the stored image lies in the upright one; see Walk.
+  // How the stored image lies in the oriented one; see OrientationTransform.
   bool swap_axes = false;
   bool from_right = false;
   bool from_bottom = false;

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kPixels = 256;
 constexpr size_t kChannels = 3;
 
-ChannelNormalize NormalizeOf(const PreprocessParams& params, size_t channel) {
+ChannelNormalize MakeNormalize(const PreprocessParams& params, size_t channel) {
   return {params.ResolvedScale(), params.mean[channel], params.std[channel]};
 }
 
@@ -48,7 +48,7 @@ std::vector<uint8_t> ElementTable(const PreprocessParams& params) {
   WithElementType(params.dtype, [&](auto element) {
     using T = decltype(element);
     for (size_t c = 0; c < kChannels; ++c) {
-      const ChannelNormalize normalize = NormalizeOf(params, c);
+      const ChannelNormalize normalize = MakeNormalize(params, c);
       AppendElements<T>(table, [&](int pixel) { return StoreAs<T>(normalize.Exact(pixel)); });
     }
   });
@@ -58,9 +58,9 @@ std::vector<uint8_t> ElementTable(const PreprocessParams& params) {
 void SetNormalize(const PreprocessParams& params, FusedLaunch& launch) {
   const std::vector<uint8_t> table = ElementTable(params);
   std::vector<uint8_t> by_split;
-  const size_t bytes = SizeOf(params.dtype);
+  const size_t bytes = GetElementSize(params.dtype);
   for (size_t c = 0; c < kChannels; ++c) {
-    const ChannelNormalize normalize = NormalizeOf(params, c);
+    const ChannelNormalize normalize = MakeNormalize(params, c);
     launch.single[c] = normalize.InSingle();
     Split(normalize, launch.split[c]);
     WithElementType(params.dtype, [&](auto element) {
@@ -73,9 +73,9 @@ void SetNormalize(const PreprocessParams& params, FusedLaunch& launch) {
     launch.padding[c] = 0;
     std::memcpy(&launch.padding[c], table.data() + pad, bytes);
   }
-  launch.normalize = ArithmeticOf(params) == ResizeArithmetic::kFloat ? FusedNormalize::kSingle
-                     : by_split == table                              ? FusedNormalize::kSplit
-                                                                      : FusedNormalize::kTable;
+  launch.normalize = SelectArithmetic(params) == ResizeArithmetic::kFloat ? FusedNormalize::kSingle
+                     : by_split == table                                  ? FusedNormalize::kSplit
+                                                                          : FusedNormalize::kTable;
 }
 
 }  // namespace endcap

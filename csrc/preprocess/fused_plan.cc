@@ -32,7 +32,7 @@ int ThreadsFor(int width, int max_threads) {
 // Whether each row of the tensor, and each of its planes, begins where four elements can be stored
 // at once.
 bool AllowsVectorStores(const void* output, const FusedLaunch& launch) {
-  const size_t bytes = kFusedQuad * SizeOf(launch.dtype);
+  const size_t bytes = kFusedQuad * GetElementSize(launch.dtype);
   return launch.width % kFusedQuad == 0 && reinterpret_cast<uintptr_t>(output) % bytes == 0;
 }
 
@@ -45,7 +45,7 @@ FusedPlan::FusedPlan(const PreprocessParams& params, const FusedTuning& tuning)
   launch_.channels = params.channels();
   launch_.planar = params.layout == Layout::kNchw;
   launch_.dtype = params.dtype;
-  launch_.arithmetic = ArithmeticOf(params);
+  launch_.arithmetic = SelectArithmetic(params);
   launch_.threads = ThreadsFor(params.width, tuning.max_threads);
   SetNormalize(params, launch_);
   if (launch_.normalize == FusedNormalize::kTable) element_table_ = ElementTable(params);
@@ -75,17 +75,17 @@ void FusedPlan::MakeBlank(size_t image) { images_.at(image).source = FusedSource
 void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int orientation,
                     void* output) {
   FusedImage image = pixels;
-  const Walk walk = WalkOf(orientation);
+  const OrientationTransform transform = GetOrientationTransform(orientation);
   image.output = output;
   image.vector_stores = AllowsVectorStores(output, launch_);
-  image.swap_axes = walk.swap_axes;
-  image.from_right = walk.from_right;
-  image.from_bottom = walk.from_bottom;
+  image.swap_axes = transform.swap_axes;
+  image.from_right = transform.from_right;
+  image.from_bottom = transform.from_bottom;
   image.swap_red_blue = (pixels.source == FusedSource::kBgr) != (params_.color == Color::kBgr) &&
                         params_.color != Color::kGray;
-  const int width = walk.swap_axes ? pixels.height : pixels.width;
-  const int height = walk.swap_axes ? pixels.width : pixels.height;
-  const FusedTaps& taps = TapsOf(placement, width, height);
+  const int width = transform.swap_axes ? pixels.height : pixels.width;
+  const int height = transform.swap_axes ? pixels.width : pixels.height;
+  const FusedTaps& taps = GetTaps(placement, width, height);
   image.columns = taps.columns;
   image.rows = taps.rows;
   image.fixed_weights = taps.fixed_weights;
@@ -98,7 +98,7 @@ void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int or
   images_.push_back(image);
 }
 
-const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int height) {
+const FusedTaps& FusedPlan::GetTaps(const Placement& placement, int width, int height) {
   const Key key = {width,
                    height,
                    placement.resized_w,
@@ -118,17 +118,17 @@ const FusedTaps& FusedPlan::TapsOf(const Placement& placement, int width, int he
 void FusedPlan::ReserveRows(FusedImage& image) {
   const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
                       !image.swap_axes && launch_.channels == 3;
-  image.way = image.source == FusedSource::kYuv ? FusedWay::kStagedYuv : FusedWay::kStaged;
-  if (copied && ReserveRows(image, FusedWay::kCopied)) {
-    image.way = FusedWay::kCopied;
+  image.way = image.source == FusedSource::kYuv ? FusedVariant::kStagedYuv : FusedVariant::kStaged;
+  if (copied && ReserveRows(image, FusedVariant::kCopied)) {
+    image.way = FusedVariant::kCopied;
   } else if (!ReserveRows(image, image.way)) {
-    image.way = FusedWay::kInPlace;
+    image.way = FusedVariant::kInPlace;
   }
   ++launch_.way_count[static_cast<int>(image.way)];
 }
 
 // False where no row has room in that way.
-bool FusedPlan::ReserveRows(const FusedImage& image, FusedWay way) {
+bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant way) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const auto firsts = static_cast<size_t>(image.columns.first);
   const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
@@ -139,8 +139,8 @@ bool FusedPlan::ReserveRows(const FusedImage& image, FusedWay way) {
     if (begin >= end) continue;
     // Flipped or not, the span may begin up to a group early.
     for (const bool flip : {false, true}) {
-      const FusedSpan span =
-          SpanOf(image.columns, first_of(kFusedQuad * begin), first_of(kFusedQuad * end - 1), flip);
+      const FusedSpan span = ComputeSpan(image.columns, first_of(kFusedQuad * begin),
+                                         first_of(kFusedQuad * end - 1), flip);
       row_bytes = std::max(row_bytes, StagedRowBytes(way, span));
     }
   }

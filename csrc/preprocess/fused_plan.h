@@ -29,7 +29,7 @@ class FusedPlan {
   void MakeBlank(size_t image);
 
   // `pixels`: what stands in FusedImage up to the chroma's size, the rest is filled in here. An
-  // upright image of that size goes where `placement` says; `orientation`: 1 to 8.
+  // oriented image of that size goes where `placement` says; `orientation`: 1 to 8.
   void Add(const FusedImage& pixels, const Placement& placement, int orientation, void* output);
 
   // The block. On the device it must be aligned to 16 bytes.
@@ -43,9 +43,9 @@ class FusedPlan {
   // Source size and placement.
   using Key = std::array<int, 10>;
 
-  const FusedTaps& TapsOf(const Placement& placement, int width, int height);
+  const FusedTaps& GetTaps(const Placement& placement, int width, int height);
   void ReserveRows(FusedImage& image);
-  bool ReserveRows(const FusedImage& image, FusedWay way);
+  bool ReserveRows(const FusedImage& image, FusedVariant way);
   size_t tables_offset() const noexcept;
   size_t element_table_offset() const noexcept;
 

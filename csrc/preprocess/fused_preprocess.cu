@@ -21,22 +21,22 @@ namespace {
 constexpr int kOtherResident = 512;
 
 // Threads that share a multiprocessor at least, as many as registers allow without spilling.
-constexpr int Resident(ResizeArithmetic arithmetic, FusedWay way) {
+constexpr int Resident(ResizeArithmetic arithmetic, FusedVariant way) {
   if (arithmetic == ResizeArithmetic::kOpencvFloat8) return kOtherResident;
-  if (way == FusedWay::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
+  if (way == FusedVariant::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
     return kFusedCopiedResident;
   }
-  return way == FusedWay::kCopied || way == FusedWay::kStaged ? kFusedStagedResident
-                                                              : kOtherResident;
+  return way == FusedVariant::kCopied || way == FusedVariant::kStaged ? kFusedStagedResident
+                                                                      : kOtherResident;
 }
 
 // Blocks of the largest size for that.
-constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedWay way) {
+constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedVariant way) {
   return std::max(Resident(arithmetic, way) / kFusedMaxThreads, 1);
 }
 
 // Rows of the tensor that a block makes.
-ENDCAP_HOST_DEVICE constexpr int BlockRows(const FusedLaunch& launch, FusedWay way) {
+ENDCAP_HOST_DEVICE constexpr int BlockRows(const FusedLaunch& launch, FusedVariant way) {
   return FusedBuffers(way) == 1 ? 1 : launch.block_rows;
 }
 
@@ -87,7 +87,7 @@ __device__ void StoreSums(const FusedLaunch& launch, const QuadTarget& target, i
 
 // Rows [begin, end) of the tensor, which are visible; x may lie beyond the tensor. `block`: the
 // visible quads of this block's columns.
-template <typename Filter, FusedWay kWay>
+template <typename Filter, FusedVariant kWay>
 __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
                          int end, const FusedQuads& block) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
@@ -96,12 +96,13 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
   const int end_quad = block.end - quads.first;
 
   // Positions count bytes in shared memory, else pixels.
-  constexpr int kUnit = kWay == FusedWay::kInPlace ? 1 : StagedSampleBytes(kWay);
+  constexpr int kUnit = kWay == FusedVariant::kInPlace ? 1 : StagedSampleBytes(kWay);
   const int column = visible ? x - kQuad * quads.first : kQuad * first_quad;
   const bool flip = image.swap_axes ? image.from_bottom : image.from_right;
   const FusedAxis& axis = image.columns;
   const int32_t* first = launch.tables + axis.first;
-  const FusedSpan span = SpanOf(axis, first[kQuad * first_quad], first[kQuad * end_quad - 1], flip);
+  const FusedSpan span =
+      ComputeSpan(axis, first[kQuad * first_quad], first[kQuad * end_quad - 1], flip);
   const int last = axis.samples - 1;
   const QuadColumns columns{*reinterpret_cast<const int4*>(first + column),
                             launch.tables + axis.weight + column,
@@ -112,7 +113,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
                             flip ? -kUnit : kUnit};
 
   const int first_v = begin - image.out_y;
-  if constexpr (kWay == FusedWay::kCopied) {
+  if constexpr (kWay == FusedVariant::kCopied) {
     const QuadTarget target(image, x);
     SumCopiedRows<Filter>(
         launch, image, first_v, end - image.out_y, span, columns, visible,
@@ -120,7 +121,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
   } else {
     QuadSums<Filter> sums;
     Clear<Filter>(sums);
-    if constexpr (kWay == FusedWay::kInPlace) {
+    if constexpr (kWay == FusedVariant::kInPlace) {
       if (visible) SumRowsInPlace<Filter>(launch, image, first_v, span, columns, sums);
     } else {
       SumStagedRows<Filter, kWay>(launch, image, first_v, span, columns, visible, sums);
@@ -129,7 +130,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
   }
 }
 
-template <ResizeArithmetic kArithmetic, FusedWay kWay>
+template <ResizeArithmetic kArithmetic, FusedVariant kWay>
 __device__ void MakeRowsBy(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
                            int end, const FusedQuads& block) {
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
@@ -145,12 +146,13 @@ __device__ void MakeRowsBy(const FusedLaunch& launch, const FusedImage& image, i
   }
 }
 
-template <ResizeArithmetic kArithmetic, FusedWay kWay>
+template <ResizeArithmetic kArithmetic, FusedVariant kWay>
 __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
   // Of an image in registers nothing is read again after a store, which a block of several rows
   // gains from; for the others they would be too many.
-  using Image = std::conditional_t<kWay == FusedWay::kCopied, const FusedImage, const FusedImage&>;
+  using Image =
+      std::conditional_t<kWay == FusedVariant::kCopied, const FusedImage, const FusedImage&>;
   Image image = launch.images[blockIdx.z];
   if (image.way != kWay) return;  // another kernel's
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -177,7 +179,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay)
 
 using Kernel = void (*)(FusedLaunch);
 
-template <FusedWay kWay>
+template <FusedVariant kWay>
 Kernel KernelFor(ResizeArithmetic arithmetic) {
   switch (arithmetic) {
     case ResizeArithmetic::kOpencv8:
@@ -205,19 +207,20 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
     FusedLaunch part = launch;
     part.images += first;
     part.image_count = std::min(launch.image_count - first, kMaxImagesPerGrid);
-    const auto run = [&](Kernel kernel, FusedWay way) {
+    const auto run = [&](Kernel kernel, FusedVariant way) {
       if (launch.way_count[static_cast<int>(way)] == 0) return;
       const int rows = BlockRows(launch, way);
       const dim3 grid(tiles, static_cast<unsigned>((launch.height + rows - 1) / rows),
                       static_cast<unsigned>(part.image_count));
-      const auto shared = static_cast<size_t>(way == FusedWay::kInPlace ? 0 : launch.staged_bytes);
+      const auto shared =
+          static_cast<size_t>(way == FusedVariant::kInPlace ? 0 : launch.staged_bytes);
       Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)), shared,
              static_cast<cudaStream_t>(stream), part);
     };
-    run(KernelFor<FusedWay::kCopied>(launch.arithmetic), FusedWay::kCopied);
-    run(KernelFor<FusedWay::kStaged>(launch.arithmetic), FusedWay::kStaged);
-    run(KernelFor<FusedWay::kStagedYuv>(launch.arithmetic), FusedWay::kStagedYuv);
-    run(KernelFor<FusedWay::kInPlace>(launch.arithmetic), FusedWay::kInPlace);
+    run(KernelFor<FusedVariant::kCopied>(launch.arithmetic), FusedVariant::kCopied);
+    run(KernelFor<FusedVariant::kStaged>(launch.arithmetic), FusedVariant::kStaged);
+    run(KernelFor<FusedVariant::kStagedYuv>(launch.arithmetic), FusedVariant::kStagedYuv);
+    run(KernelFor<FusedVariant::kInPlace>(launch.arithmetic), FusedVariant::kInPlace);
   }
 }
 

@@ -13,7 +13,7 @@
 
 namespace endcap {
 
-// The source's rows that make one visible row of the tensor, as the upright image has them.
+// The source's rows that make one visible row of the tensor, as the oriented image has them.
 struct RowTaps {
   int first;
   const int32_t* weight;
@@ -36,7 +36,7 @@ struct RowTaps {
 };
 
 // Reads rows [begin, begin + count) of `rows` into shared memory, each `row_bytes` after the other.
-template <typename Filter, FusedWay kWay>
+template <typename Filter, FusedVariant kWay>
 __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, const RowTaps& rows,
                           int begin, int count, const FusedSpan& span, int row_bytes,
                           uint8_t* shared) {
@@ -61,7 +61,7 @@ __device__ void StageRows(const FusedLaunch& launch, const FusedImage& image, co
 
 // Adds up the rows of visible row `v` of the tensor through shared memory. A thread that is not
 // `visible` helps to read them.
-template <typename Filter, FusedWay kWay>
+template <typename Filter, FusedVariant kWay>
 __device__ void SumStagedRows(const FusedLaunch& launch, const FusedImage& image, int v,
                               const FusedSpan& span, const QuadColumns& columns, bool visible,
                               QuadSums<Filter>& sums) {
@@ -102,8 +102,8 @@ __device__ void SumRowsInPlace(const FusedLaunch& launch, const FusedImage& imag
     const int across = rows.Stored(k);
     const auto read = [&](int position) {
       const int along = span.base + position;
-      return FetchPixel<FusedWay::kInPlace>(image, gray, image.swap_axes ? across : along,
-                                            image.swap_axes ? along : across);
+      return FetchPixel<FusedVariant::kInPlace>(image, gray, image.swap_axes ? across : along,
+                                                image.swap_axes ? along : across);
     };
     filter.AddRow(read, rows.weight[k], sums);
   }

@@ -16,13 +16,13 @@ namespace endcap {
 
 // Byte `index` of eight.
 __device__ inline int EighthByte(const uint2& words, int index) {
-  return static_cast<int>(ByteOf(index < 4 ? words.x : words.y, index % 4));
+  return static_cast<int>(ExtractByte(index < 4 ? words.x : words.y, index % 4));
 }
 
-__device__ inline uint32_t LumaOfPixel(uint32_t pixel, bool blue_first) {
-  const auto first = static_cast<uint8_t>(ByteOf(pixel, 0));
-  const auto last = static_cast<uint8_t>(ByteOf(pixel, 2));
-  return Luma(blue_first ? last : first, static_cast<uint8_t>(ByteOf(pixel, 1)),
+__device__ inline uint32_t ComputePixelLuma(uint32_t pixel, bool blue_first) {
+  const auto first = static_cast<uint8_t>(ExtractByte(pixel, 0));
+  const auto last = static_cast<uint8_t>(ExtractByte(pixel, 2));
+  return Luma(blue_first ? last : first, static_cast<uint8_t>(ExtractByte(pixel, 1)),
               blue_first ? first : last);
 }
 
@@ -39,18 +39,18 @@ __device__ inline uint32_t FetchYcc(const FusedImage& image, bool gray, int x, i
 }
 
 // One pixel, wherever it stands.
-template <FusedWay kWay>
+template <FusedVariant kWay>
 __device__ uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
-  if constexpr (kWay == FusedWay::kStagedYuv) return FetchYuv(image, gray, x, y);
+  if constexpr (kWay == FusedVariant::kStagedYuv) return FetchYuv(image, gray, x, y);
   if (image.source == FusedSource::kYcc) return FetchYcc(image, gray, x, y);
-  if (kWay == FusedWay::kInPlace && image.source == FusedSource::kYuv) {
+  if (kWay == FusedVariant::kInPlace && image.source == FusedSource::kYuv) {
     return FetchYuv(image, gray, x, y);
   }
   const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
   if (image.source == FusedSource::kGray) return RepeatByte(row[x]);
   const uint8_t* stored = row + int64_t{3} * x;
   const uint32_t pixel = PackPixel({stored[0], stored[1], stored[2]});
-  return gray ? LumaOfPixel(pixel, image.source == FusedSource::kBgr) : pixel;
+  return gray ? ComputePixelLuma(pixel, image.source == FusedSource::kBgr) : pixel;
 }
 
 // A group's samples c - 1 to c + 4 of a row of half the columns; the border's beyond the border.
@@ -59,10 +59,10 @@ __device__ inline void LoadChroma(const uint8_t* row, int width, int c, int (&sa
   const uint32_t word = __ldg(reinterpret_cast<const uint32_t*>(row + c));
   samples[0] = __ldg(row + (c == 0 ? 0 : c - 1));
   samples[5] = __ldg(row + (c + 4 < width ? c + 4 : width - 1));
-  samples[1] = static_cast<int>(ByteOf(word, 0));
+  samples[1] = static_cast<int>(ExtractByte(word, 0));
 #pragma unroll
   for (int i = 1; i < 4; ++i) {
-    samples[i + 1] = c + i < width ? static_cast<int>(ByteOf(word, i)) : samples[i];
+    samples[i + 1] = c + i < width ? static_cast<int>(ExtractByte(word, i)) : samples[i];
   }
 }
 
@@ -138,7 +138,7 @@ __device__ inline void StageYcc(const FusedImage& image, bool gray, int x, int y
 __device__ inline void StageGray(const FusedImage& image, int x, int y, uint32_t* to) {
   uint32_t words[2];
   LoadBytes(image.planes[0] + image.row_stride_bytes[0] * y, image.width, x, words);
-  StorePixels([&](int i) { return RepeatByte(ByteOf(words[i / 4], i % 4)); }, to);
+  StorePixels([&](int i) { return RepeatByte(ExtractByte(words[i / 4], i % 4)); }, to);
 }
 
 __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int x, int y,
@@ -153,7 +153,7 @@ __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int 
   };
   if (gray) {
     const bool blue_first = image.source == FusedSource::kBgr;
-    StorePixels([&](int i) { return LumaOfPixel(pixel(i), blue_first); }, to);
+    StorePixels([&](int i) { return ComputePixelLuma(pixel(i), blue_first); }, to);
   } else {
     StorePixels(pixel, to);
   }
@@ -161,9 +161,9 @@ __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int 
 
 // Pixels [x, x + kFusedGroup) of a row, x a multiple of kFusedGroup; beyond the row's end they mean
 // nothing. `to` is 16-byte aligned.
-template <FusedWay kWay>
+template <FusedVariant kWay>
 __device__ void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
-  if constexpr (kWay == FusedWay::kStagedYuv) {
+  if constexpr (kWay == FusedVariant::kStagedYuv) {
     StageYuv(image, gray, x, y, to);
   } else if (image.source == FusedSource::kYcc) {
     StageYcc(image, gray, x, y, to);

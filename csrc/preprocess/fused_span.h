@@ -31,14 +31,14 @@ struct FusedSpan {
 inline constexpr int kFusedCopyBytes = 16;
 
 // Bytes of a sample in shared memory.
-ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedWay way) {
-  return way == FusedWay::kCopied ? 3 : 4;
+ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedVariant way) {
+  return way == FusedVariant::kCopied ? 3 : 4;
 }
 
 // Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, room to
 // begin where they begin between multiples of 16 bytes.
-ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedWay way, const FusedSpan& span) {
-  if (way != FusedWay::kCopied) {
+ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedVariant way, const FusedSpan& span) {
+  if (way != FusedVariant::kCopied) {
     return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(way);
   }
   const int bytes = StagedSampleBytes(way) * span.count;
@@ -50,8 +50,8 @@ ENDCAP_HOST_DEVICE constexpr int ClampSample(int sample, int samples) {
 }
 
 // first, last: `first` of the block's first and last column.
-ENDCAP_HOST_DEVICE constexpr FusedSpan SpanOf(const FusedAxis& axis, int first, int last,
-                                              bool flip) {
+ENDCAP_HOST_DEVICE constexpr FusedSpan ComputeSpan(const FusedAxis& axis, int first, int last,
+                                                   bool flip) {
   const int low = ClampSample(first, axis.samples);
   const int high = ClampSample(last + axis.taps - 1, axis.samples);
   const int begin = flip ? axis.samples - 1 - high : low;

@@ -177,7 +177,7 @@ __device__ void StoreQuad(const FusedLaunch& launch, const QuadTarget& target, i
 // Calls store with the size of an element as a constant.
 template <typename Store>
 __device__ void WithElementBytes(DType dtype, const Store& store) {
-  switch (SizeOf(dtype)) {
+  switch (GetElementSize(dtype)) {
     case 1:
       return store(std::integral_constant<int, 1>{});
     case 2:

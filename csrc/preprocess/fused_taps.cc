@@ -21,7 +21,7 @@ bool HasWeight(const AxisTaps& axis, size_t entry) {
 
 // The first sample of an output's taps, at least `least`: that from which all taps with a weight
 // are met. At the border there may be several.
-int FirstOf(const AxisTaps& axis, int output, int source_size, int least) {
+int FindFirst(const AxisTaps& axis, int output, int source_size, int least) {
   const size_t entry = axis.Offset(output);
   const auto meets = [&](int first) {
     for (int k = 0; k < axis.taps; ++k) {
@@ -113,7 +113,7 @@ CompactTaps Compact(const AxisTaps& axis, int source_size) {
   compact.taps = axis.taps;
   for (int i = 0; i < axis.size(); ++i) {
     const int least = i == 0 ? 1 - axis.taps : compact.first.back();
-    compact.first.push_back(FirstOf(axis, i, source_size, least));
+    compact.first.push_back(FindFirst(axis, i, source_size, least));
     for (int k = 0; k < axis.taps; ++k) {
       compact.weight.push_back(WeightBits(axis, axis.Offset(i) + static_cast<size_t>(k)));
     }

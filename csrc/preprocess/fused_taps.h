@@ -30,7 +30,7 @@ struct FusedTaps {
   float sum_scale = 1.0F;
 };
 
-// Appends the taps of an upright source of width x height pixels, which goes where `placement`
+// Appends the taps of an oriented source of width x height pixels, which goes where `placement`
 // says.
 FusedTaps AppendTaps(const PreprocessParams& params, const Placement& placement, int width,
                      int height, std::vector<int32_t>& words);

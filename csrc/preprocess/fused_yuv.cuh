@@ -45,8 +45,8 @@ __device__ inline void LoadYuvChroma(const FusedImage& image, int c, int y, uint
     LoadBytes(cb, 2 * width, 2 * c, words);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      pairs[i + 1] =
-          PairChroma(ByteOf(words[i / 2], 2 * (i % 2)), ByteOf(words[i / 2], 2 * (i % 2) + 1));
+      pairs[i + 1] = PairChroma(ExtractByte(words[i / 2], 2 * (i % 2)),
+                                ExtractByte(words[i / 2], 2 * (i % 2) + 1));
     }
   } else {
     uint32_t u[1];
@@ -54,7 +54,8 @@ __device__ inline void LoadYuvChroma(const FusedImage& image, int c, int y, uint
     LoadBytes(cb, width, c, u);
     LoadBytes(cr, width, c, v);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i + 1] = PairChroma(ByteOf(u[0], i), ByteOf(v[0], i));
+    for (int i = 0; i < 4; ++i)
+      pairs[i + 1] = PairChroma(ExtractByte(u[0], i), ExtractByte(v[0], i));
   }
 #pragma unroll
   for (int i = 1; i < 4; ++i) pairs[i + 1] = c + i < width ? pairs[i + 1] : pairs[i];
@@ -85,7 +86,7 @@ __device__ void StageYuvDoubled(const FusedImage& image, const uint32_t (&luma)[
   StorePixels(
       [&](int i) {
         const uint32_t pair = DoubledPair<kBlended>(pairs, i);
-        return PackPixel(YuvPixelToRgb(image.yuv, static_cast<int>(ByteOf(luma[i / 4], i % 4)),
+        return PackPixel(YuvPixelToRgb(image.yuv, static_cast<int>(ExtractByte(luma[i / 4], i % 4)),
                                        static_cast<int>((pair & 0xFFFFU) >> kShift),
                                        static_cast<int>(pair >> (16 + kShift))));
       },
@@ -106,8 +107,8 @@ __device__ inline uint32_t LoadYuvFull(const FusedImage& image, int plane, int x
   uint32_t samples = 0;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int sample = UpsampleRow(static_cast<int>(ByteOf(near[0], i)),
-                                   static_cast<int>(ByteOf(far[0], i)), y % 2 != 0);
+    const int sample = UpsampleRow(static_cast<int>(ExtractByte(near[0], i)),
+                                   static_cast<int>(ExtractByte(far[0], i)), y % 2 != 0);
     samples |= static_cast<uint32_t>(sample) << (8 * i);
   }
   return samples;
@@ -122,9 +123,9 @@ __device__ inline void StageYuvFull(const FusedImage& image, const uint32_t (&lu
     const uint32_t cr = LoadYuvFull(image, 2, x + 4 * half, y);
     const uint32_t four = half == 0 ? luma[0] : luma[1];
     const auto pixel = [&](int i) {
-      return PackPixel(YuvPixelToRgb(image.yuv, static_cast<int>(ByteOf(four, i)),
-                                     static_cast<int>(ByteOf(cb, i)),
-                                     static_cast<int>(ByteOf(cr, i))));
+      return PackPixel(YuvPixelToRgb(image.yuv, static_cast<int>(ExtractByte(four, i)),
+                                     static_cast<int>(ExtractByte(cb, i)),
+                                     static_cast<int>(ExtractByte(cr, i))));
     };
     reinterpret_cast<uint4*>(to)[half] = make_uint4(pixel(0), pixel(1), pixel(2), pixel(3));
   }
@@ -137,7 +138,7 @@ __device__ inline void StageYuv(const FusedImage& image, bool gray, int x, int y
     StorePixels(
         [&](int i) {
           return RepeatByte(
-              YuvPixelToGray(image.yuv, static_cast<int>(ByteOf(luma[i / 4], i % 4))));
+              YuvPixelToGray(image.yuv, static_cast<int>(ExtractByte(luma[i / 4], i % 4))));
         },
         to);
   } else if (image.upsampling == ChromaUpsampling::kColumnsAndRows) {

@@ -1,6 +1,6 @@
 #include "preprocess/image_to_tensor.h"
 
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "preprocess/pixel_source.h"
 #include "preprocess/preprocess_output.h"
 #include "preprocess/tensor_sink.h"
@@ -8,13 +8,14 @@
 namespace endcap {
 namespace {
 
-// Decodes a file whole and turns it upright, then hands it over in one band.
-int64_t TurnedFileToTensor(const ImageView& image, const ImageHeader& header,
-                           const DecodeOptions& options, TensorSink& sink) {
+// Decodes a file whole and turns it oriented, then hands it over in one band.
+int64_t OrientedFileToTensor(const ImageView& image, const ImageHeader& header,
+                             const DecodeOptions& options, TensorSink& sink) {
   int64_t decode_ns = 0;
-  const PixelBuffer upright = DecodeOriented(image, header, options, header.orientation, decode_ns);
-  const BandFormat& format = upright.format;
-  sink.Take(format, upright.pixels.data(), ptrdiff_t{format.width} * format.channels);
+  const PixelBuffer oriented =
+      DecodeOriented(image, header, options, header.orientation, decode_ns);
+  const BandFormat& format = oriented.format;
+  sink.Take(format, oriented.pixels.data(), ptrdiff_t{format.width} * format.channels);
   return decode_ns;
 }
 
@@ -37,7 +38,7 @@ int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
 
 }  // namespace
 
-ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image) {
+ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image) {
   ImageHeader header;
   if (image.format == PixelFormat::kEncoded) {
     header = ReadHeader(image, params.limits);
@@ -52,26 +53,27 @@ ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image) {
 
 int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
                       const PreprocessOutput& output) {
-  const Path path = SelectPath(Stage::kPreprocess);
-  const ImageHeader header = HeaderOf(params, image);
+  const Implementation implementation = SelectImplementation(Stage::kPreprocess);
+  const ImageHeader header = ReadImageHeader(params, image);
   if (output.image.data == nullptr) return CheckImage(params, image, header, output);
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
 
-  const bool whole = header.orientation != 1 && !StreamsTurned(path, params);
-  const Walk walk = whole ? Walk{} : WalkOf(header.orientation);
-  TensorSink sink(path, params, image_w, image_h, walk, output.image);
+  const bool whole = header.orientation != 1 && !StreamsTransposed(implementation, params);
+  const OrientationTransform transform =
+      whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
+  TensorSink sink(implementation, params, image_w, image_h, transform, output.image);
   const Placement& placement = sink.placement();
-  const int channels = RowChannels(path, params);
+  const int channels = RowChannels(implementation, params);
   int64_t decode_ns = 0;
   if (image.format != PixelFormat::kEncoded) {
-    PixelsToBands(path, image, {0, 0, image_w, image_h}, channels, sink.resizer());
+    PixelsToBands(implementation, image, {0, 0, image_w, image_h}, channels, sink.resizer());
     sink.Finish();
   } else {
     const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h),
                                 params.truncated};
     if (whole) {
-      decode_ns = TurnedFileToTensor(image, header, options, sink);
+      decode_ns = OrientedFileToTensor(image, header, options, sink);
     } else {
       decode_ns = DecodeToBands(image, header, options, sink.resizer());
       sink.Finish();

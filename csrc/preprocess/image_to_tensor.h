@@ -8,7 +8,7 @@ namespace endcap {
 
 // The size and orientation of an image, encoded or pixels, as `params` want it read. Throws as
 // ReadHeader and CheckHostPixels.
-ImageHeader HeaderOf(const PreprocessParams& params, const ImageView& image);
+ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image);
 
 // One image into one output. Throws Error when the image is bad; the output is then undefined.
 // Returns the nanoseconds spent in the JPEG decoder.

@@ -84,7 +84,7 @@ const ParamTable<Params>& Table() {
       Means("y = (x * scale - mean) / std; by default 1 for uint8 and 1/255 else", ScaleField()),
       Means("see scale; per channel of the tensor", PerChannelField("mean", FIELD(mean))),
       Means("see scale; per channel of the tensor", PerChannelField("std", FIELD(std))),
-      Means("whether EXIF orientation turns the image upright",
+      Means("whether the EXIF orientation is applied",
             EnumField<Params>("exif", kExif, FIELD(exif))),
       Means("exact: libjpeg-turbo's default pixels; fast: DCT scaling to the smallest size not "
             "below the target",

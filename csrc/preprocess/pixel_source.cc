@@ -39,7 +39,7 @@ void ConvertRow(PixelFormat format, const uint8_t* from, int width, int channels
 }
 
 // The same image with its luma alone, which is gray.
-ImageView LumaOf(const ImageView& image) {
+ImageView SelectLuma(const ImageView& image) {
   return ImageView::Interleaved(PixelFormat::kGray, image.planes[0].data, image.width, image.height,
                                 image.planes[0].row_stride_bytes);
 }
@@ -66,9 +66,9 @@ void InterleavedToBands(const ImageView& image, const PixelRect& part, int chann
   }
 }
 
-void YuvToBands(Path path, const ImageView& image, const PixelRect& part, int channels,
-                BandSink& sink) {
-  YuvRows rows(path, image, channels, {part.x, part.right()});
+void YuvToBands(Implementation implementation, const ImageView& image, const PixelRect& part,
+                int channels, BandSink& sink) {
+  YuvRows rows(implementation, image, channels, {part.x, part.right()});
   const ptrdiff_t row_bytes = ptrdiff_t{part.width} * channels;
   for (int y = sink.NextRow(0); y < part.height; y = sink.NextRow(y + 1)) {
     sink.Consume({rows.Make(part.y + y), row_bytes, y, 1});
@@ -93,15 +93,15 @@ void CheckHostPixels(const ImageView& image, const DecodeLimits& limits) {
   CheckPixels(image, limits);
 }
 
-void PixelsToBands(Path path, const ImageView& image, const PixelRect& part, int channels,
-                   BandSink& sink) {
+void PixelsToBands(Implementation implementation, const ImageView& image, const PixelRect& part,
+                   int channels, BandSink& sink) {
   sink.Begin({part.width, part.height, channels});
   if (!IsYuv(image.format)) {
     InterleavedToBands(image, part, channels, sink);
   } else if (channels == 1 && image.range == YuvRange::kFull) {
-    InterleavedToBands(LumaOf(image), part, channels, sink);
+    InterleavedToBands(SelectLuma(image), part, channels, sink);
   } else {
-    YuvToBands(path, image, part, channels, sink);
+    YuvToBands(implementation, image, part, channels, sink);
   }
 }
 

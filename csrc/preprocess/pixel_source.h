@@ -18,7 +18,7 @@ void CheckHostPixels(const ImageView& image, const DecodeLimits& limits);
 // RGB and a byte that means nothing (4) or gray (1). The part lies inside the image, and its pixels
 // are those that the whole image has there. Gray to RGB repeats the value; RGB to gray is BT.601
 // luma; YUV to gray is its own luma at full range, and to RGB as YuvRows has it.
-void PixelsToBands(Path path, const ImageView& image, const PixelRect& part, int channels,
-                   BandSink& sink);
+void PixelsToBands(Implementation implementation, const ImageView& image, const PixelRect& part,
+                   int channels, BandSink& sink);
 
 }  // namespace endcap

@@ -18,7 +18,7 @@ struct Placement {
   int visible_h = 0;
 };
 
-// Places an upright image of image_w x image_h pixels. letterbox as ultralytics' LetterBox with
+// Places an oriented image of image_w x image_h pixels. letterbox as ultralytics' LetterBox with
 // auto=False; center_crop as torchvision's Resize(int) and CenterCrop.
 Placement Place(const PreprocessParams& params, int image_w, int image_h);
 

@@ -20,7 +20,7 @@ PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
     item.decode_ns = ImageToTensor(params, image, output);
     if (image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
   } catch (...) {
-    item.status = StatusOfCurrentException();
+    item.status = MakeStatusFromCurrentException();
     WriteBlank(output);
   }
   WriteStatus(output, item.status);

@@ -3,56 +3,57 @@
 #include "preprocess/band_resizer.h"
 #include "preprocess/row_filter.h"
 #include "preprocess/row_filter_simd.h"
-#include "preprocess/turned_resizer.h"
+#include "preprocess/transposed_resizer.h"
 
 namespace endcap {
 namespace {
 
 template <typename Opencv8, typename OpencvFloat8, typename Pillow8, typename Float>
-std::unique_ptr<Resizer> MakeUprightResizer(const PreprocessParams& params,
-                                            const Placement& placement, const Walk& walk,
-                                            RowWriter& writer) {
-  switch (ArithmeticOf(params)) {
+std::unique_ptr<Resizer> MakeRowResizer(const PreprocessParams& params, const Placement& placement,
+                                        const OrientationTransform& transform, RowWriter& writer) {
+  switch (SelectArithmetic(params)) {
     case ResizeArithmetic::kOpencv8:
-      return std::make_unique<BandResizer<Opencv8>>(params, placement, walk, writer);
+      return std::make_unique<BandResizer<Opencv8>>(params, placement, transform, writer);
     case ResizeArithmetic::kOpencvFloat8:
-      return std::make_unique<BandResizer<OpencvFloat8>>(params, placement, walk, writer);
+      return std::make_unique<BandResizer<OpencvFloat8>>(params, placement, transform, writer);
     case ResizeArithmetic::kPillow8:
-      return std::make_unique<BandResizer<Pillow8>>(params, placement, walk, writer);
+      return std::make_unique<BandResizer<Pillow8>>(params, placement, transform, writer);
     case ResizeArithmetic::kFloat:
       break;
   }
-  return std::make_unique<BandResizer<Float>>(params, placement, walk, writer);
+  return std::make_unique<BandResizer<Float>>(params, placement, transform, writer);
 }
 
 }  // namespace
 
-int RowChannels(Path path, const PreprocessParams& params) {
-  return path == Path::kSimd && params.color != Color::kGray ? 4 : params.channels();
+int RowChannels(Implementation implementation, const PreprocessParams& params) {
+  return implementation == Implementation::kSimd && params.color != Color::kGray
+             ? 4
+             : params.channels();
 }
 
 // Sums of whole numbers do not depend on the taps' order.
-bool StreamsTurned(Path path, const PreprocessParams& params) {
-  const ResizeArithmetic arithmetic = ArithmeticOf(params);
-  return path == Path::kSimd && params.color != Color::kGray &&
+bool StreamsTransposed(Implementation implementation, const PreprocessParams& params) {
+  const ResizeArithmetic arithmetic = SelectArithmetic(params);
+  return implementation == Implementation::kSimd && params.color != Color::kGray &&
          (arithmetic == ResizeArithmetic::kOpencv8 || arithmetic == ResizeArithmetic::kPillow8);
 }
 
-std::unique_ptr<Resizer> MakeResizer(Path path, const PreprocessParams& params,
-                                     const Placement& placement, const Walk& walk,
-                                     RowWriter& writer) {
-  if (path != Path::kSimd) {
-    return MakeUprightResizer<Opencv8Scalar, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
-        params, placement, walk, writer);
+std::unique_ptr<Resizer> MakeResizer(Implementation implementation, const PreprocessParams& params,
+                                     const Placement& placement,
+                                     const OrientationTransform& transform, RowWriter& writer) {
+  if (implementation != Implementation::kSimd) {
+    return MakeRowResizer<Opencv8Scalar, OpencvFloat8Scalar, Pillow8Scalar, FloatScalar>(
+        params, placement, transform, writer);
   }
-  if (!walk.swap_axes) {
-    return MakeUprightResizer<Opencv8Simd, OpencvFloat8Simd, Pillow8Simd, FloatSimd>(
-        params, placement, walk, writer);
+  if (!transform.swap_axes) {
+    return MakeRowResizer<Opencv8Simd, OpencvFloat8Simd, Pillow8Simd, FloatSimd>(params, placement,
+                                                                                 transform, writer);
   }
-  if (ArithmeticOf(params) == ResizeArithmetic::kOpencv8) {
-    return std::make_unique<TurnedResizer<Opencv8Simd>>(params, placement, walk, writer);
+  if (SelectArithmetic(params) == ResizeArithmetic::kOpencv8) {
+    return std::make_unique<TransposedResizer<Opencv8Simd>>(params, placement, transform, writer);
   }
-  return std::make_unique<TurnedResizer<Pillow8Simd>>(params, placement, walk, writer);
+  return std::make_unique<TransposedResizer<Pillow8Simd>>(params, placement, transform, writer);
 }
 
 }  // namespace endcap

@@ -18,18 +18,18 @@ class Resizer : public BandSink {
   virtual bool Complete() const = 0;
 };
 
-// The channels that a resizer of that path wants its rows to have: vector code takes pixels of four
-// bytes.
-int RowChannels(Path path, const PreprocessParams& params);
+// The channels that a resizer of that implementation wants its rows to have: vector code takes
+// pixels of four bytes.
+int RowChannels(Implementation implementation, const PreprocessParams& params);
 
-// Whether a file that EXIF turns is resized as its rows arrive. Else it is decoded whole and turned
-// first, which is the definition.
-bool StreamsTurned(Path path, const PreprocessParams& params);
+// Whether a file that EXIF rotates is resized as its rows arrive. Else it is decoded whole and
+// turned first, which is the definition.
+bool StreamsTransposed(Implementation implementation, const PreprocessParams& params);
 
-// walk: how the rows that will come lie in the upright image. All arguments but it must outlive the
-// resizer.
-std::unique_ptr<Resizer> MakeResizer(Path path, const PreprocessParams& params,
-                                     const Placement& placement, const Walk& walk,
-                                     RowWriter& writer);
+// transform: how the rows that will come lie in the oriented image. All arguments but it must
+// outlive the resizer.
+std::unique_ptr<Resizer> MakeResizer(Implementation implementation, const PreprocessParams& params,
+                                     const Placement& placement,
+                                     const OrientationTransform& transform, RowWriter& writer);
 
 }  // namespace endcap

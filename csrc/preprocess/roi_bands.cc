@@ -5,8 +5,9 @@
 
 namespace endcap {
 
-RoiBands::RoiBands(Path path, const PreprocessParams& params, std::vector<RoiTarget> targets)
-    : path_(path), params_(params), targets_(std::move(targets)) {
+RoiBands::RoiBands(Implementation implementation, const PreprocessParams& params,
+                   std::vector<RoiTarget> targets)
+    : implementation_(implementation), params_(params), targets_(std::move(targets)) {
   std::sort(targets_.begin(), targets_.end(),
             [](const RoiTarget& a, const RoiTarget& b) { return a.rect.y < b.rect.y; });
   const PixelRect window = BoundingRect(targets_);
@@ -40,8 +41,8 @@ int RoiBands::NextRow(int row) const {
 
 void RoiBands::Open(const RoiTarget& target) {
   const PixelRect& rect = target.rect;
-  auto sink = std::make_unique<TensorSink>(path_, params_, rect.width, rect.height, Walk{},
-                                           target.output->image);
+  auto sink = std::make_unique<TensorSink>(implementation_, params_, rect.width, rect.height,
+                                           OrientationTransform{}, target.output->image);
   sink->resizer().Begin({rect.width, rect.height, format_.channels});
   open_.push_back({rect, std::move(sink)});
 }

@@ -12,13 +12,14 @@
 
 namespace endcap {
 
-// Hands the rows of an upright image, as they arrive, to all regions that they lie in. A region has
-// its resizer from its first row to the last one that it needs, so memory is taken by regions that
-// share a row only. Geometries are the caller's.
+// Hands the rows of an oriented image, as they arrive, to all regions that they lie in. A region
+// has its resizer from its first row to the last one that it needs, so memory is taken by regions
+// that share a row only. Geometries are the caller's.
 class RoiBands : public BandSink {
  public:
   // targets: at least one. `params`, and what they point to, must outlive the sink.
-  RoiBands(Path path, const PreprocessParams& params, std::vector<RoiTarget> targets);
+  RoiBands(Implementation implementation, const PreprocessParams& params,
+           std::vector<RoiTarget> targets);
 
   void Begin(const BandFormat& format) override;
   void Consume(const RowBand& band) override;
@@ -38,7 +39,7 @@ class RoiBands : public BandSink {
   void Open(const RoiTarget& target);
   void Feed(const OpenRoi& roi, const RowBand& band) const;
 
-  Path path_;
+  Implementation implementation_;
   const PreprocessParams& params_;
   std::vector<RoiTarget> targets_;  // from the top down
   size_t next_ = 0;                 // the first that no row has reached

@@ -18,7 +18,7 @@ struct Share {
   ItemStatus image_status;
 };
 
-std::vector<Share> SharesOf(std::span<const RoiImage> images) {
+std::vector<Share> MakeShares(std::span<const RoiImage> images) {
   std::vector<Share> shares;
   for (size_t i = 0; i < images.size(); ++i) {
     const size_t count = images[i].rois.size();
@@ -54,7 +54,7 @@ void RunShare(const PreprocessParams& params, const RoiImage& image, Share& shar
       item.decode_ns = decode_ns;
     }
   } catch (...) {
-    share.image_status = StatusOfCurrentException();
+    share.image_status = MakeStatusFromCurrentException();
     for (size_t i = 0; i < share.count; ++i) {
       statuses[i] = share.image_status;
       WriteBlank(image.outputs[share.first + i]);
@@ -95,7 +95,7 @@ std::vector<RoiItem> Preprocessor::RunRois(std::span<const RoiImage> images) {
     CheckImage(params_, images[i]);
     items[i].rois.resize(images[i].rois.size());
   }
-  std::vector<Share> shares = SharesOf(images);
+  std::vector<Share> shares = MakeShares(images);
   pool_.ParallelFor(static_cast<int>(shares.size()), [&](int i) {
     Share& share = shares[static_cast<size_t>(i)];
     RunShare(params_, images[share.image], share, items[share.image]);

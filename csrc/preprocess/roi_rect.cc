@@ -24,7 +24,7 @@ int CeilInside(float edge, int size) {
 
 }  // namespace
 
-PixelRect RectOf(const Roi& roi, size_t index, size_t count, int image_w, int image_h) {
+PixelRect ClipRoi(const Roi& roi, size_t index, size_t count, int image_w, int image_h) {
   for (const float edge : {roi.x1, roi.y1, roi.x2, roi.y2}) {
     if (!std::isfinite(edge)) Refuse(roi, index, count, "give four finite numbers");
   }

@@ -9,9 +9,9 @@
 
 namespace endcap {
 
-std::vector<RoiTarget> RoiTargetsOf(const PreprocessParams& params, const RoiImage& image,
-                                    size_t first, const ImageHeader& header,
-                                    std::span<ItemStatus> statuses) {
+std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const RoiImage& image,
+                                      size_t first, const ImageHeader& header,
+                                      std::span<ItemStatus> statuses) {
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
   std::vector<RoiTarget> targets;
@@ -19,12 +19,12 @@ std::vector<RoiTarget> RoiTargetsOf(const PreprocessParams& params, const RoiIma
     const size_t index = first + i;
     const PreprocessOutput& output = image.outputs[index];
     try {
-      const PixelRect rect = RectOf(image.rois[index], index, image.rois.size(), image_w, image_h);
+      const PixelRect rect = ClipRoi(image.rois[index], index, image.rois.size(), image_w, image_h);
       WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
                                             image_h, header.orientation, output.source_index));
       targets.push_back({rect, &output});
     } catch (const Error&) {
-      statuses[i] = StatusOfCurrentException();
+      statuses[i] = MakeStatusFromCurrentException();
       WriteGeometry(output, BlankGeometry(output));
     }
   }

@@ -15,9 +15,9 @@ struct RoiTarget {
 
 // The good ones of the regions [first, first + statuses.size()) of an image, with their geometries
 // written. A bad one gets its status, and the geometry of a failed image.
-std::vector<RoiTarget> RoiTargetsOf(const PreprocessParams& params, const RoiImage& image,
-                                    size_t first, const ImageHeader& header,
-                                    std::span<ItemStatus> statuses);
+std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const RoiImage& image,
+                                      size_t first, const ImageHeader& header,
+                                      std::span<ItemStatus> statuses);
 
 // Whether the tensors of an image's regions are wanted. Throws kInvalidArgument where only some
 // are.

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/fail.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixel_source.h"
 #include "preprocess/preprocess_output.h"
@@ -18,45 +18,48 @@ namespace {
 // The good regions; a bad one gets a blank tensor.
 std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const RoiImage& image, size_t first,
                                 const ImageHeader& header, std::span<ItemStatus> statuses) {
-  std::vector<RoiTarget> targets = RoiTargetsOf(params, image, first, header, statuses);
+  std::vector<RoiTarget> targets = MakeRoiTargets(params, image, first, header, statuses);
   for (size_t i = 0; i < statuses.size(); ++i) {
     if (!statuses[i].ok()) WriteBlank(image.outputs[first + i]);
   }
   return targets;
 }
 
-void CutPixels(Path path, const PreprocessParams& params, const ImageView& image,
-               const std::vector<RoiTarget>& targets) {
+void CutPixels(Implementation implementation, const PreprocessParams& params,
+               const ImageView& image, const std::vector<RoiTarget>& targets) {
   for (const auto& [rect, output] : targets) {
-    TensorSink sink(path, params, rect.width, rect.height, Walk{}, output->image);
-    PixelsToBands(path, image, rect, RowChannels(path, params), sink.resizer());
+    TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
+                    output->image);
+    PixelsToBands(implementation, image, rect, RowChannels(implementation, params), sink.resizer());
     sink.Finish();
   }
 }
 
-int64_t CutRows(Path path, const PreprocessParams& params, const ImageView& image,
-                const ImageHeader& header, std::vector<RoiTarget> targets) {
-  RoiBands bands(path, params, std::move(targets));
-  const DecodeOptions options{RowChannels(path, params), 1, params.truncated};
+int64_t CutRows(Implementation implementation, const PreprocessParams& params,
+                const ImageView& image, const ImageHeader& header, std::vector<RoiTarget> targets) {
+  RoiBands bands(implementation, params, std::move(targets));
+  const DecodeOptions options{RowChannels(implementation, params), 1, params.truncated};
   const int64_t decode_ns = DecodeToBands(image, header, options, bands);
   if (!bands.Complete()) Fail(ErrorCode::kInternal, "a region's tensor was not written");
   return decode_ns;
 }
 
-// A file that EXIF turns: what the regions need of it is decoded and turned upright first.
-int64_t CutTurned(Path path, const PreprocessParams& params, const ImageView& image,
-                  const ImageHeader& header, const std::vector<RoiTarget>& targets) {
+// A file that EXIF rotates: what the regions need of it is decoded and oriented first.
+int64_t CutOriented(Implementation implementation, const PreprocessParams& params,
+                    const ImageView& image, const ImageHeader& header,
+                    const std::vector<RoiTarget>& targets) {
   const PixelRect window = BoundingRect(targets);
   int64_t decode_ns = 0;
-  const DecodeOptions options{RowChannels(path, params), 1, params.truncated};
-  const PixelBuffer upright =
+  const DecodeOptions options{RowChannels(implementation, params), 1, params.truncated};
+  const PixelBuffer oriented =
       DecodeWindow(image, header, options, header.orientation, window, decode_ns);
-  const int channels = upright.format.channels;
+  const int channels = oriented.format.channels;
   const ptrdiff_t row_bytes = ptrdiff_t{window.width} * channels;
   for (const auto& [rect, output] : targets) {
-    TensorSink sink(path, params, rect.width, rect.height, Walk{}, output->image);
+    TensorSink sink(implementation, params, rect.width, rect.height, OrientationTransform{},
+                    output->image);
     sink.Take({rect.width, rect.height, channels},
-              upright.pixels.data() + row_bytes * (rect.y - window.y) +
+              oriented.pixels.data() + row_bytes * (rect.y - window.y) +
                   ptrdiff_t{rect.x - window.x} * channels,
               row_bytes);
   }
@@ -77,21 +80,21 @@ JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
 
 JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image, size_t first,
                           std::span<ItemStatus> statuses, int64_t& decode_ns) {
-  const Path path = SelectPath(Stage::kPreprocess);
-  const ImageHeader header = HeaderOf(params, image.image);
+  const Implementation implementation = SelectImplementation(Stage::kPreprocess);
+  const ImageHeader header = ReadImageHeader(params, image.image);
   std::vector<RoiTarget> targets = GoodRois(params, image, first, header, statuses);
   if (targets.empty()) return JpegDecoder::kAuto;
   if (targets.front().output->image.data == nullptr) {
     return CheckTargets(params, image.image, header, targets, decode_ns);
   }
   if (image.image.format != PixelFormat::kEncoded) {
-    CutPixels(path, params, image.image, targets);
+    CutPixels(implementation, params, image.image, targets);
     return JpegDecoder::kAuto;
   }
   if (header.orientation != 1) {
-    decode_ns += CutTurned(path, params, image.image, header, targets);
+    decode_ns += CutOriented(implementation, params, image.image, header, targets);
   } else {
-    decode_ns += CutRows(path, params, image.image, header, std::move(targets));
+    decode_ns += CutRows(implementation, params, image.image, header, std::move(targets));
   }
   return JpegDecoder::kCpu;
 }

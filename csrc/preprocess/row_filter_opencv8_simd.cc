@@ -83,8 +83,8 @@ void Opencv8Rows(const int16_t* upper, const int16_t* lower, int32_t weight_uppe
   }
 }
 
-void Opencv8TurnedColumns(const uint8_t* a, const uint8_t* b, int32_t weights, int samples,
-                          int16_t* out) {
+void Opencv8TransposedColumns(const uint8_t* a, const uint8_t* b, int32_t weights, int samples,
+                              int16_t* out) {
   const hn::ScalableTag<int16_t> d16;
   const hn::Rebind<uint8_t, decltype(d16)> d8;
   const hn::RepartitionToWide<decltype(d16)> d32;
@@ -100,8 +100,8 @@ void Opencv8TurnedColumns(const uint8_t* a, const uint8_t* b, int32_t weights, i
 }
 
 // `weights`: 8 numbers an output, the first's four times and the second's four times.
-void Opencv8TurnedRows(const int16_t* row, const int32_t* offset, const int16_t* weights, int count,
-                       uint8_t* out) {
+void Opencv8TransposedRows(const int16_t* row, const int32_t* offset, const int16_t* weights,
+                           int count, uint8_t* out) {
   const Shorts d16;
   const hn::Half<Shorts> half;
   const hn::Simd<uint8_t, 4, 0> pixel;
@@ -125,8 +125,8 @@ namespace {
 
 HWY_EXPORT(Opencv8Columns);
 HWY_EXPORT(Opencv8Rows);
-HWY_EXPORT(Opencv8TurnedColumns);
-HWY_EXPORT(Opencv8TurnedRows);
+HWY_EXPORT(Opencv8TransposedColumns);
+HWY_EXPORT(Opencv8TransposedRows);
 
 }  // namespace
 
@@ -180,7 +180,7 @@ void Opencv8Simd::Vertical(const Intermediate* const* rows, const AxisTaps& axis
 
 // Beyond the border the border's pixel is repeated: there both taps count, each with a rounding of
 // its own.
-PackedTaps Opencv8Simd::PrepareTurned(const AxisTaps& rows, int width) {
+PackedTaps Opencv8Simd::PrepareTransposed(const AxisTaps& rows, int width) {
   PackedTaps packed;
   for (int y = 0; y < rows.size(); ++y) {
     const size_t entry = rows.Offset(y);
@@ -196,17 +196,18 @@ PackedTaps Opencv8Simd::PrepareTurned(const AxisTaps& rows, int width) {
   return packed;
 }
 
-void Opencv8Simd::TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
-                                int width, TurnedIntermediate* out) {
+void Opencv8Simd::TransposedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                                    int width, TransposedIntermediate* out) {
   const size_t entry = columns.Offset(output);
   const int32_t pair = Pair(columns.fixed_weight[entry], columns.fixed_weight[entry + 1]);
-  HWY_DYNAMIC_DISPATCH(Opencv8TurnedColumns)(rows[0], rows[1], pair, 4 * width, out);
+  HWY_DYNAMIC_DISPATCH(Opencv8TransposedColumns)(rows[0], rows[1], pair, 4 * width, out);
   std::copy_n(out, 4, out - 4);
   std::copy_n(out + ptrdiff_t{4} * (width - 1), 4, out + ptrdiff_t{4} * width);
 }
 
-void Opencv8Simd::TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out) {
-  HWY_DYNAMIC_DISPATCH(Opencv8TurnedRows)
+void Opencv8Simd::TransposedRows(const TransposedIntermediate* row, const Columns& rows,
+                                 uint8_t* out) {
+  HWY_DYNAMIC_DISPATCH(Opencv8TransposedRows)
   (row, rows.offset_bytes.data(), reinterpret_cast<const int16_t*>(rows.packed.data()),
    rows.taps.size(), out);
 }

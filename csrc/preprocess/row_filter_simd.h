@@ -23,10 +23,11 @@ struct PackedTaps {
 
 // Filters that know an image whose axes are swapped have besides:
 //
-//   PrepareTurned: upright rows' taps, which run along rows of the file of `width` pixels
-//   TurnedColumns: `columns`, one row of the file for each tap of `output` -> one row of `width`
+//   PrepareTransposed: oriented rows' taps, which run along rows of the file of `width` pixels
+//   TransposedColumns: `columns`, one row of the file for each tap of `output` -> one row of
+//   `width`
 //                  intermediates; writes the pixel before the first and the one after the last too
-//   TurnedRows:    that row -> an upright column
+//   TransposedRows:    that row -> an oriented column
 struct Opencv8Simd {
   using Columns = PackedTaps;
   using Intermediate = int16_t;  // what the scalar loop keeps, without the 4 bits dropped next
@@ -37,11 +38,11 @@ struct Opencv8Simd {
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out);
 
-  using TurnedIntermediate = int16_t;
-  static Columns PrepareTurned(const AxisTaps& rows, int width);
-  static void TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
-                            int width, TurnedIntermediate* out);
-  static void TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out);
+  using TransposedIntermediate = int16_t;
+  static Columns PrepareTransposed(const AxisTaps& rows, int width);
+  static void TransposedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                                int width, TransposedIntermediate* out);
+  static void TransposedRows(const TransposedIntermediate* row, const Columns& rows, uint8_t* out);
 };
 
 struct Pillow8Simd {
@@ -54,14 +55,14 @@ struct Pillow8Simd {
   static void Vertical(const Intermediate* const* rows, const AxisTaps& axis, int output,
                        int samples, Output* out);
 
-  // The intermediates are pixels, so both passes are those of an upright image.
-  using TurnedIntermediate = uint8_t;
-  static Columns PrepareTurned(const AxisTaps& rows, int /*width*/) { return Prepare(rows); }
-  static void TurnedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
-                            int width, TurnedIntermediate* out) {
+  // The intermediates are pixels, so both passes are those of an oriented image.
+  using TransposedIntermediate = uint8_t;
+  static Columns PrepareTransposed(const AxisTaps& rows, int /*width*/) { return Prepare(rows); }
+  static void TransposedColumns(const uint8_t* const* rows, const AxisTaps& columns, int output,
+                                int width, TransposedIntermediate* out) {
     Vertical(rows, columns, output, 4 * width, out);
   }
-  static void TurnedRows(const TurnedIntermediate* row, const Columns& rows, uint8_t* out) {
+  static void TransposedRows(const TransposedIntermediate* row, const Columns& rows, uint8_t* out) {
     Horizontal(row, rows, 4, out);
   }
 };

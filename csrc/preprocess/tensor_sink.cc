@@ -4,11 +4,11 @@
 
 namespace endcap {
 
-TensorSink::TensorSink(Path path, const PreprocessParams& params, int image_w, int image_h,
-                       const Walk& walk, const TensorView& tensor)
+TensorSink::TensorSink(Implementation implementation, const PreprocessParams& params, int image_w,
+                       int image_h, const OrientationTransform& transform, const TensorView& tensor)
     : placement_(Place(params, image_w, image_h)),
-      writer_(MakeRowWriter(params, placement_, tensor, RowChannels(path, params))),
-      resizer_(MakeResizer(path, params, placement_, walk, *writer_)) {}
+      writer_(MakeRowWriter(params, placement_, tensor, RowChannels(implementation, params))),
+      resizer_(MakeResizer(implementation, params, placement_, transform, *writer_)) {}
 
 void TensorSink::Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes) {
   resizer_->Begin(format);

@@ -15,17 +15,17 @@ namespace endcap {
 // what the resizer writes to.
 class TensorSink {
  public:
-  // image_w, image_h: of the upright image or part; walk: how its rows will come. `params` and the
-  // tensor's memory must outlive the sink.
-  TensorSink(Path path, const PreprocessParams& params, int image_w, int image_h, const Walk& walk,
-             const TensorView& tensor);
+  // image_w, image_h: of the oriented image or part; transform: how its rows will come. `params`
+  // and the tensor's memory must outlive the sink.
+  TensorSink(Implementation implementation, const PreprocessParams& params, int image_w,
+             int image_h, const OrientationTransform& transform, const TensorView& tensor);
   TensorSink(const TensorSink&) = delete;
   TensorSink& operator=(const TensorSink&) = delete;
 
   const Placement& placement() const noexcept { return placement_; }
   Resizer& resizer() noexcept { return *resizer_; }
 
-  // Hands over all rows of an upright image at once, and finishes.
+  // Hands over all rows of an oriented image at once, and finishes.
   void Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes);
   // After the last row: fills the padding. Throws kInternal when a row is missing.
   void Finish();

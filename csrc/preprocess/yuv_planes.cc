@@ -12,19 +12,19 @@ struct ChromaSteps {
   int y;
 };
 
-ChromaSteps StepsOf(const ImageView& image) {
+ChromaSteps GetChromaSteps(const ImageView& image) {
   if (image.format == PixelFormat::kNv12) return {2, 2};
   return {image.chroma_step_x, image.chroma_step_y};
 }
 
 int CeilDivide(int a, int b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-ChromaUpsampling UpsamplingOf(const ChromaSteps& steps) {
+ChromaUpsampling GetUpsampling(const ChromaSteps& steps) {
   if (steps.x == 1) return steps.y == 1 ? ChromaUpsampling::kNone : ChromaUpsampling::kRows;
   return steps.y == 1 ? ChromaUpsampling::kColumns : ChromaUpsampling::kColumnsAndRows;
 }
 
-const char* NameOf(PixelFormat format, int plane) {
+const char* GetPlaneName(PixelFormat format, int plane) {
   if (plane == 0) return "Y";
   if (format == PixelFormat::kNv12) return "UV";
   return plane == 1 ? "U" : "V";
@@ -34,16 +34,16 @@ const char* NameOf(PixelFormat format, int plane) {
 
 int YuvPlaneCount(PixelFormat format) { return format == PixelFormat::kNv12 ? 2 : 3; }
 
-YuvPlaneSize YuvPlaneSizeOf(const ImageView& image, int plane) {
+YuvPlaneSize ComputeYuvPlaneSize(const ImageView& image, int plane) {
   if (plane == 0) return {static_cast<size_t>(image.width), image.height};
-  const ChromaSteps steps = StepsOf(image);
+  const ChromaSteps steps = GetChromaSteps(image);
   const auto samples = static_cast<size_t>(CeilDivide(image.width, steps.x));
   return {image.format == PixelFormat::kNv12 ? 2 * samples : samples,
           CeilDivide(image.height, steps.y)};
 }
 
 void CheckYuv(const ImageView& image) {
-  for (const int step : {StepsOf(image).x, StepsOf(image).y}) {
+  for (const int step : {GetChromaSteps(image).x, GetChromaSteps(image).y}) {
     if (step != 1 && step != 2) {
       FailArgument("the image has a chroma sample for every ", step,
                    " pixels of a row or column; give a chroma step of 1 or 2");
@@ -51,9 +51,9 @@ void CheckYuv(const ImageView& image) {
   }
   for (int i = 0; i < YuvPlaneCount(image.format); ++i) {
     const ImageView::Plane& plane = image.planes[static_cast<size_t>(i)];
-    const char* name = NameOf(image.format, i);
+    const char* name = GetPlaneName(image.format, i);
     if (plane.data == nullptr) FailArgument("the image has no ", name, " plane");
-    const YuvPlaneSize size = YuvPlaneSizeOf(image, i);
+    const YuvPlaneSize size = ComputeYuvPlaneSize(image, i);
     if (size.rows > 1 && static_cast<size_t>(std::abs(plane.row_stride_bytes)) < size.row_bytes) {
       FailArgument("the rows of the ", name, " plane lie ", plane.row_stride_bytes,
                    " bytes apart; each has ", size.row_bytes);
@@ -61,12 +61,12 @@ void CheckYuv(const ImageView& image) {
   }
 }
 
-YuvPlanes YuvPlanesOf(const ImageView& image) {
-  const ChromaSteps steps = StepsOf(image);
+YuvPlanes MakeYuvPlanes(const ImageView& image) {
+  const ChromaSteps steps = GetChromaSteps(image);
   const bool pairs = image.format == PixelFormat::kNv12;
   YuvPlanes planes;
   planes.luma = image.planes[0];
-  planes.upsampling = UpsamplingOf(steps);
+  planes.upsampling = GetUpsampling(steps);
   for (size_t i = 0; i < planes.chroma.size(); ++i) {
     const ImageView::Plane& plane = image.planes[pairs ? 1 : i + 1];
     planes.chroma[i] = {pairs ? plane.data + i : plane.data, plane.row_stride_bytes, pairs ? 2 : 1,

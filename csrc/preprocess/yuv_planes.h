@@ -31,9 +31,9 @@ void CheckYuv(const ImageView& image);
 
 // Planes that are stored: 2 or 3.
 int YuvPlaneCount(PixelFormat format);
-YuvPlaneSize YuvPlaneSizeOf(const ImageView& image, int plane);
+YuvPlaneSize ComputeYuvPlaneSize(const ImageView& image, int plane);
 
 // The image is checked already.
-YuvPlanes YuvPlanesOf(const ImageView& image);
+YuvPlanes MakeYuvPlanes(const ImageView& image);
 
 }  // namespace endcap

@@ -8,9 +8,10 @@
 
 namespace endcap {
 
-YuvRows::YuvRows(Path path, const ImageView& image, int channels, const ColumnSpan& columns)
-    : path_(path),
-      planes_(YuvPlanesOf(image)),
+YuvRows::YuvRows(Implementation implementation, const ImageView& image, int channels,
+                 const ColumnSpan& columns)
+    : implementation_(implementation),
+      planes_(MakeYuvPlanes(image)),
       coefficients_(MakeYuvCoefficients(image.matrix, image.range)),
       jfif_(image.matrix == YuvMatrix::kBt601 && image.range == YuvRange::kFull),
       channels_(channels),
@@ -25,7 +26,7 @@ YuvRows::YuvRows(Path path, const ImageView& image, int channels, const ColumnSp
   }
   const auto made = static_cast<size_t>(columns.end - made_begin_);
   pixels_.resize(made * static_cast<size_t>(channels) + kRowSlackBytes);
-  if (path != Path::kSimd || channels == 1) return;
+  if (implementation != Implementation::kSimd || channels == 1) return;
   const auto samples = static_cast<size_t>(chroma_count_) + kRowSlackBytes;
   luma_.resize(made + kRowSlackBytes);
   for (ChromaRow& row : chroma_) {
@@ -38,7 +39,7 @@ YuvRows::YuvRows(Path path, const ImageView& image, int channels, const ColumnSp
 const uint8_t* YuvRows::Make(int y) {
   if (channels_ == 1) {
     MakeGray(y);
-  } else if (path_ == Path::kSimd) {
+  } else if (implementation_ == Implementation::kSimd) {
     MakeSimd(y);
   } else {
     MakeScalar(y);

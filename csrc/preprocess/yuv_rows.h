@@ -18,7 +18,8 @@ class YuvRows {
  public:
   // The image is checked and outlives this. columns: those that are made, inside the image.
   // channels: 1, 3, or 4, the last of which means nothing.
-  YuvRows(Path path, const ImageView& image, int channels, const ColumnSpan& columns);
+  YuvRows(Implementation implementation, const ImageView& image, int channels,
+          const ColumnSpan& columns);
 
   // The pixels of `columns` of row y. kRowSlackBytes after them may be read, until the next call.
   const uint8_t* Make(int y);
@@ -37,7 +38,7 @@ class YuvRows {
   void MakeDoubled(const ChromaRow& near, const ChromaRow& far);
   void MakeFull(const ChromaRow& near, const ChromaRow& far, bool odd_row);
 
-  Path path_;
+  Implementation implementation_;
   YuvPlanes planes_;
   YuvCoefficients coefficients_;
   bool jfif_;  // the colors of a JPEG, which have vector code of their own

@@ -46,7 +46,7 @@ std::tuple<bool, std::string, std::string, std::string> DescribeNvjpegState(int 
   return {state.available, state.reason, state.library_path, state.version};
 }
 
-CudaTarget TargetOf(int device_id, StreamHandle stream) { return {device_id, StreamOf(stream)}; }
+CudaTarget MakeTarget(int device_id, StreamHandle stream) { return {device_id, ToStream(stream)}; }
 
 }  // namespace
 }  // namespace endcap::python
@@ -59,13 +59,13 @@ void BindCuda(py::module_& module) {
              py::call_guard<ReleasedGil>());
   module.def(
       "cuda_device_of",
-      [](StreamHandle pointer) { return endcap::CudaDeviceOf(reinterpret_cast<void*>(pointer)); },
+      [](StreamHandle pointer) { return endcap::FindCudaDevice(reinterpret_cast<void*>(pointer)); },
       py::arg("pointer"), py::call_guard<ReleasedGil>());
   module.def(
       "order_cuda_after",
       [](int device_id, StreamHandle stream, StreamHandle before) {
-        if (StreamOf(stream) == StreamOf(before)) return;
-        endcap::OrderCudaAfter(TargetOf(device_id, stream), StreamOf(before));
+        if (ToStream(stream) == ToStream(before)) return;
+        endcap::OrderCudaAfter(MakeTarget(device_id, stream), ToStream(before));
       },
       py::arg("device_id"), py::arg("stream"), py::arg("before"), py::call_guard<ReleasedGil>());
 
@@ -74,7 +74,7 @@ void BindCuda(py::module_& module) {
           "empty",
           [](const std::string& type, Shape shape, int device_id, StreamHandle stream,
              const py::object& stream_owner) {
-            return EmptyCuda(type, std::move(shape), TargetOf(device_id, stream), stream_owner);
+            return EmptyCuda(type, std::move(shape), MakeTarget(device_id, stream), stream_owner);
           },
           py::arg("type_string"), py::arg("shape"), py::arg("device_id"), py::arg("stream"),
           py::arg("stream_owner"))
@@ -82,14 +82,14 @@ void BindCuda(py::module_& module) {
           "empty_arrays",
           [](const std::vector<std::pair<Shape, std::string>>& specs, int device_id,
              StreamHandle stream, const py::object& stream_owner) {
-            return EmptyCudaArrays(specs, TargetOf(device_id, stream), stream_owner);
+            return EmptyCudaArrays(specs, MakeTarget(device_id, stream), stream_owner);
           },
           py::arg("specs"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
       .def_static(
           "upload",
           [](const py::array& array, int device_id, StreamHandle stream,
              const py::object& stream_owner) {
-            return UploadToCuda(array, TargetOf(device_id, stream), stream_owner);
+            return UploadToCuda(array, MakeTarget(device_id, stream), stream_owner);
           },
           py::arg("array"), py::arg("device_id"), py::arg("stream"), py::arg("stream_owner"))
       .def_static(
@@ -97,15 +97,15 @@ void BindCuda(py::module_& module) {
           [](StreamHandle pointer, const std::string& type, Shape shape,
              const std::optional<Shape>& strides, int device_id, StreamHandle stream,
              py::object owner) {
-            return BorrowCuda(pointer, type, std::move(shape), strides, TargetOf(device_id, stream),
-                              std::move(owner));
+            return BorrowCuda(pointer, type, std::move(shape), strides,
+                              MakeTarget(device_id, stream), std::move(owner));
           },
           py::arg("pointer"), py::arg("type_string"), py::arg("shape"), py::arg("strides"),
           py::arg("device_id"), py::arg("stream"), py::arg("owner"))
       .def_static(
           "from_dlpack",
           [](const py::capsule& capsule, int device_id, StreamHandle stream) {
-            return FromDlpack(capsule, TargetOf(device_id, stream));
+            return FromDlpack(capsule, MakeTarget(device_id, stream));
           },
           py::arg("capsule"), py::arg("device_id"), py::arg("stream"))
       .def_property_readonly("type_string", &CudaTensor::type_string)

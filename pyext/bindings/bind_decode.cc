@@ -13,12 +13,12 @@ void BindDecode(py::module_& module) {
       [](const py::list& image, const endcap::ParameterList& parameters) {
         const auto params = endcap::ParsePreprocessParams(parameters);
         const endcap::python::BorrowedImages borrowed(image, endcap::PixelFormat::kRgb);
-        const bool upright = params.exif == endcap::ExifPolicy::kApply;
+        const bool oriented = params.exif == endcap::ExifPolicy::kApply;
         auto result = std::make_unique<endcap::PixelBuffer>();
         {
           const endcap::python::ReleasedGil released;
           *result = endcap::Decode(borrowed.OnlyView(), params.limits,
-                                   {.truncated = params.truncated}, upright);
+                                   {.truncated = params.truncated}, oriented);
         }
         const endcap::BandFormat format = result->format;
         const uint8_t* data = result->pixels.data();

@@ -10,19 +10,21 @@
 namespace py = pybind11;
 
 void BindImplementations(py::module_& module) {
-  // (name, stage, path, available, reason, ran_last)
+  // (name, stage, implementation, available, reason, ran_last)
   using Row = std::tuple<std::string, std::string, std::string, bool, std::string, bool>;
   module.def("implementations", [] {
     std::vector<Row> rows;
-    for (const endcap::Implementation& entry : endcap::Implementations()) {
-      rows.emplace_back(entry.name, endcap::StageName(entry.stage), endcap::PathName(entry.path),
-                        entry.available, entry.reason, entry.ran_last);
+    for (const endcap::ImplementationInfo& entry : endcap::ListImplementations()) {
+      rows.emplace_back(entry.name, endcap::StageName(entry.stage),
+                        endcap::ImplementationName(entry.implementation), entry.available,
+                        entry.reason, entry.ran_last);
     }
     return rows;
   });
   module.def(
-      "force_implementation", [](const std::string& path) { endcap::ForceImplementation(path); },
-      py::arg("path"));
+      "force_implementation",
+      [](const std::string& implementation) { endcap::ForceImplementation(implementation); },
+      py::arg("implementation"));
   module.def("simd_targets", [] {
     const auto names = endcap::SimdTargets();
     return std::vector<std::string>(names.begin(), names.end());

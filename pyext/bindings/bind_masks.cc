@@ -15,7 +15,7 @@ namespace {
 using Floats = py::array_t<float, py::array::c_style>;
 
 template <typename T, int Flags>
-std::span<const T> SpanOf(const py::array_t<T, Flags>& array) {
+std::span<const T> AsSpan(const py::array_t<T, Flags>& array) {
   return {array.data(), static_cast<size_t>(array.size())};
 }
 
@@ -25,7 +25,7 @@ Value Named(const std::string& name,
   for (const auto& [known, value] : names) {
     if (name == known) return value;
   }
-  throw Error(ErrorCode::kInvalidArgument, "no mask resolution or path is named " + name);
+  throw Error(ErrorCode::kInvalidArgument, "no mask resolution or implementation is named " + name);
 }
 
 // What one call is about; the arrays outlive it.
@@ -34,13 +34,13 @@ struct MaskCall {
   MaskDetections detections;
   std::optional<Geometry> geometry;
   MaskPlan plan;
-  Path path;
+  Implementation implementation;
 
   // prototypes [M,Hp,Wp], coefficients [N,M], boxes [N,4], geometry [8] or none; input_size is
   // height, width.
   MaskCall(const Floats& pixels, const Floats& coefficients, const Floats& boxes,
            const std::string& resolution, const std::pair<int, int>& input_size,
-           const std::optional<Floats>& geometry_row, const std::string& path_name) {
+           const std::optional<Floats>& geometry_row, const std::string& implementation_name) {
     const bool rows_fit = boxes.ndim() == 2 && boxes.shape(1) == 4 && coefficients.ndim() == 2 &&
                           coefficients.shape(0) == boxes.shape(0);
     if (!rows_fit) {
@@ -51,13 +51,15 @@ struct MaskCall {
     }
     prototypes = {pixels.data(), static_cast<int>(pixels.shape(0)),
                   static_cast<int>(pixels.shape(1)), static_cast<int>(pixels.shape(2))};
-    detections = {SpanOf(coefficients), SpanOf(boxes), {}};
+    detections = {AsSpan(coefficients), AsSpan(boxes), {}};
     if (geometry_row) geometry = Geometry::FromArray(geometry_row->data());
     plan = {Named<MaskResolution>(resolution, {{"prototype", MaskResolution::kPrototype},
                                                {"input", MaskResolution::kInput},
                                                {"source", MaskResolution::kSource}}),
             input_size.first, input_size.second, geometry ? &*geometry : nullptr};
-    path = Named<Path>(path_name, {{"scalar", Path::kScalar}, {"simd", Path::kSimd}});
+    implementation = Named<Implementation>(
+        implementation_name,
+        {{"scalar", Implementation::kScalar}, {"simd", Implementation::kSimd}});
   }
   MaskCall(const MaskCall&) = delete;
   MaskCall& operator=(const MaskCall&) = delete;
@@ -67,28 +69,31 @@ struct MaskCall {
 py::array_t<uint8_t> PackMasks(const Floats& prototypes, const Floats& coefficients,
                                const Floats& boxes, const std::string& resolution,
                                const std::pair<int, int>& input_size,
-                               const std::optional<Floats>& geometry, const std::string& path) {
-  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry, path);
-  const MaskSize size = MaskSizeOf(call.prototypes, call.plan);
+                               const std::optional<Floats>& geometry,
+                               const std::string& implementation) {
+  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry,
+                      implementation);
+  const MaskSize size = ComputeMaskSize(call.prototypes, call.plan);
   py::array_t<uint8_t> packed({boxes.shape(0), static_cast<py::ssize_t>(size.height),
                                static_cast<py::ssize_t>(size.packed_row_bytes())});
   uint8_t* bits = packed.mutable_data();
   std::fill_n(bits, packed.size(), uint8_t{0});
   const ReleasedGil released;
-  WritePackedMasks(call.prototypes, call.detections, call.plan, call.path, bits);
+  WritePackedMasks(call.prototypes, call.detections, call.plan, call.implementation, bits);
   return packed;
 }
 
 // The size (height, width) and one string for each mask.
 py::tuple EncodeMaskRles(const Floats& prototypes, const Floats& coefficients, const Floats& boxes,
                          const std::string& resolution, const std::pair<int, int>& input_size,
-                         const std::optional<Floats>& geometry, const std::string& path) {
-  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry, path);
-  const MaskSize size = MaskSizeOf(call.prototypes, call.plan);
+                         const std::optional<Floats>& geometry, const std::string& implementation) {
+  const MaskCall call(prototypes, coefficients, boxes, resolution, input_size, geometry,
+                      implementation);
+  const MaskSize size = ComputeMaskSize(call.prototypes, call.plan);
   std::vector<std::string> strings;
   {
     const ReleasedGil released;
-    EncodeMasks(call.prototypes, call.detections, call.plan, call.path, strings);
+    EncodeMasks(call.prototypes, call.detections, call.plan, call.implementation, strings);
   }
   py::list rles;
   for (const std::string& rle : strings) rles.append(py::bytes(rle));
@@ -99,7 +104,7 @@ py::tuple EncodeMaskRles(const Floats& prototypes, const Floats& coefficients, c
 py::bytes EncodeColumns(const py::array_t<uint8_t, py::array::c_style>& columns) {
   std::string rle;
   {
-    const auto pixels = SpanOf(columns);
+    const auto pixels = AsSpan(columns);
     const ReleasedGil released;
     rle = EncodeRle(pixels);
   }
@@ -121,10 +126,10 @@ void BindMasks(py::module_& module) {
   using endcap::python::PackMasks;
   module.def("pack_masks", PackMasks, py::arg("prototypes"), py::arg("coefficients"),
              py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
-             py::arg("path"));
+             py::arg("implementation"));
   module.def("encode_masks", EncodeMaskRles, py::arg("prototypes"), py::arg("coefficients"),
              py::arg("boxes"), py::arg("resolution"), py::arg("input_size"), py::arg("geometry"),
-             py::arg("path"));
+             py::arg("implementation"));
   module.def("encode_rle", endcap::python::EncodeColumns, py::arg("columns").noconvert());
   module.def("decode_rle", endcap::python::DecodeColumns, py::arg("rle"),
              py::arg("columns").noconvert());

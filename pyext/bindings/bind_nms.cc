@@ -15,7 +15,7 @@ namespace endcap::python {
 namespace {
 
 template <typename T>
-std::span<const T> SpanOf(const py::array_t<T>& array) {
+std::span<const T> AsSpan(const py::array_t<T>& array) {
   return {array.data(), static_cast<size_t>(array.size())};
 }
 
@@ -24,9 +24,9 @@ py::array_t<int64_t> RunNms(const py::array_t<float>& boxes, const py::array_t<f
                             const py::array_t<int32_t>& class_ids, double iou_threshold) {
   std::vector<int64_t> kept;
   {
-    const auto boxes_span = SpanOf(boxes);
-    const auto scores_span = SpanOf(scores);
-    const auto classes_span = SpanOf(class_ids);
+    const auto boxes_span = AsSpan(boxes);
+    const auto scores_span = AsSpan(scores);
+    const auto classes_span = AsSpan(class_ids);
     const ReleasedGil released;
     kept = Nms(boxes_span, scores_span, classes_span, {iou_threshold, -1});
   }
@@ -41,9 +41,9 @@ py::array_t<int64_t> RunNmsRotated(const py::array_t<float>& boxes,
   const RotatedNmsOptions options{iou_threshold, max_detections, ParseRotatedNms(method)};
   std::vector<int64_t> kept;
   {
-    const auto boxes_span = SpanOf(boxes);
-    const auto scores_span = SpanOf(scores);
-    const auto classes_span = SpanOf(class_ids);
+    const auto boxes_span = AsSpan(boxes);
+    const auto scores_span = AsSpan(scores);
+    const auto classes_span = AsSpan(class_ids);
     const ReleasedGil released;
     NmsRotated(boxes_span, scores_span, classes_span, options, kept);
   }
@@ -54,8 +54,8 @@ py::array_t<int64_t> RunNmsRotated(const py::array_t<float>& boxes,
 void RunRotatedIou(const py::array_t<float>& a, const py::array_t<float>& b,
                    const std::string& method, py::array_t<float>& iou) {
   const RotatedNms parsed = ParseRotatedNms(method);
-  const auto a_span = SpanOf(a);
-  const auto b_span = SpanOf(b);
+  const auto a_span = AsSpan(a);
+  const auto b_span = AsSpan(b);
   const std::span<float> iou_span{iou.mutable_data(), static_cast<size_t>(iou.size())};
   const ReleasedGil released;
   RotatedIou(a_span, b_span, parsed, iou_span);
@@ -63,7 +63,7 @@ void RunRotatedIou(const py::array_t<float>& a, const py::array_t<float>& b,
 
 // The data of a C-contiguous tensor of `size` elements of T.
 template <typename T>
-const T* DataOf(const CudaTensor& tensor, char kind, int64_t size, const char* shapes) {
+const T* GetData(const CudaTensor& tensor, char kind, int64_t size, const char* shapes) {
   if (!tensor.strides_bytes.empty() || tensor.kind != kind || tensor.item_bytes != sizeof(T) ||
       tensor.size() != size) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -87,15 +87,15 @@ CudaTensor RunOnCuda(Suppress suppress, const CudaBoxes& from, const Options& op
                      int device_id, StreamHandle stream, const py::object& stream_owner) {
   const int64_t count = from.scores.size();
   const auto* boxes_data =
-      DataOf<float>(from.boxes, 'f', from.numbers_per_box * count, from.shapes);
-  const auto* scores_data = DataOf<float>(from.scores, 'f', count, from.shapes);
+      GetData<float>(from.boxes, 'f', from.numbers_per_box * count, from.shapes);
+  const auto* scores_data = GetData<float>(from.scores, 'f', count, from.shapes);
   std::vector<CudaTarget> targets{from.boxes.target, from.scores.target};
   const int32_t* classes_data = nullptr;
   if (from.class_ids.has_value()) {
-    classes_data = DataOf<int32_t>(*from.class_ids, 'i', count, from.shapes);
+    classes_data = GetData<int32_t>(*from.class_ids, 'i', count, from.shapes);
     targets.push_back(from.class_ids->target);
   }
-  const CudaTarget target{device_id, StreamOf(stream)};
+  const CudaTarget target{device_id, ToStream(stream)};
   // The indices, and behind them how many there are.
   const CudaTensor kept = EmptyCuda("<i8", {count + 1}, target, stream_owner);
   int64_t kept_count = 0;

@@ -29,8 +29,8 @@ py::list RunCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& 
   std::vector<PostprocessItem> items;
   {
     const ReleasedGil released;
-    const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
-    items = postprocessor.Run(batch.inputs(), batch.outputs(), StreamOf(stream));
+    const StreamOrder order(batch.targets(), {postprocessor.device_id(), ToStream(stream)});
+    items = postprocessor.Run(batch.inputs(), batch.outputs(), ToStream(stream));
   }
   return batch.results().Results(items);
 }
@@ -39,8 +39,8 @@ void EnqueueCuda(CudaPostprocessor& postprocessor, const std::vector<CudaPart>& 
                  StreamHandle stream) {
   const CudaBatch batch(parts);
   const ReleasedGil released;
-  const StreamOrder order(batch.targets(), {postprocessor.device_id(), StreamOf(stream)});
-  postprocessor.Enqueue(batch.inputs(), batch.outputs(), StreamOf(stream));
+  const StreamOrder order(batch.targets(), {postprocessor.device_id(), ToStream(stream)});
+  postprocessor.Enqueue(batch.inputs(), batch.outputs(), ToStream(stream));
 }
 
 // What both kinds tell of themselves.

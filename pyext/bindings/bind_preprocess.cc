@@ -12,7 +12,7 @@ namespace {
 // (status, message, decode_ns, decoder) of every image; decoder is empty where none ran.
 using ItemTuple = std::tuple<int32_t, std::string, int64_t, std::string>;
 
-std::string NameOf(JpegDecoder decoder) {
+std::string GetName(JpegDecoder decoder) {
   switch (decoder) {
     case JpegDecoder::kAuto:
       return "";
@@ -27,7 +27,7 @@ std::string NameOf(JpegDecoder decoder) {
 }
 
 ItemTuple ToTuple(const ItemStatus& status, int64_t decode_ns, JpegDecoder decoder) {
-  return {static_cast<int32_t>(status.code), status.message, decode_ns, NameOf(decoder)};
+  return {static_cast<int32_t>(status.code), status.message, decode_ns, GetName(decoder)};
 }
 
 std::vector<ItemTuple> ToTuples(const std::vector<PreprocessItem>& items) {
@@ -72,7 +72,7 @@ std::vector<ItemTuple> Run(Preprocessor& preprocessor, const py::list& images,
 }
 
 // The rows of rois [K,4], which go with a list of one image.
-std::span<const Roi> RoisOf(const py::list& image, const py::array_t<float>& rois) {
+std::span<const Roi> AsRois(const py::list& image, const py::array_t<float>& rois) {
   static_assert(sizeof(Roi) == 4 * sizeof(float));
   if (image.size() != 1 || rois.ndim() != 2 || rois.shape(1) != 4 ||
       (rois.flags() & py::array::c_style) == 0) {
@@ -84,7 +84,7 @@ std::span<const Roi> RoisOf(const py::list& image, const py::array_t<float>& roi
 ItemTuple RunRois(Preprocessor& preprocessor, const py::list& image,
                   const std::string& pixel_format, const py::array_t<float>& rois, py::array out,
                   py::array_t<float> geometry, py::array_t<int32_t> status) {
-  const std::span<const Roi> regions = RoisOf(image, rois);
+  const std::span<const Roi> regions = AsRois(image, rois);
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs =
       Outputs(out, out.ndim() < 1 ? -1 : out.shape(0), rois.shape(0), geometry, status, 0);
@@ -109,8 +109,8 @@ std::vector<ItemTuple> RunCuda(CudaPreprocessor& preprocessor, const py::list& i
   std::vector<PreprocessItem> items;
   {
     const ReleasedGil released;
-    const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
-    items = preprocessor.Run(borrowed.views(), outputs, StreamOf(stream));
+    const StreamOrder order(std::move(targets), {preprocessor.device_id(), ToStream(stream)});
+    items = preprocessor.Run(borrowed.views(), outputs, ToStream(stream));
   }
   return ToTuples(items);
 }
@@ -119,7 +119,7 @@ ItemTuple RunRoisCuda(CudaPreprocessor& preprocessor, const py::list& image,
                       const std::string& pixel_format, const py::array_t<float>& rois,
                       const CudaTensor& out, py::array_t<float> geometry,
                       py::array_t<int32_t> status, StreamHandle stream) {
-  const std::span<const Roi> regions = RoisOf(image, rois);
+  const std::span<const Roi> regions = AsRois(image, rois);
   const BorrowedImages borrowed(image, ReadPixelFormat(pixel_format));
   const auto outputs = Outputs(out, out.shape.empty() ? -1 : out.shape[0],
                                static_cast<py::ssize_t>(regions.size()), geometry, status, 0);
@@ -129,8 +129,8 @@ ItemTuple RunRoisCuda(CudaPreprocessor& preprocessor, const py::list& image,
   std::vector<RoiItem> items;
   {
     const ReleasedGil released;
-    const StreamOrder order(std::move(targets), {preprocessor.device_id(), StreamOf(stream)});
-    items = preprocessor.RunRois({&job, 1}, StreamOf(stream));
+    const StreamOrder order(std::move(targets), {preprocessor.device_id(), ToStream(stream)});
+    items = preprocessor.RunRois({&job, 1}, ToStream(stream));
   }
   return ToTuple(items[0].status, items[0].decode_ns, items[0].decoder);
 }

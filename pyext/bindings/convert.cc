@@ -13,7 +13,7 @@ View ViewWithoutData(const py::array& array) {
     throw Error(ErrorCode::kInvalidArgument,
                 "an array must be C-contiguous, with a batch dimension and up to 4 others");
   }
-  view.dtype = DtypeOf(array.dtype().kind(), array.itemsize());
+  view.dtype = ToDType(array.dtype().kind(), array.itemsize());
   for (int i = 0; i < view.rank; ++i) view.shape[static_cast<size_t>(i)] = array.shape(i + 1);
   return view;
 }
@@ -28,7 +28,7 @@ BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
       if (images.size() == 1 && array.shape.size() == 4) {
         AddBatch(array, format);
       } else {
-        views_.push_back(ViewOf(array, format));
+        views_.push_back(MakeView(array, format));
       }
       continue;
     }
@@ -36,7 +36,7 @@ BorrowedImages::BorrowedImages(const py::list& images, PixelFormat format) {
         py::cast<std::tuple<std::string, py::list, std::string, std::string>>(image);
     std::vector<ImageArray> arrays;
     for (const py::handle plane : planes) arrays.push_back(Borrow(plane));
-    views_.push_back(YuvViewOf(arrays, {layout, matrix, range}));
+    views_.push_back(MakeYuvView(arrays, {layout, matrix, range}));
   }
 }
 
@@ -47,7 +47,7 @@ void BorrowedImages::AddBatch(const ImageArray& batch, PixelFormat format) {
   views_.reserve(static_cast<size_t>(batch.shape[0]));
   for (int64_t i = 0; i < batch.shape[0]; ++i) {
     image.data = batch.data + i * batch.strides_bytes[0];
-    views_.push_back(ViewOf(image, format));
+    views_.push_back(MakeView(image, format));
   }
 }
 
@@ -81,7 +81,7 @@ PixelFormat ReadPixelFormat(const std::string& name) {
               "pixel_format is '" + name + "': give one of rgb, bgr, gray");
 }
 
-DType DtypeOf(char kind, int64_t item_bytes) {
+DType ToDType(char kind, int64_t item_bytes) {
   if (kind == 'f' && item_bytes == 4) return DType::kFloat32;
   if (kind == 'f' && item_bytes == 2) return DType::kFloat16;
   if (kind == 'i' && item_bytes == 4) return DType::kInt32;

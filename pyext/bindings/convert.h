@@ -25,7 +25,7 @@ class BorrowedImages {
  public:
   // images: buffers of uint8; 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`;
   // the only one may be 4-D, which is a batch of as many images. A CudaTensor is pixels, too. A
-  // tuple is pixels in YUV: layout, planes, matrix, range, as YuvViewOf has them.
+  // tuple is pixels in YUV: layout, planes, matrix, range, as MakeYuvView has them.
   BorrowedImages(const py::list& images, PixelFormat format);
   std::span<const ImageView> views() const noexcept { return views_; }
   // The only image. Throws kInvalidArgument where there is none, or a batch.
@@ -45,7 +45,7 @@ class BorrowedImages {
 PixelFormat ReadPixelFormat(const std::string& name);
 
 // The core's name for NumPy's kind and size of an element. Throws kInvalidArgument.
-DType DtypeOf(char kind, int64_t item_bytes);
+DType ToDType(char kind, int64_t item_bytes);
 
 // The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
 // the shape without it.

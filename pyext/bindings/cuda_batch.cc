@@ -5,7 +5,7 @@
 namespace endcap::python {
 namespace {
 
-int64_t RowsOf(py::handle array) {
+int64_t CountRows(py::handle array) {
   if (py::isinstance<CudaTensor>(array)) {
     const auto& tensor = py::cast<const CudaTensor&>(array);
     return tensor.shape.empty() ? -1 : tensor.shape[0];
@@ -26,7 +26,7 @@ CudaBatch::CudaBatch(const std::vector<CudaPart>& parts) {
 
 void CudaBatch::Add(const CudaPart& part) {
   const auto& [head, geometry, status, out, with_rle] = part;
-  const int64_t rows = head.empty() ? -1 : RowsOf(head[0]);
+  const int64_t rows = head.empty() ? -1 : CountRows(head[0]);
   if (rows < 0) FailRows();
   begin_ = inputs_.size();
   inputs_.resize(begin_ + static_cast<size_t>(rows));
@@ -49,7 +49,7 @@ void CudaBatch::RequireRows(int64_t rows) const {
 }
 
 void CudaBatch::AddHead(py::handle tensor) {
-  RequireRows(RowsOf(tensor));
+  RequireRows(CountRows(tensor));
   int64_t item = 0;
   if (py::isinstance<CudaTensor>(tensor)) {
     const auto& on_device = py::cast<const CudaTensor&>(tensor);

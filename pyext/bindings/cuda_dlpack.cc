@@ -22,7 +22,7 @@ struct Export {
   std::vector<int64_t> strides;  // in elements
 };
 
-uint8_t CodeOf(char kind) {
+uint8_t ToDlpackCode(char kind) {
   switch (kind) {
     case 'i':
       return dlpack::kInt;
@@ -37,7 +37,7 @@ uint8_t CodeOf(char kind) {
   }
 }
 
-char KindOf(const dlpack::DataType& type) {
+char ToKind(const dlpack::DataType& type) {
   if (type.lanes == 1 && type.bits % 8 == 0) {
     switch (type.code) {
       case dlpack::kInt:
@@ -69,16 +69,16 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
   for (int64_t& stride : exported->strides) stride /= tensor.item_bytes;
   if (!consumer.has_value()) {
     ShareWithAllStreams(tensor);
-  } else if (StreamOf(*consumer) != tensor.target.stream) {
-    AddCudaConsumer(tensor.owner, StreamOf(*consumer), KeepObject(consumer_owner));
+  } else if (ToStream(*consumer) != tensor.target.stream) {
+    AddCudaConsumer(tensor.owner, ToStream(*consumer), KeepObject(consumer_owner));
     const ReleasedGil released;
-    OrderCudaAfter({tensor.target.device_id, StreamOf(*consumer)}, tensor.target.stream);
+    OrderCudaAfter({tensor.target.device_id, ToStream(*consumer)}, tensor.target.stream);
   }
   ManagedTensor& managed = exported->managed;
   managed.tensor = {tensor.data,
                     {dlpack::kCuda, tensor.target.device_id},
                     static_cast<int32_t>(tensor.shape.size()),
-                    {CodeOf(tensor.kind), static_cast<uint8_t>(8 * tensor.item_bytes), 1},
+                    {ToDlpackCode(tensor.kind), static_cast<uint8_t>(8 * tensor.item_bytes), 1},
                     exported->tensor.shape.data(),
                     exported->strides.data(),
                     0};
@@ -108,7 +108,7 @@ CudaTensor FromDlpack(const py::capsule& capsule, const CudaTarget& target) {
                     ": give one on cuda:" + std::to_string(target.device_id));
   }
   CudaTensor tensor;
-  tensor.kind = KindOf(source.data_type);
+  tensor.kind = ToKind(source.data_type);
   tensor.item_bytes = source.data_type.bits / 8;
   tensor.shape.assign(source.shape, source.shape + source.rank);
   tensor.data = static_cast<uint8_t*>(source.data) + source.byte_offset;

@@ -40,7 +40,7 @@ void RequireDense(const CudaTensor& tensor) {
 }
 
 template <typename View>
-View ItemViewOf(const CudaTensor& tensor, int64_t item) {
+View MakeItemView(const CudaTensor& tensor, int64_t item) {
   RequireDense(tensor);
   View view;
   view.rank = static_cast<int>(tensor.shape.size()) - 1;
@@ -48,7 +48,7 @@ View ItemViewOf(const CudaTensor& tensor, int64_t item) {
     throw Error(ErrorCode::kInvalidArgument,
                 "an array must have a batch dimension and up to 4 others");
   }
-  view.dtype = DtypeOf(tensor.kind, tensor.item_bytes);
+  view.dtype = ToDType(tensor.kind, tensor.item_bytes);
   std::copy(tensor.shape.begin() + 1, tensor.shape.end(), view.shape.begin());
   view.data = tensor.data + static_cast<size_t>(item) * view.size_bytes();
   view.device = Device::kCuda;
@@ -76,7 +76,7 @@ void ShareWithAllStreams(const CudaTensor& tensor) {
   AddCudaConsumer(tensor.owner, reinterpret_cast<void*>(StreamHandle{2}), nullptr);
 }
 
-void* StreamOf(StreamHandle handle) noexcept {
+void* ToStream(StreamHandle handle) noexcept {
   return handle == 1 ? nullptr : reinterpret_cast<void*>(handle);
 }
 
@@ -206,11 +206,11 @@ CudaTensor Rows(const CudaTensor& tensor, int64_t begin, int64_t count) {
 }
 
 ConstTensorView ItemView(const CudaTensor& tensor, int64_t item) {
-  return ItemViewOf<ConstTensorView>(tensor, item);
+  return MakeItemView<ConstTensorView>(tensor, item);
 }
 
 TensorView MutableItemView(const CudaTensor& tensor, int64_t item) {
-  return ItemViewOf<TensorView>(tensor, item);
+  return MakeItemView<TensorView>(tensor, item);
 }
 
 StreamOrder::StreamOrder(std::vector<CudaTarget> tensors, const CudaTarget& target)

@@ -19,7 +19,7 @@ namespace py = pybind11;
 
 // The legacy default stream has two handles, 0 and 1 (cudaStreamLegacy); here it is 0.
 using StreamHandle = uintptr_t;
-void* StreamOf(StreamHandle handle) noexcept;
+void* ToStream(StreamHandle handle) noexcept;
 
 // An array in device memory, or a view of one. Its contents are ready, and its memory is given
 // back, in the order of its stream.

@@ -14,7 +14,7 @@ using Shape = std::vector<int64_t>;
   throw Error(ErrorCode::kInvalidArgument, what);
 }
 
-std::string TextOf(const Shape& shape) {
+std::string FormatShape(const Shape& shape) {
   std::string text;
   for (const int64_t side : shape) text += (text.empty() ? "" : ", ") + std::to_string(side);
   return "[" + text + "]";
@@ -38,7 +38,7 @@ void CheckRows(const ImageArray& array) {
 void CheckPlane(const ImageArray& array, size_t rank, const std::string& name) {
   CheckBytes(array);
   if (array.shape.size() != rank) {
-    FailImage("the " + name + " plane has shape " + TextOf(array.shape) + "; give " +
+    FailImage("the " + name + " plane has shape " + FormatShape(array.shape) + "; give " +
               (rank == 3 ? "[H, W, 2]" : "[H, W]"));
   }
   CheckRows(array);
@@ -46,18 +46,18 @@ void CheckPlane(const ImageArray& array, size_t rank, const std::string& name) {
 
 int64_t Halved(int64_t side, int64_t step) { return (side + step - 1) / step; }
 
-ImageView::Plane PlaneOf(const ImageArray& array) {
+ImageView::Plane MakePlane(const ImageArray& array) {
   return {array.data, static_cast<ptrdiff_t>(array.strides_bytes[0])};
 }
 
-YuvMatrix MatrixOf(const std::string& name) {
+YuvMatrix ParseMatrix(const std::string& name) {
   if (name == "bt601") return YuvMatrix::kBt601;
   if (name == "bt709") return YuvMatrix::kBt709;
   if (name == "bt2020") return YuvMatrix::kBt2020;
   FailImage("matrix is '" + name + "': give one of bt601, bt709, bt2020");
 }
 
-YuvRange RangeOf(const std::string& name) {
+YuvRange ParseRange(const std::string& name) {
   if (name == "full") return YuvRange::kFull;
   if (name == "limited") return YuvRange::kLimited;
   FailImage("range is '" + name + "': give one of full, limited");
@@ -73,11 +73,11 @@ void SetNv12(ImageView& view, const ImageArray& all) {
   CheckPlane(all, 2, "NV12");
   const int64_t rows = all.shape[0];
   if (rows % 3 != 0 || all.shape[1] % 2 != 0) {
-    FailImage("NV12 in one array has shape " + TextOf(all.shape) +
+    FailImage("NV12 in one array has shape " + FormatShape(all.shape) +
               "; give [H*3/2, W] with even H and W, or Y [H, W] and UV [H/2, W/2, 2] apart");
   }
   SetSize(view, rows / 3 * 2, all.shape[1]);
-  view.planes[0] = view.planes[1] = PlaneOf(all);
+  view.planes[0] = view.planes[1] = MakePlane(all);
   view.planes[1].data += view.planes[1].row_stride_bytes * view.height;
 }
 
@@ -86,15 +86,15 @@ void SetNv12(ImageView& view, const ImageArray& y, const ImageArray& uv) {
   CheckPlane(uv, 3, "UV");
   const Shape expected = {Halved(y.shape[0], 2), Halved(y.shape[1], 2), 2};
   if (uv.shape != expected) {
-    FailImage("the UV plane has shape " + TextOf(uv.shape) + "; with Y of " + TextOf(y.shape) +
-              " give " + TextOf(expected));
+    FailImage("the UV plane has shape " + FormatShape(uv.shape) + "; with Y of " +
+              FormatShape(y.shape) + " give " + FormatShape(expected));
   }
   SetSize(view, y.shape[0], y.shape[1]);
-  view.planes[0] = PlaneOf(y);
-  view.planes[1] = PlaneOf(uv);
+  view.planes[0] = MakePlane(y);
+  view.planes[1] = MakePlane(uv);
 }
 
-int StepOf(int64_t side, int64_t chroma_side) {
+int ComputeStep(int64_t side, int64_t chroma_side) {
   if (chroma_side == side) return 1;
   return chroma_side == Halved(side, 2) ? 2 : 0;
 }
@@ -107,22 +107,22 @@ void SetPlanar(ImageView& view, const std::vector<ImageArray>& planes) {
   CheckPlane(planes[1], 2, "U");
   CheckPlane(planes[2], 2, "V");
   if (v != u) {
-    FailImage("the U plane has shape " + TextOf(u) + " and the V plane " + TextOf(v) +
+    FailImage("the U plane has shape " + FormatShape(u) + " and the V plane " + FormatShape(v) +
               "; give planes of one size");
   }
-  view.chroma_step_y = StepOf(y[0], u[0]);
-  view.chroma_step_x = StepOf(y[1], u[1]);
+  view.chroma_step_y = ComputeStep(y[0], u[0]);
+  view.chroma_step_x = ComputeStep(y[1], u[1]);
   if (view.chroma_step_x == 0 || view.chroma_step_y == 0) {
-    FailImage("the U plane has shape " + TextOf(u) + "; with Y of " + TextOf(y) +
+    FailImage("the U plane has shape " + FormatShape(u) + "; with Y of " + FormatShape(y) +
               " give as many or half as many rows and columns, rounded up");
   }
   SetSize(view, y[0], y[1]);
-  for (size_t i = 0; i < 3; ++i) view.planes[i] = PlaneOf(planes[i]);
+  for (size_t i = 0; i < 3; ++i) view.planes[i] = MakePlane(planes[i]);
 }
 
 }  // namespace
 
-ImageView ViewOf(const ImageArray& array, PixelFormat format) {
+ImageView MakeView(const ImageArray& array, PixelFormat format) {
   const Shape& shape = array.shape;
   CheckBytes(array);
   ImageView view;
@@ -145,10 +145,10 @@ ImageView ViewOf(const ImageArray& array, PixelFormat format) {
   return view;
 }
 
-ImageView YuvViewOf(const std::vector<ImageArray>& arrays, const YuvFormat& format) {
+ImageView MakeYuvView(const std::vector<ImageArray>& arrays, const YuvFormat& format) {
   ImageView view;
-  view.matrix = MatrixOf(format.matrix);
-  view.range = RangeOf(format.range);
+  view.matrix = ParseMatrix(format.matrix);
+  view.range = ParseRange(format.range);
   if (format.layout == "nv12" && arrays.size() == 1) {
     view.format = PixelFormat::kNv12;
     SetNv12(view, arrays[0]);

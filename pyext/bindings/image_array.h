@@ -19,7 +19,7 @@ struct ImageArray {
 };
 
 // 1-D is encoded, 2-D gray pixels, 3-D interleaved pixels in `format`. Throws kInvalidArgument.
-ImageView ViewOf(const ImageArray& array, PixelFormat format);
+ImageView MakeView(const ImageArray& array, PixelFormat format);
 
 // How the planes of an image in YUV are given.
 struct YuvFormat {
@@ -30,6 +30,6 @@ struct YuvFormat {
 
 // nv12: one array [H*3/2,W] for even H and W, or Y [H,W] and UV [ceil(H/2),ceil(W/2),2]. planar: Y
 // [H,W], U and V [ceil(H/a),ceil(W/b)] with a, b 1 or 2. Throws kInvalidArgument.
-ImageView YuvViewOf(const std::vector<ImageArray>& arrays, const YuvFormat& format);
+ImageView MakeYuvView(const std::vector<ImageArray>& arrays, const YuvFormat& format);
 
 }  // namespace endcap::python

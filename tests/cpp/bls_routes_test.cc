@@ -49,7 +49,7 @@ void PrintTo(const Refused& refused, std::ostream* out) { *out << refused.text; 
 
 class RefusedRoutes : public ::testing::TestWithParam<Refused> {};
 
-TEST_P(RefusedRoutes, WithASentence) {
+TEST_P(RefusedRoutes, WithAMessage) {
   EXPECT_TRUE(testing::Throws(ErrorCode::kInvalidArgument, GetParam().says,
                               [] { Routes::Parse(GetParam().text); }));
 }
@@ -94,9 +94,9 @@ TEST(Ranges, HoldAllItemsAndNoMoreThanTheLimit) {
 
 TEST(Ranges, FallIntoTheSharesOfTheirRequests) {
   const std::vector<size_t> owners{0, 0, 1, 3, 3, 3};
-  EXPECT_EQ(SharesOf({0, 6}, owners), (std::vector<Range>{{0, 2}, {2, 1}, {3, 3}}));
-  EXPECT_EQ(SharesOf({1, 3}, owners), (std::vector<Range>{{1, 1}, {2, 1}, {3, 1}}));
-  EXPECT_EQ(SharesOf({4, 2}, owners), (std::vector<Range>{{4, 2}}));
+  EXPECT_EQ(SplitRange({0, 6}, owners), (std::vector<Range>{{0, 2}, {2, 1}, {3, 3}}));
+  EXPECT_EQ(SplitRange({1, 3}, owners), (std::vector<Range>{{1, 1}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(SplitRange({4, 2}, owners), (std::vector<Range>{{4, 2}}));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "endcap/box_decode.h"
 #include "endcap/error.h"
 #include "head_tensors.h"
-#include "simd_paths.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
@@ -22,7 +22,7 @@ using testing::View;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// What BoxDecode gave: the candidates' bits, or the error's sentence.
+// What BoxDecode gave: the candidates' bits, or the error's message.
 struct Outcome {
   std::vector<uint32_t> bits;
   std::string error;
@@ -49,8 +49,8 @@ Outcome Decode(const HeadParams& params, const ConstTensorView& head) {
 }
 
 // Compares the paths for both modes and activations; returns how many candidates there were in all.
-size_t ExpectEqualPaths(HeadParams params, const std::vector<float>& head,
-                        const std::vector<int64_t>& shape) {
+size_t ExpectEqualImplementations(HeadParams params, const std::vector<float>& head,
+                                  const std::vector<int64_t>& shape) {
   const std::vector<uint16_t> halves = ToHalves(head);
   size_t numbers = 0;
   for (const bool multi_label : {false, true}) {
@@ -84,7 +84,9 @@ struct Head {
     const int64_t classes = params.num_classes;
     return is_yolov5() ? std::vector{anchors, 5 + classes} : std::vector{4 + classes, anchors};
   }
-  size_t ExpectEqualPaths() const { return endcap::ExpectEqualPaths(params, values, shape()); }
+  size_t ExpectEqualImplementations() const {
+    return endcap::ExpectEqualImplementations(params, values, shape());
+  }
 };
 
 // Numbers around 0, of which about `over` in 1 are scores over the threshold; `levels` of them, so
@@ -112,7 +114,7 @@ TEST_P(BoxDecodeSimd, EqualsScalarAroundVectorLengths) {
   for (const int classes : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
     for (const int64_t anchors : {0, 1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65, 130}) {
       const Head head = MakeHead(GetParam(), anchors, classes, 1, 0.2);
-      const size_t found = head.ExpectEqualPaths();
+      const size_t found = head.ExpectEqualImplementations();
       EXPECT_TRUE(found > 0 || anchors * classes < 20);
     }
   }
@@ -121,14 +123,14 @@ TEST_P(BoxDecodeSimd, EqualsScalarAroundVectorLengths) {
 TEST_P(BoxDecodeSimd, EqualsScalarBeyondATile) {
   for (const int64_t anchors : {2047, 2048, 2049, 4100}) {
     for (const double over : {0.0, 0.001, 0.3}) {
-      MakeHead(GetParam(), anchors, 11, 2, over).ExpectEqualPaths();
+      MakeHead(GetParam(), anchors, 11, 2, over).ExpectEqualImplementations();
     }
   }
 }
 
 TEST_P(BoxDecodeSimd, EqualsScalarOnTies) {
   for (const int levels : {1, 2, 5}) {
-    MakeHead(GetParam(), 200, 20, 3, 0.5, levels).ExpectEqualPaths();
+    MakeHead(GetParam(), 200, 20, 3, 0.5, levels).ExpectEqualImplementations();
   }
 }
 
@@ -137,7 +139,7 @@ TEST_P(BoxDecodeSimd, EqualsScalarWhenCandidatesAreCut) {
     for (const int levels : {1, 3, 100000}) {
       Head head = MakeHead(GetParam(), 1200, 9, 4, 0.95, levels);
       head.params.max_candidates = limit;
-      head.ExpectEqualPaths();
+      head.ExpectEqualImplementations();
     }
   }
 }
@@ -151,7 +153,7 @@ TEST_P(BoxDecodeSimd, EqualsScalarAtEveryThreshold) {
       const float edge = i % 2 == 0 ? static_cast<float>(threshold) : logit;
       if (std::isfinite(edge)) head.values[i] = std::nextafter(edge, i % 4 < 2 ? 9.0F : -9.0F);
     }
-    head.ExpectEqualPaths();
+    head.ExpectEqualImplementations();
   }
 }
 
@@ -181,7 +183,7 @@ TEST_P(BoxDecodeSimd, EqualsScalarOnInfinitiesAndZeros) {
     std::uniform_int_distribution<size_t> place(0, head.values.size() - 1);
     for (unsigned i = 0; i < round % 5; ++i) head.values[place(random)] = odd[pick(random)];
     head.params.score_threshold = round % 2 == 0 ? 0.0 : 0.25;
-    head.ExpectEqualPaths();
+    head.ExpectEqualImplementations();
   }
 }
 

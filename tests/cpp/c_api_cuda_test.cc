@@ -41,7 +41,7 @@ ImageResults ByGpu(endcap_preprocessor* handle, const std::vector<endcap_image>&
       0)
       << endcap_last_error();
   for (size_t i = 0; i < images.size(); ++i) {
-    results.sentences.emplace_back(endcap_item_error(i));
+    results.messages.emplace_back(endcap_item_error(i));
     CopyCuda(results.tensors[i].data(), memory[i].get(), results.tensors[i].size(), target);
   }
   SynchronizeCuda(target);
@@ -116,7 +116,7 @@ class OnGpu {
 
  private:
   void Move(endcap_tensor& tensor) {
-    size_t bytes = SizeOf(static_cast<DType>(tensor.dtype));
+    size_t bytes = GetElementSize(static_cast<DType>(tensor.dtype));
     for (int32_t i = 0; i < tensor.rank; ++i) bytes *= static_cast<size_t>(tensor.shape[i]);
     memory_.push_back(Upload(tensor.data, bytes, target_));
     tensor.data = memory_.back().get();

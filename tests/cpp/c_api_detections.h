@@ -69,7 +69,7 @@ struct DetectionResults {
   std::vector<int32_t> num_detections;
   std::vector<int32_t> status;
   std::vector<int32_t> truncated;
-  std::vector<std::string> sentences;
+  std::vector<std::string> messages;
   bool operator==(const DetectionResults&) const = default;
 };
 
@@ -120,7 +120,7 @@ inline DetectionResults DetectionsByCore(const PostprocessParams& params,
     results.num_detections.push_back(item.num_detections);
     results.status.push_back(static_cast<int32_t>(item.status.code));
     results.truncated.push_back(item.truncated ? 1 : 0);
-    results.sentences.push_back(item.status.message);
+    results.messages.push_back(item.status.message);
   }
   return results;
 }
@@ -173,7 +173,7 @@ class DetectionCall {
       results.num_detections.push_back(items[i].num_detections);
       results.status.push_back(items[i].item_status);
       results.truncated.push_back(items[i].truncated);
-      results.sentences.emplace_back(endcap_item_error(i));
+      results.messages.emplace_back(endcap_item_error(i));
     }
     return results;
   }

@@ -48,16 +48,16 @@ inline PostprocessorHandle NewPostprocessor(const ParameterList& list, int32_t d
   return PostprocessorHandle(made);
 }
 
-// Whether `status`, of the call just made, is `code` and its sentence holds `part`.
+// Whether `status`, of the call just made, is `code` and its message holds `part`.
 inline ::testing::AssertionResult Refused(ErrorCode code, const std::string& part,
                                           endcap_status status) {
-  const std::string sentence = endcap_last_error();
+  const std::string message = endcap_last_error();
   if (status != static_cast<endcap_status>(code)) {
     return ::testing::AssertionFailure()
-           << "the status is " << endcap_status_name(status) << "; last sentence: " << sentence;
+           << "the status is " << endcap_status_name(status) << "; last message: " << message;
   }
-  if (sentence.find(part) == std::string::npos) {
-    return ::testing::AssertionFailure() << "'" << sentence << "' does not hold '" << part << "'";
+  if (message.find(part) == std::string::npos) {
+    return ::testing::AssertionFailure() << "'" << message << "' does not hold '" << part << "'";
   }
   return ::testing::AssertionSuccess();
 }

@@ -16,7 +16,7 @@ struct ImageResults {
   std::vector<Bytes> tensors;
   std::vector<std::array<float, 8>> geometry;
   std::vector<int32_t> status;
-  std::vector<std::string> sentences;
+  std::vector<std::string> messages;
 
   explicit ImageResults(size_t count) : tensors(count), geometry(count), status(count, -1) {}
   bool operator==(const ImageResults&) const = default;
@@ -60,7 +60,7 @@ inline ImageResults ByCore(const PreprocessParams& params, const std::vector<end
     const std::array views = {CoreView(images[i])};
     const std::array outputs = {PreprocessOutput{view, results.geometry[i].data(),
                                                  &results.status[i], static_cast<int>(i)}};
-    results.sentences.push_back(Preprocessor(own, 1).Run(views, outputs)[0].status.message);
+    results.messages.push_back(Preprocessor(own, 1).Run(views, outputs)[0].status.message);
   }
   return results;
 }
@@ -76,7 +76,7 @@ inline ImageResults ByC(endcap_preprocessor* handle, const std::vector<endcap_im
     EXPECT_EQ(endcap_preprocessor_tensor(handle, size.height, size.width, &spec), 0)
         << endcap_last_error();
     const auto elements = static_cast<size_t>(spec.shape[0] * spec.shape[1] * spec.shape[2]);
-    results.tensors[i].assign(elements * SizeOf(static_cast<DType>(spec.dtype)), 0xEE);
+    results.tensors[i].assign(elements * GetElementSize(static_cast<DType>(spec.dtype)), 0xEE);
     outputs.push_back({results.tensors[i].data(), results.tensors[i].size(), size.height,
                        size.width, results.geometry[i].data(), &results.status[i],
                        static_cast<int32_t>(i)});
@@ -84,7 +84,7 @@ inline ImageResults ByC(endcap_preprocessor* handle, const std::vector<endcap_im
   EXPECT_EQ(endcap_preprocessor_run(handle, images.data(), outputs.data(), images.size(), nullptr),
             0)
       << endcap_last_error();
-  for (size_t i = 0; i < images.size(); ++i) results.sentences.emplace_back(endcap_item_error(i));
+  for (size_t i = 0; i < images.size(); ++i) results.messages.emplace_back(endcap_item_error(i));
   return results;
 }
 
@@ -92,14 +92,14 @@ inline ImageResults ByC(endcap_preprocessor* handle, const std::vector<endcap_im
 struct MixedImages {
   Bytes color = MakeJpeg(90, 120);
   Bytes gray = MakeJpeg(50, 70, 1);
-  Bytes turned = MakeJpeg(40, 64, 3, {.orientation = 6});
+  Bytes rotated = MakeJpeg(40, 64, 3, {.orientation = 6});
   Bytes cut{color.begin(), color.begin() + static_cast<ptrdiff_t>(color.size() / 2)};
   Bytes pixels = MakePixels(30, 40, 3);
   std::vector<endcap_image> images = {
       CImage(color),
       CImage(gray),
       CImage(cut),
-      CImage(turned),
+      CImage(rotated),
       CImage(ENDCAP_RGB, pixels.data(), 40, 30, 120),
       CImage(ENDCAP_BGR, pixels.data() + 120, 25, 20, 120),
       CImage(ENDCAP_GRAY, pixels.data(), 120, 30, 120),

@@ -65,8 +65,8 @@ TEST(CApiPostprocess, ABatchIsThatOfTheCore) {
     const PostprocessParams params = ParsePostprocessParams(list);
     const std::vector<HeadImage> images = MixedHeads(params);
     const DetectionResults expected = DetectionsByCore(params, images);
-    EXPECT_EQ(expected.status[4], 0) << expected.sentences[4];
-    EXPECT_NE(expected.sentences[3], "");
+    EXPECT_EQ(expected.status[4], 0) << expected.messages[4];
+    EXPECT_NE(expected.messages[3], "");
     for (const int32_t threads : {1, 2}) {
       const PostprocessorHandle handle = NewPostprocessor(list, ENDCAP_CPU, threads);
       DetectionCall call(handle.get(), params, images);

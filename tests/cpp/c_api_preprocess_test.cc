@@ -26,9 +26,9 @@ TEST(CApiPreprocess, ABatchIsThatOfTheCore) {
     }
     for (const size_t i : MixedImages::kBad) {
       EXPECT_NE(expected.status[i], 0);
-      EXPECT_NE(expected.sentences[i], "");
+      EXPECT_NE(expected.messages[i], "");
     }
-    EXPECT_EQ(expected.sentences[0], "");
+    EXPECT_EQ(expected.messages[0], "");
   }
 }
 

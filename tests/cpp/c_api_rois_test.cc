@@ -14,7 +14,7 @@ const ParameterList kParameters = {{"size", "24,32"}, {"max_rois", "6"}};
 struct RoiResults {
   ImageResults regions;
   int32_t image_status = -1;
-  std::string image_sentence;
+  std::string image_message;
   bool operator==(const RoiResults&) const = default;
 };
 
@@ -32,10 +32,10 @@ RoiResults RoisByCore(const endcap_image& image, const std::vector<Roi>& rois, c
   const RoiImage job = {CoreView(image), rois, outputs};
   const auto items = Preprocessor(params, 1).RunRois({&job, 1});
   for (const ItemStatus& status : items[0].rois) {
-    results.regions.sentences.push_back(status.message);
+    results.regions.messages.push_back(status.message);
   }
   results.image_status = static_cast<int32_t>(items[0].status.code);
-  results.image_sentence = items[0].status.message;
+  results.image_message = items[0].status.message;
   return results;
 }
 
@@ -71,9 +71,9 @@ RoiResults RoisByC(endcap_preprocessor* handle, const endcap_image& image,
   RoiCall call(handle, rois, size);
   EXPECT_EQ(call.Run(handle, image), 0) << endcap_last_error();
   for (size_t i = 0; i < rois.size(); ++i) {
-    call.results.regions.sentences.emplace_back(endcap_item_error(i));
+    call.results.regions.messages.emplace_back(endcap_item_error(i));
   }
-  call.results.image_sentence = endcap_item_error(rois.size());
+  call.results.image_message = endcap_item_error(rois.size());
   return call.results;
 }
 
@@ -94,8 +94,8 @@ TEST(CApiRois, AreThoseOfTheCore) {
   }
   const RoiResults results = RoisByC(handle.get(), mixed.images[0], rois, {});
   EXPECT_EQ(results.regions.status, (std::vector<int32_t>{0, 4, 0}));
-  EXPECT_NE(results.regions.sentences[1].find("roi index 1 of 3"), std::string::npos);
-  EXPECT_EQ(results.image_sentence, results.regions.sentences[1]);
+  EXPECT_NE(results.regions.messages[1].find("roi index 1 of 3"), std::string::npos);
+  EXPECT_EQ(results.image_message, results.regions.messages[1]);
 }
 
 TEST(CApiRois, ArgumentsThatCannotBeUsedFailTheCall) {

@@ -88,7 +88,7 @@ TEST(CApi, EveryThreadHasItsOwnErrors) {
       together.arrive_and_wait();  // the other thread's calls lie between ours and the questions
       EXPECT_EQ(endcap_last_error(),
                 "size is " + std::to_string(-number) + ",7: give each from 1 to 16384");
-      EXPECT_EQ(endcap_item_error(1), expected.sentences[1]);
+      EXPECT_EQ(endcap_item_error(1), expected.messages[1]);
     }
   };
   std::thread other([&] { work(1, 2); });
@@ -96,7 +96,7 @@ TEST(CApi, EveryThreadHasItsOwnErrors) {
   other.join();
 }
 
-TEST(CApi, AThreadThatHadNoErrorHasNoSentence) {
+TEST(CApi, AThreadThatHadNoErrorHasNoMessage) {
   std::thread([] {
     EXPECT_STREQ(endcap_last_error(), "");
     EXPECT_STREQ(endcap_item_error(0), "");

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/logarithm.h"
-#include "common/path_select.h"
+#include "common/select_implementation.h"
 #include "common/trigonometry.h"
 #include "endcap/cuda.h"
 #include "endcap/error.h"
@@ -42,22 +42,22 @@ TEST(ErrorCode, ValuesAreTheContractWithClients) {
 }
 
 template <typename Thrown>
-ItemStatus StatusOf(const Thrown& thrown) {
+ItemStatus MakeStatus(const Thrown& thrown) {
   try {
     throw thrown;
   } catch (...) {
-    return StatusOfCurrentException();
+    return MakeStatusFromCurrentException();
   }
 }
 
 TEST(Status, TellsExceptionsApart) {
-  const ItemStatus own = StatusOf(Error(ErrorCode::kImageLimit, "too large"));
+  const ItemStatus own = MakeStatus(Error(ErrorCode::kImageLimit, "too large"));
   EXPECT_EQ(own.code, ErrorCode::kImageLimit);
   EXPECT_EQ(own.message, "too large");
   EXPECT_FALSE(own.ok());
-  EXPECT_EQ(StatusOf(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(StatusOf(std::runtime_error("x")).code, ErrorCode::kInternal);
-  EXPECT_EQ(StatusOf(42).code, ErrorCode::kInternal);
+  EXPECT_EQ(MakeStatus(std::bad_alloc()).code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(MakeStatus(std::runtime_error("x")).code, ErrorCode::kInternal);
+  EXPECT_EQ(MakeStatus(42).code, ErrorCode::kInternal);
   EXPECT_TRUE(ItemStatus{}.ok());
 }
 
@@ -75,8 +75,8 @@ TEST(TensorView, CountsElementsAndBytes) {
 TEST(TensorView, NamesAndSizesOfDtypes) {
   EXPECT_EQ(DTypeName(DType::kInt8), "int8");
   EXPECT_EQ(DTypeName(DType::kFloat16), "float16");
-  EXPECT_EQ(SizeOf(DType::kUint8), 1U);
-  EXPECT_EQ(SizeOf(DType::kInt32), 4U);
+  EXPECT_EQ(GetElementSize(DType::kUint8), 1U);
+  EXPECT_EQ(GetElementSize(DType::kInt32), 4U);
 }
 
 TEST(Logarithm, IsThatOfTheLibrary) {
@@ -99,7 +99,7 @@ TEST(Logarithm, HasItsEnds) {
 }
 
 void ExpectCosSin(float angle) {
-  const CosSin turn = CosSinOf(angle);
+  const CosSin turn = ComputeCosSin(angle);
   EXPECT_NEAR(turn.cos, std::cos(static_cast<double>(angle)), 5e-16) << angle;
   EXPECT_NEAR(turn.sin, std::sin(static_cast<double>(angle)), 5e-16) << angle;
 }
@@ -122,13 +122,13 @@ TEST(Trigonometry, CosineAndSineAreThoseOfTheLibrary) {
 }
 
 TEST(Trigonometry, CosineAndSineHaveTheirEnds) {
-  EXPECT_EQ(CosSinOf(0.0F).cos, 1.0);
-  EXPECT_EQ(CosSinOf(0.0F).sin, 0.0);
+  EXPECT_EQ(ComputeCosSin(0.0F).cos, 1.0);
+  EXPECT_EQ(ComputeCosSin(0.0F).sin, 0.0);
   for (const float angle :
        {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
         std::numeric_limits<float>::quiet_NaN()}) {
-    EXPECT_TRUE(std::isnan(CosSinOf(angle).cos));
-    EXPECT_TRUE(std::isnan(CosSinOf(angle).sin));
+    EXPECT_TRUE(std::isnan(ComputeCosSin(angle).cos));
+    EXPECT_TRUE(std::isnan(ComputeCosSin(angle).sin));
   }
 }
 
@@ -185,17 +185,19 @@ TEST(ThreadPool, ZeroTakesAllCpus) {
 TEST(Implementations, EveryStageHasItsScalarPath) {
   std::set<std::string_view> names;
   std::set<Stage> scalar_stages;
-  for (const Implementation& one : Implementations()) {
+  for (const ImplementationInfo& one : ListImplementations()) {
     EXPECT_TRUE(names.insert(one.name).second) << one.name;
-    EXPECT_EQ(one.name, std::string(StageName(one.stage)) + "_" + std::string(PathName(one.path)));
+    EXPECT_EQ(one.name, std::string(StageName(one.stage)) + "_" +
+                            std::string(ImplementationName(one.implementation)));
     EXPECT_EQ(one.available, one.reason.empty());
-    if (one.path == Path::kScalar && one.available) scalar_stages.insert(one.stage);
+    if (one.implementation == Implementation::kScalar && one.available)
+      scalar_stages.insert(one.stage);
   }
   EXPECT_EQ(scalar_stages.size(), static_cast<size_t>(kStageCount));
 }
 
 bool RanLast(std::string_view name) {
-  for (const Implementation& one : Implementations()) {
+  for (const ImplementationInfo& one : ListImplementations()) {
     if (one.name == name) return one.ran_last;
   }
   return false;
@@ -205,16 +207,17 @@ TEST(Implementations, AForcedPathRunsOrIsAnError) {
   const std::vector<float> box = {0, 0, 1, 1};
   const std::vector<float> score = {0.5F};
   const auto run = [&] { return Nms(box, score, {}, {}).size(); };
-  for (const Implementation& one : Implementations()) {
+  for (const ImplementationInfo& one : ListImplementations()) {
     if (one.stage != Stage::kNms) continue;
-    ForceImplementation(PathName(one.path));
-    if (one.path == Path::kCuda) {
+    ForceImplementation(ImplementationName(one.implementation));
+    if (one.implementation == Implementation::kCuda) {
       EXPECT_TRUE(Throws(ErrorCode::kUnsupported, "give device=\"cuda\"", run));
     } else if (one.available) {
       EXPECT_EQ(run(), 1U);
       EXPECT_TRUE(RanLast(one.name));
     } else {
-      EXPECT_TRUE(Throws(ErrorCode::kUnsupported, PathName(one.path).data(), run));
+      EXPECT_TRUE(
+          Throws(ErrorCode::kUnsupported, ImplementationName(one.implementation).data(), run));
     }
   }
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "abacus", [] { ForceImplementation("abacus"); }));
@@ -224,8 +227,8 @@ TEST(Implementations, AForcedPathRunsOrIsAnError) {
 
 TEST(Implementations, ThoseOfAGpuAreThereWhenCudaIs) {
   int listed = 0;
-  for (const Implementation& one : Implementations()) {
-    if (one.path != Path::kCuda) continue;
+  for (const ImplementationInfo& one : ListImplementations()) {
+    if (one.implementation != Implementation::kCuda) continue;
     ++listed;
     EXPECT_EQ(one.available, DescribeCuda().available);
     EXPECT_EQ(one.reason, DescribeCuda().reason);
@@ -234,7 +237,7 @@ TEST(Implementations, ThoseOfAGpuAreThereWhenCudaIs) {
 }
 
 TEST(Implementations, ARunOnAGpuIsNotedByItsCaller) {
-  NoteRun(Stage::kNms, Path::kCuda);
+  NoteRun(Stage::kNms, Implementation::kCuda);
   EXPECT_TRUE(RanLast("nms_cuda"));
   EXPECT_FALSE(RanLast("nms_scalar"));
   const std::vector<float> box = {0, 0, 1, 1};

@@ -131,8 +131,8 @@ TEST(CudaRuntime, TheDeviceOfMemoryIsKnownOnAThreadWithoutAContext) {
   int device = -2;
   int of_stack = -2;
   std::thread([&] {
-    device = CudaDeviceOf(memory.get());
-    of_stack = CudaDeviceOf(&on_the_stack);
+    device = FindCudaDevice(memory.get());
+    of_stack = FindCudaDevice(&on_the_stack);
   }).join();
   EXPECT_EQ(device, 0);
   EXPECT_EQ(of_stack, -1);
@@ -234,7 +234,7 @@ TEST(CudaRuntime, StreamsInsideAndOutsideOfACaptureAreNotOrdered) {
 // What a consumer's stream copies out of memory that is released while the copy is waiting, and
 // taken by another allocation. `release` lets go of the memory.
 template <typename Share>
-std::vector<uint8_t> CopyOfReleasedMemory(const CudaStream& consumer, const Share& share) {
+std::vector<uint8_t> CopyReleasedMemory(const CudaStream& consumer, const Share& share) {
   const CudaStream producer(0);
   const CudaTarget target{0, producer.get()};
   const std::vector<uint8_t> sent = Numbers(64);
@@ -256,7 +256,7 @@ std::vector<uint8_t> CopyOfReleasedMemory(const CudaStream& consumer, const Shar
 
 TEST(CudaRuntime, MemoryIsFreedAfterTheWorkOfItsConsumers) {
   const CudaStream consumer(0);
-  const auto copy_after = [&](const auto& share) { return CopyOfReleasedMemory(consumer, share); };
+  const auto copy_after = [&](const auto& share) { return CopyReleasedMemory(consumer, share); };
   // Without a note of the consumer the memory is used again too early: the test can tell.
   EXPECT_NE(copy_after([](const auto&) {}), Numbers(64));
   const auto owner = std::make_shared<int>();

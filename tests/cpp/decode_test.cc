@@ -54,7 +54,7 @@ TEST(ReadHeader, TellsSizeColorAndKind) {
   EXPECT_EQ(progressive.scan_count, 10);  // libjpeg's simple progression of YCbCr
 }
 
-TEST(ReadHeader, SwapsTheAxesOfTurnedImages) {
+TEST(ReadHeader, SwapsTheAxesOfRotatedImages) {
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const Bytes file = MakeJpeg(21, 34, 3, {.orientation = orientation});
     const ImageHeader header = ReadHeader(Encoded(file), {});
@@ -100,9 +100,9 @@ TEST(Decode, AppliesOrUnappliesOrientation) {
     const Bytes file = MakeJpeg(13, 29, 3, {.orientation = orientation});
     const PixelBuffer stored = DecodeAll(file, 3, false);
     EXPECT_EQ(stored.format.width, 29);
-    const PixelBuffer turned = DecodeAll(file, 3, true);
-    EXPECT_EQ(turned.format.width, orientation >= 5 ? 13 : 29);
-    EXPECT_EQ(turned.pixels, ApplyOrientation(stored, orientation).pixels);
+    const PixelBuffer rotated = DecodeAll(file, 3, true);
+    EXPECT_EQ(rotated.format.width, orientation >= 5 ? 13 : 29);
+    EXPECT_EQ(rotated.pixels, ApplyOrientation(stored, orientation).pixels);
   }
 }
 
@@ -133,13 +133,14 @@ TEST(ApplyOrientation, MovesEveryPixelToItsPlace) {
   constexpr int kH = 3;
   PixelBuffer stored{{kW, kH, 3}, MakePixels(kH, kW, 3)};
   for (int orientation = 1; orientation <= 8; ++orientation) {
-    const PixelBuffer turned = ApplyOrientation(stored, orientation);
+    const PixelBuffer rotated = ApplyOrientation(stored, orientation);
     for (int y = 0; y < kH; ++y) {
       for (int x = 0; x < kW; ++x) {
         const auto [to_x, to_y] = Landing(orientation, x, y, kW, kH);
         for (int c = 0; c < 3; ++c) {
-          EXPECT_EQ(turned.pixels[static_cast<size_t>((to_y * turned.format.width + to_x) * 3 + c)],
-                    stored.pixels[static_cast<size_t>((y * kW + x) * 3 + c)]);
+          EXPECT_EQ(
+              rotated.pixels[static_cast<size_t>((to_y * rotated.format.width + to_x) * 3 + c)],
+              stored.pixels[static_cast<size_t>((y * kW + x) * 3 + c)]);
         }
       }
     }

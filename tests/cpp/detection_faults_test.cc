@@ -1,5 +1,5 @@
-// What is wrong with a head, found by the GPU's kernels: the same status, and the same sentence, as
-// the CPU's path gives.
+// What is wrong with a head, found by the GPU's kernels: the same status, and the same message, as
+// the CPU implementation gives.
 
 #include <gtest/gtest.h>
 

@@ -97,7 +97,7 @@ inline PostprocessOutput OutputViews(const std::vector<TensorSpec>& specs, const
   return output;
 }
 
-inline size_t BytesOf(const TensorSpec& spec) {
+inline size_t CountBytes(const TensorSpec& spec) {
   TensorView view;
   view.shape = spec.shape;
   view.rank = spec.rank;
@@ -120,7 +120,7 @@ inline Results RunOnCpu(const PostprocessParams& params, const std::vector<TestI
     inputs[i].status = images[i].status;
     std::vector<uint8_t*> data;
     for (const TensorSpec& spec : specs) {
-      results.tensors[i].emplace_back(BytesOf(spec), kUnwritten);
+      results.tensors[i].emplace_back(CountBytes(spec), kUnwritten);
       data.push_back(results.tensors[i].back().data());
     }
     outputs.push_back(OutputViews(specs, images[i], data, Device::kCpu));
@@ -160,8 +160,8 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
     }
     inputs[i].status = image.status;
     for (const TensorSpec& spec : specs) {
-      DeviceBytes& output = memory.emplace_back(BytesOf(spec));
-      const std::vector<uint8_t> unwritten(BytesOf(spec), kUnwritten);
+      DeviceBytes& output = memory.emplace_back(CountBytes(spec));
+      const std::vector<uint8_t> unwritten(CountBytes(spec), kUnwritten);
       output.Write(unwritten.data(), unwritten.size());
       written[i].push_back(output.data());
     }
@@ -199,7 +199,7 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
     for (size_t i = first; i < first + count; ++i) {
       DetectionRecord record;
       std::memcpy(&record, bytes.data() + i * sizeof(record), sizeof(record));
-      results.items.push_back(ItemOf(params.head, record));
+      results.items.push_back(MakeItem(params.head, record));
       const auto detections = static_cast<size_t>(results.items.back().num_detections);
       if (outputs[i].rle != nullptr) results.rles[i] = runs->Strings(i - first, detections);
     }
@@ -207,7 +207,7 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   results.tensors.resize(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
     for (size_t k = 0; k < specs.size(); ++k) {
-      std::vector<uint8_t> bytes(BytesOf(specs[k]));
+      std::vector<uint8_t> bytes(CountBytes(specs[k]));
       Check(cudaMemcpy(bytes.data(), written[i][k], bytes.size(), cudaMemcpyDefault), "cudaMemcpy");
       results.tensors[i].push_back(std::move(bytes));
     }
@@ -215,7 +215,7 @@ inline Results RunKernels(const PostprocessParams& params, const std::vector<Tes
   return results;
 }
 
-// Every byte of the outputs, the status, the sentence. Returns the CPU's results.
+// Every byte of the outputs, the status, the message. Returns the CPU's results.
 inline Results ExpectSameAsCpu(const PostprocessParams& params,
                                const std::vector<TestImage>& images) {
   Results expected = RunOnCpu(params, images);

@@ -115,7 +115,7 @@ TEST(EntropyDecoder, TakesScansOfOneAndOfAllComponentsInOneFile) {
   ExpectEqual(file, "four scans and a table");
 }
 
-// Of a file with one scan the sentence, too: which damage is found first. With several, the library
+// Of a file with one scan the message, too: which damage is found first. With several, the library
 // goes on behind the first, and may stumble over a worse one.
 TEST(EntropyDecoder, FindsTheDamageThatTheLibraryFinds) {
   std::mt19937 random(21);

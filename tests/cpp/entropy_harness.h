@@ -13,7 +13,7 @@
 
 namespace endcap::testing {
 
-// A file's rows in its own color space, or the sentence of its error. `skip`: that many rows first.
+// A file's rows in its own color space, or the message of its error. `skip`: that many rows first.
 struct Outcome {
   Bytes rows;
   std::string error;

@@ -8,19 +8,19 @@
 
 namespace endcap::testing {
 
-// Whether `call` throws Error with `code` and a sentence that holds `part`.
+// Whether `call` throws Error with `code` and an error message that holds `part`.
 template <typename Call>
 ::testing::AssertionResult Throws(ErrorCode code, const std::string& part, Call call) {
   try {
     call();
   } catch (const Error& error) {
-    const std::string sentence = error.what();
+    const std::string message = error.what();
     if (error.code() != code) {
       return ::testing::AssertionFailure()
-             << "the code is " << ErrorCodeName(error.code()) << ": " << sentence;
+             << "the code is " << ErrorCodeName(error.code()) << ": " << message;
     }
-    if (sentence.find(part) == std::string::npos) {
-      return ::testing::AssertionFailure() << "'" << sentence << "' does not hold '" << part << "'";
+    if (message.find(part) == std::string::npos) {
+      return ::testing::AssertionFailure() << "'" << message << "' does not hold '" << part << "'";
     }
     return ::testing::AssertionSuccess();
   }

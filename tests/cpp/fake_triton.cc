@@ -32,8 +32,8 @@ void Copy(void* to, const void* from, size_t bytes, TRITONSERVER_MemoryType gpu_
   }
 }
 
-std::string ConfigOf(const std::map<std::string, std::string>& parameters,
-                     const std::vector<std::string>& inputs) {
+std::string MakeConfig(const std::map<std::string, std::string>& parameters,
+                       const std::vector<std::string>& inputs) {
   nlohmann::json config{{"max_batch_size", inputs.empty() ? 8 : 0},
                         {"parameters", nlohmann::json::object()}};
   for (const std::string& name : inputs) config["input"].push_back({{"name", name}});
@@ -84,7 +84,7 @@ Server::Server(const std::map<std::string, std::string>& parameters,
                const std::vector<std::string>& inputs)
     : state_(std::make_unique<State>()) {
   SharedState().counters.clear();
-  state_->model = {&state_->backend, ConfigOf(parameters, inputs)};
+  state_->model = {&state_->backend, MakeConfig(parameters, inputs)};
   state_->instance = {&state_->model, kind, device_id};
   Require(TRITONBACKEND_Initialize(&state_->backend));
   Require(TRITONBACKEND_ModelInitialize(&state_->model));

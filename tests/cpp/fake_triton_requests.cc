@@ -4,8 +4,8 @@
 
 namespace {
 
-const endcap::fake::OutputPolicy& PolicyOf(const TRITONBACKEND_Request* request,
-                                           const std::string& output) {
+const endcap::fake::OutputPolicy& GetPolicy(const TRITONBACKEND_Request* request,
+                                            const std::string& output) {
   static const endcap::fake::OutputPolicy fulfil;
   const auto found = request->given->policies.find(output);
   return found == request->given->policies.end() ? fulfil : found->second;
@@ -67,7 +67,7 @@ TRITONSERVER_Error* TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Re
                                                                 TRITONSERVER_MemoryType* type,
                                                                 int64_t* /*memory_type_id*/) {
   request->asked[name] = *type;
-  *type = PolicyOf(request, name).promised.value_or(*type);
+  *type = GetPolicy(request, name).promised.value_or(*type);
   return nullptr;
 }
 TRITONSERVER_Error* TRITONBACKEND_RequestRelease(TRITONBACKEND_Request* request,
@@ -130,7 +130,7 @@ TRITONSERVER_Error* TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output* output, voi
                                                uint64_t size_bytes,
                                                TRITONSERVER_MemoryType* memory_type,
                                                int64_t* memory_type_id) {
-  *memory_type = PolicyOf(output->request, output->name).given.value_or(*memory_type);
+  *memory_type = GetPolicy(output->request, output->name).given.value_or(*memory_type);
   *memory_type_id = 0;
   output->result.buffer = {NewMemory(size_bytes, *memory_type), size_bytes, *memory_type};
   *buffer = output->result.buffer.memory.get();

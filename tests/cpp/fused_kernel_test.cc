@@ -137,7 +137,7 @@ TEST(FusedKernel, TensorsAtOddAddresses) {
     PreprocessParams params = Sized(8, 16);
     params.dtype = dtype;
     FusedBatch batch(params);
-    batch.set_tensor_offset(SizeOf(dtype));
+    batch.set_tensor_offset(GetElementSize(dtype));
     batch.AddPixels(image);
     EXPECT_TRUE(batch.Run()[0] == OnCpu(params, image)) << DTypeName(dtype);
   }

@@ -69,12 +69,12 @@ TEST(FusedRows, ManyRowsAreSharedAmongFewerBlocks) {
 }
 
 // Which way an image takes, alone in its batch.
-FusedWay WayOf(const PreprocessParams& params, const ImageView& image) {
+FusedVariant GetVariant(const PreprocessParams& params, const ImageView& image) {
   FusedBatch batch(params);
   batch.AddPixels(image);
   const FusedLaunch launch = batch.plan().Launch(nullptr);
   const auto* way = std::find(std::begin(launch.way_count), std::end(launch.way_count), 1);
-  return static_cast<FusedWay>(way - std::begin(launch.way_count));
+  return static_cast<FusedVariant>(way - std::begin(launch.way_count));
 }
 
 TEST(FusedRows, PositionsOfTheWidestImages) {
@@ -83,7 +83,7 @@ TEST(FusedRows, PositionsOfTheWidestImages) {
   const PreprocessParams params = Sized(2, 8);
   const ImageView image = Pixels(PixelFormat::kGray, pixels, width, 3);
   ExpectSamePixels(params, image, "in place");
-  EXPECT_EQ(WayOf(params, image), FusedWay::kInPlace);
+  EXPECT_EQ(GetVariant(params, image), FusedVariant::kInPlace);
 }
 
 // Mirrored and upside down, rows that begin and end anywhere, of two blocks' columns.
@@ -94,13 +94,13 @@ TEST(FusedRows, CopiedRowsOfEveryOrientationThatKeepsTheSides) {
     for (int orientation = 1; orientation <= 4; ++orientation) {
       const bool mirrored = orientation == 2 || orientation == 3;
       const bool upside_down = orientation >= 3;
-      Bytes upright;
+      Bytes oriented;
       for (int y = 0; y < kHeight; ++y) {
         for (int x = 0; x < width; ++x) {
           const int from =
               (upside_down ? kHeight - 1 - y : y) * width + (mirrored ? width - 1 - x : x);
           const auto pixel = pixels.begin() + 3 * ptrdiff_t{from};
-          upright.insert(upright.end(), pixel, pixel + 3);
+          oriented.insert(oriented.end(), pixel, pixel + 3);
         }
       }
       for (const Filter& filter : kFilters) {
@@ -112,8 +112,8 @@ TEST(FusedRows, CopiedRowsOfEveryOrientationThatKeepsTheSides) {
           batch.AddPixels(Pixels(PixelFormat::kRgb, pixels, width, kHeight), offset, orientation);
         }
         const FusedLaunch launch = batch.plan().Launch(nullptr);
-        EXPECT_EQ(launch.way_count[static_cast<int>(FusedWay::kCopied)], 2);
-        const Bytes expected = OnCpu(params, Pixels(PixelFormat::kRgb, upright, width, kHeight));
+        EXPECT_EQ(launch.way_count[static_cast<int>(FusedVariant::kCopied)], 2);
+        const Bytes expected = OnCpu(params, Pixels(PixelFormat::kRgb, oriented, width, kHeight));
         for (const int rows : {1, 2}) {
           batch.set_block_rows(rows);
           for (const Bytes& tensor : batch.Run()) {
@@ -166,13 +166,16 @@ TEST(FusedRows, RowsThatFitOneAtATimeOnly) {
     params.antialias = antialias;
     const Bytes colors = MakePixels(7, copied, 3);
     ExpectSamePixels(params, Pixels(PixelFormat::kRgb, colors, copied, 7), "copied");
-    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kRgb, colors, copied, 7)), FusedWay::kCopied);
+    EXPECT_EQ(GetVariant(params, Pixels(PixelFormat::kRgb, colors, copied, 7)),
+              FusedVariant::kCopied);
     const Bytes wider = MakePixels(7, staged, 3);
     ExpectSamePixels(params, Pixels(PixelFormat::kRgb, wider, staged, 7), "too wide to be copied");
-    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kRgb, wider, staged, 7)), FusedWay::kStaged);
+    EXPECT_EQ(GetVariant(params, Pixels(PixelFormat::kRgb, wider, staged, 7)),
+              FusedVariant::kStaged);
     const Bytes grays = MakePixels(7, staged, 1);
     ExpectSamePixels(params, Pixels(PixelFormat::kGray, grays, staged, 7), "staged");
-    EXPECT_EQ(WayOf(params, Pixels(PixelFormat::kGray, grays, staged, 7)), FusedWay::kStaged);
+    EXPECT_EQ(GetVariant(params, Pixels(PixelFormat::kGray, grays, staged, 7)),
+              FusedVariant::kStaged);
   }
 }
 

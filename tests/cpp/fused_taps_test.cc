@@ -97,7 +97,7 @@ TEST(FusedSpan, HoldsWhatItsColumnsRead) {
       for (int first = -3; first < samples; ++first) {
         for (int last = first; last < samples; last += 7) {
           for (const bool flip : {false, true}) {
-            const FusedSpan span = SpanOf(axis, first, last, flip);
+            const FusedSpan span = ComputeSpan(axis, first, last, flip);
             ASSERT_EQ(span.base % kFusedGroup, 0);
             ASSERT_GE(span.base, 0);
             ASSERT_LE(span.base + span.count, samples);
@@ -115,8 +115,8 @@ TEST(FusedSpan, HoldsWhatItsColumnsRead) {
 }
 
 // The block of a plan with one image of that size.
-std::vector<uint8_t> BlockOf(FusedPlan& plan, const PreprocessParams& params, int width,
-                             int height) {
+std::vector<uint8_t> GetBlock(FusedPlan& plan, const PreprocessParams& params, int width,
+                              int height) {
   plan.Clear();
   FusedImage image;
   image.source = FusedSource::kRgb;
@@ -132,12 +132,12 @@ std::vector<uint8_t> BlockOf(FusedPlan& plan, const PreprocessParams& params, in
 TEST(FusedPlan, KeepsTheTapsOfAFewSizesForLaterBatches) {
   const PreprocessParams params;
   FusedPlan plan(params);
-  const std::vector<uint8_t> first = BlockOf(plan, params, 1920, 1080);
-  EXPECT_EQ(BlockOf(plan, params, 1920, 1080), first);
-  const size_t both = BlockOf(plan, params, 1280, 719).size();
+  const std::vector<uint8_t> first = GetBlock(plan, params, 1920, 1080);
+  EXPECT_EQ(GetBlock(plan, params, 1920, 1080), first);
+  const size_t both = GetBlock(plan, params, 1280, 719).size();
   EXPECT_GT(both, first.size());
   // The image of the first size again: nothing is added, and it finds its own taps.
-  const std::vector<uint8_t> again = BlockOf(plan, params, 1920, 1080);
+  const std::vector<uint8_t> again = GetBlock(plan, params, 1920, 1080);
   EXPECT_EQ(again.size(), both);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), again.begin()));
 }
@@ -147,7 +147,7 @@ TEST(FusedPlan, ForgetsTapsOfManySizes) {
   FusedPlan plan(params);
   size_t most = 0;
   for (int width = 300; width < 900; ++width) {
-    most = std::max(most, BlockOf(plan, params, width, 600).size());
+    most = std::max(most, GetBlock(plan, params, width, 600).size());
   }
   EXPECT_LT(most, size_t{300} << 10);
 }

@@ -141,12 +141,12 @@ TEST(GpuPostprocessBackend, ABadHeadFailsItsOwnRequest) {
   const fake::Request good{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
   const fake::Request bad{{Head(kGpu, NAN), Geometry(kGpu)}, kDetections, {}};
   const Answer expected = OnCpu(kYolov8, good);
-  const std::string sentence = OnCpu(kYolov8, bad).error;
+  const std::string message = OnCpu(kYolov8, bad).error;
   Server server(kYolov8, kOnGpu);
   const std::vector<Answer> answers = server.Infer({good, bad, good});
   ExpectSame(answers[0], expected);
-  EXPECT_EQ(answers[1].error, sentence);
-  EXPECT_NE(sentence.find("NaN"), std::string::npos);
+  EXPECT_EQ(answers[1].error, message);
+  EXPECT_NE(message.find("NaN"), std::string::npos);
   ExpectSame(answers[2], expected);
 }
 

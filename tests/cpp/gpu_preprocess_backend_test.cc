@@ -187,14 +187,14 @@ TEST(GpuPreprocessBackend, WithoutGpuMemoryARequestFailsAndTheServerGoesOn) {
   ExpectSame(server.Infer({request})[0]);
 }
 
-TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithASentence) {
+TEST(GpuPreprocessBackend, AGpuThatIsNotThereFailsTheLoadWithAMessage) {
   try {
     const Server server(kParameters, kOnGpu, 9);
     FAIL() << "the model loaded";
   } catch (const std::runtime_error& error) {
-    const std::string sentence = error.what();
-    EXPECT_NE(sentence.find("cuda:9"), std::string::npos) << sentence;
-    EXPECT_NE(sentence.find("KIND_CPU"), std::string::npos) << sentence;
+    const std::string message = error.what();
+    EXPECT_NE(message.find("cuda:9"), std::string::npos) << message;
+    EXPECT_NE(message.find("KIND_CPU"), std::string::npos) << message;
   }
 }
 

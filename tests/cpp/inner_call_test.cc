@@ -56,7 +56,7 @@ class InnerCalls : public ::testing::Test {
     done.wait();
     return *call_;
   }
-  std::string FailureOf(const InnerAnswer& answer) {
+  std::string GetFailure(const InnerAnswer& answer) {
     New();
     const InnerCall& call = Done(answer);
     return call.failure().has_value() ? Describe(*call.failure()) : "";
@@ -163,9 +163,9 @@ TEST_F(InnerCalls, HostMemoryIsGivenWhereAGpuHasNone) {
 }
 
 TEST_F(InnerCalls, AFailureNamesTheModelAndKeepsItsCode) {
-  EXPECT_EQ(FailureOf({.error = "no such thing"}), "model 'sum': no such thing");
+  EXPECT_EQ(GetFailure({.error = "no such thing"}), "model 'sum': no such thing");
   EXPECT_EQ(call_->failure()->code, TRITONSERVER_ERROR_UNSUPPORTED);
-  EXPECT_EQ(FailureOf({.response = false}), "model 'sum': gave no answer");
+  EXPECT_EQ(GetFailure({.response = false}), "model 'sum': gave no answer");
 }
 
 TEST(InnerFailures, OfMemoryAndOfClientsAreOfTheInnerModelAlone) {

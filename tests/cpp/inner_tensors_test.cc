@@ -35,7 +35,7 @@ class InnerTensors : public ::testing::Test {
   }
   std::string Refusal(const WrittenOutput& output) {
     try {
-      ItemsOf(Answered(output), output.name, DType::kInt32, kTwo);
+      SplitItems(Answered(output), output.name, DType::kInt32, kTwo);
     } catch (const InnerError& error) {
       return error.what();
     }
@@ -49,7 +49,7 @@ class InnerTensors : public ::testing::Test {
 
 TEST_F(InnerTensors, AreCutIntoItems) {
   const auto items =
-      ItemsOf(Answered({"x", {1, 2, 3, 4}, kHost, {2, 2}}), "x", DType::kInt32, kTwo);
+      SplitItems(Answered({"x", {1, 2, 3, 4}, kHost, {2, 2}}), "x", DType::kInt32, kTwo);
   ASSERT_EQ(items.size(), 2U);
   EXPECT_EQ(items[1].shape, std::vector<int64_t>{2});
   EXPECT_EQ(items[1].Data<int32_t>()[1], 4);
@@ -68,10 +68,11 @@ TEST_F(InnerTensors, ShapesThatNoMemoryHasAreRefused) {
 
 TEST_F(InnerTensors, OnlyItemsOfOneSizeAreCut) {
   const InnerCall& call = Answered({"x", {1, 2, 3}, kHost, {2, 1}, TRITONSERVER_TYPE_FP32});
-  EXPECT_EQ(ItemsOf(call, "x", kTwo).size(), 2U);  // of 6 bytes
-  EXPECT_THROW(ItemsOf(Answered({"x", {1}, kHost, {3, 1}}), "x", ItemCount{3, true}), InnerError);
+  EXPECT_EQ(SplitItems(call, "x", kTwo).size(), 2U);  // of 6 bytes
+  EXPECT_THROW(SplitItems(Answered({"x", {1}, kHost, {3, 1}}), "x", ItemCount{3, true}),
+               InnerError);
   const WrittenOutput texts{"x", {0, 0}, kHost, {2, 1}, TRITONSERVER_TYPE_BYTES};
-  EXPECT_THROW(ItemsOf(Answered(texts), "x", kTwo), InnerError);
+  EXPECT_THROW(SplitItems(Answered(texts), "x", kTwo), InnerError);
 }
 
 TEST_F(InnerTensors, TextsAreTheFirstOfEachItem) {

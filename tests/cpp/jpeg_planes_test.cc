@@ -24,7 +24,7 @@ using testing::WithSize;
 constexpr uint8_t kUntouched = 0xA5;
 constexpr size_t kGuardBytes = 512;
 
-// The planes of a file, in memory whose surroundings are watched.
+// The planes of a file, in memory whose decode_context are watched.
 struct DecodedPlanes {
   JpegPlaneLayout layout;
   Bytes memory;

@@ -32,30 +32,30 @@ struct Masks {
   bool operator==(const Masks&) const = default;
 };
 
-Masks Make(const Scene& scene, MaskResolution resolution, Path path) {
+Masks Make(const Scene& scene, MaskResolution resolution, Implementation implementation) {
   // Of exactly its size, so that a read beyond the end can be seen.
   const MaskPrototypes prototypes{scene.prototypes.data(), scene.count, scene.height, scene.width};
   const MaskDetections detections{scene.coefficients, scene.boxes, {}};
   const MaskPlan plan{resolution, scene.input_height, scene.input_width, &scene.geometry};
   Masks masks;
   try {
-    EncodeMasks(prototypes, detections, plan, path, masks.rle);
-    const MaskSize size = MaskSizeOf(prototypes, plan);
+    EncodeMasks(prototypes, detections, plan, implementation, masks.rle);
+    const MaskSize size = ComputeMaskSize(prototypes, plan);
     masks.packed.resize(scene.detections() * size.packed_bytes());
-    WritePackedMasks(prototypes, detections, plan, path, masks.packed.data());
+    WritePackedMasks(prototypes, detections, plan, implementation, masks.packed.data());
   } catch (const Error& error) {
     masks = {{}, {}, error.what()};
   }
   return masks;
 }
 
-void ExpectEqualPaths(const Scene& scene) {
+void ExpectEqualImplementations(const Scene& scene) {
   for (const MaskResolution resolution : kResolutions) {
-    const Masks expected = Make(scene, resolution, Path::kScalar);
+    const Masks expected = Make(scene, resolution, Implementation::kScalar);
     for (const std::string_view target : SimdTargets()) {
       ForceSimdTarget(target);
       EXPECT_EQ(SimdTarget(), target);
-      const Masks masks = Make(scene, resolution, Path::kSimd);
+      const Masks masks = Make(scene, resolution, Implementation::kSimd);
       EXPECT_TRUE(masks == expected)
           << target << ", resolution " << static_cast<int>(resolution) << ", " << scene.count
           << " prototypes of " << scene.height << "x" << scene.width << "; scalar: '"
@@ -104,20 +104,21 @@ Scene Random(unsigned seed, int count, int height, int width, size_t detections,
 
 TEST(MaskSimd, EqualsScalarAroundVectorLengths) {
   for (int width = 1; width <= 40; ++width) {
-    ExpectEqualPaths(Random(static_cast<unsigned>(width), 1 + width % 9, 1 + width % 5, width, 6));
+    ExpectEqualImplementations(
+        Random(static_cast<unsigned>(width), 1 + width % 9, 1 + width % 5, width, 6));
   }
 }
 
 // Signs are kept in words of 64 rows.
 TEST(MaskSimd, EqualsScalarAroundWords) {
   for (int height = 60; height <= 68; ++height) {
-    ExpectEqualPaths(Random(static_cast<unsigned>(height), 4, height, 9, 6));
+    ExpectEqualImplementations(Random(static_cast<unsigned>(height), 4, height, 9, 6));
   }
-  ExpectEqualPaths(Random(1, 3, 130, 20, 8));
+  ExpectEqualImplementations(Random(1, 3, 130, 20, 8));
 }
 
 TEST(MaskSimd, EqualsScalarOnBordersBetweenLevels) {
-  ExpectEqualPaths(Random(2, 3, 40, 40, 20, [](std::mt19937& random) {
+  ExpectEqualImplementations(Random(2, 3, 40, 40, 20, [](std::mt19937& random) {
     return static_cast<float>(std::uniform_int_distribution<int>(-1, 1)(random));
   }));
 }
@@ -132,7 +133,7 @@ TEST(MaskSimd, EqualsScalarAtTheEndsOfTheRange) {
       return levels[std::uniform_int_distribution<size_t>(0, kinds - 1)(random)];
     });
     for (float& coefficient : scene.coefficients) coefficient = coefficient < 0.0F ? -1.0F : 1.0F;
-    ExpectEqualPaths(scene);
+    ExpectEqualImplementations(scene);
   }
 }
 
@@ -143,8 +144,8 @@ TEST(MaskSimd, EqualsScalarWhereASignIsLost) {
   scene.coefficients = {1.0F};
   scene.boxes = {0, 0, 160, 160};
   const std::string_view nothing = "`U1";  // 1200 pixels
-  EXPECT_NE(Make(scene, MaskResolution::kInput, Path::kScalar).rle[0], nothing);
-  ExpectEqualPaths(scene);
+  EXPECT_NE(Make(scene, MaskResolution::kInput, Implementation::kScalar).rle[0], nothing);
+  ExpectEqualImplementations(scene);
 }
 
 TEST(MaskSimd, RefusesWhatScalarRefuses) {
@@ -153,20 +154,20 @@ TEST(MaskSimd, RefusesWhatScalarRefuses) {
     for (const size_t place : {size_t{0}, size_t{500}, size_t{777}, size_t{2 * 24 * 33 - 1}}) {
       Scene scene = Random(4, 2, 24, 33, 7);
       scene.prototypes[place] = bad;
-      ExpectEqualPaths(scene);
+      ExpectEqualImplementations(scene);
       scene.boxes = {0, 0, 1e9F, 1e9F};
       scene.coefficients = {2.0F, 2.0F};
       for (const MaskResolution resolution : kResolutions) {
         if (resolution == MaskResolution::kSource) continue;  // the picture may not reach there
-        EXPECT_NE(Make(scene, resolution, Path::kScalar).error, "");
+        EXPECT_NE(Make(scene, resolution, Implementation::kScalar).error, "");
       }
-      ExpectEqualPaths(scene);
+      ExpectEqualImplementations(scene);
     }
   }
 }
 
 TEST(MaskSimd, EqualsScalarOnAnImageOfManyDetections) {
-  ExpectEqualPaths(Random(5, 32, 48, 80, 300));
+  ExpectEqualImplementations(Random(5, 32, 48, 80, 300));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "endcap/nms.h"
-#include "simd_paths.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
@@ -17,7 +17,7 @@ using Indices = std::vector<int64_t>;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-struct Crowd {
+struct BoxSet {
   std::vector<float> boxes;
   std::vector<float> scores;
   std::vector<int32_t> class_ids;
@@ -29,7 +29,8 @@ struct Crowd {
   }
 };
 
-void ExpectEqualPaths(const Crowd& crowd, double iou_threshold, int64_t max_detections = -1) {
+void ExpectEqualImplementations(const BoxSet& crowd, double iou_threshold,
+                                int64_t max_detections = -1) {
   for (const bool by_class : {false, true}) {
     const auto classes =
         by_class ? std::span<const int32_t>(crowd.class_ids) : std::span<const int32_t>();
@@ -46,11 +47,11 @@ void ExpectEqualPaths(const Crowd& crowd, double iou_threshold, int64_t max_dete
 constexpr double kThresholds[] = {0.0, 1e-12, 5e-4, 0.1, 1.0 / 3.0, 0.5, 0.7, 0.95, 1.0};
 
 // Sizes of boxes spread over `octaves` powers of two below `side`.
-Crowd Scattered(unsigned seed, size_t count, float span, float side, float octaves, int classes) {
+BoxSet Scattered(unsigned seed, size_t count, float span, float side, float octaves, int classes) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> unit(0.0F, 1.0F);
   std::uniform_int_distribution<int32_t> class_id(0, classes - 1);
-  Crowd crowd;
+  BoxSet crowd;
   for (size_t i = 0; i < count; ++i) {
     const float x = span * unit(random);
     const float y = span * unit(random);
@@ -63,16 +64,16 @@ Crowd Scattered(unsigned seed, size_t count, float span, float side, float octav
 
 TEST(NmsSimd, EqualsScalarAroundVectorLengths) {
   for (size_t count = 0; count <= 40; ++count) {
-    const Crowd crowd = Scattered(static_cast<unsigned>(count), count, 30.0F, 20.0F, 1.0F, 2);
-    for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+    const BoxSet crowd = Scattered(static_cast<unsigned>(count), count, 30.0F, 20.0F, 1.0F, 2);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
   }
 }
 
 TEST(NmsSimd, EqualsScalarWhereTheGridIsUsed) {
   for (const double threshold : kThresholds) {
-    ExpectEqualPaths(Scattered(1, 1500, 600.0F, 60.0F, 1.0F, 3), threshold);
-    ExpectEqualPaths(Scattered(2, 1200, 600.0F, 600.0F, 8.0F, 2), threshold);
-    ExpectEqualPaths(Scattered(3, 1200, 20.0F, 60.0F, 2.0F, 2), threshold);
+    ExpectEqualImplementations(Scattered(1, 1500, 600.0F, 60.0F, 1.0F, 3), threshold);
+    ExpectEqualImplementations(Scattered(2, 1200, 600.0F, 600.0F, 8.0F, 2), threshold);
+    ExpectEqualImplementations(Scattered(3, 1200, 20.0F, 60.0F, 2.0F, 2), threshold);
   }
 }
 
@@ -82,14 +83,14 @@ TEST(NmsSimd, EqualsScalarOnALattice) {
   std::uniform_int_distribution<int> corner(0, 40);
   std::uniform_int_distribution<int> side(0, 8);
   std::uniform_int_distribution<int> level(-2, 2);
-  Crowd crowd;
+  BoxSet crowd;
   for (int i = 0; i < 1500; ++i) {
     const auto x = static_cast<float>(corner(random));
     const auto y = static_cast<float>(corner(random));
     crowd.Add(x, y, x + static_cast<float>(side(random)), y + static_cast<float>(side(random)),
               static_cast<float>(level(random)) * 0.25F, i % 2);
   }
-  for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
 }
 
 // Pairs of 1000x1 boxes (or 1x1000) whose IoU lies within some float steps of the threshold, at any
@@ -98,8 +99,8 @@ TEST(NmsSimd, EqualsScalarAHairFromTheThreshold) {
   std::mt19937 random(12);
   std::uniform_real_distribution<float> place(0.0F, 65536.0F);
   for (const double threshold : {0.002, 0.1, 0.5, 0.7, 0.95}) {
-    Crowd wide;
-    Crowd tall;
+    BoxSet wide;
+    BoxSet tall;
     for (int i = 0; i < 600; ++i) {
       const float x = place(random);
       const auto y = static_cast<float>(2 * i);
@@ -110,8 +111,8 @@ TEST(NmsSimd, EqualsScalarAHairFromTheThreshold) {
       tall.Add(y, x, y + 1.0F, x + 1000.0F, 0.9F);
       tall.Add(y, x + shift, y + 1.0F, x + shift + 1000.0F, 0.8F);
     }
-    ExpectEqualPaths(wide, threshold);
-    ExpectEqualPaths(tall, threshold);
+    ExpectEqualImplementations(wide, threshold);
+    ExpectEqualImplementations(tall, threshold);
   }
 }
 
@@ -123,7 +124,7 @@ TEST(NmsSimd, EqualsScalarOnBoxesThatAreNone) {
   std::uniform_int_distribution<size_t> pick(0, odd.size() - 1);
   std::uniform_int_distribution<int> few(0, 3);
   for (const size_t first : {size_t{0}, size_t{13}, size_t{21}}) {
-    Crowd crowd = Scattered(6, 300, 12.0F, 8.0F, 4.0F, 2);
+    BoxSet crowd = Scattered(6, 300, 12.0F, 8.0F, 4.0F, 2);
     for (int i = 0; i < 1200; ++i) {
       const auto value = [&] {
         return few(random) == 0 ? odd[pick(random)] : odd[first + pick(random) % 3];
@@ -131,16 +132,16 @@ TEST(NmsSimd, EqualsScalarOnBoxesThatAreNone) {
       crowd.Add(value(), value(), value(), value(), static_cast<float>(few(random)),
                 few(random) / 2);
     }
-    for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
   }
 }
 
 // Areas among the subnormal numbers, where roundings are no longer relative.
 TEST(NmsSimd, EqualsScalarOnTinyBoxes) {
   for (const float unit : {1e-14F, 1e-18F, 1e-21F, 4e-23F}) {
-    Crowd crowd = Scattered(7, 800, 40.0F, 12.0F, 3.0F, 2);
+    BoxSet crowd = Scattered(7, 800, 40.0F, 12.0F, 3.0F, 2);
     for (float& value : crowd.boxes) value *= unit;
-    for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
   }
   // Long boxes with areas of 20.45 smallest numbers, rounded to 20: IoUs that ought to be below the
   // threshold come out above it.
@@ -148,7 +149,7 @@ TEST(NmsSimd, EqualsScalarOnTinyBoxes) {
   std::uniform_real_distribution<float> place(0.0F, 2000.0F);
   std::uniform_real_distribution<float> part(1.0F, 1.09F);
   for (const float threshold : {0.1F, 0.5F, 0.7F}) {
-    Crowd crowd;
+    BoxSet crowd;
     for (int i = 0; i < 600; ++i) {
       const float x = place(random);
       const auto y = static_cast<float>(2 * i);
@@ -157,13 +158,13 @@ TEST(NmsSimd, EqualsScalarOnTinyBoxes) {
       crowd.Add(x + shift, y, x + shift + 1000.0F, y + 1.0F, 0.8F);
     }
     for (float& value : crowd.boxes) value *= 5.353e-24F;
-    ExpectEqualPaths(crowd, static_cast<double>(threshold));
+    ExpectEqualImplementations(crowd, static_cast<double>(threshold));
   }
 }
 
 // Few boxes far away and few that cover everything: the grid is laid over the others.
 TEST(NmsSimd, EqualsScalarWithOutliers) {
-  Crowd crowd = Scattered(8, 2500, 300.0F, 12.0F, 2.0F, 1);
+  BoxSet crowd = Scattered(8, 2500, 300.0F, 12.0F, 2.0F, 1);
   for (int i = 0; i < 40; ++i) {
     const auto step = static_cast<float>(i);
     crowd.Add(-step, -step, 300.0F + step, 310.0F, 0.01F * step, 0);
@@ -171,29 +172,30 @@ TEST(NmsSimd, EqualsScalarWithOutliers) {
     crowd.Add(-1e9F, step, 1e9F, step + 1.0F, 0.015F * step, 0);
     crowd.Add(step, -1e9F, step + 1.0F, 1e9F, 0.025F * step, 0);
   }
-  for (const double threshold : {0.0, 0.1, 0.7, 0.95}) ExpectEqualPaths(crowd, threshold);
+  for (const double threshold : {0.0, 0.1, 0.7, 0.95}) ExpectEqualImplementations(crowd, threshold);
 }
 
 TEST(NmsSimd, ClassIdsOfAnyValue) {
-  Crowd crowd = Scattered(9, 900, 100.0F, 40.0F, 1.0F, 3);
+  BoxSet crowd = Scattered(9, 900, 100.0F, 40.0F, 1.0F, 3);
   const std::vector<int32_t> wild = {std::numeric_limits<int32_t>::min(), -1,
                                      std::numeric_limits<int32_t>::max()};
   for (int32_t& id : crowd.class_ids) id = wild[static_cast<size_t>(id)];
-  ExpectEqualPaths(crowd, 0.5);
+  ExpectEqualImplementations(crowd, 0.5);
   for (size_t i = 0; i < crowd.class_ids.size(); ++i) crowd.class_ids[i] = static_cast<int32_t>(i);
-  ExpectEqualPaths(crowd, 0.5);
+  ExpectEqualImplementations(crowd, 0.5);
 }
 
 TEST(NmsSimd, InfiniteAndEqualScoresHaveAnOrder) {
-  Crowd crowd = Scattered(10, 600, 100.0F, 40.0F, 1.0F, 2);
+  BoxSet crowd = Scattered(10, 600, 100.0F, 40.0F, 1.0F, 2);
   const std::vector<float> levels = {-kInf, -0.0F, 0.0F, kInf, -1.5F, 1e-45F};
   for (size_t i = 0; i < crowd.scores.size(); ++i) crowd.scores[i] = levels[i * 7 % levels.size()];
-  ExpectEqualPaths(crowd, 0.4);
+  ExpectEqualImplementations(crowd, 0.4);
 }
 
 TEST(NmsSimd, StopsAtMaxDetections) {
-  const Crowd crowd = Scattered(11, 700, 300.0F, 60.0F, 1.0F, 3);
-  for (const int64_t limit : {0, 1, 15, 16, 17, 300, 5000}) ExpectEqualPaths(crowd, 0.5, limit);
+  const BoxSet crowd = Scattered(11, 700, 300.0F, 60.0F, 1.0F, 3);
+  for (const int64_t limit : {0, 1, 15, 16, 17, 300, 5000})
+    ExpectEqualImplementations(crowd, 0.5, limit);
 }
 
 }  // namespace

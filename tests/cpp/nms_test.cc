@@ -19,19 +19,19 @@ using Indices = std::vector<int64_t>;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-struct Crowd {
+struct BoxSet {
   std::vector<float> boxes;
   std::vector<float> scores;
   std::vector<int32_t> class_ids;
 };
 
-Crowd MakeCrowd(unsigned seed, size_t count, int classes, int score_levels) {
+BoxSet MakeBoxes(unsigned seed, size_t count, int classes, int score_levels) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> corner(0.0F, 100.0F);
   std::uniform_real_distribution<float> side(1.0F, 50.0F);
   std::uniform_int_distribution<int> level(0, score_levels);
   std::uniform_int_distribution<int> class_id(0, classes - 1);
-  Crowd crowd;
+  BoxSet crowd;
   for (size_t i = 0; i < count; ++i) {
     const float x = corner(random);
     const float y = corner(random);
@@ -50,7 +50,7 @@ float Iou(const float* a, const float* b) {
 }
 
 // Repeats: take the best box that is left, drop what it suppresses.
-Indices Oracle(const Crowd& crowd, double iou_threshold) {
+Indices Oracle(const BoxSet& crowd, double iou_threshold) {
   std::vector<bool> left(crowd.scores.size(), true);
   Indices kept;
   for (;;) {
@@ -75,7 +75,7 @@ Indices Oracle(const Crowd& crowd, double iou_threshold) {
 TEST(Nms, EqualsTheOracle) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     for (const int levels : {3, 100000}) {
-      Crowd crowd = MakeCrowd(seed, seed * 4, 1 + static_cast<int>(seed) % 4, levels);
+      BoxSet crowd = MakeBoxes(seed, seed * 4, 1 + static_cast<int>(seed) % 4, levels);
       for (const double threshold : {0.0, 0.3, 0.5, 0.7, 1.0}) {
         EXPECT_EQ(Nms(crowd.boxes, crowd.scores, crowd.class_ids, {threshold, -1}),
                   Oracle(crowd, threshold));
@@ -87,7 +87,7 @@ TEST(Nms, EqualsTheOracle) {
 }
 
 TEST(Nms, MaxDetectionsCutsTheEndOnly) {
-  const Crowd crowd = MakeCrowd(5, 200, 2, 1000);
+  const BoxSet crowd = MakeBoxes(5, 200, 2, 1000);
   const Indices all = Nms(crowd.boxes, crowd.scores, crowd.class_ids, {0.5, -1});
   for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{7}, std::ssize(all), int64_t{9999}}) {
     const Indices some = Nms(crowd.boxes, crowd.scores, crowd.class_ids, {0.5, count});

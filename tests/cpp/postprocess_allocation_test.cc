@@ -54,7 +54,7 @@ std::vector<float> RandomHead(int64_t size) {
 class Allocation : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (SimdTargets().empty()) GTEST_SKIP() << "the scalar paths may allocate";
+    if (SimdTargets().empty()) GTEST_SKIP() << "the scalar implementations may allocate";
   }
   PostprocessParams params_;
 };
@@ -98,13 +98,14 @@ TEST_F(Allocation, OfMasksIsNone) {
   const std::vector<float> box = {10, 20, 150, 140};
   const MaskPrototypes prototypes{pixels.data(), 8, 40, 40};
   const MaskPlan plan{MaskResolution::kInput, 160, 160, nullptr};
-  std::vector<uint8_t> packed(MaskSizeOf(prototypes, plan).packed_bytes());
+  std::vector<uint8_t> packed(ComputeMaskSize(prototypes, plan).packed_bytes());
   std::vector<std::string> rle;
   int before = 0;
   for (int call = 0; call < 3; ++call) {
     before = allocations.load();
-    WritePackedMasks(prototypes, {coefficients, box, {}}, plan, Path::kSimd, packed.data());
-    EncodeMasks(prototypes, {coefficients, box, {}}, plan, Path::kSimd, rle);
+    WritePackedMasks(prototypes, {coefficients, box, {}}, plan, Implementation::kSimd,
+                     packed.data());
+    EncodeMasks(prototypes, {coefficients, box, {}}, plan, Implementation::kSimd, rle);
   }
   EXPECT_EQ(allocations.load() - before, 0);
   EXPECT_GT(rle[0].size(), 500U);  // more than a string holds in itself

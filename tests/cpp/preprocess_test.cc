@@ -279,9 +279,9 @@ TEST(Preprocess, WrongOutputsAreRefusedBeforeAnyWork) {
 TEST(Preprocess, WithoutTensorsStatusAndGeometryAreTheSame) {
   const Bytes good = MakeJpeg(40, 60);
   const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
-  const Bytes turned = MakeJpeg(40, 60, 3, {.orientation = 6});
+  const Bytes rotated = MakeJpeg(40, 60, 3, {.orientation = 6});
   const Bytes pixels = MakePixels(40, 60, 3);
-  const std::vector<ImageView> images = {Encoded(good), Encoded(cut), Encoded(turned),
+  const std::vector<ImageView> images = {Encoded(good), Encoded(cut), Encoded(rotated),
                                          Rgb(pixels, 60, 40), ImageView::Encoded(nullptr, 0)};
   const std::vector<ParameterList> recipes = {
       {{"size", "8,8"}},

@@ -90,7 +90,7 @@ class Oracle {
   const HuffmanTable& table_;
 };
 
-uint64_t NonzeroOf(const Block& block) {
+uint64_t FindNonzero(const Block& block) {
   uint64_t places = 0;
   for (size_t k = 1; k < kBlockValues; ++k) {
     if (block[kNaturalOrder[k]] != 0) places |= PlaceBit(k);
@@ -127,13 +127,13 @@ void ExpectTheStandardsBlocks(DecodeAcBits decode) {
         if (random() % one_in == 0) value = static_cast<int16_t>(high * (2 << band.low));
       }
       Block expected = block;
-      uint64_t nonzero = NonzeroOf(block);
+      uint64_t nonzero = FindNonzero(block);
       const bool is_good = oracle.Decode(band, their_blocks, expected);
       ASSERT_EQ(decode(ours, table, band, our_blocks, {block.data(), &nonzero}), is_good);
       if (!is_good) break;
       ++good;
       ASSERT_EQ(block, expected) << "round " << round;
-      ASSERT_EQ(nonzero & ~PlaceBit(0), NonzeroOf(expected)) << "round " << round;
+      ASSERT_EQ(nonzero & ~PlaceBit(0), FindNonzero(expected)) << "round " << round;
       ASSERT_EQ(our_blocks, their_blocks);
       ASSERT_EQ(Position(ours, data), Position(theirs, data));
     }
@@ -161,7 +161,7 @@ TEST(ProgressiveBlock, RefinesAFullBlock) {
     Block expected;
     expected.fill(-3);
     expected[0] = -2;
-    uint64_t nonzero = NonzeroOf(block);
+    uint64_t nonzero = FindNonzero(block);
     uint32_t blocks_to_pass = 1;
     ScanBits bits{0, 0, data.data()};
     ASSERT_TRUE(decode(bits, table, {1, 63, 0}, blocks_to_pass, {block.data(), &nonzero}));

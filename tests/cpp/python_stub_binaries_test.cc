@@ -57,7 +57,7 @@ TEST(BinaryFileTest, NoLengthOfAFileIsReadPast) {
 TEST(BinaryFileTest, PythonIsTheLibpythonThatIsNeeded) {
   const TemporaryFolder folder;
   const auto minor_of = [&](const std::string& library) {
-    return PythonMinorOf(ReadElf(folder, ElfFile({"libm.so.6", library}, "1")));
+    return FindPythonMinor(ReadElf(folder, ElfFile({"libm.so.6", library}, "1")));
   };
   EXPECT_EQ(minor_of("libpython3.11.so.1.0"), 11);
   EXPECT_EQ(minor_of("libpython3.7m.so.1.0"), 7);

@@ -1,4 +1,4 @@
-// What keeps a stub from starting: every problem has its sentence, and what fits has none.
+// What keeps a stub from starting: every problem has its message, and what fits has none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class ChecksTest : public testing::Test {
 
   void Remove(const std::string& name) const { std::filesystem::remove_all(folder_.path() / name); }
 
-  // The name of the first check that has a problem, and its sentence; "" and "" where all is well.
+  // The name of the first check that has a problem, and its message; "" and "" where all is well.
   std::pair<std::string, std::string> FirstProblem() const {
     for (const Check& check : Examine(subject_).checks) {
       if (!check.problem.empty()) {
@@ -53,11 +53,11 @@ class ChecksTest : public testing::Test {
   }
 
   void ExpectProblem(const std::string& name, const std::string& part) const {
-    const auto [found, sentence] = FirstProblem();
-    EXPECT_EQ(found, name) << sentence;
-    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
-    EXPECT_NE(sentence.find("; "), std::string::npos) << "no advice: " << sentence;
-    EXPECT_EQ(sentence.find('\n'), std::string::npos);
+    const auto [found, message] = FirstProblem();
+    EXPECT_EQ(found, name) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_NE(message.find("; "), std::string::npos) << "no advice: " << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
   }
 
   TemporaryFolder folder_;
@@ -190,7 +190,7 @@ TEST_F(ChecksTest, SettingsThatCannotBeRead) {
   ExpectProblem("settings", "no JSON object");
 }
 
-TEST_F(ChecksTest, ALogHoldsTheLastSentence) {
+TEST_F(ChecksTest, ALogHoldsTheLastMessage) {
   const std::filesystem::path log = subject_.model_folder / kLogFile;
   testing::internal::CaptureStderr();
   Tell(subject_.model_folder, "the first");
@@ -199,16 +199,16 @@ TEST_F(ChecksTest, ALogHoldsTheLastSentence) {
             "endcap stub: model 'model': the first\nendcap stub: model 'model': the second\n");
   std::ifstream lines(log);
   std::string time;
-  std::string sentence;
+  std::string message;
   lines >> time >> std::ws;
-  std::getline(lines, sentence);
-  EXPECT_EQ(sentence, "the second");
-  EXPECT_FALSE(std::getline(lines, sentence));
+  std::getline(lines, message);
+  EXPECT_EQ(message, "the second");
+  EXPECT_FALSE(std::getline(lines, message));
   ForgetRefusal(subject_.model_folder);
   EXPECT_FALSE(std::filesystem::exists(log));
 }
 
-TEST_F(ChecksTest, ALogOfTheSameSentenceStaysAsItIs) {
+TEST_F(ChecksTest, ALogOfTheSameMessageStaysAsItIs) {
   namespace fs = std::filesystem;
   const fs::path log = subject_.model_folder / kLogFile;
   testing::internal::CaptureStderr();
@@ -225,7 +225,7 @@ TEST_F(ChecksTest, ALogOfTheSameSentenceStaysAsItIs) {
 
 TEST_F(ChecksTest, ALogThatCannotBeWrittenIsTold) {
   testing::internal::CaptureStderr();
-  Tell(folder_.path() / "absent", "the sentence");
+  Tell(folder_.path() / "absent", "the message");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("endcap-stub.log cannot be written"),
             std::string::npos);
 }

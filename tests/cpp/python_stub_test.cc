@@ -132,7 +132,7 @@ TEST(PackagesTest, LinesMayBeLong) {
   EXPECT_EQ(FindPythons((folder.path() / "env/bin").string()).at(0).minor, 11);
   const BinaryFile stub =
       BinaryFile::Read(folder.Write("file", ElfFile({"libpython3.11.so" + much}, "1"))).value();
-  EXPECT_EQ(PythonMinorOf(stub), std::nullopt);
+  EXPECT_EQ(FindPythonMinor(stub), std::nullopt);
 }
 
 class ImportsTest : public testing::Test {
@@ -181,7 +181,7 @@ TEST(SettingsTest, StubIsBelowTheModelsFolder) {
   EXPECT_EQ(ReadSettings(folder.path()).stub, "/stubs");
 }
 
-TEST(SettingsTest, WhatCannotBeReadIsASentence) {
+TEST(SettingsTest, WhatCannotBeReadIsAMessage) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& text) -> std::string {
     folder.Write(kSettingsFile, text);

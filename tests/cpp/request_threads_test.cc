@@ -20,10 +20,10 @@ using std::chrono::milliseconds;
 // Requests are known by their addresses, and nobody looks into them.
 std::array<char, 4000> places;
 
-RequestThreads::Work WorkOf(size_t number) {
+RequestThreads::Work MakeWork(size_t number) {
   return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&places.at(number))};
 }
-size_t NumberOf(const RequestThreads::Work& work) {
+size_t GetNumber(const RequestThreads::Work& work) {
   return static_cast<size_t>(reinterpret_cast<const char*>(work.request) - places.data());
 }
 
@@ -58,12 +58,12 @@ TEST(RequestThreads, ServeEachRequestOnceFromManyCallers) {
   constexpr size_t kEach = 1000;
   std::vector<std::atomic<int>> served(kCallers * kEach);
   {
-    RequestThreads threads(3, [&](const RequestThreads::Work& work) { ++served[NumberOf(work)]; });
+    RequestThreads threads(3, [&](const RequestThreads::Work& work) { ++served[GetNumber(work)]; });
     std::vector<std::thread> callers;
     callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
       callers.emplace_back([&threads, c] {
-        for (size_t i = 0; i < kEach; ++i) threads.Take(WorkOf(c * kEach + i));
+        for (size_t i = 0; i < kEach; ++i) threads.Take(MakeWork(c * kEach + i));
       });
     }
     for (std::thread& caller : callers) caller.join();
@@ -75,8 +75,8 @@ TEST(RequestThreads, OneThreadKeepsTheOrder) {
   std::vector<size_t> order;
   {
     RequestThreads threads(
-        1, [&](const RequestThreads::Work& work) { order.push_back(NumberOf(work)); });
-    for (size_t i = 0; i < 200; ++i) threads.Take(WorkOf(i));
+        1, [&](const RequestThreads::Work& work) { order.push_back(GetNumber(work)); });
+    for (size_t i = 0; i < 200; ++i) threads.Take(MakeWork(i));
   }
   ASSERT_EQ(order.size(), 200U);
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(order[i], i);
@@ -85,10 +85,10 @@ TEST(RequestThreads, OneThreadKeepsTheOrder) {
 TEST(RequestThreads, WorkAtTheSameTimeAndLetOneMoreEachWait) {
   Door door;
   RequestThreads threads(2, [&](const RequestThreads::Work&) { door.Pass(); });
-  for (size_t i = 0; i < 2; ++i) threads.Take(WorkOf(i));
+  for (size_t i = 0; i < 2; ++i) threads.Take(MakeWork(i));
   door.AwaitGuests(2);
-  for (size_t i = 2; i < 4; ++i) threads.Take(WorkOf(i));  // these wait
-  auto fifth = std::async(std::launch::async, [&] { threads.Take(WorkOf(4)); });
+  for (size_t i = 2; i < 4; ++i) threads.Take(MakeWork(i));  // these wait
+  auto fifth = std::async(std::launch::async, [&] { threads.Take(MakeWork(4)); });
   EXPECT_EQ(fifth.wait_for(milliseconds(50)), std::future_status::timeout);
   door.Open();
   fifth.wait();
@@ -109,7 +109,7 @@ TEST(RequestThreads, ARequestThatComesAloneFindsTheThreadThatWorkedLast) {
       const std::scoped_lock lock(mutex);
       done = &served;
     }
-    threads.Take(WorkOf(i));
+    threads.Take(MakeWork(i));
     served.get_future().wait();
     std::this_thread::sleep_for(milliseconds(20));  // it is idle again
   }
@@ -124,7 +124,7 @@ TEST(RequestThreads, EndAfterWhatTheyHaveTaken) {
       std::this_thread::sleep_for(milliseconds(5));
       ++served;
     });
-    for (size_t i = 0; i < 6; ++i) threads.Take(WorkOf(i));
+    for (size_t i = 0; i < 6; ++i) threads.Take(MakeWork(i));
   }
   EXPECT_EQ(served, 6);
 }

@@ -34,8 +34,8 @@ const std::vector<std::string> kInputs{"encoded", "rois"};
 const std::vector<std::string> kAll{"images", "geometry", "status"};
 constexpr size_t kTensor = size_t{3} * 24 * 32;
 
-fake::Request RequestOf(const testing::Bytes& file, const std::vector<Roi>& rois,
-                        TRITONSERVER_MemoryType type) {
+fake::Request MakeRequest(const testing::Bytes& file, const std::vector<Roi>& rois,
+                          TRITONSERVER_MemoryType type) {
   testing::Bytes encoded;
   for (int shift = 0; shift < 32; shift += 8) {
     encoded.push_back(static_cast<uint8_t>(file.size() >> shift));
@@ -76,9 +76,10 @@ TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
   for (const auto& [where, type] :
        {std::pair{&on_cpu, kCpu}, {&on_cpu, kGpu}, {&on_gpu, kCpu}, {&on_gpu, kGpu}}) {
     Server& server = *where;
-    const std::vector<Answer> answers = server.Infer(
-        {RequestOf(first, two, type), RequestOf({1, 2, 3}, one, type), RequestOf(second, {}, type),
-         RequestOf(first, {{9, 9, 3, 3}}, type), RequestOf(second, one, type)});
+    const std::vector<Answer> answers =
+        server.Infer({MakeRequest(first, two, type), MakeRequest({1, 2, 3}, one, type),
+                      MakeRequest(second, {}, type), MakeRequest(first, {{9, 9, 3, 3}}, type),
+                      MakeRequest(second, one, type)});
     ASSERT_EQ(answers[0].error, "");
     EXPECT_EQ(answers[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
     EXPECT_EQ(answers[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
@@ -97,7 +98,7 @@ TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
 TEST(RoisBackend, TensorsStayOnTheGpu) {
   const testing::Bytes file = testing::MakeJpeg(60, 80);
   Server server(kParameters, kOnGpu, 0, kInputs);
-  const Answer answer = server.Infer({RequestOf(file, {{1, 2, 30, 40}}, kCpu)})[0];
+  const Answer answer = server.Infer({MakeRequest(file, {{1, 2, 30, 40}}, kCpu)})[0];
   ASSERT_EQ(answer.error, "");
   EXPECT_EQ(answer.outputs.at("images").asked, kGpu);
   EXPECT_EQ(answer.outputs.at("geometry").asked, kCpu);

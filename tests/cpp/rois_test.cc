@@ -64,7 +64,8 @@ class RoiBatch {
 PreprocessParams Params() { return ParsePreprocessParams({{"size", "24,32"}}); }
 
 // The tensor of pixels that were cut out of a decoded image.
-Bytes TensorOfCut(const PreprocessParams& params, const PixelBuffer& image, const PixelRect& rect) {
+Bytes MakeCutTensor(const PreprocessParams& params, const PixelBuffer& image,
+                    const PixelRect& rect) {
   Bytes tensor(ImageTensor(params, nullptr).size_bytes());
   const ptrdiff_t stride = ptrdiff_t{3} * image.format.width;
   const std::array images = {ImageView::Interleaved(
@@ -82,7 +83,7 @@ bool IsZero(const Bytes& bytes) {
 
 TEST(RoiRect, RoundsOutwardAndClips) {
   const auto rect = [](const Roi& roi) {
-    const PixelRect r = RectOf(roi, 0, 1, 100, 50);
+    const PixelRect r = ClipRoi(roi, 0, 1, 100, 50);
     return std::vector<int>{r.x, r.y, r.width, r.height};
   };
   EXPECT_EQ(rect({10.0F, 20.0F, 30.0F, 40.0F}), (std::vector<int>{10, 20, 20, 20}));
@@ -101,9 +102,9 @@ TEST(RoiRect, RefusalsNameTheRegion) {
   };
   for (const auto& [roi, reason] : bad) {
     EXPECT_TRUE(
-        Throws(ErrorCode::kInvalidArgument, reason, [&, r = roi] { RectOf(r, 3, 7, 100, 50); }));
+        Throws(ErrorCode::kInvalidArgument, reason, [&, r = roi] { ClipRoi(r, 3, 7, 100, 50); }));
     EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "roi index 3 of 7",
-                       [&, r = roi] { RectOf(r, 3, 7, 100, 50); }));
+                       [&, r = roi] { ClipRoi(r, 3, 7, 100, 50); }));
   }
 }
 
@@ -119,9 +120,9 @@ TEST(Rois, AreThePixelsCutOutOfTheDecodedImage) {
   EXPECT_TRUE(items[0].status.ok()) << items[0].status.message;
   EXPECT_EQ(items[0].decoder, JpegDecoder::kCpu);
   EXPECT_GT(items[0].decode_ns, 0);
-  EXPECT_EQ(batch.tensor(0), TensorOfCut(params, whole, {3, 50, 57, 30}));
-  EXPECT_EQ(batch.tensor(1), TensorOfCut(params, whole, {0, 0, 120, 90}));
-  EXPECT_EQ(batch.tensor(2), TensorOfCut(params, whole, {100, 7, 20, 2}));
+  EXPECT_EQ(batch.tensor(0), MakeCutTensor(params, whole, {3, 50, 57, 30}));
+  EXPECT_EQ(batch.tensor(1), MakeCutTensor(params, whole, {0, 0, 120, 90}));
+  EXPECT_EQ(batch.tensor(2), MakeCutTensor(params, whole, {100, 7, 20, 2}));
 }
 
 TEST(Rois, GeometryMapsToTheWholeImage) {
@@ -223,11 +224,12 @@ TEST(Rois, TensorsOfTooManyBytesAreRefusedBeforeAnyWork) {
 TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
   const Bytes good = MakeJpeg(60, 80);
   const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
-  const Bytes turned = MakeJpeg(60, 80, 3, {.orientation = 6});
-  const Bytes turned_cut(turned.begin(), turned.begin() + static_cast<ptrdiff_t>(good.size() / 2));
+  const Bytes rotated = MakeJpeg(60, 80, 3, {.orientation = 6});
+  const Bytes transposed_cut(rotated.begin(),
+                             rotated.begin() + static_cast<ptrdiff_t>(good.size() / 2));
   const Bytes pixels = MakePixels(60, 80, 3);
   const std::vector<ImageView> images = {
-      Encoded(good), Encoded(cut), Encoded(turned), Encoded(turned_cut),
+      Encoded(good), Encoded(cut), Encoded(rotated), Encoded(transposed_cut),
       ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 80, 60, 240)};
   const std::vector<std::vector<Roi>> choices = {
       {{1, 2, 30, 9}}, {{1, 2, 30, 9}, {9, 9, 3, 3}, {20, 20, 60, 60}}, {{kNan, 0, 1, 1}}, {}};

@@ -221,14 +221,14 @@ TEST_P(RotatedDetectionCuda, AnglesOfCandidatesMustBeNumbers) {
     for (const size_t a : anchors) bad[6 * 300 + a] = value;
     return TestImage{{FloatTensor(bad, {7, 300})}, kGeometry};
   };
-  const std::string sentence = "in row 6 of anchor 200";
+  const std::string message = "in row 6 of anchor 200";
   for (const bool multi_label : {false, true}) {
     params.head.multi_label = multi_label;
     for (const float value : {kNan, kInf, -kInf}) {
       const Results results =
           ExpectSameAsCpu(params, {with({}, value), with({290, 250, 200}, value)});
       EXPECT_TRUE(results.items[0].status.ok());
-      EXPECT_NE(results.items[1].status.message.find(sentence), std::string::npos)
+      EXPECT_NE(results.items[1].status.message.find(message), std::string::npos)
           << results.items[1].status.message;
     }
   }

@@ -8,7 +8,7 @@
 
 #include "endcap/nms.h"
 #include "nms/rotated_methods.h"
-#include "simd_paths.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
@@ -19,7 +19,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kThresholds[] = {0.0, 1e-12, 5e-4, 0.1, 0.45, 0.7, 0.95, 0.9994, 1.0};
 
-struct Crowd {
+struct BoxSet {
   std::vector<float> boxes;
   std::vector<float> scores;
   std::vector<int32_t> class_ids;
@@ -40,7 +40,8 @@ struct Random {
   int Below(int count) { return std::uniform_int_distribution<int>(0, count - 1)(bits); }
 };
 
-void ExpectEqualPaths(const Crowd& crowd, double iou_threshold, int64_t max_detections = -1) {
+void ExpectEqualImplementations(const BoxSet& crowd, double iou_threshold,
+                                int64_t max_detections = -1) {
   for (const RotatedNms method :
        {RotatedNms::kPolygon, RotatedNms::kProbiou, RotatedNms::kProbiouFast}) {
     testing::CompareTargetsWithScalar(
@@ -57,9 +58,9 @@ void ExpectEqualPaths(const Crowd& crowd, double iou_threshold, int64_t max_dete
 }
 
 // Sides spread over `octaves` powers of two below `side`.
-Crowd Scattered(unsigned seed, int count, float span, float side, float octaves, int classes) {
+BoxSet Scattered(unsigned seed, int count, float span, float side, float octaves, int classes) {
   Random random{std::mt19937(seed)};
-  Crowd crowd;
+  BoxSet crowd;
   for (int i = 0; i < count; ++i) {
     crowd.Add(random.Between(0, span), random.Between(0, span),
               side * std::exp2(-random.Between(0, octaves)),
@@ -71,16 +72,16 @@ Crowd Scattered(unsigned seed, int count, float span, float side, float octaves,
 
 TEST(RotatedNmsSimd, EqualsScalarAroundVectorLengths) {
   for (int count = 0; count <= 40; ++count) {
-    const Crowd crowd = Scattered(static_cast<unsigned>(count), count, 60.0F, 40.0F, 1.0F, 2);
-    for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+    const BoxSet crowd = Scattered(static_cast<unsigned>(count), count, 60.0F, 40.0F, 1.0F, 2);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
   }
 }
 
 TEST(RotatedNmsSimd, EqualsScalarOnCrowds) {
   for (const double threshold : kThresholds) {
-    ExpectEqualPaths(Scattered(1, 600, 400.0F, 60.0F, 2.0F, 3), threshold);
-    ExpectEqualPaths(Scattered(2, 600, 400.0F, 400.0F, 8.0F, 2), threshold);
-    ExpectEqualPaths(Scattered(3, 600, 0.4F, 0.1F, 2.0F, 2), threshold);
+    ExpectEqualImplementations(Scattered(1, 600, 400.0F, 60.0F, 2.0F, 3), threshold);
+    ExpectEqualImplementations(Scattered(2, 600, 400.0F, 400.0F, 8.0F, 2), threshold);
+    ExpectEqualImplementations(Scattered(3, 600, 0.4F, 0.1F, 2.0F, 2), threshold);
   }
 }
 
@@ -88,18 +89,18 @@ TEST(RotatedNmsSimd, EqualsScalarOnCrowds) {
 TEST(RotatedNmsSimd, EqualsScalarOnALattice) {
   Random random{std::mt19937(4)};
   const float quarter = std::acos(0.0F) / 2;
-  Crowd crowd;
+  BoxSet crowd;
   for (int i = 0; i < 600; ++i) {
     const auto whole = [&](int count) { return static_cast<float>(random.Below(count)); };
     crowd.Add(whole(20), whole(20), whole(6), whole(6), (whole(9) - 4) * quarter, whole(4),
               random.Below(2));
   }
-  for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
 }
 
 // Two boxes of a class of their own, so that each pair is decided by its own IoU.
 struct Pairs {
-  Crowd crowd;
+  BoxSet crowd;
   int32_t count = 0;
 
   void Add(const std::array<float, 5>& a, const std::array<float, 5>& b) {
@@ -109,8 +110,8 @@ struct Pairs {
   }
 };
 
-// Where the bounds of a pair are its IoU, and the IoU is about the threshold: upright boxes of one
-// shape side by side, and of different sizes one within the other.
+// Where the bounds of a pair are its IoU, and the IoU is about the threshold: axis-aligned boxes of
+// one shape side by side, and of different sizes one within the other.
 TEST(RotatedNmsSimd, EqualsScalarWhereTheBoundsAreTight) {
   Random random{std::mt19937(5)};
   for (const double threshold : {0.002, 0.1, 0.45, 0.7, 0.95, 0.99}) {
@@ -134,7 +135,7 @@ TEST(RotatedNmsSimd, EqualsScalarWhereTheBoundsAreTight) {
       pairs.Add({x, 9, w, h, turn},
                 {x, 9, near * std::sqrt(ratio) * w, h * std::sqrt(ratio), turn});
     }
-    ExpectEqualPaths(pairs.crowd, threshold);
+    ExpectEqualImplementations(pairs.crowd, threshold);
   }
 }
 
@@ -152,7 +153,7 @@ TEST(RotatedNmsSimd, EqualsScalarOnShapesOfAllKinds) {
                 {step * std::cos(turn), step * std::sin(turn), w * random.Between(0.5F, 2),
                  thin * w * random.Between(0.5F, 2), turn + thin * random.Between(-1, 1)});
     }
-    for (const double threshold : kThresholds) ExpectEqualPaths(pairs.crowd, threshold);
+    for (const double threshold : kThresholds) ExpectEqualImplementations(pairs.crowd, threshold);
   }
 }
 
@@ -161,24 +162,25 @@ TEST(RotatedNmsSimd, EqualsScalarOnBoxesThatAreNone) {
   const std::vector<float> odd = {kNan,   kInf,   -kInf, 0.0F,   -0.0F, 1e38F, -1e38F, 1e-22F,
                                   -3e-9F, 1e-44F, 1e19F, 1e6F,   1.0F,  2.0F,  3.0F,   -4.0F,
                                   5.0F,   6.0F,   7.0F,  3e-20F, 8.0F,  9.0F,  40.0F,  1e-3F};
-  Crowd crowd = Scattered(8, 200, 12.0F, 8.0F, 4.0F, 2);
+  BoxSet crowd = Scattered(8, 200, 12.0F, 8.0F, 4.0F, 2);
   for (int i = 0; i < 600; ++i) {
     const auto value = [&] {
       return odd[static_cast<size_t>(random.Below(4) == 0 ? random.Below(24) : 12 + i % 11)];
     };
     crowd.Add(value(), value(), value(), value(), value(), random.Between(0, 1), random.Below(2));
   }
-  for (const double threshold : kThresholds) ExpectEqualPaths(crowd, threshold);
+  for (const double threshold : kThresholds) ExpectEqualImplementations(crowd, threshold);
 }
 
 TEST(RotatedNmsSimd, StopsAtMaxDetections) {
-  const Crowd crowd = Scattered(9, 500, 500.0F, 60.0F, 1.0F, 3);
-  for (const int64_t limit : {0, 1, 15, 16, 17, 100, 5000}) ExpectEqualPaths(crowd, 0.5, limit);
+  const BoxSet crowd = Scattered(9, 500, 500.0F, 60.0F, 1.0F, 3);
+  for (const int64_t limit : {0, 1, 15, 16, 17, 100, 5000})
+    ExpectEqualImplementations(crowd, 0.5, limit);
 }
 
 // The quick decisions of a single pair against the IoU itself.
 template <typename Method>
-void ExpectExceedsIsIouAbove(const Crowd& crowd) {
+void ExpectExceedsIsIouAbove(const BoxSet& crowd) {
   for (const double threshold : kThresholds) {
     const auto limit = Method::MakeLimit(threshold);
     for (size_t i = 0; i + 1 < crowd.size(); ++i) {
@@ -194,7 +196,7 @@ void ExpectExceedsIsIouAbove(const Crowd& crowd) {
 TEST(RotatedNmsSimd, QuickDecisionsOfAPairAreItsIou) {
   for (const float side : {1e-3F, 1.0F, 80.0F}) {
     for (const float spread : {0.1F, 0.5F, 2.0F}) {
-      const Crowd crowd = Scattered(10, 5000, side * spread, side, 3.0F, 1);
+      const BoxSet crowd = Scattered(10, 5000, side * spread, side, 3.0F, 1);
       ExpectExceedsIsIouAbove<PolygonMethod>(crowd);
       ExpectExceedsIsIouAbove<ProbiouMethod>(crowd);
     }

@@ -35,7 +35,7 @@ Indices Suppress(const std::vector<Box>& boxes, const std::vector<float>& scores
   return NmsRotated(numbers, scores, class_ids, options);
 }
 
-TEST(RotatedIou, UprightBoxesAreExact) {
+TEST(RotatedIou, AxisAlignedBoxesAreExact) {
   EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {2, 1, 2, 2, 0}), 1.0F / 3.0F);
   EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {1, 1, 2, 1, 0}), 0.5F);  // one within the other
   EXPECT_EQ(Iou({1, 1, 2, 2, 0}, {3, 1, 2, 2, 0}), 0.0F);  // touching sides
@@ -44,7 +44,7 @@ TEST(RotatedIou, UprightBoxesAreExact) {
   EXPECT_EQ(Iou({0, 0, 4, 1, 0}, {0, 0, 1, 4, 0}), 1.0F / 7.0F);
 }
 
-TEST(RotatedIou, TurnedBoxes) {
+TEST(RotatedIou, RotatedBoxes) {
   // A unit square and the same turned by 45 degrees share an octagon of 2 (sqrt(2) - 1).
   EXPECT_FLOAT_EQ(Iou({0, 0, 1, 1, 0}, {0, 0, 1, 1, kPi / 4}), std::sqrt(0.5F));
   // A cross of long boxes at 45 degrees shares a square.
@@ -53,7 +53,7 @@ TEST(RotatedIou, TurnedBoxes) {
   const float side = std::sqrt(2.0F);
   EXPECT_FLOAT_EQ(Iou({0.5F, 0.5F, 1, 1, 0}, {1.25F, 1.25F, side, 4, kPi / 4}),
                   0.125F / (1.0F + 4.0F * side - 0.125F));
-  // Turned boxes whose upright bounding boxes overlap, and which do not meet.
+  // Turned boxes whose axis-aligned bounding boxes overlap, and which do not meet.
   EXPECT_EQ(Iou({0, 0, 10, 1, kPi / 4}, {3, 0, 10, 1, kPi / 4}), 0.0F);
 }
 

@@ -44,7 +44,7 @@ Bytes ReadAll(ScanBytes& bytes, ScanBits& bits, size_t block) {
   }
 }
 
-ScanBytes BytesOf(const Bytes& file) {
+ScanBytes CountBytes(const Bytes& file) {
   ScanBytes bytes;
   bytes.SetRaw(file);
   return bytes;
@@ -56,7 +56,7 @@ TEST(ScanBytes, AreThoseBeforeTheMarkerWithoutStuffing) {
       const Bytes data = RandomBytes(count, 11);
       Bytes file = Stuffed(data);
       file.insert(file.end(), {0xFF, 0xFF, kRst0 + 3, 1, 2, 3});
-      ScanBytes bytes = BytesOf(file);
+      ScanBytes bytes = CountBytes(file);
       ScanBits bits;
       bytes.Begin(bits);
       ASSERT_EQ(ReadAll(bytes, bits, block), data) << count << " in blocks of " << block;
@@ -72,7 +72,7 @@ TEST(ScanBytes, EndWithTheFile) {
   for (const Bytes& tail : {Bytes{}, Bytes{0xFF}, Bytes{0xFF, 0xFF}, Bytes{0xFF, kEoi}}) {
     Bytes file = {1, 2, 3};
     file.insert(file.end(), tail.begin(), tail.end());
-    ScanBytes bytes = BytesOf(file);
+    ScanBytes bytes = CountBytes(file);
     ScanBits bits;
     bytes.Begin(bits);
     EXPECT_EQ(ReadAll(bytes, bits, 1), (Bytes{1, 2, 3}));
@@ -84,7 +84,7 @@ TEST(ScanBytes, EndWithTheFile) {
 
 TEST(ScanBytes, SeveralFillBytesBeforeAZeroAreOneByteOfData) {
   const Bytes file = {9, 0xFF, 0xFF, 0xFF, 0, 8, 0xFF, kEoi};
-  ScanBytes bytes = BytesOf(file);
+  ScanBytes bytes = CountBytes(file);
   ScanBits bits;
   bytes.Begin(bits);
   EXPECT_EQ(ReadAll(bytes, bits, 1), (Bytes{9, 0xFF, 8}));
@@ -93,7 +93,7 @@ TEST(ScanBytes, SeveralFillBytesBeforeAZeroAreOneByteOfData) {
 TEST(ScanBytes, AMarkerIsFoundBehindDataThatNobodyRead) {
   Bytes file = Stuffed(RandomBytes(20000, 5));
   file.insert(file.end(), {0xFF, kRst7, 77});
-  ScanBytes bytes = BytesOf(file);
+  ScanBytes bytes = CountBytes(file);
   ScanBits bits;
   bytes.Begin(bits);
   EXPECT_EQ(bytes.SkipToMarker(), kRst7);
@@ -106,7 +106,7 @@ TEST(ScanBytes, AMarkerIsFoundBehindDataThatNobodyRead) {
 
 TEST(ScanBytes, PastTheEndIsExactToTheBit) {
   const Bytes file = {0xA5, 0xFF, kEoi};
-  ScanBytes bytes = BytesOf(file);
+  ScanBytes bytes = CountBytes(file);
   ScanBits bits;
   bytes.Begin(bits);
   bits.Fill();

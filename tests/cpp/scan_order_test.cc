@@ -64,7 +64,7 @@ Pieces Split(const Bytes& file) {
   return pieces;
 }
 
-// Drops, repeats or exchanges scans, changes what one says of itself, or puts in a restart
+// Drops, repeats or pending_requests scans, changes what one says of itself, or puts in a restart
 // interval.
 void Change(Pieces& pieces, std::mt19937& random) {
   std::vector<Bytes>& scans = pieces.scans;

@@ -11,7 +11,7 @@
 #include "endcap/box_decode.h"
 #include "endcap/error.h"
 #include "head_tensors.h"
-#include "simd_paths.h"
+#include "simd_targets.h"
 
 namespace endcap {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// What BoxDecode gave: the candidates' bits, or the error's sentence.
+// What BoxDecode gave: the candidates' bits, or the error's message.
 struct Outcome {
   std::vector<uint32_t> bits;
   std::string error;
@@ -61,7 +61,7 @@ struct Head {
   }
 
   // How many candidates the scalar path found.
-  size_t ExpectEqualPaths() const {
+  size_t ExpectEqualImplementations() const {
     size_t found = 0;
     testing::CompareTargetsWithScalar(
         Stage::kBoxDecode, [&] { return Decode(); },
@@ -108,7 +108,7 @@ TEST_P(ScoreRowsSimd, EqualsScalarAroundVectorLengths) {
       for (const bool multi_label : {true, false}) {
         Head head = Make(rows, classes, 1);
         head.params.multi_label = multi_label;
-        const size_t found = head.ExpectEqualPaths();
+        const size_t found = head.ExpectEqualImplementations();
         EXPECT_TRUE(found > 0 || rows < 40) << classes;
       }
     }
@@ -119,9 +119,9 @@ TEST_P(ScoreRowsSimd, EqualsScalarAtEveryThreshold) {
   for (const double threshold : {0.0, 1e-30, 0.001, 0.05, 0.3, 0.5, 0.7, 0.95, 0.999999, 1.0}) {
     Head head = Make(300, 5, 2);
     head.params.score_threshold = threshold;
-    head.ExpectEqualPaths();
+    head.ExpectEqualImplementations();
     head.params.max_candidates = 20;
-    head.ExpectEqualPaths();
+    head.ExpectEqualImplementations();
   }
 }
 
@@ -140,7 +140,7 @@ TEST_P(ScoreRowsSimd, KeepsScoresThatAreJustOverTheThreshold) {
     for (const float threshold : {std::nextafter(score, 0.0F), score}) {
       if (threshold > 1.0F || threshold < 0.0F) continue;
       head.params.score_threshold = threshold;
-      const size_t found = head.ExpectEqualPaths();
+      const size_t found = head.ExpectEqualImplementations();
       EXPECT_TRUE(found >= 1U || threshold >= score);
     }
   }
@@ -151,16 +151,16 @@ TEST_P(ScoreRowsSimd, EqualsScalarForNumbersThatAreNotFinite) {
     for (const size_t at : {0U, 7U, 55U, 119U}) {
       Head head = Make(20, 5, 4);
       head.scores[std::min(at, head.scores.size() - 1)] = value;
-      head.ExpectEqualPaths();
+      head.ExpectEqualImplementations();
       Head box = Make(20, 5, 4);
       box.boxes[std::min<size_t>(at, 79)] = value;
-      box.ExpectEqualPaths();
+      box.ExpectEqualImplementations();
     }
     Head row = Make(20, 5, 5);
     for (int64_t i = 0; i < row.columns(); ++i) {
       row.scores[static_cast<size_t>(7 * row.columns() + i)] = value;
     }
-    row.ExpectEqualPaths();
+    row.ExpectEqualImplementations();
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Worker::Ready ReadyOf(Worker::Task task) {
+Worker::Ready MakeReady(Worker::Task task) {
   Worker::Ready ready;
   ready.push_back(std::move(task));
   return ready;
@@ -31,7 +31,7 @@ TEST(Worker, RunsTasksOfManyThreadsOneAfterTheOther) {
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back([&worker, &seen, t] {
         for (int i = 0; i < kTasks; ++i) {
-          worker.Post(ReadyOf([&seen, t, i] { seen.push_back(t * kTasks + i); }));
+          worker.Post(MakeReady([&seen, t, i] { seen.push_back(t * kTasks + i); }));
         }
       });
     }
@@ -50,7 +50,7 @@ TEST(Worker, TicksWhileItWatchesAndOnlyThen) {
   Worker worker([&ticks] { ++ticks; }, milliseconds(1));
   const auto run = [&worker](Worker::Task task) {
     std::promise<void> done;
-    worker.Post(ReadyOf([&] {
+    worker.Post(MakeReady([&] {
       task();
       done.set_value();
     }));

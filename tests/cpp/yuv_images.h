@@ -19,7 +19,7 @@ struct YuvKind {
   YuvRange range = YuvRange::kLimited;
 };
 
-inline std::string NameOf(const YuvKind& kind) {
+inline std::string GetName(const YuvKind& kind) {
   return (kind.format == PixelFormat::kNv12 ? "nv12 " : "planar ") + std::to_string(kind.step_x) +
          "x" + std::to_string(kind.step_y) + " matrix " +
          std::to_string(static_cast<int>(kind.matrix)) + " range " +

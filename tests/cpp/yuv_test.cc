@@ -16,7 +16,7 @@
 #include "image_tensor.h"
 #include "jpeg_writer.h"
 #include "preprocess/yuv_rows_simd.h"
-#include "simd_paths.h"
+#include "simd_targets.h"
 #include "yuv_images.h"
 
 namespace endcap {
@@ -52,7 +52,7 @@ Result Preprocess(const PreprocessParams& params, const ImageView& image) {
   return result;
 }
 
-Bytes TensorOf(const PreprocessParams& params, const ImageView& image) {
+Bytes MakeTensor(const PreprocessParams& params, const ImageView& image) {
   Result result = Preprocess(params, image);
   EXPECT_TRUE(result.status.ok()) << result.status.message;
   return std::move(result.tensor);
@@ -87,7 +87,9 @@ TEST(YuvPixels, OfAJpegsPlanesAreTheJpegs) {
             params.color = color;
             CompareTargetsWithScalar(
                 Stage::kPreprocess,
-                [&] { return std::pair(TensorOf(params, Encoded(file)), TensorOf(params, view)); },
+                [&] {
+                  return std::pair(MakeTensor(params, Encoded(file)), MakeTensor(params, view));
+                },
                 [&](const auto& scalar, const auto& simd, const std::string& target) {
                   EXPECT_TRUE(scalar.second == scalar.first) << step_x << "x" << step_y;
                   EXPECT_TRUE(simd.second == scalar.first)
@@ -107,10 +109,10 @@ TEST(YuvPixels, AreTheSameOnEveryPath) {
       for (const int side : {std::max(height, width), 13}) {
         const PreprocessParams params = Square(side);
         CompareTargetsWithScalar(
-            Stage::kPreprocess, [&] { return TensorOf(params, image.view); },
+            Stage::kPreprocess, [&] { return MakeTensor(params, image.view); },
             [&](const Bytes& scalar, const Bytes& simd, const std::string& target) {
               EXPECT_TRUE(simd == scalar)
-                  << NameOf(kind) << " " << height << "x" << width << " " << target;
+                  << GetName(kind) << " " << height << "x" << width << " " << target;
             });
       }
     }
@@ -130,7 +132,7 @@ TEST(YuvPixels, OfNv12AreThoseOfItsPlanesApart) {
       apart.planes[2][i] = nv12.planes[1][2 * i + 1];
     }
     apart.view.planes[0].data = apart.planes[0].data();
-    EXPECT_EQ(TensorOf(Square(39), nv12.view), TensorOf(Square(39), apart.view));
+    EXPECT_EQ(MakeTensor(Square(39), nv12.view), MakeTensor(Square(39), apart.view));
   }
 }
 
@@ -152,7 +154,8 @@ TEST(YuvPixels, BottomUpRowsAreReadByTheirStrides) {
     CompareTargetsWithScalar(
         Stage::kPreprocess,
         [&] {
-          return std::pair(TensorOf(Square(24), image.view), TensorOf(Square(24), flipped.view));
+          return std::pair(MakeTensor(Square(24), image.view),
+                           MakeTensor(Square(24), flipped.view));
         },
         [](const auto& scalar, const auto& simd, const std::string& target) {
           EXPECT_TRUE(scalar.first == scalar.second);
@@ -201,7 +204,7 @@ TEST(YuvPixels, NothingIsReadPastThePlanes) {
       PreprocessParams params = Square(50);
       params.color = color;
       CompareTargetsWithScalar(
-          Stage::kPreprocess, [&] { return TensorOf(params, guarded); },
+          Stage::kPreprocess, [&] { return MakeTensor(params, guarded); },
           [](const Bytes& scalar, const Bytes& simd, const std::string& target) {
             EXPECT_TRUE(simd == scalar) << target;
           });

@@ -74,7 +74,7 @@ bool Block::ReleaseBarrier(size_t threads) {
 }
 
 // Whether the lanes that fiber `i` waits for all wait with it.
-bool Block::ReleaseLanesOf(size_t i, size_t threads) {
+bool Block::ReleaseLanes(size_t i, size_t threads) {
   const State state = fibers_[i].state;
   const uint32_t mask = fibers_[i].mask;
   const size_t warp = i / kWarpSize * kWarpSize;
@@ -95,7 +95,7 @@ bool Block::ReleaseLanesOf(size_t i, size_t threads) {
     fibers_[warp + lane].state = State::kReady;
     if (kRacesObserved) met.push_back(&fibers_[warp + lane].observed);
   }
-  // Shuffles and votes exchange their values and say nothing about memory.
+  // Shuffles and votes pending their values and say nothing about memory.
   if (state == State::kAtWarpBarrier) Meet(met);
   return true;
 }
@@ -105,7 +105,7 @@ bool Block::ReleaseWarps(size_t threads) {
   for (size_t i = 0; i < threads; ++i) {
     const State state = fibers_[i].state;
     if (state != State::kExchanging && state != State::kAtWarpBarrier) continue;
-    any = ReleaseLanesOf(i, threads) || any;
+    any = ReleaseLanes(i, threads) || any;
   }
   return any;
 }

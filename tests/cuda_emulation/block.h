@@ -48,7 +48,7 @@ class Block {
   static void Main();
   bool ReleaseBarrier(size_t threads);
   bool ReleaseWarps(size_t threads);
-  bool ReleaseLanesOf(size_t fiber, size_t threads);
+  bool ReleaseLanes(size_t fiber, size_t threads);
   void Resume(Fiber& fiber);
 
   std::vector<Fiber> fibers_;

@@ -115,7 +115,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
   const Guard guard(Lock());
   if (current_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   const auto* address = reinterpret_cast<const void*>(memory);
-  const cudaMemoryType type = TypeOf(address);
+  const cudaMemoryType type = GetMemoryType(address);
   for (unsigned i = 0; i < count; ++i) {
     switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -125,7 +125,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes,
         *static_cast<unsigned*>(values[i]) = 0;
         break;
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *static_cast<int*>(values[i]) = type == cudaMemoryTypeHost ? 0 : DeviceOf(address);
+        *static_cast<int*>(values[i]) = type == cudaMemoryTypeHost ? 0 : GetDevice(address);
         break;
     }
   }

@@ -63,7 +63,7 @@ Fiber& WaitForLanes(State state, uint32_t mask, uint64_t value) {
 
 }  // namespace
 
-Lanes Exchange(uint32_t mask, uint64_t value) {
+Lanes PendingRequest(uint32_t mask, uint64_t value) {
   return WaitForLanes(State::kExchanging, mask, value).received;
 }
 
@@ -103,7 +103,7 @@ void RunGrid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<voi
   for (size_t n = 0; n < blocks; ++n) {
     const auto b = static_cast<unsigned>(blocks_reversed ? blocks - 1 - n : n);
     const uint3 index = {b % grid.x, b / grid.x % grid.y, b / grid.x / grid.y};
-    OnStackOfItsOwn(
+    RunOnOwnStack(
         [&] { RunBlock(BlockFor(n), {grid, block, index}, shared_bytes, n % 2 == 1, kernel); });
   }
   if (!kRacesObserved) return;

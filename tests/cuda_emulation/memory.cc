@@ -115,7 +115,7 @@ bool ReleasePinned(void* memory) {
   return true;
 }
 
-cudaMemoryType TypeOf(const void* memory) {
+cudaMemoryType GetMemoryType(const void* memory) {
   const auto* address = static_cast<const char*>(memory);
   const Arena& arena = TheArena();
   if (address >= arena.base && address < arena.base + arena.capacity) return cudaMemoryTypeDevice;
@@ -125,10 +125,10 @@ cudaMemoryType TypeOf(const void* memory) {
   return address < start + bytes ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
 }
 
-int DeviceOf(const void* memory) {
+int GetDevice(const void* memory) {
   const Arena& arena = TheArena();
   const auto* address = static_cast<const char*>(memory);
-  if (TypeOf(memory) != cudaMemoryTypeDevice) return -1;
+  if (GetMemoryType(memory) != cudaMemoryTypeDevice) return -1;
   const auto after = arena.allocated.upper_bound(static_cast<size_t>(address - arena.base));
   if (after == arena.allocated.begin()) return -1;
   const auto& [offset, allocation] = *std::prev(after);

@@ -25,8 +25,8 @@ bool ReleaseDevice(void* memory);
 void* AllocatePinned(size_t bytes);
 bool ReleasePinned(void* memory);
 
-cudaMemoryType TypeOf(const void* memory);
+cudaMemoryType GetMemoryType(const void* memory);
 // The device of allocated device memory; -1 for other memory.
-int DeviceOf(const void* memory);
+int GetDevice(const void* memory);
 
 }  // namespace endcap::emulation

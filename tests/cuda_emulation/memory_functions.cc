@@ -27,7 +27,7 @@ std::set<void*>& CapturedMemory() {
   return *memory;
 }
 
-Pool& PoolOf(cudaMemPool_t pool) { return *reinterpret_cast<Pool*>(pool); }
+Pool& GetPool(cudaMemPool_t pool) { return *reinterpret_cast<Pool*>(pool); }
 
 cudaError_t Allocate(void** memory, size_t bytes, int device) {
   const Guard guard(Lock());
@@ -58,7 +58,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
   const Guard guard(Lock());
   if (attribute != cudaMemPoolAttrReleaseThreshold) {
-    PoolOf(pool).attributes[attribute] = *static_cast<int*>(value);
+    GetPool(pool).attributes[attribute] = *static_cast<int*>(value);
   }
   return cudaSuccess;
 }
@@ -88,7 +88,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t p
   ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
-  const cudaError_t error = Allocate(memory, bytes, PoolOf(pool).device);
+  const cudaError_t error = Allocate(memory, bytes, GetPool(pool).device);
   if (error == cudaSuccess && stream->captures) CapturedMemory().insert(*memory);
   return error;
 }
@@ -97,7 +97,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
   ENDCAP_REFUSE(Call::kSafe);
   const Stream stream = Find(handle);
   if (!stream) return Note(cudaErrorInvalidResourceHandle);
-  if (DeviceOf(memory) < 0) return Note(cudaErrorInvalidValue);
+  if (GetDevice(memory) < 0) return Note(cudaErrorInvalidValue);
   if (stream->captures && stream->capture_is_invalid) {
     return HarmCapture(cudaErrorStreamCaptureUnsupported);
   }

@@ -55,7 +55,7 @@ class Known {
 };
 
 // Two observed threads must not use the same stack.
-inline void OnStackOfItsOwn(const std::function<void()>& work) { std::thread(work).join(); }
+inline void RunOnOwnStack(const std::function<void()>& work) { std::thread(work).join(); }
 
 // What each thread of `before` has done is known to each of `after` from here on.
 inline void Order(const std::vector<const Observed*>& before,
@@ -95,7 +95,7 @@ class Known {
   void Learn() const {}
 };
 
-inline void OnStackOfItsOwn(const std::function<void()>& work) { work(); }
+inline void RunOnOwnStack(const std::function<void()>& work) { work(); }
 
 inline void Order(const std::vector<const Observed*>&, const std::vector<const Observed*>&) {}
 

@@ -79,8 +79,8 @@ void LaunchAndWait(Kernel kernel, unsigned blocks, unsigned threads, const Args&
 }
 
 template <typename Kernel, typename... Args>
-void ExpectEndOfBlocks(int code, Kernel kernel, unsigned blocks, unsigned threads,
-                       const Args&... args) {
+void ExpectBlocksEnd(int code, Kernel kernel, unsigned blocks, unsigned threads,
+                     const Args&... args) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
@@ -92,7 +92,7 @@ void ExpectEndOfBlocks(int code, Kernel kernel, unsigned blocks, unsigned thread
 
 template <typename Kernel, typename... Args>
 void ExpectEnd(int code, Kernel kernel, unsigned blocks, const Args&... args) {
-  ExpectEndOfBlocks(code, kernel, blocks, 64, args...);
+  ExpectBlocksEnd(code, kernel, blocks, 64, args...);
 }
 
 TEST(RacesDeathTest, WithinAWarp) {
@@ -112,10 +112,10 @@ TEST(RacesDeathTest, AfterABarrier) { ExpectEnd(kRaceFound, WriteAfterBarrier, 1
 
 TEST(RacesDeathTest, InLargeBlocks) {
   for (const unsigned reader : {1U, 255U, 1023U}) {
-    ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, 0U, reader);
-    ExpectEndOfBlocks(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, reader, 0U);
+    ExpectBlocksEnd(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, 0U, reader);
+    ExpectBlocksEnd(kRaceFound, ReadFar<Between::kNothing>, 1, 1024, reader, 0U);
   }
-  ExpectEndOfBlocks(0, ReadFar<Between::kBarrier>, 3, 1024, 0U, 255U);
+  ExpectBlocksEnd(0, ReadFar<Between::kBarrier>, 3, 1024, 0U, 255U);
 }
 
 TEST(RacesDeathTest, BetweenBlocks) {
@@ -159,21 +159,21 @@ void WriteWhatIsCopied(Then then) {
   Check(cudaDeviceSynchronize(), "wait");
 }
 
-void ExpectEndOf(int code, void (*use)(Then), Then then) {
+void ExpectEnd(int code, void (*use)(Then), Then then) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT((use(then), std::exit(0)), testing::ExitedWithCode(code),
               code == 0 ? "" : "data race");
 }
 
 TEST(RacesDeathTest, BetweenStreams) {
-  ExpectEndOf(kRaceFound, UseInTwoStreams, Then::kNothing);
-  ExpectEndOf(0, UseInTwoStreams, Then::kWait);
-  ExpectEndOf(0, UseInTwoStreams, Then::kEvent);
+  ExpectEnd(kRaceFound, UseInTwoStreams, Then::kNothing);
+  ExpectEnd(0, UseInTwoStreams, Then::kWait);
+  ExpectEnd(0, UseInTwoStreams, Then::kEvent);
 }
 
 TEST(RacesDeathTest, OfTheHost) {
-  ExpectEndOf(kRaceFound, WriteWhatIsCopied, Then::kNothing);
-  ExpectEndOf(0, WriteWhatIsCopied, Then::kWait);
+  ExpectEnd(kRaceFound, WriteWhatIsCopied, Then::kNothing);
+  ExpectEnd(0, WriteWhatIsCopied, Then::kWait);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Stream& DefaultStream() {
   return *stream;
 }
 
-Stream& StreamOfThisThread() {
+Stream& GetThreadStream() {
   thread_local Stream stream = *Streams().insert(MakeStream()).first;
   return stream;
 }
@@ -48,7 +48,7 @@ Stream Find(cudaStream_t handle) {
   constexpr uintptr_t per_thread = 2;  // cudaStreamPerThread
   const auto number = reinterpret_cast<uintptr_t>(handle);
   if (handle == nullptr || number == legacy) return DefaultStream();
-  if (number == per_thread) return StreamOfThisThread();
+  if (number == per_thread) return GetThreadStream();
   for (const Stream& stream : Streams()) {
     if (stream.get() == handle) return stream;
   }
@@ -64,7 +64,7 @@ void RunUntil(CUstream_st& stream, uint64_t position) {
     const int outer = std::exchange(running_stream, stream.number);
     stream.observed.Enter();
     work->before.Learn();
-    OnStackOfItsOwn(work->function);
+    RunOnOwnStack(work->function);
     stream.work_done.Tell();
     waiting.Enter();
     running_stream = outer;

@@ -104,7 +104,8 @@ struct PathOutcomes {
   Outcome simd;  // that of the scalar path where the machine has no other
 };
 
-// Calls run(outcome) on the scalar path and on the simd path with `target`, which stays forced.
+// Calls run(outcome) on the scalar path and on the simd implementation with `target`, which stays
+// forced.
 template <typename Run>
 PathOutcomes RunOnPaths(std::string_view target, Run run) {
   ForceImplementation("scalar");

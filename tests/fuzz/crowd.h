@@ -5,12 +5,12 @@
 namespace endcap::fuzz {
 
 // Boxes with scores and perhaps classes.
-struct Crowd {
+struct BoxSet {
   std::vector<float> boxes;
   std::vector<float> scores;
   std::vector<int32_t> class_ids;
 
-  int32_t ClassOf(int64_t i) const {
+  int32_t GetClass(int64_t i) const {
     return class_ids.empty() ? 0 : class_ids[static_cast<size_t>(i)];
   }
 };
@@ -22,8 +22,8 @@ inline double PickThreshold(FuzzInput& input) {
 
 namespace crowd_parts {
 
-inline Crowd MakeScores(FuzzInput& input, Noise& noise, int most) {
-  Crowd crowd;
+inline BoxSet MakeScores(FuzzInput& input, Noise& noise, int most) {
+  BoxSet crowd;
   // Mostly few: suppression takes the square of their number.
   crowd.scores.resize(input.Size(static_cast<size_t>(input.Happens(32) ? most : most / 4)));
   const int score_steps = input.Pick(std::array{1, 7, 255, 1 << 20});
@@ -44,9 +44,9 @@ inline Crowd MakeScores(FuzzInput& input, Noise& noise, int most) {
 }  // namespace crowd_parts
 
 // boxes [N][4]: x1, y1, x2, y2.
-inline Crowd MakeUprightCrowd(FuzzInput& input, int most) {
+inline BoxSet MakeAxisAlignedBoxes(FuzzInput& input, int most) {
   Noise noise(input.Word(2));
-  Crowd crowd = crowd_parts::MakeScores(input, noise, most);
+  BoxSet crowd = crowd_parts::MakeScores(input, noise, most);
   const double span = input.Pick(std::array{4.0, 64.0, 640.0, 1e6});
   const double side = span * input.Number(0.0, 1.0);
   const int steps = input.Pick(std::array{4, 31, 1000, 1 << 20});
@@ -62,9 +62,9 @@ inline Crowd MakeUprightCrowd(FuzzInput& input, int most) {
 }
 
 // boxes [N][5]: centre, width, height, angle in radians.
-inline Crowd MakeRotatedCrowd(FuzzInput& input, int most) {
+inline BoxSet MakeRotatedBoxes(FuzzInput& input, int most) {
   Noise noise(input.Word(2));
-  Crowd crowd = crowd_parts::MakeScores(input, noise, most);
+  BoxSet crowd = crowd_parts::MakeScores(input, noise, most);
   const double span = input.Pick(std::array{4.0, 64.0, 640.0, 1e6});
   const double side = span * input.Number(0.0, 1.0);
   const double turn = input.Pick(std::array{0.0, 1.5707963267948966, 3.2, 100.0});

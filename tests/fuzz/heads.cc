@@ -62,7 +62,7 @@ std::vector<uint8_t> MakeNumbers(FuzzInput& input, Noise& noise, size_t count, D
   std::vector<float> values(count);
   for (float& value : values) value = noise.Number(low, scale, steps);
   if (input.Happens(128)) Disturb(input, values);
-  std::vector<uint8_t> bytes(count * SizeOf(dtype));
+  std::vector<uint8_t> bytes(count * GetElementSize(dtype));
   for (size_t i = 0; i < count; ++i) {
     if (dtype == DType::kFloat16) {
       const uint16_t half = FloatToHalf(values[i]);

@@ -29,7 +29,7 @@ inline std::optional<ImageHeader> ReadSmallHeader(const ImageView& image) {
 // depends on how many rows a path reads at a time, so one of the two may report it, of a damaged
 // file only.
 template <typename Run>
-Outcome RequireEqualPathsOfFile(std::string_view target, std::string_view what,
+Outcome RequireEqualFileResults(std::string_view target, std::string_view what,
                                 const ImageView& image, Run run) {
   PathOutcomes outcomes = RunOnPaths(target, run);
   const auto damaged = [](const Outcome& outcome) {

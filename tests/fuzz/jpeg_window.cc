@@ -56,11 +56,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ImageView image = ImageView::Encoded(file.data(), file.size());
   const std::optional<ImageHeader> header = ReadSmallHeader(image);
   if (!header) return 0;
-  BandFormat upright = DecodedFormat(*header, options);
-  if (WalkOf(orientation).swap_axes) std::swap(upright.width, upright.height);
-  const PixelRect window = choice.In(upright);
+  BandFormat oriented = DecodedFormat(*header, options);
+  if (GetOrientationTransform(orientation).swap_axes) std::swap(oriented.width, oriented.height);
+  const PixelRect window = choice.In(oriented);
 
-  const Outcome cut = RequireEqualPathsOfFile(target, "window", image, [&](Outcome& result) {
+  const Outcome cut = RequireEqualFileResults(target, "window", image, [&](Outcome& result) {
     int64_t decode_ns = 0;
     AddRows(DecodeWindow(image, *header, options, orientation, window, decode_ns),
             {0, 0, window.width, window.height}, result);

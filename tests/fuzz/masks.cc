@@ -1,4 +1,4 @@
-// Instance masks: the paths against each other, and run lengths against packed bits.
+// Instance masks: the implementations against each other, and run lengths against packed bits.
 
 #include "endcap/masks.h"
 
@@ -72,20 +72,20 @@ void FillScene(FuzzInput& input, Scene& scene) {
   if (input.Happens(64)) Disturb(input, scene.boxes);
 }
 
-Outcome Pack(const Scene& scene, Path path) {
+Outcome Pack(const Scene& scene, Implementation implementation) {
   return Capture([&](Outcome& outcome) {
-    const MaskSize size = MaskSizeOf(scene.prototypes, scene.plan);
+    const MaskSize size = ComputeMaskSize(scene.prototypes, scene.plan);
     std::vector<uint8_t> bits(scene.boxes.size() / 4 * size.packed_bytes());
-    WritePackedMasks(scene.prototypes, scene.detections(), scene.plan, path, bits.data());
+    WritePackedMasks(scene.prototypes, scene.detections(), scene.plan, implementation, bits.data());
     outcome.Add(bits);
   });
 }
 
-Outcome Encode(const Scene& scene, Path path) {
+Outcome Encode(const Scene& scene, Implementation implementation) {
   return Capture([&](Outcome& outcome) {
     std::vector<std::string> rle;
-    EncodeMasks(scene.prototypes, scene.detections(), scene.plan, path, rle);
-    const MaskSize size = MaskSizeOf(scene.prototypes, scene.plan);
+    EncodeMasks(scene.prototypes, scene.detections(), scene.plan, implementation, rle);
+    const MaskSize size = ComputeMaskSize(scene.prototypes, scene.plan);
     std::vector<uint8_t> columns(size.pixels());
     const auto height = static_cast<size_t>(size.height);
     for (const std::string& text : rle) {
@@ -111,11 +111,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view target = PickSimdTarget(input);
   Scene scene;
   FillScene(input, scene);
-  const Outcome packed = Pack(scene, Path::kScalar);
-  RequireEqual(packed, Encode(scene, Path::kScalar), "packed bits against run lengths, scalar");
+  const Outcome packed = Pack(scene, Implementation::kScalar);
+  RequireEqual(packed, Encode(scene, Implementation::kScalar),
+               "packed bits against run lengths, scalar");
   if (target.empty()) return 0;
   ForceSimdTarget(target);
-  RequireEqual(packed, Pack(scene, Path::kSimd), "packed bits, scalar against simd");
-  RequireEqual(packed, Encode(scene, Path::kSimd), "run lengths, scalar against simd");
+  RequireEqual(packed, Pack(scene, Implementation::kSimd), "packed bits, scalar against simd");
+  RequireEqual(packed, Encode(scene, Implementation::kSimd), "run lengths, scalar against simd");
   return 0;
 }

@@ -1,4 +1,4 @@
-// Suppression of upright boxes: against its definition, and the paths against each other.
+// Suppression of axis-aligned boxes: against its definition, and the paths against each other.
 
 #include "endcap/nms.h"
 
@@ -21,7 +21,7 @@ float SlowIou(const float* a, const float* b) {
   return intersection / (area_a + area_b - intersection);
 }
 
-std::vector<int64_t> SlowNms(const Crowd& crowd, const NmsOptions& options) {
+std::vector<int64_t> SlowNms(const BoxSet& crowd, const NmsOptions& options) {
   std::vector<int64_t> order(crowd.scores.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -33,7 +33,7 @@ std::vector<int64_t> SlowNms(const Crowd& crowd, const NmsOptions& options) {
     const bool suppressed = std::any_of(kept.begin(), kept.end(), [&](int64_t k) {
       const float iou = SlowIou(&crowd.boxes[4 * static_cast<size_t>(k)],
                                 &crowd.boxes[4 * static_cast<size_t>(i)]);
-      return crowd.ClassOf(k) == crowd.ClassOf(i) && double{iou} > options.iou_threshold;
+      return crowd.GetClass(k) == crowd.GetClass(i) && double{iou} > options.iou_threshold;
     });
     if (!suppressed) kept.push_back(i);
   }
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   const std::string_view target = PickSimdTarget(input);
   const NmsOptions options{PickThreshold(input), input.Happens(64) ? input.Int(0, 40) : -1};
-  const Crowd crowd = MakeUprightCrowd(input, 150);
+  const BoxSet crowd = MakeAxisAlignedBoxes(input, 150);
   const Outcome outcome = RequireEqualPaths(target, "kept boxes", [&](Outcome& result) {
     result.Add(Nms(crowd.boxes, crowd.scores, crowd.class_ids, options));
   });

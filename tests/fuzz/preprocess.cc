@@ -68,7 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     pixels = MakePixels(input);
   }
-  RequireEqualPathsOfFile(target, "tensor", pixels.view, [&](Outcome& outcome) {
+  RequireEqualFileResults(target, "tensor", pixels.view, [&](Outcome& outcome) {
     Preprocessor preprocessor(params, 1);
     ItemMemory memory;
     const std::array outputs = {memory.Make(params, 3)};

@@ -57,13 +57,13 @@ PixelRect Covered(const Roi& roi, int width, int height) {
 
 // The tensor of the last region is the one of an image of its pixels.
 void CompareWithCrop(const PreprocessParams& params, const ImageView& image, const Roi& roi) {
-  PixelBuffer upright;
+  PixelBuffer oriented;
   try {
-    upright = Decode(image, params.limits, {3, 1}, params.exif == ExifPolicy::kApply);
+    oriented = Decode(image, params.limits, {3, 1}, params.exif == ExifPolicy::kApply);
   } catch (const Error&) {  // damage below the region may go unseen there
     return;
   }
-  const PixelRect rect = Covered(roi, upright.format.width, upright.format.height);
+  const PixelRect rect = Covered(roi, oriented.format.width, oriented.format.height);
   if (rect.width < 1) return;
   ItemMemory cut;
   ItemMemory whole;
@@ -72,9 +72,9 @@ void CompareWithCrop(const PreprocessParams& params, const ImageView& image, con
   Preprocessor preprocessor(params, 1);
   const auto items = preprocessor.RunRois(std::span(&images, 1));
   Require(items[0].status.ok(), "a region of a good image: ", items[0].status.message);
-  const ptrdiff_t stride = ptrdiff_t{3} * upright.format.width;
+  const ptrdiff_t stride = ptrdiff_t{3} * oriented.format.width;
   const ImageView crop = ImageView::Interleaved(
-      PixelFormat::kRgb, upright.pixels.data() + stride * rect.y + ptrdiff_t{3} * rect.x,
+      PixelFormat::kRgb, oriented.pixels.data() + stride * rect.y + ptrdiff_t{3} * rect.x,
       rect.width, rect.height, stride);
   const std::array whole_outputs = {whole.Make(params, 0)};
   const auto expected = preprocessor.Run(std::span(&crop, 1), whole_outputs);
@@ -94,7 +94,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<Roi> rois = PickRois(input);
   const std::vector<uint8_t> file = input.Rest();
   const ImageView image = ImageView::Encoded(file.data(), file.size());
-  const Outcome outcome = RequireEqualPathsOfFile(
+  const Outcome outcome = RequireEqualFileResults(
       target, "regions", image, [&](Outcome& result) { RunRois(params, image, rois, result); });
   // Gray is the file's luma, which RGB pixels do not have.
   if (!outcome.ok() || rois.empty() || params.color == Color::kGray) return 0;

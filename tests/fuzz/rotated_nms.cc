@@ -11,7 +11,7 @@
 namespace endcap::fuzz {
 namespace {
 
-std::vector<int64_t> SlowNms(const Crowd& crowd, const RotatedNmsOptions& options) {
+std::vector<int64_t> SlowNms(const BoxSet& crowd, const RotatedNmsOptions& options) {
   const size_t count = crowd.scores.size();
   std::vector<float> iou(count * count);
   RotatedIou(crowd.boxes, crowd.boxes, options.method, iou);
@@ -28,7 +28,7 @@ std::vector<int64_t> SlowNms(const Crowd& crowd, const RotatedNmsOptions& option
     const auto& others = greedy ? kept : better;
     const bool suppressed = std::any_of(others.begin(), others.end(), [&](int64_t k) {
       const size_t pair = static_cast<size_t>(k) * count + static_cast<size_t>(i);
-      return crowd.ClassOf(k) == crowd.ClassOf(i) && double{iou[pair]} > options.iou_threshold;
+      return crowd.GetClass(k) == crowd.GetClass(i) && double{iou[pair]} > options.iou_threshold;
     });
     better.push_back(i);
     if (!suppressed) kept.push_back(i);
@@ -36,7 +36,7 @@ std::vector<int64_t> SlowNms(const Crowd& crowd, const RotatedNmsOptions& option
   return kept;
 }
 
-void CheckIou(const Crowd& crowd, RotatedNms method) {
+void CheckIou(const BoxSet& crowd, RotatedNms method) {
   const size_t count = crowd.scores.size();
   std::vector<float> iou(count * count);
   RotatedIou(crowd.boxes, crowd.boxes, method, iou);
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const RotatedNmsOptions options{PickThreshold(input),
                                   input.Happens(64) ? input.Int(0, 20) : int64_t{-1},
                                   input.PickEnum(RotatedNms::kProbiouFast)};
-  const Crowd crowd = MakeRotatedCrowd(input, 40);
+  const BoxSet crowd = MakeRotatedBoxes(input, 40);
   const Outcome outcome = RequireEqualPaths(target, "kept boxes", [&](Outcome& result) {
     result.Add(NmsRotated(crowd.boxes, crowd.scores, crowd.class_ids, options));
   });

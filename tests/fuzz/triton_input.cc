@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TRITONBACKEND_Input handle{&given};
 
   Capture([&](Outcome& outcome) {
-    const InputTensor tensor(&handle, {.batched = batched, .workplace = {}});
+    const InputTensor tensor(&handle, {.batched = batched, .execution_context = {}});
     Require(tensor.name() == "encoded", "the name is '", tensor.name(), "'");
     if (given.data_type == TRITONSERVER_TYPE_BYTES) {
       CheckStrings(tensor, content, elements);

@@ -2,7 +2,7 @@
  * made than this library's, as DALI operators are.
  *
  * Every function that can fail returns an endcap_status, one of the values of the `status` tensors
- * (endcap/error.h); endcap_last_error() then has the sentence. Handles may be used by several
+ * (endcap/error.h); endcap_last_error() then has the message. Handles may be used by several
  * threads at once. No function keeps a pointer that it was given beyond its return, but for memory
  * of a GPU, which the work on the stream reads and writes later. Structs begin with what they had
  * in the first version; `endcap_c_abi()` tells the version of the library that was loaded. */
@@ -32,7 +32,7 @@ ENDCAP_C int32_t endcap_c_abi(void);
 /* "0.1.0": endcap's version. Static. */
 ENDCAP_C const char* endcap_version(void);
 
-/* The sentence of the calling thread's last call that failed, "" before one did; valid until its
+/* The message of the calling thread's last call that failed, "" before one did; valid until its
  * next call that fails. */
 ENDCAP_C const char* endcap_last_error(void);
 
@@ -156,7 +156,7 @@ typedef struct endcap_preprocess_output {
 } endcap_preprocess_output;
 
 /* images[i] -> outputs[i]. stream: a cudaStream_t; of handles for CPU memory NULL. A bad image is a
- * status of its own and no failure of the call; its sentence is endcap_item_error(i) until the
+ * status of its own and no failure of the call; its message is endcap_item_error(i) until the
  * calling thread's next run. With a GPU the tensors are written in the order of the stream,
  * geometry and status before the return. Tensors of other sizes than the parameters' are worked on
  * size by size; the handle keeps what the last 8 such sizes need. Arguments that cannot be used (a
@@ -167,7 +167,7 @@ ENDCAP_C endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor
                                                size_t count, void* stream);
 
 /* Regions of one image, CPU only: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the
- * upright image; outputs: one for each, all of one size. *image_status: the image's own, which is
+ * oriented image; outputs: one for each, all of one size. *image_status: the image's own, which is
  * then that of all regions; else that of the first bad region. Without regions only the header is
  * read. */
 ENDCAP_C endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preprocessor,
@@ -175,7 +175,7 @@ ENDCAP_C endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preproc
                                                     const endcap_preprocess_output* outputs,
                                                     size_t roi_count, int32_t* image_status);
 
-/* The sentence of item i of the calling thread's last run, "" where it is ok. Of run_rois: region
+/* The message of item i of the calling thread's last run, "" where it is ok. Of run_rois: region
  * i, and with i = roi_count that of *image_status. Valid until the thread's next run. */
 ENDCAP_C const char* endcap_item_error(size_t i);
 

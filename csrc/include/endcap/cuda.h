@@ -50,7 +50,7 @@ void RequireCuda(int device_id);
 
 // The GPU in whose memory an address is; -1 for memory that is in none, or where there is no GPU to
 // ask.
-int CudaDeviceOf(const void* memory) noexcept;
+int FindCudaDevice(const void* memory) noexcept;
 
 // Where GPU work goes: everything that takes a target is enqueued on its stream and does not wait
 // for it, unless it says so.

@@ -118,21 +118,21 @@ int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
 int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
                      const DecodeOptions& options, int orientation, const PixelRect& window);
 
-// Reads the header and decodes a whole image; apply_orientation turns it upright by EXIF. Errors as
-// ReadHeader and DecodeToBands.
+// Reads the header and decodes a whole image; apply_orientation turns it oriented by EXIF. Errors
+// as ReadHeader and DecodeToBands.
 PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const DecodeOptions& options,
                    bool apply_orientation);
 
-// Where pixel (0, 0) of the upright image stands in the stored one, and where its right neighbour
+// Where pixel (0, 0) of the oriented image stands in the stored one, and where its right neighbour
 // does. Source: Exif 2.3, orientation tag.
-struct Walk {
-  bool swap_axes = false;    // upright columns are stored rows
+struct OrientationTransform {
+  bool swap_axes = false;    // oriented columns are stored rows
   bool from_right = false;   // it starts in the last stored column
   bool from_bottom = false;  // it starts in the last stored row
 };
 
 // Throws kInvalidArgument for an orientation that is not 1 to 8.
-Walk WalkOf(int orientation);
+OrientationTransform GetOrientationTransform(int orientation);
 
 // Turns and mirrors an image as EXIF orientation 1 to 8 asks.
 PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation);

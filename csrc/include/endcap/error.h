@@ -23,8 +23,8 @@ enum class ErrorCode : int32_t {
 // The code's name in lower case with underscores, for example "corrupt_image".
 std::string_view ErrorCodeName(ErrorCode code) noexcept;
 
-// The one exception type that the core throws. what() is one sentence that names the argument, what
-// came, and what is allowed.
+// The one exception type that the core throws. what() is one error message that names the argument,
+// what came, and what is allowed.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -42,6 +42,6 @@ struct ItemStatus {
 };
 
 // Turns the exception in flight into a status. Call it inside a catch block only.
-ItemStatus StatusOfCurrentException() noexcept;
+ItemStatus MakeStatusFromCurrentException() noexcept;
 
 }  // namespace endcap

@@ -65,26 +65,28 @@ inline constexpr int kMaxMaskSide = 65535;
 
 // The size of every mask of the image. Throws kInvalidArgument for sides outside 1 to kMaxMaskSide
 // and a geometry whose scales or image cannot be used.
-MaskSize MaskSizeOf(const MaskPrototypes& prototypes, const MaskPlan& plan);
+MaskSize ComputeMaskSize(const MaskPrototypes& prototypes, const MaskPlan& plan);
 
 // Writes a bit for each pixel of each mask, 1 inside: `out` is uint8 [N][height][packed_row_bytes],
 // the most significant bit first, as numpy.packbits(axis=-1) lays them. It must hold zeros.
 // A pixel x is in a box when x1 <= x < x2. Only the prototype pixels that a box needs are read.
-// `path` is kScalar, the definition, or kSimd, which gives the same bytes.
-// Throws kInvalidArgument as MaskSizeOf, when lengths do not fit, and for a coefficient or a logit
-// that is not finite; `out` is then partly written. Throws kUnsupported for a path that this
-// machine has not. Thread-safe. Nothing is allocated once the thread has had an image of that size.
+// `implementation` is kScalar, the definition, or kSimd, which gives the same bytes.
+// Throws kInvalidArgument as ComputeMaskSize, when lengths do not fit, and for a coefficient or a
+// logit that is not finite; `out` is then partly written. Throws kUnsupported for an implementation
+// that this machine has not. Thread-safe. Nothing is allocated once the thread has had an image of
+// that size.
 void WritePackedMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
-                      const MaskPlan& plan, Path path, uint8_t* out);
+                      const MaskPlan& plan, Implementation implementation, uint8_t* out);
 
 // The same as run lengths: rle[n] is COCO's compressed `counts` of a mask with the size of
-// MaskSizeOf, what pycocotools.mask.encode gives for it. Replaces `rle`. No mask is ever there
-// pixel by pixel: the simd path finds the ends of runs between prototype pixels.
+// ComputeMaskSize, what pycocotools.mask.encode gives for it. Replaces `rle`. No mask is ever there
+// pixel by pixel: the simd implementation finds the ends of runs between prototype pixels.
 // Throws as WritePackedMasks, and kImageLimit where all strings of the image would take more than
 // kMaxRleBytes.
 inline constexpr size_t kMaxRleBytes = size_t{256} << 20;
 void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
-                 const MaskPlan& plan, Path path, std::vector<std::string>& rle);
+                 const MaskPlan& plan, Implementation implementation,
+                 std::vector<std::string>& rle);
 
 // COCO's compressed `counts` of a mask whose pixels (0: outside) are given column after column.
 // Throws kInvalidArgument for 2^32 pixels or more.

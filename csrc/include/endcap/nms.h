@@ -24,8 +24,8 @@ struct NmsOptions {
 std::vector<int64_t> Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
                          std::span<const int32_t> class_ids, const NmsOptions& options);
 
-// The same into a vector of the caller's, which is replaced. The simd path allocates nothing once
-// the calling thread and `kept` have had a call of that size.
+// The same into a vector of the caller's, which is replaced. The simd implementation allocates
+// nothing once the calling thread and `kept` have had a call of that size.
 void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
          std::span<const int32_t> class_ids, const NmsOptions& options, std::vector<int64_t>& kept);
 
@@ -69,8 +69,8 @@ struct RotatedNmsOptions {
 // Replaces `kept` by the indices of the kept boxes, best score first; equal scores go to the lower
 // index. IoUs are those of RotatedIou, compared as double; NaN does not suppress. Throws
 // kInvalidArgument when lengths differ, iou_threshold is outside [0, 1], a score is NaN, or there
-// are 2^31 boxes or more. Deterministic; thread-safe. The simd path allocates nothing once the
-// calling thread and `kept` have had a call of that size.
+// are 2^31 boxes or more. Deterministic; thread-safe. The simd implementation allocates nothing
+// once the calling thread and `kept` have had a call of that size.
 void NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> scores,
                 std::span<const int32_t> class_ids, const RotatedNmsOptions& options,
                 std::vector<int64_t>& kept);

@@ -86,9 +86,10 @@ class Postprocessor {
 
   // Processes inputs[i] into outputs[i]; a bad head gives its own item a status (and empty
   // detections) and touches no other. Throws kInvalidArgument when the spans differ in length or an
-  // output has the wrong shape or dtype. On the simd paths and with one thread, all it allocates is
-  // the result, once a thread has had an item of that size; with more threads, the pool's job too.
-  // A thread keeps up to 16 MiB for each of some twenty arrays; larger ones are given back at once.
+  // output has the wrong shape or dtype. On the simd implementations and with one thread, all it
+  // allocates is the result, once a thread has had an item of that size; with more threads, the
+  // pool's job too. A thread keeps up to 16 MiB for each of some twenty arrays; larger ones are
+  // given back at once.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs);
 
@@ -121,7 +122,7 @@ class CudaPostprocessor {
   void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
                void* stream);
 
-  // Enqueue, and waits for the result: what each item came to, with the sentence of a bad one, and
+  // Enqueue, and waits for the result: what each item came to, with the message of a bad one, and
   // run lengths of masks, made on the device.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
                                    std::span<const PostprocessOutput> outputs, void* stream);

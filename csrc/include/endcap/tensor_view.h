@@ -11,7 +11,7 @@ enum class DType : int32_t { kUint8, kInt8, kInt32, kFloat16, kFloat32 };
 enum class Device : int32_t { kCpu, kCuda };
 
 // Bytes of one element.
-constexpr size_t SizeOf(DType dtype) noexcept {
+constexpr size_t GetElementSize(DType dtype) noexcept {
   switch (dtype) {
     case DType::kUint8:
     case DType::kInt8:
@@ -46,7 +46,7 @@ struct BasicTensorView {
     for (int i = 0; i < rank; ++i) elements *= shape[static_cast<size_t>(i)];
     return elements;
   }
-  size_t size_bytes() const noexcept { return static_cast<size_t>(size()) * SizeOf(dtype); }
+  size_t size_bytes() const noexcept { return static_cast<size_t>(size()) * GetElementSize(dtype); }
 };
 
 using TensorView = BasicTensorView<void>;
@@ -55,7 +55,7 @@ using ConstTensorView = BasicTensorView<const void>;
 // Whether the data begins at a multiple of its element's size, as GPUs need it.
 template <typename T>
 bool IsAligned(const BasicTensorView<T>& view) noexcept {
-  return reinterpret_cast<uintptr_t>(view.data) % SizeOf(view.dtype) == 0;
+  return reinterpret_cast<uintptr_t>(view.data) % GetElementSize(view.dtype) == 0;
 }
 
 // Name, type and shape of one item's tensor, without the batch dimension. A dimension of -1 is

@@ -9,7 +9,7 @@
 #include "cuda_emulation/vector_types.h"
 
 // One block of threads on the host: each thread of the block is a fiber, and the block ends when
-// all of them have. A thread runs until it meets a barrier or an exchange within its warp.
+// all of them have. A thread runs until it meets a barrier or an pending within its warp.
 
 namespace endcap::emulation {
 
@@ -36,9 +36,9 @@ using Lanes = std::array<uint64_t, kWarpSize>;
 
 // Waits for the lanes of `mask`, which must all come, and returns what each of them gave (0 for
 // others). Ends the process with a message where a lane of the mask has ended.
-Lanes Exchange(uint32_t mask, uint64_t value);
+Lanes PendingRequest(uint32_t mask, uint64_t value);
 
-// __syncwarp: waits for the lanes of `mask`, as Exchange does.
+// __syncwarp: waits for the lanes of `mask`, as PendingRequest does.
 void WarpBarrier(uint32_t mask);
 
 // A copy to shared memory that a thread has begun; the last `zeros` bytes are not read but 0.

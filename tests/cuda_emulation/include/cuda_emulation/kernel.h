@@ -64,7 +64,7 @@ T Unpack(uint64_t packed) {
 // is no such lane.
 template <typename T>
 T FromLane(unsigned mask, T value, int source, int width) {
-  const Lanes lanes = Exchange(mask, Pack(value));
+  const Lanes lanes = PendingRequest(mask, Pack(value));
   const int section = Lane() / width * width;
   if (source < section || source >= section + width) return value;
   return Unpack<T>(lanes[static_cast<size_t>(source)]);
@@ -72,7 +72,7 @@ T FromLane(unsigned mask, T value, int source, int width) {
 
 template <typename T, typename Join>
 T Reduce(unsigned mask, T value, Join join) {
-  const Lanes lanes = Exchange(mask, Pack(value));
+  const Lanes lanes = PendingRequest(mask, Pack(value));
   bool first = true;
   T result{};
   for (int i = 0; i < kWarpSize; ++i) {
@@ -107,7 +107,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize) {
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  const auto lanes = endcap::emulation::Exchange(mask, predicate != 0 ? 1 : 0);
+  const auto lanes = endcap::emulation::PendingRequest(mask, predicate != 0 ? 1 : 0);
   unsigned ballot = 0;
   for (unsigned i = 0; i < 32; ++i) ballot |= static_cast<unsigned>(lanes[i]) << i;
   return ballot;
@@ -120,7 +120,7 @@ inline int __all_sync(unsigned mask, int predicate) {
 }
 template <typename T>
 unsigned __match_any_sync(unsigned mask, T value) {
-  const auto lanes = endcap::emulation::Exchange(mask, endcap::emulation::Pack(value));
+  const auto lanes = endcap::emulation::PendingRequest(mask, endcap::emulation::Pack(value));
   unsigned equal = 0;
   for (unsigned i = 0; i < 32; ++i) {
     if ((mask >> i & 1U) != 0 && lanes[i] == endcap::emulation::Pack(value)) equal |= 1U << i;

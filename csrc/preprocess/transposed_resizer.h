@@ -14,30 +14,30 @@
 namespace endcap {
 
 // Resizes an image whose axes EXIF swaps without turning it first: a row of the file is a column of
-// the upright image. The taps of upright columns are applied to rows of the file as they arrive,
-// those of upright rows along what comes out; the order of the two passes is that of an upright
+// the oriented image. The taps of oriented columns are applied to rows of the file as they arrive,
+// those of oriented rows along what comes out; the order of the two passes is that of an oriented
 // image, and so is every result. Finished columns wait in a picture of the resized size.
 //
 // `Filter`: Opencv8Simd or Pillow8Simd, for rows of four channels.
 template <typename Filter>
-class TurnedResizer : public Resizer {
+class TransposedResizer : public Resizer {
  public:
-  TurnedResizer(const PreprocessParams& params, const Placement& placement, const Walk& walk,
-                RowWriter& writer)
-      : params_(params), placement_(placement), walk_(walk), writer_(writer) {}
+  TransposedResizer(const PreprocessParams& params, const Placement& placement,
+                    const OrientationTransform& transform, RowWriter& writer)
+      : params_(params), placement_(placement), transform_(transform), writer_(writer) {}
 
   void Begin(const BandFormat& format) override {
     format_ = format;
-    // Upright columns in the order in which the file's rows complete them.
+    // Oriented columns in the order in which the file's rows complete them.
     columns_ =
         MakeAxisTaps(params_, {format.height, placement_.resized_w, placement_.crop_x,
                                placement_.visible_w, false, format.width, placement_.resized_h});
-    if (walk_.from_bottom) columns_ = ReverseOutputs(MirrorTaps(columns_, format.height));
+    if (transform_.from_bottom) columns_ = ReverseOutputs(MirrorTaps(columns_, format.height));
     AxisTaps rows =
         MakeAxisTaps(params_, {format.width, placement_.resized_h, placement_.crop_y,
                                placement_.visible_h, true, format.height, placement_.resized_w});
-    if (walk_.from_right) rows = MirrorTaps(rows, format.width);
-    rows_ = Filter::PrepareTurned(rows, format.width);
+    if (transform_.from_right) rows = MirrorTaps(rows, format.width);
+    rows_ = Filter::PrepareTransposed(rows, format.width);
 
     ring_rows_ = RingRows(columns_);
     const size_t row_bytes = 4 * static_cast<size_t>(format.width);
@@ -69,7 +69,7 @@ class TurnedResizer : public Resizer {
   }
 
  private:
-  using Blended = typename Filter::TurnedIntermediate;
+  using Blended = typename Filter::TransposedIntermediate;
   static constexpr size_t kBefore = 16;  // room for the pixel before the first
   // Columns that wait together, so that the picture is written by whole runs of a row.
   static constexpr size_t kPanel = 8;
@@ -84,8 +84,8 @@ class TurnedResizer : public Resizer {
           RingRow(columns_.index[columns_.Offset(next_output_) + static_cast<size_t>(k)]);
     }
     Blended* blended = blended_.data() + kBefore;
-    Filter::TurnedColumns(tap_rows_.data(), columns_, next_output_, format_.width, blended);
-    Filter::TurnedRows(blended, rows_, panel_.data() + panel_stride_ * panel_count_);
+    Filter::TransposedColumns(tap_rows_.data(), columns_, next_output_, format_.width, blended);
+    Filter::TransposedRows(blended, rows_, panel_.data() + panel_stride_ * panel_count_);
     ++panel_count_;
     ++next_output_;
     if (panel_count_ == kPanel || next_output_ == columns_.size()) StorePanel();
@@ -98,7 +98,7 @@ class TurnedResizer : public Resizer {
     for (size_t y = 0; y < static_cast<size_t>(placement_.visible_h); ++y) {
       uint8_t* to = picture_.data() + picture_stride_ * y;
       for (size_t i = 0; i < panel_count_; ++i) {
-        const size_t x = walk_.from_bottom ? last_x - (first + i) : first + i;
+        const size_t x = transform_.from_bottom ? last_x - (first + i) : first + i;
         std::memcpy(to + 4 * x, panel_.data() + panel_stride_ * i + 4 * y, 4);
       }
     }
@@ -115,7 +115,7 @@ class TurnedResizer : public Resizer {
 
   const PreprocessParams& params_;
   const Placement& placement_;
-  const Walk walk_;
+  const OrientationTransform transform_;
   RowWriter& writer_;
   BandFormat format_;
   AxisTaps columns_;

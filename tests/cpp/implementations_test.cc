@@ -1,6 +1,6 @@
-// The vector paths of decode and preprocess against the scalar ones, on every instruction set of
-// the machine, in buffers that end where the tensor ends: under AddressSanitizer nothing is touched
-// beyond.
+// The vector implementations of decode and preprocess against the scalar ones, on every instruction
+// set of the machine, in buffers that end where the tensor ends: under AddressSanitizer nothing is
+// touched beyond.
 
 #include <gtest/gtest.h>
 
@@ -55,7 +55,8 @@ Tensor Run(const PreprocessParams& params, const Bytes& file) {
   return tensor;
 }
 
-void ExpectEqualPaths(const PreprocessParams& params, const Bytes& file, const std::string& what) {
+void ExpectEqualImplementations(const PreprocessParams& params, const Bytes& file,
+                                const std::string& what) {
   ForceImplementation("scalar");
   const Tensor expected = Run(params, file);
   ForceImplementation("simd");
@@ -63,8 +64,8 @@ void ExpectEqualPaths(const PreprocessParams& params, const Bytes& file, const s
     ForceSimdTarget(target);
     EXPECT_TRUE(Run(params, file) == expected) << what << " on " << target;
   }
-  for (const Implementation& entry : Implementations()) {
-    if (entry.stage == Stage::kPreprocess && entry.path == Path::kSimd) {
+  for (const ImplementationInfo& entry : ListImplementations()) {
+    if (entry.stage == Stage::kPreprocess && entry.implementation == Implementation::kSimd) {
       EXPECT_TRUE(entry.ran_last);
     }
   }
@@ -84,7 +85,7 @@ TEST_F(PathsTest, EverySizeOfTensor) {
       params.layout = layout;
       for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kUint8, DType::kInt8}) {
         params.dtype = dtype;
-        ExpectEqualPaths(params, file, "width " + std::to_string(width));
+        ExpectEqualImplementations(params, file, "width " + std::to_string(width));
       }
     }
   }
@@ -95,7 +96,7 @@ TEST_F(PathsTest, EverySizeOfImage) {
   PreprocessParams params;
   params.height = params.width = 24;
   for (int side = 1; side <= 70; ++side) {
-    ExpectEqualPaths(params, MakeJpeg(side, 71 - side), "side " + std::to_string(side));
+    ExpectEqualImplementations(params, MakeJpeg(side, 71 - side), "side " + std::to_string(side));
   }
 }
 
@@ -118,7 +119,7 @@ TEST_F(PathsTest, EveryOrientationAndArithmetic) {
             params.interpolation = interpolation;
             params.antialias = antialias && interpolation != Interpolation::kNearest;
             params.quantize = quantize;
-            ExpectEqualPaths(params, file, "orientation " + std::to_string(orientation));
+            ExpectEqualImplementations(params, file, "orientation " + std::to_string(orientation));
           }
         }
       }

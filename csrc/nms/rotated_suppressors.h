@@ -20,7 +20,7 @@ struct alignas(64) RotatedBlock {
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   std::array<float, kSize> cx, cy, reach_x, reach_y, area;
-  std::array<uint32_t, kSize> box;  // where RotatedRivals has it
+  std::array<uint32_t, kSize> box;  // where RotatedSuppressors has it
   uint32_t next;                    // block number of the chain's next one, or kNone
   uint32_t used;
 };
@@ -28,7 +28,7 @@ struct alignas(64) RotatedBlock {
 // The boxes that may suppress those to come: a chain of blocks for each class, and one for boxes
 // whose bounds are not known.
 template <typename Box>
-class RotatedRivals {
+class RotatedSuppressors {
  public:
   struct Chains {
     uint32_t known = RotatedBlock::kNone;
@@ -42,7 +42,7 @@ class RotatedRivals {
     boxes_.clear();
   }
 
-  Chains& ChainsOf(size_t box_index) { return chains_[classes_[box_index]]; }
+  Chains& FindChains(size_t box_index) { return chains_[classes_[box_index]]; }
   const RotatedBlock& Block(uint32_t number) const noexcept { return blocks_[number]; }
   const Box& At(uint32_t number) const noexcept { return boxes_[number]; }
 
