@@ -2,9 +2,7 @@
 #include <string>
 
 #include "endcap/preprocess.h"
-#include "preprocess/contracts.h"
 #include "preprocess/preprocess_model.h"
-#include "preprocess/rois_model.h"
 #include "triton_util/model.h"
 
 namespace endcap::triton {
@@ -21,12 +19,10 @@ class PreprocessBackend final : public Backend {
     const int threads = ParseCount("threads", config.TakeParameter("threads").value_or("0"));
     const PreprocessParams params =
         ParsePreprocessParams(config.Parameters(DescribePreprocessParams({}), "preset"));
-    if (config.HasInput(kRois)) {
-      RefuseBatches(config);
-      config.SettleTensors(RoisInputContracts(), RoisOutputContracts(params));
-      return std::make_unique<RoisModel>(config, families(), params, threads);
-    }
-    config.SettleTensors(PreprocessInputContracts(), PreprocessOutputContracts(params));
+    const bool with_rois = config.HasInput(kRois);
+    if (with_rois) RefuseBatches(config);
+    config.SettleTensors(PreprocessModel::InputContracts(with_rois),
+                         PreprocessModel::OutputContracts(params, with_rois));
     return std::make_unique<PreprocessModel>(config, families(), params, threads);
   }
 

@@ -1,34 +1,103 @@
 #include "preprocess/preprocess_model.h"
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "endcap/thread_pool.h"
-#include "preprocess/contracts.h"
-#include "preprocess/encoded_files.h"
+#include "triton_util/data_type.h"
 
 namespace endcap::triton {
+namespace {
+
+constexpr int64_t kAnyCount = -1;
+
+// The encoded files of a request's input `encoded`: one a BYTES element, or one a row of UINT8.
+// Throws kInvalidArgument unless there is one for each item.
+std::vector<Bytes> EncodedFiles(const InputTensor& encoded) {
+  const bool strings = encoded.data_type() == TRITONSERVER_TYPE_BYTES;
+  std::vector<Bytes> files = strings ? encoded.Strings() : encoded.Blobs();
+  if (std::cmp_not_equal(files.size(), encoded.item_count())) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "input 'encoded' has " + std::to_string(files.size()) + " elements for " +
+                    std::to_string(encoded.item_count()) + " images; it takes one for each");
+  }
+  return files;
+}
+
+// The rows of an input `rois`, float32 [K, 4] in host memory.
+std::span<const Roi> AsRois(const InputTensor& tensor) {
+  static_assert(sizeof(Roi) == 4 * sizeof(float));
+  const ConstTensorView view = tensor.Items().first();
+  if (view.dtype != DType::kFloat32 || view.rank != 2 || view.shape[1] != 4) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "input 'rois' is no FP32 [K, 4]: give a row x1, y1, x2, y2 for each region");
+  }
+  return {static_cast<const Roi*>(view.data), static_cast<size_t>(view.shape[0])};
+}
+
+// The outputs of an image with so many regions: a row for each. `status` is a number for each
+// region, not a tensor of one.
+std::vector<TensorSpec> RegionOutputs(const PreprocessParams& params, int64_t roi_count) {
+  std::vector<TensorSpec> specs = PreprocessOutputs(params);
+  for (TensorSpec& spec : specs) {
+    if (spec.name != "status") {
+      std::copy_backward(spec.shape.begin(), spec.shape.begin() + spec.rank,
+                         spec.shape.begin() + spec.rank + 1);
+      ++spec.rank;
+    }
+    spec.shape[0] = roi_count;
+  }
+  return specs;
+}
+
+}  // namespace
+
+std::vector<TensorContract> PreprocessModel::InputContracts(bool with_rois) {
+  TensorContract encoded;
+  encoded.name = kEncoded;
+  encoded.forms = {{std::string(kConfigString), {1}}, {std::string(kConfigUint8), {-1}}};
+  if (!with_rois) return {encoded};
+  TensorContract rois;
+  rois.name = kRois;
+  rois.forms = {{ConfigName(DType::kFloat32), {kAnyCount, 4}}};
+  return {encoded, rois};
+}
+
+std::vector<TensorContract> PreprocessModel::OutputContracts(const PreprocessParams& params,
+                                                             bool with_rois) {
+  std::vector<TensorContract> contracts;
+  for (const TensorSpec& spec :
+       with_rois ? RegionOutputs(params, kAnyCount) : PreprocessOutputs(params)) {
+    contracts.push_back(
+        MakeContract(spec, spec.name == "images" ? "size, color, layout or dtype" : ""));
+  }
+  return contracts;
+}
+
 PreprocessModel::PreprocessModel(const ModelConfig& config, const MetricFamilies& families,
                                  const PreprocessParams& params, int threads)
     : BatchModel(config, families),
       params_(params),
       threads_(threads),
+      with_rois_(config.HasInput(kRois)),
       decode_seconds_(families.NewCounter("decode_seconds_total", metric_labels())) {
   LogParameters(DescribePreprocessParams(params));
 }
 
 PreprocessModel::Engine PreprocessModel::NewEngine(const ExecutionContext& execution_context) {
-  if (!execution_context.on_gpu()) {
-    auto preprocessor = cpu_.Get(EnginePool<Preprocessor>::kCpu, [this] {
-      return std::make_shared<Preprocessor>(params_, threads_);
-    });
-    return [preprocessor](auto images, auto outputs) { return preprocessor->Run(images, outputs); };
-  }
-  const CudaTarget target = execution_context.target();
-  auto preprocessor = cuda_.Get(target.device_id, [&] {
-    return std::make_shared<CudaPreprocessor>(params_, target.device_id, threads_);
-  });
-  return [preprocessor, target](auto images, auto outputs) {
-    return preprocessor->Run(images, outputs, target.stream);
+  const DeviceId device = execution_context.device();
+  const int key = execution_context.on_gpu() ? device.id : EnginePool<Preprocessor>::kCpu;
+  auto preprocessor = preprocessors_.Get(
+      key, [&] { return std::make_shared<Preprocessor>(params_, device, threads_); });
+  return [preprocessor, stream = execution_context.stream()](auto images, auto outputs) {
+    std::vector<PreprocessInput> inputs;
+    inputs.reserve(images.size());
+    for (size_t i = 0; i < images.size(); ++i) {
+      inputs.push_back({images[i].image, images[i].rois, outputs[i]});
+    }
+    return preprocessor->Run(inputs, stream);
   };
 }
 
@@ -38,27 +107,54 @@ int PreprocessModel::RequestThreadCount(const ExecutionContext& execution_contex
 }
 
 void PreprocessModel::Prepare(JobType& job, const ExecutionContext& execution_context) {
-  const InputTensor& encoded = job.tensors.emplace_back(job.pending->request.GetInput(
-      kEncoded, {.batched = batched(), .execution_context = execution_context}));
-  for (const Bytes file : EncodedFiles(encoded)) {
-    job.inputs.push_back(ImageView::Encoded(file.data(), file.size()));
+  const InputReading on_host{.batched = batched(), .execution_context = execution_context};
+  job.tensors.push_back(job.pending->request.GetInput(kEncoded, on_host));
+  if (with_rois_) job.tensors.push_back(job.pending->request.GetInput(kRois, on_host));
+  for (const Bytes file : EncodedFiles(job.tensors[0])) {
+    job.inputs.push_back({ImageView::Encoded(file.data(), file.size()), std::nullopt});
   }
-  AllocateOutputs(job, execution_context);
+  if (with_rois_) {
+    AllocateRegions(job, execution_context);
+  } else {
+    AllocateImages(job, execution_context);
+  }
 }
 
-void PreprocessModel::AllocateOutputs(JobType& job, const ExecutionContext& execution_context) {
+void PreprocessModel::AllocateImages(JobType& job, const ExecutionContext& execution_context) {
   const auto count = static_cast<int64_t>(job.inputs.size());
   const std::vector<TensorSpec> specs = PreprocessOutputs(params_);
   const MemoryPlace gpu_or_cpu = execution_context.memory();
   RequestOutputs& results = job.results;
-  // CudaPreprocessor::Run needs the memory of every tensor.
-  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu, gpu_or_cpu.on_gpu()}, counters());
+  results.Add(specs[0], count, {gpu_or_cpu, gpu_or_cpu}, counters());
   results.Add(specs[1], count, {}, counters());
   results.Add(specs[2], count, {}, counters());
   results.Allocate();
   for (int64_t i = 0; i < count; ++i) {
-    job.outputs.push_back({results[0][i], results[1].Data<float>(i), results[2].Data<int32_t>(i),
-                           static_cast<int>(i)});
+    job.outputs.push_back({{results[0][i], results[1].Data<float>(i), results[2].Data<int32_t>(i),
+                            static_cast<int>(i)}});
+  }
+}
+
+void PreprocessModel::AllocateRegions(JobType& job, const ExecutionContext& execution_context) {
+  const std::span<const Roi> rois = AsRois(job.tensors[1]);
+  const auto count = static_cast<int64_t>(rois.size());
+  CheckRoiTensors(params_, count);
+  job.inputs.front().rois = rois;
+  const MemoryPlace gpu_or_cpu = execution_context.memory();
+  RequestOutputs& results = job.results;
+  const std::vector<TensorSpec> specs = RegionOutputs(params_, count);
+  results.Add(specs[0], 1, {gpu_or_cpu, gpu_or_cpu}, counters());
+  results.Add(specs[1], 1, {}, counters());
+  results.Add(specs[2], 1, {}, counters());
+  results.Allocate();
+  const std::vector<TensorSpec> region_specs = PreprocessOutputs(params_);
+  const auto rows = [&](size_t output) {
+    const TensorView all = results[output].first();
+    return OutputItemsAt(region_specs[output], all.data, {all.device, all.device_id});
+  };
+  std::vector<PreprocessOutput>& outputs = job.outputs.emplace_back();
+  for (int64_t i = 0; i < count; ++i) {
+    outputs.push_back({rows(0)[i], rows(1).Data<float>(i), rows(2).Data<int32_t>(i), 0});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "endcap/cuda.h"
+#include "endcap/tensor_view.h"
 #include "triton_util/memory_place.h"
 #include "triton_util/triton_api.h"
 
@@ -17,6 +18,10 @@ class ExecutionContext {
       : device_id_(device_id), stream_(NewCudaStream(device_id)) {}
 
   bool on_gpu() const noexcept { return stream_ != nullptr; }
+  DeviceId device() const noexcept {
+    return {on_gpu() ? Device::kCuda : Device::kCpu, device_id_};
+  }
+  void* stream() const noexcept { return stream_.get(); }  // null on the CPU
   // On a GPU only.
   CudaTarget target() const noexcept { return {device_id_, stream_.get()}; }
   // Where results come into being.

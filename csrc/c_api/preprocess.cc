@@ -12,6 +12,7 @@
 
 struct endcap_preprocessor {
   endcap::c_api::SizedEngines engines;
+  int32_t device;  // ENDCAP_CPU, or the number of a GPU
   std::string tensor_name;
 };
 
@@ -32,10 +33,10 @@ std::vector<Roi> ReadRois(const float* rois, size_t count) {
   return regions;
 }
 
-// The messages of the regions, and the image's after them.
+// Returns the messages of the regions, and the image's after them.
 std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& image,
                                  const float* rois,
-                                 std::span<const endcap_preprocess_output> outputs,
+                                 std::span<const endcap_preprocess_output> outputs, void* stream,
                                  int32_t& image_status) {
   CheckRoiCount(engines.params(), ToCount(outputs.size()));
   TensorSize size = ReadSize(engines.params(), 0, 0);
@@ -51,7 +52,8 @@ std::vector<std::string> RunRois(SizedEngines& engines, const endcap_image& imag
     places.push_back(ReadOutput(engines, outputs[i], i));
   }
   const std::vector<Roi> regions = ReadRois(rois, outputs.size());
-  RoiItem item = engines.Of(size)->RunRois({ReadImage(engines, image, 0), regions, places});
+  const PreprocessInput input{ReadImage(engines, image, 0), regions, places};
+  PreprocessItem item = std::move(engines.Get(size)->Run({&input, 1}, stream).front());
   std::vector<std::string> messages;
   messages.reserve(item.rois.size() + 1);
   for (ItemStatus& status : item.rois) messages.push_back(std::move(status.message));
@@ -72,7 +74,7 @@ endcap_status endcap_preprocessor_new(const endcap_parameter* parameters, size_t
     *made = nullptr;
     c_api::CheckDevice(device);
     const auto params = endcap::ParsePreprocessParams(c_api::ReadParameters(parameters, count));
-    *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads),
+    *made = new endcap_preprocessor{c_api::SizedEngines(params, device, threads), device,
                                     std::string(PreprocessOutputs(params)[0].name)};
   });
 }
@@ -126,7 +128,7 @@ endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor, const e
     c_api::Require(preprocessor, "preprocessor");
     c_api::RequireArray(images, "images", count);
     c_api::RequireArray(outputs, "outputs", count);
-    c_api::CheckStream(preprocessor->engines.device(), stream);
+    c_api::CheckStream(preprocessor->device, stream);
     c_api::KeepItemErrors(
         c_api::RunBatch(preprocessor->engines, {images, count}, {outputs, count}, stream));
   });
@@ -136,13 +138,23 @@ endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preprocessor,
                                            const endcap_image* image, const float* rois,
                                            const endcap_preprocess_output* outputs,
                                            size_t roi_count, int32_t* image_status) {
+  return endcap_preprocessor_run_rois_on_stream(preprocessor, image, rois, outputs, roi_count,
+                                                image_status, nullptr);
+}
+
+endcap_status endcap_preprocessor_run_rois_on_stream(endcap_preprocessor* preprocessor,
+                                                     const endcap_image* image, const float* rois,
+                                                     const endcap_preprocess_output* outputs,
+                                                     size_t roi_count, int32_t* image_status,
+                                                     void* stream) {
   return c_api::GuardedRun([&] {
     c_api::Require(preprocessor, "preprocessor");
     c_api::Require(image, "image");
     c_api::Require(image_status, "image_status");
     c_api::RequireArray(rois, "rois", roi_count);
     c_api::RequireArray(outputs, "outputs", roi_count);
-    c_api::KeepItemErrors(
-        c_api::RunRois(preprocessor->engines, *image, rois, {outputs, roi_count}, *image_status));
+    c_api::CheckStream(preprocessor->device, stream);
+    c_api::KeepItemErrors(c_api::RunRois(preprocessor->engines, *image, rois, {outputs, roi_count},
+                                         stream, *image_status));
   });
 }

@@ -48,10 +48,8 @@ PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess
   written.image.dtype = spec.dtype;
   written.image.shape = spec.shape;
   written.image.rank = spec.rank;
-  if (engines.device() != ENDCAP_CPU) {
-    written.image.device = Device::kCuda;
-    written.image.device_id = engines.device();
-  }
+  written.image.device = engines.device().type;
+  written.image.device_id = engines.device().id;
   if (output.tensor == nullptr) FailArgument("the tensor of output ", i, " is NULL");
   if (output.tensor_bytes != written.image.size_bytes()) {
     FailArgument("the tensor of output ", i, " has ", output.tensor_bytes,
@@ -70,7 +68,7 @@ ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size
                  int{ENDCAP_GRAY}, ", an endcap_pixel_format");
   }
   const bool encoded = image.format == ENDCAP_ENCODED;
-  if (image.on_gpu != 0 && (encoded || engines.device() == ENDCAP_CPU)) {
+  if (image.on_gpu != 0 && (encoded || engines.device().type == Device::kCpu)) {
     FailArgument("image ", i, " is in GPU memory: give ",
                  encoded ? "encoded bytes" : "what a handle for the CPU works on",
                  " in CPU memory");
@@ -88,7 +86,7 @@ ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size
                              image.height, static_cast<ptrdiff_t>(image.row_stride_bytes));
   if (image.on_gpu != 0) {
     view.device = Device::kCuda;
-    view.device_id = engines.device();
+    view.device_id = engines.device().id;
   }
   return view;
 }
@@ -107,7 +105,7 @@ std::vector<std::string> RunBatch(SizedEngines& engines, std::span<const endcap_
   std::vector<std::string> messages(images.size());
   for (const SizeGroup& group : groups) {
     std::vector<PreprocessItem> items =
-        engines.Of(group.size)->Run(group.images, group.outputs, stream);
+        engines.Get(group.size)->Run(group.images, group.outputs, stream);
     std::vector<std::string> said = TakeMessages(items);
     for (size_t k = 0; k < said.size(); ++k) messages[group.positions[k]] = std::move(said[k]);
   }

@@ -7,34 +7,19 @@
 
 namespace endcap::c_api {
 
-PreprocessEngine::PreprocessEngine(const PreprocessParams& params, int32_t device, int threads)
-    : size_{params.height, params.width} {
-  if (device == ENDCAP_CPU) {
-    cpu_ = std::make_unique<Preprocessor>(params, threads);
-  } else {
-    cuda_ = std::make_unique<CudaPreprocessor>(params, device, threads);
-  }
+namespace {
+
+TensorSize GetSize(const std::shared_ptr<Preprocessor>& preprocessor) {
+  return {preprocessor->params().height, preprocessor->params().width};
 }
 
-std::vector<PreprocessItem> PreprocessEngine::Run(std::span<const ImageView> images,
-                                                  std::span<const PreprocessOutput> outputs,
-                                                  void* stream) {
-  return cpu_ ? cpu_->Run(images, outputs) : cuda_->Run(images, outputs, stream);
-}
-
-RoiItem PreprocessEngine::RunRois(const RoiImage& image) {
-  if (!cpu_) {
-    Fail(ErrorCode::kUnsupported,
-         "rois are cut out by the CPU only: make the preprocessor with device ", ENDCAP_CPU);
-  }
-  return std::move(cpu_->RunRois({&image, 1}).front());
-}
+}  // namespace
 
 SizedEngines::SizedEngines(const PreprocessParams& params, int32_t device, int threads)
     : params_(params),
-      device_(device),
+      device_(device == ENDCAP_CPU ? DeviceId{} : DeviceId{Device::kCuda, device}),
       threads_(threads),
-      own_(std::make_shared<PreprocessEngine>(params, device, threads)) {}
+      own_(std::make_shared<Preprocessor>(params, device_, threads)) {}
 
 PreprocessParams SizedEngines::MakeParams(TensorSize size) const {
   PreprocessParams params = params_;
@@ -44,17 +29,17 @@ PreprocessParams SizedEngines::MakeParams(TensorSize size) const {
   return params;
 }
 
-std::shared_ptr<PreprocessEngine> SizedEngines::Of(TensorSize size) {
-  if (size == own_->size()) return own_;
+std::shared_ptr<Preprocessor> SizedEngines::Get(TensorSize size) {
+  if (size == GetSize(own_)) return own_;
   // What is dropped waits for its work on a GPU, which others need not do.
-  std::shared_ptr<PreprocessEngine> dropped;
+  std::shared_ptr<Preprocessor> dropped;
   const std::scoped_lock lock(mutex_);
-  const auto known = std::ranges::find(recent_, size, &PreprocessEngine::size);
+  const auto known = std::ranges::find(recent_, size, GetSize);
   if (known != recent_.end()) {
     std::rotate(known, known + 1, recent_.end());
     return recent_.back();
   }
-  recent_.push_back(std::make_shared<PreprocessEngine>(MakeParams(size), device_, threads_));
+  recent_.push_back(std::make_shared<Preprocessor>(MakeParams(size), device_, threads_));
   if (recent_.size() > kKept) {
     dropped = std::move(recent_.front());
     recent_.erase(recent_.begin());

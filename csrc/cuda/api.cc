@@ -14,7 +14,7 @@
 #include "nms/nms_cuda.h"
 #include "nms/rotated_nms_cuda.h"
 #include "postprocess/detection_cuda.h"
-#include "preprocess/fused_launch.h"
+#include "preprocess/cuda/fused_launch.h"
 
 // The table of libendcap_cuda.so: each entry forwards to the function of a stage.
 

@@ -5,7 +5,7 @@
 
 namespace endcap {
 
-struct FusedLaunch;        // preprocess/fused_launch.h
+struct FusedLaunch;        // preprocess/cuda/fused_launch.h
 struct FusedTuning;        // the same
 struct DetectionLaunch;    // postprocess/detection_launch.h
 struct NmsLaunch;          // nms/nms_launch.h

@@ -3,7 +3,7 @@
 set(ENDCAP_CUDA_KERNELS
   decode/nvjpeg_decoder.cc
   decode/nvjpeg_library.cc
-  preprocess/fused_preprocess.cu
+  preprocess/cuda/fused_preprocess.cu
   box_decode/classification_cuda.cu
   box_decode/filter_cuda.cu
   box_decode/score_rows_cuda.cu

@@ -8,7 +8,7 @@
 #include "nms/nms_launch.h"
 #include "nms/rotated_nms_launch.h"
 #include "postprocess/detection_launch.h"
-#include "preprocess/fused_launch.h"
+#include "preprocess/cuda/fused_launch.h"
 
 namespace endcap {
 

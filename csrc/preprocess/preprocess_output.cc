@@ -7,26 +7,37 @@
 
 namespace endcap {
 
-void CheckOutputShape(const PreprocessParams& params, const TensorView& view, size_t item) {
+void CheckOutput(const PreprocessParams& params, const TensorView& view, DeviceId device,
+                 size_t index) {
   const TensorSpec spec = PreprocessOutputs(params)[0];
   const bool same_shape =
       view.rank == spec.rank &&
       std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
-  if (view.data == nullptr || view.dtype != spec.dtype || !same_shape) {
-    FailArgument("output ", item, " does not fit: images are ", DTypeName(spec.dtype), " [",
+  if (view.dtype != spec.dtype || !same_shape) {
+    FailArgument("output ", index, " does not fit: images are ", DTypeName(spec.dtype), " [",
                  spec.shape[0], ", ", spec.shape[1], ", ", spec.shape[2], "]");
   }
+  if (device.type == Device::kCpu) {
+    if (view.device == Device::kCpu) return;
+    Fail(ErrorCode::kUnsupported, "output ", index,
+         " is in GPU memory; a preprocessor of the CPU writes CPU memory only");
+  }
   if (view.device == Device::kCuda && !IsAligned(view)) {
-    FailArgument("output ", item, " does not begin at a multiple of its element's size");
+    FailArgument("output ", index, " does not begin at a multiple of its element's size");
+  }
+  if (view.device != Device::kCuda || view.device_id != device.id) {
+    FailArgument("output ", index, " is not memory of device cuda:", device.id);
   }
 }
 
-void CheckHostOutput(const PreprocessParams& params, const TensorView& view, size_t item) {
-  CheckOutputShape(params, view, item);
-  if (view.device != Device::kCpu) {
-    Fail(ErrorCode::kUnsupported, "output ", item,
-         " is in GPU memory; this build writes CPU memory only");
+bool WantsTensors(const PreprocessInput& input) {
+  const auto wanted = [](const PreprocessOutput& output) { return output.image.data != nullptr; };
+  const auto count = std::ranges::count_if(input.outputs, wanted);
+  if (count != 0 && count != std::ssize(input.outputs)) {
+    FailArgument(count, " of ", input.outputs.size(),
+                 " rois came with memory for a tensor: give it for all or for none");
   }
+  return count != 0;
 }
 
 void WriteBlank(const PreprocessOutput& output) {
@@ -38,6 +49,11 @@ void WriteBlank(const PreprocessOutput& output) {
 
 void WriteStatus(const PreprocessOutput& output, const ItemStatus& status) {
   if (output.status != nullptr) *output.status = static_cast<int32_t>(status.code);
+}
+
+void WriteStatuses(const PreprocessInput& input, const PreprocessItem& item) {
+  if (!input.rois) return WriteStatus(input.outputs[0], item.status);
+  for (size_t k = 0; k < item.rois.size(); ++k) WriteStatus(input.outputs[k], item.rois[k]);
 }
 
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry) {

@@ -4,18 +4,24 @@
 
 namespace endcap {
 
-// Throws kInvalidArgument when `view`, the tensor of item `item`, does not have the shape and dtype
-// that PreprocessOutputs says. Where it lies is not looked at.
-void CheckOutputShape(const PreprocessParams& params, const TensorView& view, size_t item);
+// Throws kInvalidArgument when `view`, the tensor of output `index`, does not have the shape and
+// dtype that PreprocessOutputs says, or is not memory of a GPU `device`; kUnsupported for memory of
+// a GPU when `device` is the CPU.
+void CheckOutput(const PreprocessParams& params, const TensorView& view, DeviceId device,
+                 size_t index);
 
-// The same, and kUnsupported for memory of a GPU.
-void CheckHostOutput(const PreprocessParams& params, const TensorView& view, size_t item);
+// Whether the tensors of an input's outputs are wanted. Throws kInvalidArgument where only some
+// are.
+bool WantsTensors(const PreprocessInput& input);
 
 // What a failed image leaves behind in host memory.
 void WriteBlank(const PreprocessOutput& output);
 
 // Writes a status where the caller wants one.
 void WriteStatus(const PreprocessOutput& output, const ItemStatus& status);
+
+// The same for all outputs of an input: the item's status, or those of its regions.
+void WriteStatuses(const PreprocessInput& input, const PreprocessItem& item);
 
 // Writes a geometry where the caller wants one.
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry);

@@ -1,30 +1,25 @@
 #include "common/fail.h"
 #include "endcap/preprocess.h"
-#include "preprocess/image_to_tensor.h"
+#include "preprocess/device.h"
 #include "preprocess/preprocess_output.h"
 
 namespace endcap {
 namespace {
 
-void CheckCpuDecoder(JpegDecoder decoder) {
-  if (decoder == JpegDecoder::kHybrid || decoder == JpegDecoder::kNvjpeg) {
-    Fail(ErrorCode::kUnsupported,
-         "jpeg_decoder hybrid and nvjpeg need a GPU: give auto or cpu, or run on a CUDA device");
+void CheckRegions(const PreprocessParams& params, const PreprocessInput& input) {
+  if (input.rois->size() != input.outputs.size()) {
+    FailArgument(input.rois->size(), " rois came with ", input.outputs.size(), " outputs");
   }
+  CheckRoiTensors(params, static_cast<int64_t>(input.rois->size()));
+  static_cast<void>(WantsTensors(input));
 }
 
-PreprocessItem RunItem(const PreprocessParams& params, const ImageView& image,
-                       const PreprocessOutput& output) noexcept {
-  PreprocessItem item;
-  try {
-    item.decode_ns = ImageToTensor(params, image, output);
-    if (image.format == PixelFormat::kEncoded) item.decoder = JpegDecoder::kCpu;
-  } catch (...) {
-    item.status = MakeStatusFromCurrentException();
-    WriteBlank(output);
+// The first region that failed fails the image, unless the image did.
+void SettleStatus(PreprocessItem& item) {
+  for (const ItemStatus& status : item.rois) {
+    if (!item.status.ok()) return;
+    item.status = status;
   }
-  WriteStatus(output, item.status);
-  return item;
 }
 
 }  // namespace
@@ -39,22 +34,72 @@ std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params) {
           {"status", DType::kInt32, {1}, 1}};
 }
 
+void CheckRoiCount(const PreprocessParams& params, int64_t count) {
+  if (count > params.max_rois) {
+    FailArgument("the image came with ", count, " rois; max_rois allows ", params.max_rois,
+                 ": give them in several calls, or a greater max_rois");
+  }
+}
+
+void CheckRoiTensors(const PreprocessParams& params, int64_t count) {
+  CheckRoiCount(params, count);
+  const TensorSpec spec = PreprocessOutputs(params)[0];
+  TensorView tensor;
+  tensor.dtype = spec.dtype;
+  tensor.shape = spec.shape;
+  tensor.rank = spec.rank;
+  // Both are small enough for their product.
+  const int64_t bytes = count * static_cast<int64_t>(tensor.size_bytes());
+  if (bytes > params.max_roi_bytes) {
+    FailArgument("the tensors of ", count, " rois take ", bytes, " bytes; max_roi_bytes allows ",
+                 params.max_roi_bytes, ": give them in several calls, or a greater max_roi_bytes");
+  }
+}
+
+Preprocessor::Preprocessor(const PreprocessParams& params, DeviceId device, int threads)
+    : params_((Validate(params), params)),
+      device_(device),
+      engine_(device.type == Device::kCpu ? MakeCpuPreprocess(params, threads)
+                                          : MakeCudaPreprocess(params, device.id, threads)) {}
+
 Preprocessor::Preprocessor(const PreprocessParams& params, int threads)
-    : params_((Validate(params), CheckCpuDecoder(params.jpeg_decoder), params)), pool_(threads) {}
+    : Preprocessor(params, DeviceId{}, threads) {}
+
+Preprocessor::~Preprocessor() = default;
+
+int Preprocessor::threads() const noexcept { return engine_->threads(); }
 
 std::vector<PreprocessItem> Preprocessor::Run(std::span<const ImageView> images,
-                                              std::span<const PreprocessOutput> outputs) {
+                                              std::span<const PreprocessOutput> outputs,
+                                              void* stream) {
   if (images.size() != outputs.size()) {
     FailArgument(images.size(), " images came with ", outputs.size(), " outputs");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].image.data != nullptr) CheckHostOutput(params_, outputs[i].image, i);
+  std::vector<PreprocessInput> inputs;
+  inputs.reserve(images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    inputs.push_back({images[i], std::nullopt, outputs.subspan(i, 1)});
   }
-  std::vector<PreprocessItem> items(images.size());
-  pool_.ParallelFor(static_cast<int>(images.size()), [&](int i) {
-    const auto index = static_cast<size_t>(i);
-    items[index] = RunItem(params_, images[index], outputs[index]);
-  });
+  return Run(inputs, stream);
+}
+
+std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> inputs,
+                                              void* stream) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const PreprocessInput& input = inputs[i];
+    if (input.rois) {
+      CheckRegions(params_, input);
+    } else if (input.outputs.size() != 1) {
+      FailArgument("image ", i, " came with ", input.outputs.size(), " outputs: give one");
+    }
+    for (size_t k = 0; k < input.outputs.size(); ++k) {
+      const TensorView& tensor = input.outputs[k].image;
+      if (tensor.data != nullptr) CheckOutput(params_, tensor, device_, input.rois ? k : i);
+    }
+  }
+  if (inputs.empty()) return {};
+  std::vector<PreprocessItem> items = engine_->Run(inputs, stream);
+  for (PreprocessItem& item : items) SettleStatus(item);
   return items;
 }
 

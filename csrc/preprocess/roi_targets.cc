@@ -1,15 +1,50 @@
 #include "preprocess/roi_targets.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string>
 
 #include "common/fail.h"
 #include "preprocess/placement.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/roi_rect.h"
 
 namespace endcap {
+namespace {
 
-std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const RoiImage& image,
+[[noreturn]] void Refuse(const Roi& roi, size_t index, size_t count, const std::string& why) {
+  FailArgument("roi index ", index, " of ", count, " is [", roi.x1, ", ", roi.y1, ", ", roi.x2,
+               ", ", roi.y2, "]: ", why);
+}
+
+// Clipped before they become whole numbers, so that any float will do.
+int FloorInside(float edge, int size) {
+  return static_cast<int>(std::floor(std::clamp(edge, 0.0F, static_cast<float>(size))));
+}
+int CeilInside(float edge, int size) {
+  return static_cast<int>(std::ceil(std::clamp(edge, 0.0F, static_cast<float>(size))));
+}
+
+}  // namespace
+
+PixelRect ClipRoi(const Roi& roi, size_t index, size_t count, int image_w, int image_h) {
+  for (const float edge : {roi.x1, roi.y1, roi.x2, roi.y2}) {
+    if (!std::isfinite(edge)) Refuse(roi, index, count, "give four finite numbers");
+  }
+  if (roi.x1 >= roi.x2 || roi.y1 >= roi.y2) {
+    Refuse(roi, index, count, "it is empty, give x1 < x2 and y1 < y2");
+  }
+  const int x = FloorInside(roi.x1, image_w);
+  const int y = FloorInside(roi.y1, image_h);
+  const PixelRect rect{x, y, CeilInside(roi.x2, image_w) - x, CeilInside(roi.y2, image_h) - y};
+  if (rect.width < 1 || rect.height < 1) {
+    Refuse(roi, index, count,
+           "no pixel of it is inside the image, which is " + std::to_string(image_w) + "x" +
+               std::to_string(image_h));
+  }
+  return rect;
+}
+
+std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const PreprocessInput& input,
                                       size_t first, const ImageHeader& header,
                                       std::span<ItemStatus> statuses) {
   const int image_w = header.oriented_width();
@@ -17,9 +52,10 @@ std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const RoiI
   std::vector<RoiTarget> targets;
   for (size_t i = 0; i < statuses.size(); ++i) {
     const size_t index = first + i;
-    const PreprocessOutput& output = image.outputs[index];
+    const PreprocessOutput& output = input.outputs[index];
     try {
-      const PixelRect rect = ClipRoi(image.rois[index], index, image.rois.size(), image_w, image_h);
+      const PixelRect rect =
+          ClipRoi((*input.rois)[index], index, input.rois->size(), image_w, image_h);
       WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
                                             image_h, header.orientation, output.source_index));
       targets.push_back({rect, &output});
@@ -29,16 +65,6 @@ std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const RoiI
     }
   }
   return targets;
-}
-
-bool WantsTensors(const RoiImage& image) {
-  const auto wanted = [](const PreprocessOutput& output) { return output.image.data != nullptr; };
-  const auto count = std::ranges::count_if(image.outputs, wanted);
-  if (count != 0 && count != std::ssize(image.outputs)) {
-    FailArgument(count, " of ", image.outputs.size(),
-                 " rois came with memory for a tensor: give it for all or for none");
-  }
-  return count != 0;
 }
 
 PixelRect BoundingRect(const std::vector<RoiTarget>& targets) {
@@ -53,12 +79,6 @@ PixelRect BoundingRect(const std::vector<RoiTarget>& targets) {
     all.height = bottom - all.y;
   }
   return all;
-}
-
-void SettleRoiItem(RoiItem& item) {
-  const auto bad = std::find_if(item.rois.begin(), item.rois.end(),
-                                [](const ItemStatus& status) { return !status.ok(); });
-  if (item.status.ok() && bad != item.rois.end()) item.status = *bad;
 }
 
 }  // namespace endcap

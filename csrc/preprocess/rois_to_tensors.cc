@@ -16,11 +16,12 @@ namespace endcap {
 namespace {
 
 // The good regions; a bad one gets a blank tensor.
-std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const RoiImage& image, size_t first,
-                                const ImageHeader& header, std::span<ItemStatus> statuses) {
-  std::vector<RoiTarget> targets = MakeRoiTargets(params, image, first, header, statuses);
+std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const PreprocessInput& input,
+                                size_t first, const ImageHeader& header,
+                                std::span<ItemStatus> statuses) {
+  std::vector<RoiTarget> targets = MakeRoiTargets(params, input, first, header, statuses);
   for (size_t i = 0; i < statuses.size(); ++i) {
-    if (!statuses[i].ok()) WriteBlank(image.outputs[first + i]);
+    if (!statuses[i].ok()) WriteBlank(input.outputs[first + i]);
   }
   return targets;
 }
@@ -78,23 +79,23 @@ JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
 
 }  // namespace
 
-JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image, size_t first,
-                          std::span<ItemStatus> statuses, int64_t& decode_ns) {
+JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
+                          size_t first, std::span<ItemStatus> statuses, int64_t& decode_ns) {
   const Implementation implementation = SelectImplementation(Stage::kPreprocess);
-  const ImageHeader header = ReadImageHeader(params, image.image);
-  std::vector<RoiTarget> targets = GoodRois(params, image, first, header, statuses);
+  const ImageHeader header = ReadImageHeader(params, input.image);
+  std::vector<RoiTarget> targets = GoodRois(params, input, first, header, statuses);
   if (targets.empty()) return JpegDecoder::kAuto;
   if (targets.front().output->image.data == nullptr) {
-    return CheckTargets(params, image.image, header, targets, decode_ns);
+    return CheckTargets(params, input.image, header, targets, decode_ns);
   }
-  if (image.image.format != PixelFormat::kEncoded) {
-    CutPixels(implementation, params, image.image, targets);
+  if (input.image.format != PixelFormat::kEncoded) {
+    CutPixels(implementation, params, input.image, targets);
     return JpegDecoder::kAuto;
   }
   if (header.orientation != 1) {
-    decode_ns += CutOriented(implementation, params, image.image, header, targets);
+    decode_ns += CutOriented(implementation, params, input.image, header, targets);
   } else {
-    decode_ns += CutRows(implementation, params, image.image, header, std::move(targets));
+    decode_ns += CutRows(implementation, params, input.image, header, std::move(targets));
   }
   return JpegDecoder::kCpu;
 }

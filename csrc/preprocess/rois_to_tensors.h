@@ -11,7 +11,7 @@ namespace endcap {
 // its status and a blank tensor. Throws Error when the image is bad; the outputs are then
 // undefined. Returns the decoder that ran, kAuto for none, and adds the nanoseconds spent in it to
 // `decode_ns`.
-JpegDecoder RoisToTensors(const PreprocessParams& params, const RoiImage& image, size_t first,
-                          std::span<ItemStatus> statuses, int64_t& decode_ns);
+JpegDecoder RoisToTensors(const PreprocessParams& params, const PreprocessInput& input,
+                          size_t first, std::span<ItemStatus> statuses, int64_t& decode_ns);
 
 }  // namespace endcap

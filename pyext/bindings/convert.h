@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -46,6 +47,11 @@ PixelFormat ReadPixelFormat(const std::string& name);
 
 // The core's name for NumPy's kind and size of an element. Throws kInvalidArgument.
 DType ToDType(char kind, int64_t item_bytes);
+
+// A GPU by its number, or the CPU for none.
+inline DeviceId ToDeviceId(std::optional<int> device_id) {
+  return device_id ? DeviceId{Device::kCuda, *device_id} : DeviceId{};
+}
 
 // The memory of a C-contiguous array. `item` selects along the first axis, the batch; the view has
 // the shape without it.

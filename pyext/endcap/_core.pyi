@@ -168,60 +168,26 @@ class CudaTensor:
     def share_with_all_streams(self) -> None: ...
 
 class Preprocessor:
-    def __init__(self, parameters: Parameters, threads: int) -> None: ...
+    def __init__(
+        self, parameters: Parameters, threads: int, device_id: int | None = None
+    ) -> None: ...
     @property
     def threads(self) -> int: ...
     @property
     def parameters(self) -> list[Parameter]: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(
-        self,
-        images: Sequence[ImageBuffer | YuvBuffers],
-        pixel_format: str,
-        out: npt.NDArray[Any],
-        geometry: npt.NDArray[np.float32],
-        status: npt.NDArray[np.int32],
-    ) -> list[tuple[int, str, int, str]]: ...
     def check_rois(self, count: int) -> None: ...
-    def run_rois(
-        self,
-        image: Sequence[ImageBuffer | YuvBuffers],
-        pixel_format: str,
-        rois: npt.NDArray[np.float32],
-        out: npt.NDArray[Any],
-        geometry: npt.NDArray[np.float32],
-        status: npt.NDArray[np.int32],
-    ) -> tuple[int, str, int, str]: ...
-
-class CudaPreprocessor:
-    def __init__(self, parameters: Parameters, device_id: int, threads: int) -> None: ...
-    @property
-    def threads(self) -> int: ...
-    @property
-    def parameters(self) -> list[Parameter]: ...
-    @property
-    def outputs(self) -> list[Spec]: ...
     def run(
         self,
         images: Sequence[ImageBuffer | YuvBuffers | CudaTensor],
         pixel_format: str,
-        out: CudaTensor,
+        out: npt.NDArray[Any] | CudaTensor,
         geometry: npt.NDArray[np.float32],
         status: npt.NDArray[np.int32],
-        stream: int,
+        rois: npt.NDArray[np.float32] | None = None,
+        stream: int = 0,
     ) -> list[tuple[int, str, int, str]]: ...
-    def check_rois(self, count: int) -> None: ...
-    def run_rois(
-        self,
-        image: Sequence[ImageBuffer | YuvBuffers | CudaTensor],
-        pixel_format: str,
-        rois: npt.NDArray[np.float32],
-        out: CudaTensor,
-        geometry: npt.NDArray[np.float32],
-        status: npt.NDArray[np.int32],
-        stream: int,
-    ) -> tuple[int, str, int, str]: ...
 
 class Postprocessor:
     def __init__(self, parameters: Parameters, threads: int) -> None: ...

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
+from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
 from endcap._images import Image, image_count, is_single_image, to_buffer, to_cuda_buffer
 from endcap._preprocess_out import cuda_output, host_output
 from endcap._rois import image_of_rois, to_rois
@@ -78,11 +78,7 @@ class Preprocessor:
     ) -> None:
         parameters = to_parameters({"preset": preset, "size": size, **fields})
         self._device_id = cuda_device(device)
-        self._core = (
-            _core.Preprocessor(parameters, thread_count(threads))
-            if self._device_id is None
-            else _core.CudaPreprocessor(parameters, self._device_id, thread_count(threads))
-        )
+        self._core = _core.Preprocessor(parameters, thread_count(threads), self._device_id)
         self._shape = tuple(self._core.outputs[0][2])
         self._dtype = np.dtype(self._core.outputs[0][1])
         self._raises = self.parameters["on_error"] == "error"
@@ -153,25 +149,29 @@ class Preprocessor:
         """
         if pixel_format not in ("rgb", "bgr", "gray"):
             raise InvalidArgumentError(f"pixel_format is {pixel_format!r}: give rgb, bgr or gray")
-        if rois is not None:
-            return self._run_rois(images, to_rois(rois), out, pixel_format, stream)
-        batch = [images] if is_single_image(images) else list(images)
-        tensors: Array
-        if isinstance(self._core, _core.CudaPreprocessor):
-            target = cuda_target(self._device_id or 0, stream)
-            buffers = [to_cuda_buffer(image, target) for image in batch]
-            geometry, status, shape = self._results(image_count(buffers))
-            memory = cuda_output(out, shape, self._dtype, target)
-            tensors = CudaArray(memory) if out is None else out
-            items = self._core.run(buffers, pixel_format, memory, geometry, status, target.stream)
+        regions = None if rois is None else to_rois(rois)
+        if regions is not None:
+            self._core.check_rois(len(regions))
+            batch = [image_of_rois(images)]
         else:
-            refuse_stream(stream)
-            host_buffers = [to_buffer(image) for image in batch]
-            geometry, status, shape = self._results(image_count(host_buffers))
-            tensors = host_output(out, shape, self._dtype)
-            items = self._core.run(host_buffers, pixel_format, tensors, geometry, status)
+            batch = [images] if is_single_image(images) else list(images)
+        target, buffers = self._buffers(batch, stream)
+        count = image_count(buffers) if regions is None else len(regions)
+        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
+        tensors, memory = self._memory(out, (count, *self._shape), target)
+        items = self._core.run(
+            buffers,
+            pixel_format,
+            memory,
+            geometry,
+            status,
+            regions,
+            0 if target is None else target.stream,
+        )
         if self._raises:
             _raise_first(items)
+        if regions is not None:
+            items = items * count  # the one image is that of every region
         return PreprocessResult(
             tensors,
             geometry,
@@ -180,48 +180,23 @@ class Preprocessor:
             decoders=tuple(item[3] for item in items),
         )
 
-    def _results(
-        self, count: int
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], tuple[int, ...]]:
-        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
-        return geometry, status, (count, *self._shape)
-
-    def _run_rois(
-        self,
-        image: Image,
-        rois: npt.NDArray[np.float32],
-        out: Array | None,
-        pixel_format: str,
-        stream: object,
-    ) -> PreprocessResult:
-        count = len(rois)
-        self._core.check_rois(count)
-        image = image_of_rois(image)
-        geometry, status, shape = self._results(count)
-        tensors: Array
-        if isinstance(self._core, _core.CudaPreprocessor):
-            target = cuda_target(self._device_id or 0, stream)
-            buffer = [to_cuda_buffer(image, target)]
-            memory = cuda_output(out, shape, self._dtype, target)
-            tensors = CudaArray(memory) if out is None else out
-            item = self._core.run_rois(
-                buffer, pixel_format, rois, memory, geometry, status, target.stream
-            )
-        else:
+    def _buffers(self, batch: list[Image], stream: object) -> tuple[Target | None, list[Any]]:
+        """Return where to work on a GPU, None for the CPU, and the images' memory."""
+        if self._device_id is None:
             refuse_stream(stream)
-            host_buffer = [to_buffer(image)]
+            return None, [to_buffer(image) for image in batch]
+        target = cuda_target(self._device_id, stream)
+        return target, [to_cuda_buffer(image, target) for image in batch]
+
+    def _memory(
+        self, out: Array | None, shape: tuple[int, ...], target: Target | None
+    ) -> tuple[Array, Any]:
+        """Return the result's array, and its memory as the core takes it."""
+        if target is None:
             tensors = host_output(out, shape, self._dtype)
-            item = self._core.run_rois(host_buffer, pixel_format, rois, tensors, geometry, status)
-        failure, message, decode_ns, decoder = item
-        if self._raises and failure != 0:
-            raise error_for_status(failure, message)
-        return PreprocessResult(
-            tensors,
-            geometry,
-            status,
-            decode_seconds=np.full(count, decode_ns * 1e-9),
-            decoders=(decoder,) * count,
-        )
+            return tensors, tensors
+        memory = cuda_output(out, shape, self._dtype, target)
+        return CudaArray(memory) if out is None else out, memory
 
 
 def preprocess(

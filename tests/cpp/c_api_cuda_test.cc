@@ -73,16 +73,44 @@ TEST(CApiCuda, ABatchOfManySizesIsThatOfTheCpu) {
               ByCore(ParsePreprocessParams(list), {mixed.images[4]}));
 }
 
+TEST(CApiCuda, RegionsAreThoseOfTheCpu) {
+  const MixedImages mixed;
+  const ParameterList list = {{"size", "24,32"}, {"dtype", "uint8"}};
+  const std::array<float, 8> rois = {3.0F, 5.0F, 40.0F, 30.0F, 0.0F, 0.0F, 20.5F, 17.0F};
+  constexpr size_t kTensor = size_t{3} * 24 * 32;
+  Bytes expected(2 * kTensor);
+  Bytes actual(2 * kTensor);
+  const auto stream = NewCudaStream(0);
+  const CudaTarget target{0, stream.get()};
+  const auto memory = AllocateCuda(actual.size(), target);
+  for (const int32_t device : {ENDCAP_CPU, 0}) {
+    const bool on_gpu = device != ENDCAP_CPU;
+    const PreprocessorHandle handle = NewPreprocessor(list, device);
+    auto* tensors = on_gpu ? static_cast<uint8_t*>(memory.get()) : expected.data();
+    std::array<endcap_preprocess_output, 2> outputs{};
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i].tensor = tensors + i * kTensor;
+      outputs[i].tensor_bytes = kTensor;
+    }
+    int32_t status = -1;
+    ASSERT_EQ(endcap_preprocessor_run_rois_on_stream(handle.get(), mixed.images.data(), rois.data(),
+                                                     outputs.data(), outputs.size(), &status,
+                                                     on_gpu ? stream.get() : nullptr),
+              0)
+        << endcap_last_error();
+    EXPECT_EQ(status, 0) << endcap_item_error(0);
+  }
+  CopyCuda(actual.data(), memory.get(), actual.size(), target);
+  SynchronizeCuda(target);
+  EXPECT_TRUE(actual == expected);
+  EXPECT_FALSE(std::ranges::all_of(expected, [](uint8_t value) { return value == 0; }));
+}
+
 TEST(CApiCuda, RefusesWhatAGpuDoesNotDo) {
   const MixedImages mixed;
   const PreprocessorHandle handle = NewPreprocessor({{"size", "8"}}, 0);
   Bytes tensor(8 * 8 * 3 * sizeof(float));
   const endcap_preprocess_output output = {tensor.data(), tensor.size(), 0, 0, nullptr, nullptr, 0};
-  const std::array<float, 4> roi = {0.0F, 0.0F, 8.0F, 8.0F};
-  int32_t status = -1;
-  EXPECT_TRUE(Refused(ErrorCode::kUnsupported, "rois are cut out by the CPU only",
-                      endcap_preprocessor_run_rois(handle.get(), mixed.images.data(), roi.data(),
-                                                   &output, 1, &status)));
   endcap_image file = mixed.images[0];
   file.on_gpu = 1;
   EXPECT_TRUE(Refused("give encoded bytes in CPU memory",

@@ -1,4 +1,4 @@
-// Regions of an image by the C functions, against Preprocessor::RunRois.
+// Regions of an image by the C functions, against Preprocessor.
 
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ RoiResults RoisByCore(const endcap_image& image, const std::vector<Roi>& rois, c
     outputs.push_back({view, results.regions.geometry[i].data(), &results.regions.status[i],
                        static_cast<int>(i)});
   }
-  const RoiImage job = {CoreView(image), rois, outputs};
-  const auto items = Preprocessor(params, 1).RunRois({&job, 1});
+  const PreprocessInput job{CoreView(image), rois, outputs};
+  const auto items = Preprocessor(params, 1).Run({&job, 1});
   for (const ItemStatus& status : items[0].rois) {
     results.regions.messages.push_back(status.message);
   }

@@ -12,12 +12,14 @@
 #include "image_tensor.h"
 #include "jpeg_writer.h"
 
-// The same images by Preprocessor and, on the emulated GPU, by CudaPreprocessor.
+// The same images on the CPU and on the emulated GPU.
 
 namespace endcap::testing {
 
 // Before the library is looked for, which happens once a process.
 inline const bool kLibraryIsNamed = setenv("ENDCAP_CUDA_LIBRARY", EMULATED_CUDA_LIBRARY, 1) == 0;
+
+inline constexpr DeviceId kGpu{Device::kCuda, 0};
 
 // What a run leaves behind, tensors in CPU memory.
 struct Results {
@@ -45,7 +47,7 @@ inline Results OnCpu(const PreprocessParams& params, const std::vector<ImageView
 // A run whose tensors are still on their way.
 class CudaRun {
  public:
-  CudaRun(CudaPreprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
+  CudaRun(Preprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)
       : target_{0, stream}, results_(images.size()) {
     std::vector<PreprocessOutput> outputs;
     for (size_t i = 0; i < images.size(); ++i) {
@@ -74,7 +76,7 @@ class CudaRun {
 };
 
 inline Results OnGpu(const PreprocessParams& params, const std::vector<ImageView>& images) {
-  CudaPreprocessor preprocessor(params, 0, 2);
+  Preprocessor preprocessor(params, kGpu, 2);
   return CudaRun(preprocessor, images, nullptr).Fetch();
 }
 
@@ -95,7 +97,7 @@ inline PreprocessParams Sized(int height, int width) {
   return params;
 }
 
-class CudaPreprocessorTest : public ::testing::Test {
+class PreprocessOnGpu : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(DescribeCuda().available) << DescribeCuda().reason; }
 };

@@ -14,7 +14,7 @@
 #include "endcap/preprocess.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
-#include "preprocess/fused_plan.h"
+#include "preprocess/cuda/fused_plan.h"
 
 namespace endcap::testing {
 

@@ -1,4 +1,4 @@
-// CudaPreprocessor with the library built for the host, against Preprocessor: every bit of the
+// Preprocessor on a GPU, with the library built for the host, against the CPU: every bit of the
 // tensors, and all that is said about them.
 
 #include <gtest/gtest.h>
@@ -21,16 +21,17 @@ namespace endcap {
 namespace {
 
 using testing::Bytes;
-using testing::CudaPreprocessorTest;
 using testing::CudaRun;
 using testing::Encoded;
 using testing::ExpectSame;
 using testing::ImageTensor;
 using testing::JpegOptions;
+using testing::kGpu;
 using testing::MakeJpeg;
 using testing::MakePixels;
 using testing::OnCpu;
 using testing::OnGpu;
+using testing::PreprocessOnGpu;
 using testing::Results;
 using testing::Sized;
 using testing::Throws;
@@ -43,7 +44,7 @@ Bytes Jpeg(int height, int width, int orientation, int luma_columns = 2, int lum
   return MakeJpeg(height, width, 3, options);
 }
 
-TEST_F(CudaPreprocessorTest, FilesOfEveryKindInOneBatch) {
+TEST_F(PreprocessOnGpu, FilesOfEveryKindInOneBatch) {
   const std::vector<Bytes> files = {Jpeg(45, 67, 0),
                                     Jpeg(67, 45, 6),
                                     Jpeg(40, 30, 3, 1, 1),
@@ -71,7 +72,7 @@ TEST_F(CudaPreprocessorTest, FilesOfEveryKindInOneBatch) {
   }
 }
 
-TEST_F(CudaPreprocessorTest, TheCpusDecoderByName) {
+TEST_F(PreprocessOnGpu, TheCpusDecoderByName) {
   const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(67, 45, 6), MakeJpeg(31, 64, 1)};
   std::vector<ImageView> images;
   for (const Bytes& file : files) images.push_back(Encoded(file));
@@ -82,7 +83,7 @@ TEST_F(CudaPreprocessorTest, TheCpusDecoderByName) {
   for (const PreprocessItem& item : results.items) EXPECT_EQ(item.decoder, JpegDecoder::kCpu);
 }
 
-TEST_F(CudaPreprocessorTest, ABadImageIsBlankAndItsNeighboursAreWhole) {
+TEST_F(PreprocessOnGpu, ABadImageIsBlankAndItsNeighboursAreWhole) {
   const Bytes good = Jpeg(45, 67, 0);
   Bytes cut = good;
   cut.resize(cut.size() / 2);
@@ -99,7 +100,7 @@ TEST_F(CudaPreprocessorTest, ABadImageIsBlankAndItsNeighboursAreWhole) {
   EXPECT_EQ(results.items[3].status.code, ErrorCode::kInvalidArgument);
 }
 
-TEST_F(CudaPreprocessorTest, PixelsInCpuAndGpuMemory) {
+TEST_F(PreprocessOnGpu, PixelsInCpuAndGpuMemory) {
   const int width = 31;
   const int height = 22;
   const Bytes pixels = MakePixels(height, width, 3);
@@ -121,9 +122,9 @@ TEST_F(CudaPreprocessorTest, PixelsInCpuAndGpuMemory) {
   }
 }
 
-TEST_F(CudaPreprocessorTest, ImagesMayChangeAsSoonAsRunReturns) {
+TEST_F(PreprocessOnGpu, ImagesMayChangeAsSoonAsRunReturns) {
   const PreprocessParams params = Sized(24, 36);
-  CudaPreprocessor preprocessor(params, 0, 1);
+  Preprocessor preprocessor(params, kGpu, 1);
   Bytes pixels = MakePixels(22, 31, 3);
   const ImageView image = ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 31, 22, 93);
   const Results expected = OnCpu(params, {image});
@@ -134,9 +135,9 @@ TEST_F(CudaPreprocessorTest, ImagesMayChangeAsSoonAsRunReturns) {
 
 // Nothing is waited for between the runs: memory of one must not be written by a later one before
 // it is done with.
-TEST_F(CudaPreprocessorTest, ManyRunsOnTheirWayAtATime) {
+TEST_F(PreprocessOnGpu, ManyRunsOnTheirWayAtATime) {
   const PreprocessParams params = Sized(24, 36);
-  CudaPreprocessor preprocessor(params, 0, 2);
+  Preprocessor preprocessor(params, kGpu, 2);
   std::vector<Bytes> files;
   for (int i = 0; i < 8; ++i) files.push_back(Jpeg(20 + 31 * i, 200 - 20 * i, i + 1));
   std::vector<CudaRun> runs;
@@ -149,9 +150,9 @@ TEST_F(CudaPreprocessorTest, ManyRunsOnTheirWayAtATime) {
   }
 }
 
-TEST_F(CudaPreprocessorTest, ThreadsShareOnePreprocessor) {
+TEST_F(PreprocessOnGpu, ThreadsShareOnePreprocessor) {
   const PreprocessParams params = Sized(24, 36);
-  CudaPreprocessor preprocessor(params, 0, 2);
+  Preprocessor preprocessor(params, kGpu, 2);
   const std::vector<Bytes> files = {Jpeg(45, 67, 0), Jpeg(120, 45, 6), Jpeg(30, 31, 2)};
   std::vector<std::thread> threads;
   std::vector<Results> results(files.size(), Results(1));
@@ -168,9 +169,9 @@ TEST_F(CudaPreprocessorTest, ThreadsShareOnePreprocessor) {
   }
 }
 
-TEST_F(CudaPreprocessorTest, WhatCannotBeRunIsRefusedBeforeAnyWork) {
+TEST_F(PreprocessOnGpu, WhatCannotBeRunIsRefusedBeforeAnyWork) {
   const PreprocessParams params = Sized(24, 36);
-  CudaPreprocessor preprocessor(params, 0, 1);
+  Preprocessor preprocessor(params, kGpu, 1);
   const Bytes file = Jpeg(45, 67, 0);
   const std::array images = {Encoded(file)};
   Bytes tensor(ImageTensor(params, nullptr).size_bytes());
@@ -182,10 +183,11 @@ TEST_F(CudaPreprocessorTest, WhatCannotBeRunIsRefusedBeforeAnyWork) {
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 images came with 0 outputs",
                      [&] { preprocessor.Run(images, {}, nullptr); }));
   EXPECT_TRUE(preprocessor.Run({}, {}, nullptr).empty());
-  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:7", [&] { CudaPreprocessor(params, 7); }));
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:7",
+                     [&] { Preprocessor(params, DeviceId{Device::kCuda, 7}); }));
 }
 
-TEST_F(CudaPreprocessorTest, MemoryOfAnotherPlaceIsThatImagesError) {
+TEST_F(PreprocessOnGpu, MemoryOfAnotherPlaceIsThatImagesError) {
   const PreprocessParams params = Sized(24, 36);
   const Bytes file = Jpeg(45, 67, 0);
   ImageView encoded_on_gpu = Encoded(file);

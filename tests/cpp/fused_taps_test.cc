@@ -1,6 +1,6 @@
 // Taps as the kernel has them, against those that they are made of.
 
-#include "preprocess/fused_taps.h"
+#include "preprocess/cuda/fused_taps.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/fused_plan.h"
-#include "preprocess/fused_span.h"
+#include "preprocess/cuda/fused_plan.h"
+#include "preprocess/cuda/fused_span.h"
 #include "preprocess/placement.h"
 
 namespace endcap {

@@ -8,21 +8,21 @@
 #include "endcap/cuda.h"
 #include "endcap/preprocess.h"
 #include "image_tensor.h"
-#include "preprocess/fused_plan.h"
+#include "preprocess/cuda/fused_plan.h"
 
 namespace endcap {
 namespace {
 
 using testing::Bytes;
-using testing::CudaPreprocessorTest;
 using testing::ExpectSame;
 using testing::MakePixels;
 using testing::OnCpu;
 using testing::OnGpu;
+using testing::PreprocessOnGpu;
 using testing::Sized;
 
 // EMULATED_CUDA_LIBRARY is tuned_cuda_library.cc here, which refuses any other launch.
-TEST_F(CudaPreprocessorTest, TheLibraryOfThisProcessSaysHow) {
+TEST_F(PreprocessOnGpu, TheLibraryOfThisProcessSaysHow) {
   const Bytes pixels = MakePixels(60, 40, 3);
   ImageView image;
   image.format = PixelFormat::kRgb;

@@ -1,4 +1,4 @@
-// CudaPreprocessor with the library built for the host, against Preprocessor: images in YUV.
+// Preprocessor on a GPU, with the library built for the host, against the CPU: images in YUV.
 
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@ namespace {
 
 using testing::AllYuvKinds;
 using testing::Bytes;
-using testing::CudaPreprocessorTest;
 using testing::ExpectSame;
 using testing::OnCpu;
 using testing::OnGpu;
+using testing::PreprocessOnGpu;
 using testing::Sized;
 using testing::YuvImage;
 using testing::YuvKind;
@@ -45,7 +45,7 @@ class OnGpuYuv {
   std::array<std::shared_ptr<void>, 3> memory_;
 };
 
-TEST_F(CudaPreprocessorTest, YuvInCpuAndGpuMemory) {
+TEST_F(PreprocessOnGpu, YuvInCpuAndGpuMemory) {
   for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     for (const Color color : {Color::kRgb, Color::kBgr, Color::kGray}) {
       PreprocessParams params = Sized(24, 36);
@@ -68,7 +68,7 @@ TEST_F(CudaPreprocessorTest, YuvInCpuAndGpuMemory) {
 }
 
 // Rows that do not fit into shared memory are read in place.
-TEST_F(CudaPreprocessorTest, YuvOfVeryWideImages) {
+TEST_F(PreprocessOnGpu, YuvOfVeryWideImages) {
   for (const Color color : {Color::kRgb, Color::kGray}) {
     PreprocessParams params = Sized(8, 36);
     params.fit = Fit::kStretch;
@@ -81,7 +81,7 @@ TEST_F(CudaPreprocessorTest, YuvOfVeryWideImages) {
   }
 }
 
-TEST_F(CudaPreprocessorTest, YuvWithRowsBottomUp) {
+TEST_F(PreprocessOnGpu, YuvWithRowsBottomUp) {
   const YuvImage image({}, 18, 26);
   ImageView flipped = image.view;
   YuvImage copy({}, 18, 26);

@@ -1,4 +1,4 @@
-// CudaPreprocessor with nvJPEG, on the emulated library and the one that stands in for nvJPEG. That
+// Preprocessor with nvJPEG, on the emulated library and the one that stands in for nvJPEG. That
 // one gives libjpeg-turbo's planes, so tensors must be those of the CPU with exact pixels.
 
 #include <dlfcn.h>
@@ -24,6 +24,8 @@
 
 namespace endcap {
 namespace {
+
+constexpr DeviceId kGpu{Device::kCuda, 0};
 
 using testing::Bytes;
 using testing::Encoded;
@@ -79,7 +81,7 @@ Results OnCpu(PreprocessParams params, const std::vector<Bytes>& files,
 // A batch that was enqueued and may not have been worked on yet.
 class GpuBatch {
  public:
-  GpuBatch(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files, void* stream)
+  GpuBatch(Preprocessor& preprocessor, const std::vector<Bytes>& files, void* stream)
       : target_{0, stream}, elements_(Elements(preprocessor.params())) {
     std::vector<PreprocessOutput> outputs(files.size());
     for (PreprocessOutput& output : outputs) {
@@ -107,7 +109,7 @@ class GpuBatch {
   std::vector<PreprocessItem> items_;
 };
 
-Results OnGpu(CudaPreprocessor& preprocessor, const std::vector<Bytes>& files) {
+Results OnGpu(Preprocessor& preprocessor, const std::vector<Bytes>& files) {
   const CudaStream stream(0);
   return GpuBatch(preprocessor, files, stream.get()).Fetch();
 }
@@ -157,7 +159,7 @@ TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
     PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
     params.color = color;
     const Results expected = OnCpu(params, files);
-    CudaPreprocessor preprocessor(params);
+    Preprocessor preprocessor(params, kGpu);
     for (int i = 0; i < 4; ++i) {
       const Results results = OnGpu(preprocessor, files);
       for (size_t k = 0; k < files.size(); ++k) {
@@ -171,7 +173,7 @@ TEST_F(NvjpegPreprocess, GivesTheTensorsOfThePlanesAtFullSize) {
 // The engine writes at once, so it must not be called before earlier kernels have read.
 TEST_F(NvjpegPreprocess, LeavesThePlanesToTheKernelsOfEarlierBatches) {
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const CudaStream stream(0);
   std::vector<std::vector<Bytes>> files;
   std::vector<GpuBatch> batches;
@@ -197,7 +199,7 @@ TEST_F(NvjpegPreprocess, GivesABadFileItsStatusAndTouchesNoOther) {
       MakeJpeg(90, 71),   MakeJpeg(90, 72), MakeJpeg(75, 40)};
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
   const Results expected = OnCpu(params, files);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const Results results = OnGpu(preprocessor, files);
   for (const size_t good : {0, 8}) {
     ExpectDecoder(results.items[good], JpegDecoder::kNvjpeg);
@@ -230,7 +232,7 @@ TEST_F(NvjpegPreprocess, AutoTakesItForLargeBatchesOfWholeBaselineFiles) {
   constexpr size_t kEnough = kNvjpegCrossoverPixels / (kSide * kSide);
   const Bytes file = MakeJpeg(kSide, kSide);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
 
   std::vector<Bytes> files(kEnough, file);
   files[1] = MakeJpeg(kSide, kSide, 3, {.progressive = true});
@@ -258,7 +260,7 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineDoesNotTake) {
   files[5].erase(files[5].begin() + 4000, files[5].end() - 4000);
   files[7] = MakeJpeg(1024, 1026, 1);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
   for (int i = 0; i < 3; ++i) {
     const Results results = OnGpu(preprocessor, files);
@@ -284,7 +286,7 @@ TEST_F(NvjpegPreprocess, AutoLetsTheCpuDecodeWhatTheEngineFailsToDecode) {
   files[3] = MakeJpeg(1024, 1026);
   files[8] = MakeJpeg(1024, 1026, 1);
   const PreprocessParams params = FastBy(JpegDecoder::kAuto);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const std::vector<float> expected = OnCpu(params, {files[0]}).tensors[0];
   for (int i = 0; i < 3; ++i) {
     const Results results = OnGpu(preprocessor, files);
@@ -318,7 +320,7 @@ TEST_F(NvjpegPreprocess, StagesFilesOnThePoolsThreads) {
     for (Bytes& file : BaselineFiles()) files.push_back(std::move(file));
   }
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
-  CudaPreprocessor preprocessor(params, /*device_id=*/0, /*threads=*/4);
+  Preprocessor preprocessor(params, kGpu, /*threads=*/4);
   const Results results = OnGpu(preprocessor, files);
   const Results expected = OnCpu(params, files);
   EXPECT_GE(threads.size(), 2U);
@@ -331,7 +333,7 @@ TEST_F(NvjpegPreprocess, StagesFilesOnThePoolsThreads) {
 // What the engine writes follows the file, so it must be the file that was checked.
 TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
   const PreprocessParams params = FastBy(JpegDecoder::kNvjpeg);
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const std::vector<Bytes> unchanged = {MakeJpeg(40, 30)};
   std::vector<Bytes> files = unchanged;
   const Bytes larger = MakeJpeg(400, 300);
@@ -344,19 +346,19 @@ TEST_F(NvjpegPreprocess, DecodesTheFileThatItChecked) {
 TEST_F(NvjpegPreprocess, IsNotTakenWherePixelsAreToBeExact) {
   PreprocessParams params = FastBy(JpegDecoder::kAuto);
   params.decode = DecodeMode::kExact;
-  CudaPreprocessor preprocessor(params);
+  Preprocessor preprocessor(params, kGpu);
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
   EXPECT_EQ(fake_->objects_created, 0);
   params.jpeg_decoder = JpegDecoder::kNvjpeg;
-  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "exact", [&] { CudaPreprocessor{params}; }));
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "exact", [&] { Preprocessor(params, kGpu); }));
 }
 
 TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
   fake_->has_engine = false;
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "no JPEG engine on this GPU",
-                     [] { CudaPreprocessor{FastBy(JpegDecoder::kNvjpeg)}; }));
-  CudaPreprocessor preprocessor(FastBy(JpegDecoder::kAuto));
+                     [] { Preprocessor(FastBy(JpegDecoder::kNvjpeg), kGpu); }));
+  Preprocessor preprocessor(FastBy(JpegDecoder::kAuto), kGpu);
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
   EXPECT_EQ(fake_->objects_created, 0);
@@ -365,8 +367,8 @@ TEST_F(NvjpegPreprocess, WithoutAnEngineAutoTakesTheCpuAndItsNameIsAnError) {
 TEST_F(NvjpegPreprocess, WhereItFailsToOpenOnlyItsNameIsAnError) {
   fake_->refuses = true;
   EXPECT_TRUE(Throws(ErrorCode::kCuda, "nvjpegCreateEx failed",
-                     [] { CudaPreprocessor{FastBy(JpegDecoder::kNvjpeg)}; }));
-  CudaPreprocessor preprocessor(FastBy(JpegDecoder::kAuto));
+                     [] { Preprocessor(FastBy(JpegDecoder::kNvjpeg), kGpu); }));
+  Preprocessor preprocessor(FastBy(JpegDecoder::kAuto), kGpu);
   const Results results = OnGpu(preprocessor, std::vector<Bytes>(8, MakeJpeg(1024, 1024)));
   for (const PreprocessItem& item : results.items) ExpectDecoder(item, JpegDecoder::kHybrid);
 }

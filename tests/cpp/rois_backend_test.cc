@@ -61,8 +61,8 @@ std::vector<float> Expected(const testing::Bytes& file, const std::vector<Roi>& 
   for (size_t i = 0; i < rois.size(); ++i) {
     outputs.push_back({testing::ImageTensor(params, tensors.data() + kTensor * i)});
   }
-  const std::array images = {RoiImage{testing::Encoded(file), rois, outputs}};
-  EXPECT_TRUE(Preprocessor(params, 1).RunRois(images)[0].status.ok());
+  const std::array images = {PreprocessInput{testing::Encoded(file), rois, outputs}};
+  EXPECT_TRUE(Preprocessor(params, 1).Run(images)[0].status.ok());
   return tensors;
 }
 

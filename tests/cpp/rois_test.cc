@@ -11,7 +11,7 @@
 #include "error_matchers.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
-#include "preprocess/roi_rect.h"
+#include "preprocess/roi_targets.h"
 
 namespace endcap {
 namespace {
@@ -43,7 +43,7 @@ class RoiBatch {
   RoiBatch(const RoiBatch&) = delete;
   RoiBatch& operator=(const RoiBatch&) = delete;
 
-  const RoiImage& job() const { return job_; }
+  const PreprocessInput& job() const { return job_; }
   const float* geometry(size_t roi) const { return geometry_.data() + 8 * roi; }
   int32_t status(size_t roi) const { return status_[roi]; }
   Bytes tensor(size_t roi) const {
@@ -58,7 +58,7 @@ class RoiBatch {
   std::vector<float> geometry_;
   std::vector<int32_t> status_;
   std::vector<PreprocessOutput> outputs_;
-  RoiImage job_;
+  PreprocessInput job_;
 };
 
 PreprocessParams Params() { return ParsePreprocessParams({{"size", "24,32"}}); }
@@ -115,7 +115,7 @@ TEST(Rois, AreThePixelsCutOutOfTheDecodedImage) {
   RoiBatch batch(
       params, Encoded(file),
       {{3.0F, 50.0F, 60.0F, 80.0F}, {0.0F, 0.0F, 120.0F, 90.0F}, {100.5F, 7.5F, 130.0F, 9.0F}});
-  const auto items = Preprocessor(params, 2).RunRois({&batch.job(), 1});
+  const auto items = Preprocessor(params, 2).Run({&batch.job(), 1});
   ASSERT_EQ(items.size(), 1U);
   EXPECT_TRUE(items[0].status.ok()) << items[0].status.message;
   EXPECT_EQ(items[0].decoder, JpegDecoder::kCpu);
@@ -131,7 +131,7 @@ TEST(Rois, GeometryMapsToTheWholeImage) {
   const ImageView image =
       ImageView::Interleaved(PixelFormat::kRgb, pixels.data(), 120, 90, ptrdiff_t{3} * 120);
   RoiBatch batch(params, image, {{40.0F, 20.0F, 56.0F, 44.0F}});
-  Preprocessor(params, 1).RunRois({&batch.job(), 1});
+  Preprocessor(params, 1).Run({&batch.job(), 1});
   // 16x24 pixels into 32x24: scale 1, 8 columns of padding, the region's corner at 40, 20.
   const std::vector<float> expected = {1, 1, 8 - 40, -20, 120, 90, 1, 0};
   EXPECT_EQ(std::vector<float>(batch.geometry(0), batch.geometry(0) + 8), expected);
@@ -145,7 +145,7 @@ TEST(Rois, ABadOneTouchesNoOther) {
   RoiBatch alone(params, Encoded(file), {good});
   Preprocessor preprocessor(params, 2);
   const std::array jobs = {batch.job(), alone.job()};
-  const auto items = preprocessor.RunRois(jobs);
+  const auto items = preprocessor.Run(jobs);
   EXPECT_EQ(items[0].status.code, ErrorCode::kInvalidArgument);
   EXPECT_NE(items[0].status.message.find("roi index 1 of 3"), std::string::npos);
   EXPECT_TRUE(items[0].rois[0].ok() && items[0].rois[2].ok() && items[1].status.ok());
@@ -165,7 +165,7 @@ TEST(Rois, ACorruptImageFailsAllOfItsOwn) {
   RoiBatch bad(params, Encoded(cut), rois);
   RoiBatch good(params, Encoded(file), rois);
   const std::array jobs = {bad.job(), good.job()};
-  const auto items = Preprocessor(params, 2).RunRois(jobs);
+  const auto items = Preprocessor(params, 2).Run(jobs);
   EXPECT_EQ(items[0].status.code, ErrorCode::kCorruptImage);
   EXPECT_TRUE(items[1].status.ok());
   for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -179,10 +179,10 @@ TEST(Rois, NoneAtAllReadsTheHeaderOnly) {
   const PreprocessParams params = Params();
   const Bytes file = MakeJpeg(20, 20);
   const Bytes nothing = {0xFF, 0xD8, 0xFF};
-  const RoiImage good{Encoded(file), {}, {}};
-  const RoiImage bad{Encoded(nothing), {}, {}};
+  const PreprocessInput good{Encoded(file), std::span<const Roi>{}, {}};
+  const PreprocessInput bad{Encoded(nothing), std::span<const Roi>{}, {}};
   const std::array jobs = {good, bad};
-  const auto items = Preprocessor(params, 1).RunRois(jobs);
+  const auto items = Preprocessor(params, 1).Run(jobs);
   EXPECT_TRUE(items[0].status.ok());
   EXPECT_EQ(items[0].decoder, JpegDecoder::kAuto);
   EXPECT_EQ(items[1].status.code, ErrorCode::kCorruptImage);
@@ -194,7 +194,7 @@ TEST(Rois, TooManyAreRefusedBeforeAnyWork) {
   const Roi roi{0.0F, 0.0F, 9.0F, 9.0F};
   RoiBatch batch(params, Encoded(file), {roi, roi, roi});
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "max_rois allows 2",
-                     [&] { Preprocessor(params, 1).RunRois({&batch.job(), 1}); }));
+                     [&] { Preprocessor(params, 1).Run({&batch.job(), 1}); }));
   EXPECT_EQ(batch.status(0), -1);
 }
 
@@ -205,11 +205,11 @@ TEST(Rois, TensorsOfTooManyBytesAreRefusedBeforeAnyWork) {
   const Bytes file = MakeJpeg(20, 20);
   const Roi roi{0.0F, 0.0F, 9.0F, 9.0F};
   RoiBatch two(params, Encoded(file), {roi, roi});
-  EXPECT_TRUE(Preprocessor(params, 1).RunRois({&two.job(), 1})[0].status.ok());
+  EXPECT_TRUE(Preprocessor(params, 1).Run({&two.job(), 1})[0].status.ok());
   RoiBatch three(params, Encoded(file), {roi, roi, roi});
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument,
                      "the tensors of 3 rois take 2304 bytes; max_roi_bytes allows 1536",
-                     [&] { Preprocessor(params, 1).RunRois({&three.job(), 1}); }));
+                     [&] { Preprocessor(params, 1).Run({&three.job(), 1}); }));
   EXPECT_EQ(three.status(0), -1);
   EXPECT_TRUE(
       Throws(ErrorCode::kInvalidArgument, "max_roi_bytes", [&] { CheckRoiTensors(params, 3); }));
@@ -241,9 +241,9 @@ TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
       std::vector<PreprocessOutput> outputs(actual.job().outputs.begin(),
                                             actual.job().outputs.end());
       for (PreprocessOutput& output : outputs) output.image.data = nullptr;
-      const RoiImage job{images[i], rois, outputs};
-      const RoiItem with = preprocessor.RunRois({&expected.job(), 1})[0];
-      const RoiItem without = preprocessor.RunRois({&job, 1})[0];
+      const PreprocessInput job{images[i], rois, outputs};
+      const PreprocessItem with = preprocessor.Run({&expected.job(), 1})[0];
+      const PreprocessItem without = preprocessor.Run({&job, 1})[0];
       EXPECT_EQ(without.status.message, with.status.message) << i;
       EXPECT_EQ(without.decoder, with.decoder) << i;
       for (size_t k = 0; k < rois.size(); ++k) {
@@ -253,8 +253,8 @@ TEST(Rois, WithoutTensorsHaveTheSameStatusAndGeometry) {
       }
       if (rois.size() < 2) continue;
       outputs[0].image = expected.job().outputs[0].image;
-      EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "1 of 3 rois",
-                         [&] { preprocessor.RunRois({&job, 1}); }));
+      EXPECT_TRUE(
+          Throws(ErrorCode::kInvalidArgument, "1 of 3 rois", [&] { preprocessor.Run({&job, 1}); }));
     }
   }
 }

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_api.h"
-#include "preprocess/fused_launch.h"
+#include "preprocess/cuda/fused_launch.h"
 
 // The emulated library as a build with other constants: its table names smaller ones, and a launch
 // that was not planned with them is an error.

@@ -31,8 +31,8 @@ void RunRois(const PreprocessParams& params, const ImageView& image, const std::
   for (size_t i = 0; i < rois.size(); ++i) {
     outputs.push_back(memory[i].Make(params, static_cast<int>(i)));
   }
-  const RoiImage images{image, rois, outputs};
-  const auto items = preprocessor.RunRois(std::span(&images, 1));
+  const PreprocessInput images{image, rois, outputs};
+  const auto items = preprocessor.Run(std::span(&images, 1));
   FailIfDamaged(items[0].status);
   outcome.Add(items[0].status);
   for (size_t i = 0; i < rois.size(); ++i) AddItem(memory[i], items[0].rois[i], outcome);
@@ -68,9 +68,9 @@ void CompareWithCrop(const PreprocessParams& params, const ImageView& image, con
   ItemMemory cut;
   ItemMemory whole;
   const std::array cut_outputs = {cut.Make(params, 0)};
-  const RoiImage images{image, std::span(&roi, 1), cut_outputs};
+  const PreprocessInput images{image, std::span(&roi, 1), cut_outputs};
   Preprocessor preprocessor(params, 1);
-  const auto items = preprocessor.RunRois(std::span(&images, 1));
+  const auto items = preprocessor.Run(std::span(&images, 1));
   Require(items[0].status.ok(), "a region of a good image: ", items[0].status.message);
   const ptrdiff_t stride = ptrdiff_t{3} * oriented.format.width;
   const ImageView crop = ImageView::Interleaved(

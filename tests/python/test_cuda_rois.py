@@ -14,7 +14,7 @@ from yuv_images import noise
 
 import endcap
 from endcap._device import Target
-from endcap.python_backend.rois_stage import RoisStage
+from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.python_backend.settings import preprocess_settings
 
 require_cuda()
@@ -125,7 +125,7 @@ def test_a_python_model() -> None:
     rois = np.array([*ROIS, *NONE], np.float32)
     file = np.array([FILE], np.object_)
     requests = [StubRequest({"encoded": file, "rois": rois}, ("images", "geometry", "status"))]
-    (actual,) = answers_of(RoisStage(settings, Target(0)), requests)
-    (expected,) = answers_of(RoisStage(settings, None), requests)
+    (actual,) = answers_of(PreprocessStage(settings, Target(0)), requests)
+    (expected,) = answers_of(PreprocessStage(settings, None), requests)
     for name, rows in expected.items():
         np.testing.assert_array_equal(np.asarray(actual[name]), rows, name)

@@ -166,7 +166,7 @@ ENDCAP_C endcap_status endcap_preprocessor_run(endcap_preprocessor* preprocessor
                                                const endcap_preprocess_output* outputs,
                                                size_t count, void* stream);
 
-/* Regions of one image, CPU only: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the
+/* Regions of one image: rois float32 [roi_count][4] = x1, y1, x2, y2 in pixels of the
  * oriented image; outputs: one for each, all of one size. *image_status: the image's own, which is
  * then that of all regions; else that of the first bad region. Without regions only the header is
  * read. */
@@ -174,6 +174,12 @@ ENDCAP_C endcap_status endcap_preprocessor_run_rois(endcap_preprocessor* preproc
                                                     const endcap_image* image, const float* rois,
                                                     const endcap_preprocess_output* outputs,
                                                     size_t roi_count, int32_t* image_status);
+
+/* The same on a stream: a cudaStream_t; of handles for CPU memory NULL.
+ * endcap_preprocessor_run_rois takes the legacy default stream. */
+ENDCAP_C endcap_status endcap_preprocessor_run_rois_on_stream(
+    endcap_preprocessor* preprocessor, const endcap_image* image, const float* rois,
+    const endcap_preprocess_output* outputs, size_t roi_count, int32_t* image_status, void* stream);
 
 /* The message of item i of the calling thread's last run, "" where it is ok. Of run_rois: region
  * i, and with i = roi_count that of *image_status. Valid until the thread's next run. */

@@ -59,9 +59,8 @@ struct PreprocessParams {
   JpegDecoder jpeg_decoder = JpegDecoder::kAuto;
   DecodeLimits limits;
   Truncated truncated = Truncated::kReject;
-  // Regions of one image, and bytes of all their tensors; RunRois only, checked before anything is
-  // decoded. The defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602
-  // MB.
+  // Regions of one image, and bytes of all their tensors; checked before anything is decoded. The
+  // defaults go together: 1000 regions for a classifier, 3x224x224 float32, take 602 MB.
   int max_rois = 1000;
   int64_t max_roi_bytes = int64_t{1} << 30;
   // What a caller does with a bad image: kError: its request fails; kBlank: zeros and its status.
@@ -93,22 +92,16 @@ void Validate(const PreprocessParams& params);
 // Names, dtypes and shapes of one image's outputs: images, geometry [8], status [1].
 std::vector<TensorSpec> PreprocessOutputs(const PreprocessParams& params);
 
-// Where the results of one image go. All are written, also when the image fails: then the tensor
-// is zeros and the geometry that of an unscaled 0x0 image.
+// Where one tensor goes, and what belongs to it. All are written, also when the image fails: then
+// the tensor is zeros and the geometry that of an unscaled 0x0 image.
 struct PreprocessOutput {
-  // Shape and dtype as PreprocessOutputs says. Without data: nobody wants the tensor, and the image
-  // is decoded for its status alone, which is the same; CudaPreprocessor::Run needs the data.
+  // Shape and dtype as PreprocessOutputs says, in memory of the preprocessor's device. Without
+  // data: the tensor is not wanted, and the image is decoded for its status alone, which is the
+  // same.
   TensorView image;
-  float* geometry = nullptr;  // 8 values; may be null
-  int32_t* status = nullptr;  // one value, an ErrorCode; may be null
+  float* geometry = nullptr;  // 8 values in CPU memory; may be null
+  int32_t* status = nullptr;  // one value in CPU memory, an ErrorCode; may be null
   int source_index = 0;       // copied into the geometry
-};
-
-// What one image came to.
-struct PreprocessItem {
-  ItemStatus status;
-  int64_t decode_ns = 0;                     // time spent in the JPEG decoder
-  JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 
 // A region of interest of an image: its edges in pixels of the source image after EXIF orientation,
@@ -121,19 +114,20 @@ struct Roi {
   float y2 = 0.0F;
 };
 
-// One image and what is wanted of it.
-struct RoiImage {
+// An image, and the outputs that are made of it: one of the whole image, or, with `rois`, one of
+// each region; all with a tensor, or none.
+struct PreprocessInput {
   ImageView image;
-  std::span<const Roi> rois;
-  std::span<const PreprocessOutput> outputs;  // one for each region; all with a tensor, or none
+  std::optional<std::span<const Roi>> rois;
+  std::span<const PreprocessOutput> outputs;
 };
 
-// What one image and its regions came to.
-struct RoiItem {
+// The result of one input.
+struct PreprocessItem {
   ItemStatus status;  // the image's, which is then that of all regions; else the first bad region's
-  std::vector<ItemStatus> rois;              // one for each region
-  int64_t decode_ns = 0;                     // time spent in the JPEG decoder, once for all regions
-  JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none
+  std::vector<ItemStatus> rois;              // one for each region; none for a whole image
+  int64_t decode_ns = 0;                     // time spent in the JPEG decoder
+  JpegDecoder decoder = JpegDecoder::kAuto;  // the one that ran; kAuto: none, the image was pixels
 };
 
 // Throw kInvalidArgument when one image has more regions than `max_rois`; the second also when
@@ -142,74 +136,63 @@ struct RoiItem {
 void CheckRoiCount(const PreprocessParams& params, int64_t count);
 void CheckRoiTensors(const PreprocessParams& params, int64_t count);
 
-// Encoded or decoded images -> tensors. Reusable and thread-safe.
+class PreprocessDevice;
+
+// Encoded or decoded images -> tensors, on a CPU or a GPU with the same results. Reusable and
+// thread-safe.
+//
+// On a GPU one launch makes the tensors of a whole batch. `decode: exact` gives the CPU's numbers
+// bit for bit: CPU threads do entropy decoding and inverse DCT, planes are uploaded from pinned
+// memory while other images are decoded, the kernel does the rest (`jpeg_decoder: hybrid`).
+// `decode: fast` may use the GPU's JPEG engine through nvJPEG, for the files that it decodes
+// (`jpeg_decoder: nvjpeg`).
 class Preprocessor {
  public:
-  // threads: images worked on at the same time in one Run; 0 takes all CPUs. Throws as Validate.
+  // threads: images worked on at the same time in one Run; 0 takes all CPUs. Throws as Validate,
+  // kUnsupported for a `jpeg_decoder` that the device does not have, and kCuda when the device
+  // cannot be used.
+  Preprocessor(const PreprocessParams& params, DeviceId device, int threads = 0);
+  // On the CPU.
   explicit Preprocessor(const PreprocessParams& params, int threads = 0);
+  ~Preprocessor();
+  Preprocessor(const Preprocessor&) = delete;
+  Preprocessor& operator=(const Preprocessor&) = delete;
 
   const PreprocessParams& params() const noexcept { return params_; }
-  int threads() const noexcept { return pool_.thread_count(); }
+  DeviceId device() const noexcept { return device_; }
+  int threads() const noexcept;
 
-  // Processes images[i] into outputs[i]. A bad image gives its own item a status and touches no
-  // other; results do not depend on the batch or the thread count. Throws kInvalidArgument when the
-  // spans differ in length or an output does not have the right shape and dtype, before any work.
-  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
-                                  std::span<const PreprocessOutput> outputs);
-
-  // A tensor for each region of each image; an image is decoded once, and only as far down as its
-  // regions reach. A region's tensor is the one that Run would make of its pixels, cut out of the
-  // decoded image. Its geometry maps to coordinates of the whole image, whose size it holds:
-  // pad_x is lowered by the region's left edge times scale_x, pad_y likewise. `decode: fast` does
-  // not apply: regions are cut out of the exact pixels.
+  // Makes the tensors of all inputs. A bad image gives its own item a status and touches no other;
+  // results do not depend on the batch or the thread count. Throws kInvalidArgument when an input
+  // has another number of outputs than it needs or an output does not have the right shape, dtype
+  // and device, before any work; as CheckRoiTensors.
   //
-  // A region without a pixel of the image, or with a number that is not finite, gets
-  // kInvalidArgument and a blank tensor, and touches no other. A bad image fails all of its
-  // regions; damage in a file below the last row that a region needs is not seen, and with no
-  // region at all only the header is read. Throws as CheckRoiTensors, and as Run, before any work.
-  std::vector<RoiItem> RunRois(std::span<const RoiImage> images);
+  // Images are encoded bytes in CPU memory, or pixels in CPU memory or, on a GPU, in that of the
+  // device. On a GPU the tensors are written in the order of `stream` (a cudaStream_t; null: the
+  // legacy default stream); on return the host has read all images in CPU memory and written
+  // geometries and statuses, but does not wait for the kernel. Throws kCuda and kOutOfMemory for
+  // what is not one image's fault. On a CPU `stream` is not used.
+  //
+  // Regions: an image is decoded once, and only as far down as its regions reach. A region's tensor
+  // is the one that would be made of its pixels alone, cut out of the decoded image. Its geometry
+  // maps to coordinates of the whole image, whose size it holds: pad_x is lowered by the region's
+  // left edge times scale_x, pad_y likewise. `decode: fast` and `jpeg_decoder` do not apply:
+  // regions are cut out of the exact pixels, which CPU threads decode. A region without a pixel of
+  // the image, or with a number that is not finite, gets kInvalidArgument and a blank tensor, and
+  // touches no other. A bad image fails all of its regions; damage in a file below the last row
+  // that a region needs is not seen, and with no region at all only the header is read. Regions of
+  // YUV in GPU memory are kUnsupported.
+  std::vector<PreprocessItem> Run(std::span<const PreprocessInput> inputs, void* stream = nullptr);
+
+  // The same for whole images: images[i] into outputs[i].
+  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
+                                  std::span<const PreprocessOutput> outputs,
+                                  void* stream = nullptr);
 
  private:
   PreprocessParams params_;
-  ThreadPool pool_;
-};
-
-// The same on a GPU: one launch makes the tensors of a whole batch. Reusable and thread-safe.
-//
-// `decode: exact` gives the CPU's numbers bit for bit: CPU threads do entropy decoding and inverse
-// DCT, planes go up from pinned memory while other images are decoded, the kernel does the rest
-// (`jpeg_decoder: hybrid`). `decode: fast` may use the GPU's JPEG engine through nvJPEG, for the
-// files that it decodes (`jpeg_decoder: nvjpeg`).
-class CudaPreprocessor {
- public:
-  // threads: images decoded at the same time. Throws as Validate, and kCuda when the device cannot
-  // be used.
-  explicit CudaPreprocessor(const PreprocessParams& params, int device_id = 0, int threads = 0);
-  ~CudaPreprocessor();
-  CudaPreprocessor(const CudaPreprocessor&) = delete;
-  CudaPreprocessor& operator=(const CudaPreprocessor&) = delete;
-
-  const PreprocessParams& params() const noexcept;
-  int threads() const noexcept;
-  int device_id() const noexcept;
-
-  // As Preprocessor::Run, but: images are encoded bytes in CPU memory, or pixels in CPU memory or
-  // in that of the device; outputs[i].image is memory of the device; geometry and status are CPU
-  // memory and valid on return. The tensors are written in the order of `stream` (a cudaStream_t;
-  // null: the legacy default stream); the host has then read all images in CPU memory, but does not
-  // wait for the kernel. A bad image gives its own item a status, and zeros. Throws kCuda and
-  // kOutOfMemory for what is not one image's fault.
-  std::vector<PreprocessItem> Run(std::span<const ImageView> images,
-                                  std::span<const PreprocessOutput> outputs, void* stream);
-
-  // As Preprocessor::RunRois, with images, outputs and `stream` as for Run: what holds the regions
-  // is decoded by CPU threads (`jpeg_decoder` does not apply) and goes up as pixels. YUV in GPU
-  // memory is kUnsupported.
-  std::vector<RoiItem> RunRois(std::span<const RoiImage> images, void* stream);
-
- private:
-  struct Engine;
-  std::unique_ptr<Engine> engine_;
+  DeviceId device_;
+  std::unique_ptr<PreprocessDevice> engine_;
 };
 
 }  // namespace endcap

@@ -10,6 +10,14 @@ namespace endcap {
 enum class DType : int32_t { kUint8, kInt8, kInt32, kFloat16, kFloat32 };
 enum class Device : int32_t { kCpu, kCuda };
 
+// The CPU, or one GPU by its number.
+struct DeviceId {
+  Device type = Device::kCpu;
+  int id = 0;
+
+  bool operator==(const DeviceId&) const = default;
+};
+
 // Bytes of one element.
 constexpr size_t GetElementSize(DType dtype) noexcept {
   switch (dtype) {

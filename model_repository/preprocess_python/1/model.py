@@ -10,7 +10,6 @@ from endcap.python_backend.device import target_of
 from endcap.python_backend.log import ModelLog
 from endcap.python_backend.outputs import to_tensors
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.rois_stage import RoisStage
 from endcap.python_backend.settings import preprocess_settings
 from endcap.python_backend.tensor_settling import settle
 
@@ -30,8 +29,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         settings = preprocess_settings(config)
         settle(config, settings.contracts, complete=False)
-        stage = RoisStage if settings.with_rois else PreprocessStage
-        self._stage: Any = stage(settings, target_of(args))
+        self._stage = PreprocessStage(settings, target_of(args))
         self._log = ModelLog(args)
         self._log.parameters(self._stage.parameters.items())
 

@@ -84,7 +84,6 @@ class PreprocessDaliStage(PreprocessStage):
         """Return an image's status, and for a bad one the core's sentence."""
         if status == 0 or self._tolerant:
             return status, "", 0, ""
-        assert isinstance(self._core, _core.Preprocessor)  # __init__ asked for the CPU's
         image, geometry, codes = (np.empty((1, *shape), dtype) for _, dtype, shape in self._specs)
         ((code, message, *_),) = self._core.run([file], "rgb", image, geometry, codes)
         if code == status:

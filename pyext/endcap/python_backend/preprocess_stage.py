@@ -1,19 +1,21 @@
-"""`encoded` -> images, geometry, status: all images of an execution in one call."""
+"""The preprocess stage of a Python model: `encoded`, perhaps `rois` -> images, geometry, status."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from endcap import _core, _cuda_input
+from endcap._arrays import empty
 from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.cuda_array import CudaArray
-from endcap.errors import error_for_status
-from endcap.python_backend.input_tensors import encoded_files
+from endcap.errors import InvalidArgumentError, error_for_status
+from endcap.python_backend.input_tensors import encoded_files, get_input, on_host
 from endcap.python_backend.row_memory import RowMemory
 from endcap.python_backend.settings import Settings
 
@@ -27,18 +29,25 @@ class PreprocessJob:
     Attributes:
         files: one for each image.
         wanted: the outputs that were asked for.
+        rois: regions [K, 4] of the only image, where the model takes them.
         begin: where its rows begin in those of the execution.
-        items: what became of each image, after the run.
+        items: the result of each image, after the run.
+        rows: of a request with regions, its outputs, after the run.
     """
 
     files: list[ImageBuffer]
     wanted: Collection[str]
+    rois: npt.NDArray[np.float32] | None = None
     begin: int = 0
     items: Sequence[_Item] = ()
+    rows: dict[str, Any] = field(default_factory=dict)
 
 
 class PreprocessStage:
     """What a model instance has: the core, and memory for its results.
+
+    All images of an execution go through the core in one call. With regions a request is one
+    image, and has a row of each output for each region.
 
     Args:
         settings: of the model.
@@ -50,12 +59,10 @@ class PreprocessStage:
 
     def __init__(self, settings: Settings, target: Target | None) -> None:
         self._batched = settings.batched
+        self._with_rois = settings.with_rois
         self._target = target
-        self._core = (
-            _core.Preprocessor(settings.parameters, settings.threads)
-            if target is None
-            else _core.CudaPreprocessor(settings.parameters, target.device_id, settings.threads)
-        )
+        device_id = None if target is None else target.device_id
+        self._core = _core.Preprocessor(settings.parameters, settings.threads, device_id)
         self._specs = self._core.outputs
         self._memory = RowMemory(self._specs)
         self._tolerant = self.parameters["on_error"] == "blank"
@@ -67,22 +74,64 @@ class PreprocessStage:
         return {name: value for name, _, _, value in self._core.parameters}
 
     def prepare(self, request: Any) -> PreprocessJob:
-        """Read a request."""
+        """Read a request.
+
+        Raises:
+            InvalidArgumentError: regions of another shape, more than `max_rois`, or more than
+                `max_roi_bytes` of tensors.
+        """
+        rois = self._read_rois(request) if self._with_rois else None
         files = encoded_files(request, batched=self._batched)
-        return PreprocessJob(files, request.requested_output_names())
+        if rois is not None:
+            self._core.check_rois(len(rois))
+        return PreprocessJob(files, request.requested_output_names(), rois)
 
     def run(self, jobs: Sequence[PreprocessJob]) -> None:
         """Process the images of all requests."""
+        if not self._with_rois:
+            self._run_images(jobs)
+            return
+        for job in jobs:  # without batches the server hands over one at a time
+            self._run_regions(job)
+
+    def finish(self, job: PreprocessJob) -> dict[str, Any]:
+        """Return the outputs that a request wants.
+
+        Raises:
+            EndcapError: its first bad image, or the first bad region of its image, unless bad
+                images are blanked.
+        """
+        count = len(job.items)
+        for index, (code, message, *_) in enumerate(job.items):
+            if code != 0 and not self._tolerant:
+                place = f"image index {index} of {count}: " if count > 1 else ""
+                raise error_for_status(code, place + message)
+        if job.rois is not None:
+            return {name: rows for name, rows in job.rows.items() if name in job.wanted}
+        return {
+            name: self._rows(self._results[name], job.begin, count)
+            for name, _, _ in self._specs
+            if name in job.wanted
+        }
+
+    def _read_rois(self, request: Any) -> npt.NDArray[np.float32]:
+        rois: npt.NDArray[np.float32] = on_host(get_input(request, "rois"))
+        if rois.dtype != np.float32 or rois.ndim != 2 or rois.shape[1] != 4:
+            raise InvalidArgumentError(
+                "input 'rois' is no FP32 [K, 4]: give a row x1, y1, x2, y2 for each region"
+            )
+        return rois
+
+    def _run_images(self, jobs: Sequence[PreprocessJob]) -> None:
         files = [file for job in jobs for file in job.files]
         geometry, status = (self._memory.rows(name, len(files)) for name in ("geometry", "status"))
-        if isinstance(self._core, _core.CudaPreprocessor):
-            images = self._cuda_images(len(files))
-            items = self._core.run(files, "rgb", images, geometry, status, images.stream)
-            self._results = {"images": images, "geometry": geometry, "status": status}
-        else:
-            rows = self._memory.rows("images", len(files))
-            items = self._core.run(files, "rgb", rows, geometry, status)
-            self._results = {"images": rows, "geometry": geometry, "status": status}
+        images: Any = (
+            self._memory.rows("images", len(files))
+            if self._target is None
+            else self._cuda_images(len(files))
+        )
+        items = self._call(files, images, geometry, status, None)
+        self._results = {"images": images, "geometry": geometry, "status": status}
         begin = 0
         for job in jobs:
             end = begin + len(job.files)
@@ -90,22 +139,30 @@ class PreprocessStage:
             geometry[begin:end, 7] = np.arange(len(job.files))  # the place in its own request
             begin = end
 
-    def finish(self, job: PreprocessJob) -> dict[str, Any]:
-        """Return the outputs that a request wants.
+    def _run_regions(self, job: PreprocessJob) -> None:
+        assert job.rois is not None
+        count = len(job.rois)
+        geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
+        _, dtype, shape = self._specs[0]
+        images: Any = (
+            empty((count, *shape), np.dtype(dtype))
+            if self._target is None
+            else self._cuda_images(count)
+        )
+        job.items = self._call(job.files, images, geometry, status, job.rois)
+        tensors = images if self._target is None else CudaArray(images)
+        job.rows = {"images": tensors, "geometry": geometry, "status": status}
 
-        Raises:
-            EndcapError: its first bad image, unless bad images are blanked.
-        """
-        count = len(job.items)
-        for index, (code, message, *_) in enumerate(job.items):
-            if code != 0 and not self._tolerant:
-                place = f"image index {index} of {count}: " if count > 1 else ""
-                raise error_for_status(code, place + message)
-        return {
-            name: self._rows(self._results[name], job.begin, count)
-            for name, _, _ in self._specs
-            if name in job.wanted
-        }
+    def _call(
+        self,
+        files: list[ImageBuffer],
+        images: Any,
+        geometry: npt.NDArray[np.float32],
+        status: npt.NDArray[np.int32],
+        rois: npt.NDArray[np.float32] | None,
+    ) -> list[_Item]:
+        stream = 0 if self._target is None else images.stream
+        return self._core.run(files, "rgb", images, geometry, status, rois, stream)
 
     def _rows(self, result: Any, begin: int, count: int) -> Any:
         if isinstance(result, _core.CudaTensor):

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+
+#include "cuda/runtime.h"
+#include "preprocess/cuda/fused_plan.h"
+#include "preprocess/cuda/nvjpeg_source.h"
+
+namespace endcap {
+
+// What one batch needs on its way to the GPU: memory that stays for the next one, and the events
+// that say when it may be used again.
+class CudaPreprocessContext {
+ public:
+  CudaPreprocessContext(const PreprocessParams& params, int device_id);
+  // Waits for all that was begun, also when a call failed.
+  ~CudaPreprocessContext();
+  CudaPreprocessContext(const CudaPreprocessContext&) = delete;
+  CudaPreprocessContext& operator=(const CudaPreprocessContext&) = delete;
+
+  // Waits until pinned memory may be written: the copies of the batch before are done. Device
+  // memory is written in the order of upload_stream, after the kernel of the batch before.
+  void Begin();
+
+  // Room for images: in pinned memory, and on the device, where the first `host_bytes` are those
+  // that go up. Throws kOutOfMemory, kCuda.
+  void ReserveImages(size_t host_bytes, size_t device_bytes);
+  uint8_t* host_images() const noexcept { return host_images_.data(); }
+  uint8_t* device_images() const noexcept { return device_images_.data(); }
+  // Sends a part of the images up. From any thread.
+  void Upload(size_t offset, size_t bytes) const;
+
+  // Made when it is first asked for. Throws as its constructor.
+  NvjpegSource& nvjpeg();
+  // Waits until nothing uses the images' device memory, as nvJPEG asks. After ReserveImages.
+  void WaitForImages() const { upload_stream_.Wait(); }
+  // Decodes the files of nvjpeg(), as if they were uploaded.
+  void DecodeNvjpeg() { nvjpeg().Decode(); }
+
+  FusedPlan& plan() noexcept { return plan_; }
+  // Sends the plan up and launches it on `stream`, after all that was uploaded.
+  void Launch(void* stream);
+
+ private:
+  int device_id_;
+  PinnedBuffer host_images_;
+  PinnedBuffer host_block_;
+  DeviceBuffer device_images_;
+  DeviceBuffer device_block_;
+  CudaStream upload_stream_;
+  CudaEvent uploaded_;
+  CudaEvent done_;
+  FusedPlan plan_;
+  std::unique_ptr<NvjpegSource> nvjpeg_;
+};
+
+// Contexts for batches that are under way at the same time. Thread-safe.
+class CudaContextPool {
+ public:
+  CudaContextPool(const PreprocessParams& params, int device_id)
+      : params_(params), device_id_(device_id) {}
+
+  // The context that has been idle for longest, or a new one where none is idle. There are at least
+  // two, so that the copies of one batch overlap with the kernel of the one before.
+  std::unique_ptr<CudaPreprocessContext> Take();
+  // After a batch that went well. A context that met an error is dropped instead.
+  void Return(std::unique_ptr<CudaPreprocessContext> context);
+
+ private:
+  PreprocessParams params_;
+  int device_id_;
+  std::mutex mutex_;
+  std::list<std::unique_ptr<CudaPreprocessContext>> idle_;
+  int made_ = 0;
+};
+
+}  // namespace endcap

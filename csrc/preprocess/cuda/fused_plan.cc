@@ -1,0 +1,189 @@
+#include "preprocess/cuda/fused_plan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "common/fail.h"
+#include "endcap/decode.h"
+#include "preprocess/cuda/fused_normalize.h"
+#include "preprocess/cuda/fused_span.h"
+
+namespace endcap {
+namespace {
+
+constexpr size_t kBlockAlignment = 16;
+constexpr int kWarp = 32;
+// Few enough for small tensors, enough to read rows together.
+constexpr int kMinThreads = 64;
+// Words of taps that are kept from batch to batch: those of about ten sizes of large images. They
+// are uploaded with each batch, so that more of them would cost time.
+constexpr size_t kMostKeptWords = size_t{1} << 15;
+
+size_t Align(size_t bytes) {
+  return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
+
+int ThreadsFor(int width, int max_threads) {
+  const int quads = (width + kFusedQuad - 1) / kFusedQuad;
+  return std::clamp((quads + kWarp - 1) / kWarp * kWarp, kMinThreads, max_threads);
+}
+
+// Whether each row of the tensor, and each of its planes, begins where four elements can be stored
+// at once.
+bool AllowsVectorStores(const void* output, const FusedLaunch& launch) {
+  const size_t bytes = kFusedQuad * GetElementSize(launch.dtype);
+  return launch.width % kFusedQuad == 0 && reinterpret_cast<uintptr_t>(output) % bytes == 0;
+}
+
+}  // namespace
+
+FusedPlan::FusedPlan(const PreprocessParams& params, const FusedTuning& tuning)
+    : params_(params), tuning_(tuning) {
+  launch_.height = params.height;
+  launch_.width = params.width;
+  launch_.channels = params.channels();
+  launch_.planar = params.layout == Layout::kNchw;
+  launch_.dtype = params.dtype;
+  launch_.arithmetic = SelectArithmetic(params);
+  launch_.threads = ThreadsFor(params.width, tuning.max_threads);
+  SetNormalize(params, launch_);
+  if (launch_.normalize == FusedNormalize::kTable) element_table_ = ElementTable(params);
+}
+
+void FusedPlan::Clear() {
+  images_.clear();
+  if (words_.size() > kMostKeptWords) {
+    words_.clear();
+    taps_.clear();
+  }
+  std::fill(std::begin(launch_.way_count), std::end(launch_.way_count), 0);
+  launch_.staged_bytes = 0;
+}
+
+void FusedPlan::AddBlank(void* output) {
+  FusedImage image;
+  image.output = output;
+  image.vector_stores = AllowsVectorStores(output, launch_);
+  if (!images_.empty()) image.way = images_.back().way;  // no launch for it alone
+  ++launch_.way_count[static_cast<int>(image.way)];
+  images_.push_back(image);
+}
+
+void FusedPlan::MakeBlank(size_t image) { images_.at(image).source = FusedSource::kBlank; }
+
+void FusedPlan::Add(const FusedImage& pixels, const Placement& placement, int orientation,
+                    void* output) {
+  FusedImage image = pixels;
+  const OrientationTransform transform = GetOrientationTransform(orientation);
+  image.output = output;
+  image.vector_stores = AllowsVectorStores(output, launch_);
+  image.swap_axes = transform.swap_axes;
+  image.from_right = transform.from_right;
+  image.from_bottom = transform.from_bottom;
+  image.swap_red_blue = (pixels.source == FusedSource::kBgr) != (params_.color == Color::kBgr) &&
+                        params_.color != Color::kGray;
+  const int width = transform.swap_axes ? pixels.height : pixels.width;
+  const int height = transform.swap_axes ? pixels.width : pixels.height;
+  const FusedTaps& taps = GetTaps(placement, width, height);
+  image.columns = taps.columns;
+  image.rows = taps.rows;
+  image.fixed_weights = taps.fixed_weights;
+  image.sum_scale = taps.sum_scale;
+  image.out_x = placement.out_x;
+  image.out_y = placement.out_y;
+  image.visible_w = placement.visible_w;
+  image.visible_h = placement.visible_h;
+  ReserveRows(image);
+  images_.push_back(image);
+}
+
+const FusedTaps& FusedPlan::GetTaps(const Placement& placement, int width, int height) {
+  const Key key = {width,
+                   height,
+                   placement.resized_w,
+                   placement.resized_h,
+                   placement.crop_x,
+                   placement.crop_y,
+                   placement.out_x,
+                   placement.out_y,
+                   placement.visible_w,
+                   placement.visible_h};
+  const auto [entry, is_new] = taps_.try_emplace(key);
+  if (is_new) entry->second = AppendTaps(params_, placement, width, height, words_);
+  return entry->second;
+}
+
+// Makes room in shared memory for the rows that the widest run of columns reads.
+void FusedPlan::ReserveRows(FusedImage& image) {
+  const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
+                      !image.swap_axes && launch_.channels == 3;
+  image.way = image.source == FusedSource::kYuv ? FusedVariant::kStagedYuv : FusedVariant::kStaged;
+  if (copied && ReserveRows(image, FusedVariant::kCopied)) {
+    image.way = FusedVariant::kCopied;
+  } else if (!ReserveRows(image, image.way)) {
+    image.way = FusedVariant::kInPlace;
+  }
+  ++launch_.way_count[static_cast<int>(image.way)];
+}
+
+// False where no row has room in that way.
+bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant way) {
+  const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
+  const auto firsts = static_cast<size_t>(image.columns.first);
+  const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
+  int row_bytes = StagedRowBytes(way, {0, 1});  // the least that a row takes
+  for (int block = 0; block < quads.end; block += launch_.threads) {
+    const int begin = std::max(block, quads.first) - quads.first;
+    const int end = std::min(block + launch_.threads, quads.end) - quads.first;
+    if (begin >= end) continue;
+    // Flipped or not, the span may begin up to a group early.
+    for (const bool flip : {false, true}) {
+      const FusedSpan span = ComputeSpan(image.columns, first_of(kFusedQuad * begin),
+                                         first_of(kFusedQuad * end - 1), flip);
+      row_bytes = std::max(row_bytes, StagedRowBytes(way, span));
+    }
+  }
+  row_bytes *= FusedBuffers(way);
+  const int rows =
+      std::min({tuning_.max_staged_rows, image.rows.taps, tuning_.max_staged_bytes / row_bytes});
+  launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);
+  return rows > 0;
+}
+
+size_t FusedPlan::tables_offset() const noexcept {
+  return Align(images_.size() * sizeof(FusedImage));
+}
+
+size_t FusedPlan::element_table_offset() const noexcept {
+  return Align(tables_offset() + words_.size() * sizeof(int32_t));
+}
+
+size_t FusedPlan::block_bytes() const noexcept {
+  return element_table_offset() + element_table_.size();
+}
+
+void FusedPlan::WriteBlock(uint8_t* block) const {
+  const auto write = [block](size_t offset, const auto& values) {
+    if (!values.empty()) {
+      std::memcpy(block + offset, values.data(), values.size() * sizeof(values[0]));
+    }
+  };
+  write(0, images_);
+  write(tables_offset(), words_);
+  write(element_table_offset(), element_table_);
+}
+
+FusedLaunch FusedPlan::Launch(const uint8_t* device_block) const {
+  FusedLaunch launch = launch_;
+  launch.images = reinterpret_cast<const FusedImage*>(device_block);
+  launch.image_count = static_cast<int32_t>(images_.size());
+  const int64_t rows = int64_t{launch.height} * launch.image_count;
+  launch.block_rows = static_cast<int32_t>(
+      std::clamp<int64_t>(rows / tuning_.many_blocks, 1, tuning_.max_block_rows));
+  launch.tables = reinterpret_cast<const int32_t*>(device_block + tables_offset());
+  if (!element_table_.empty()) launch.table = device_block + element_table_offset();
+  return launch;
+}
+
+}  // namespace endcap

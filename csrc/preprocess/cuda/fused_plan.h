@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "endcap/preprocess.h"
+#include "preprocess/cuda/fused_launch.h"
+#include "preprocess/cuda/fused_taps.h"
+#include "preprocess/placement.h"
+
+namespace endcap {
+
+// What the host works out for one launch: the images' descriptions and taps in one block of memory,
+// which goes up in one copy. Images of one size share their taps. Reusable; not thread-safe.
+class FusedPlan {
+ public:
+  // `params` are valid. `tuning`: of the library that launches.
+  explicit FusedPlan(const PreprocessParams& params, const FusedTuning& tuning = {});
+
+  // Forgets the images. Taps are kept for later batches as long as they are few.
+  void Clear();
+
+  size_t image_count() const noexcept { return images_.size(); }
+
+  // An image whose tensor becomes zeros; and one that was added and becomes so.
+  void AddBlank(void* output);
+  void MakeBlank(size_t image);
+
+  // `pixels`: what stands in FusedImage up to the chroma's size, the rest is filled in here. An
+  // oriented image of that size goes where `placement` says; `orientation`: 1 to 8.
+  void Add(const FusedImage& pixels, const Placement& placement, int orientation, void* output);
+
+  // The block. On the device it must be aligned to 16 bytes.
+  size_t block_bytes() const noexcept;
+  void WriteBlock(uint8_t* block) const;
+
+  // The launch, once the block is at `device_block`.
+  FusedLaunch Launch(const uint8_t* device_block) const;
+
+ private:
+  // Source size and placement.
+  using Key = std::array<int, 10>;
+
+  const FusedTaps& GetTaps(const Placement& placement, int width, int height);
+  void ReserveRows(FusedImage& image);
+  bool ReserveRows(const FusedImage& image, FusedVariant way);
+  size_t tables_offset() const noexcept;
+  size_t element_table_offset() const noexcept;
+
+  PreprocessParams params_;
+  FusedTuning tuning_;
+  FusedLaunch launch_;
+  std::vector<uint8_t> element_table_;
+  std::vector<FusedImage> images_;
+  std::vector<int32_t> words_;
+  std::map<Key, FusedTaps> taps_;
+};
+
+}  // namespace endcap
