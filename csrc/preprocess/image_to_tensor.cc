@@ -1,9 +1,9 @@
 #include "preprocess/image_to_tensor.h"
 
+#include "common/fail.h"
 #include "common/select_implementation.h"
-#include "preprocess/pixel_source.h"
+#include "preprocess/pixels/image_source.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/tensor_sink.h"
 
 namespace endcap {
 namespace {
@@ -38,17 +38,21 @@ int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
 
 }  // namespace
 
-ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image) {
-  ImageHeader header;
-  if (image.format == PixelFormat::kEncoded) {
-    header = ReadHeader(image, params.limits);
-  } else {
-    CheckHostPixels(image, params.limits);
-    header.width = image.width;
-    header.height = image.height;
-  }
-  if (params.exif == ExifPolicy::kIgnore) header.orientation = 1;
-  return header;
+TensorSink::TensorSink(Implementation implementation, const PreprocessParams& params, int image_w,
+                       int image_h, const OrientationTransform& transform, const TensorView& tensor)
+    : placement_(Place(params, image_w, image_h)),
+      writer_(MakeRowWriter(params, placement_, tensor, RowChannels(implementation, params))),
+      resizer_(MakeResizer(implementation, params, placement_, transform, *writer_)) {}
+
+void TensorSink::Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes) {
+  resizer_->Begin(format);
+  resizer_->Consume({pixels, row_stride_bytes, 0, format.height});
+  Finish();
+}
+
+void TensorSink::Finish() {
+  if (!resizer_->Complete()) Fail(ErrorCode::kInternal, "a row of the tensor was not written");
+  writer_->WritePadding();
 }
 
 int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,

@@ -1,14 +1,41 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "endcap/decode.h"
+#include "endcap/implementation.h"
 #include "endcap/preprocess.h"
+#include "preprocess/placement.h"
+#include "preprocess/resize/resizer.h"
+#include "preprocess/tensor/row_writer.h"
 
 namespace endcap {
 
-// The size and orientation of an image, encoded or pixels, as `params` want it read. Throws as
-// ReadHeader and CheckHostPixels.
-ImageHeader ReadImageHeader(const PreprocessParams& params, const ImageView& image);
+// What makes a tensor of the rows of an image, or of a part of one: its placement, its resizer and
+// what the resizer writes to.
+class TensorSink {
+ public:
+  // image_w, image_h: of the oriented image or part; transform: how its rows will come. `params`
+  // and the tensor's memory must outlive the sink.
+  TensorSink(Implementation implementation, const PreprocessParams& params, int image_w,
+             int image_h, const OrientationTransform& transform, const TensorView& tensor);
+  TensorSink(const TensorSink&) = delete;
+  TensorSink& operator=(const TensorSink&) = delete;
+
+  const Placement& placement() const noexcept { return placement_; }
+  Resizer& resizer() noexcept { return *resizer_; }
+
+  // Hands over all rows of an oriented image at once, and finishes.
+  void Take(const BandFormat& format, const uint8_t* pixels, ptrdiff_t row_stride_bytes);
+  // After the last row: fills the padding. Throws kInternal when a row is missing.
+  void Finish();
+
+ private:
+  Placement placement_;
+  std::unique_ptr<RowWriter> writer_;
+  std::unique_ptr<Resizer> resizer_;
+};
 
 // One image into one output. Throws Error when the image is bad; the output is then undefined.
 // Returns the nanoseconds spent in the JPEG decoder.

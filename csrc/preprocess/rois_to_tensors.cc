@@ -1,19 +1,108 @@
 #include "preprocess/rois_to_tensors.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/fail.h"
 #include "common/select_implementation.h"
+#include "endcap/row_band.h"
 #include "preprocess/image_to_tensor.h"
-#include "preprocess/pixel_source.h"
+#include "preprocess/pixels/image_source.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/roi_bands.h"
 #include "preprocess/roi_targets.h"
-#include "preprocess/tensor_sink.h"
 
 namespace endcap {
 namespace {
+
+// Hands the rows of an oriented image, as they arrive, to all regions that they lie in. A region
+// has its resizer from its first row to the last one that it needs, so memory is taken by regions
+// that share a row only. Geometries are the caller's.
+class RoiBands : public BandSink {
+ public:
+  // targets: at least one. `params`, and what they point to, must outlive the sink.
+  RoiBands(Implementation implementation, const PreprocessParams& params,
+           std::vector<RoiTarget> targets);
+
+  void Begin(const BandFormat& format) override;
+  void Consume(const RowBand& band) override;
+  int EndRow() const override { return end_row_; }
+  int NextRow(int row) const override;
+  ColumnSpan Columns() const override { return columns_; }
+
+  // Whether every tensor was written.
+  bool Complete() const { return next_ == targets_.size() && open_.empty(); }
+
+ private:
+  struct OpenRoi {
+    PixelRect rect;
+    std::unique_ptr<TensorSink> sink;
+  };
+
+  void Open(const RoiTarget& target);
+  void Feed(const OpenRoi& roi, const RowBand& band) const;
+
+  Implementation implementation_;
+  const PreprocessParams& params_;
+  std::vector<RoiTarget> targets_;  // from the top down
+  size_t next_ = 0;                 // the first that no row has reached
+  std::vector<OpenRoi> open_;
+  BandFormat format_;
+  int end_row_ = 0;
+  ColumnSpan columns_;
+};
+
+RoiBands::RoiBands(Implementation implementation, const PreprocessParams& params,
+                   std::vector<RoiTarget> targets)
+    : implementation_(implementation), params_(params), targets_(std::move(targets)) {
+  std::sort(targets_.begin(), targets_.end(),
+            [](const RoiTarget& a, const RoiTarget& b) { return a.rect.y < b.rect.y; });
+  const PixelRect window = BoundingRect(targets_);
+  end_row_ = window.bottom();
+  columns_ = {window.x, window.right()};
+}
+
+void RoiBands::Begin(const BandFormat& format) { format_ = format; }
+
+void RoiBands::Consume(const RowBand& band) {
+  const int end = band.first_row + band.row_count;
+  while (next_ < targets_.size() && targets_[next_].rect.y < end) Open(targets_[next_++]);
+  for (const OpenRoi& roi : open_) Feed(roi, band);
+  std::erase_if(open_, [](const OpenRoi& roi) {
+    if (!roi.sink->resizer().Complete()) return false;
+    roi.sink->Finish();
+    return true;
+  });
+}
+
+int RoiBands::NextRow(int row) const {
+  int next = format_.height;
+  if (next_ < targets_.size()) next = std::max(row, targets_[next_].rect.y);
+  for (const OpenRoi& roi : open_) {
+    if (next == row) break;
+    const int inside = std::max(row - roi.rect.y, 0);
+    next = std::min(next, roi.rect.y + roi.sink->resizer().NextRow(inside));
+  }
+  return next;
+}
+
+void RoiBands::Open(const RoiTarget& target) {
+  const PixelRect& rect = target.rect;
+  auto sink = std::make_unique<TensorSink>(implementation_, params_, rect.width, rect.height,
+                                           OrientationTransform{}, target.output->image);
+  sink->resizer().Begin({rect.width, rect.height, format_.channels});
+  open_.push_back({rect, std::move(sink)});
+}
+
+void RoiBands::Feed(const OpenRoi& roi, const RowBand& band) const {
+  const int first = std::max(band.first_row, roi.rect.y);
+  const int end = std::min(band.first_row + band.row_count, roi.rect.bottom());
+  if (first >= end) return;
+  const uint8_t* pixels = band.data + band.row_stride_bytes * (first - band.first_row) +
+                          ptrdiff_t{roi.rect.x} * format_.channels;
+  roi.sink->resizer().Consume({pixels, band.row_stride_bytes, first - roi.rect.y, end - first});
+}
 
 // The good regions; a bad one gets a blank tensor.
 std::vector<RoiTarget> GoodRois(const PreprocessParams& params, const PreprocessInput& input,

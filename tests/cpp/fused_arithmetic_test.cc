@@ -12,7 +12,7 @@
 #include "endcap/implementation.h"
 #include "endcap/row_band.h"
 #include "jpeg_writer.h"
-#include "preprocess/resize_arithmetic.h"
+#include "preprocess/resize/resize_arithmetic.h"
 
 namespace endcap {
 namespace {

@@ -11,7 +11,7 @@
 #include "endcap/implementation.h"
 #include "include/endcap/row_band.h"
 #include "jpeg_writer.h"
-#include "preprocess/yuv_rows_simd.h"
+#include "preprocess/pixels/yuv_rows.h"
 
 namespace endcap {
 namespace {

@@ -15,7 +15,7 @@
 #include "endcap/preprocess.h"
 #include "image_tensor.h"
 #include "jpeg_writer.h"
-#include "preprocess/yuv_rows_simd.h"
+#include "preprocess/pixels/yuv_rows.h"
 #include "simd_targets.h"
 #include "yuv_images.h"
 

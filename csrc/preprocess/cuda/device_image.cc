@@ -5,9 +5,9 @@
 #include "common/fail.h"
 #include "decode/jpeg_decoder_choice.h"
 #include "preprocess/image_to_tensor.h"
-#include "preprocess/pixel_source.h"
+#include "preprocess/pixels/image_source.h"
+#include "preprocess/pixels/yuv_planes.h"
 #include "preprocess/preprocess_output.h"
-#include "preprocess/yuv_planes.h"
 
 namespace endcap {
 namespace {

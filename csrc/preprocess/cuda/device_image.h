@@ -7,8 +7,8 @@
 #include "decode/jpeg_planes.h"
 #include "endcap/decode.h"
 #include "endcap/preprocess.h"
+#include "preprocess/cuda/device_pixels.h"
 #include "preprocess/cuda/fused_plan.h"
-#include "preprocess/cuda/pixels.h"
 #include "preprocess/placement.h"
 #include "preprocess/roi_targets.h"
 

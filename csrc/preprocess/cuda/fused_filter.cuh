@@ -4,7 +4,7 @@
 
 #include "common/ycc_arithmetic.h"
 #include "preprocess/cuda/fused_span.h"
-#include "preprocess/resize_arithmetic.h"
+#include "preprocess/resize/resize_arithmetic.h"
 
 // What one thread does with the rows that a block reads: it sums up four neighbouring columns of
 // the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row, whose colors

@@ -6,9 +6,8 @@
 #include "common/cuda_tuning.h"
 #include "common/yuv_arithmetic.h"
 #include "endcap/tensor_view.h"
-#include "preprocess/axis_taps.h"
-#include "preprocess/normalize.h"
-#include "preprocess/split_normalize.h"
+#include "preprocess/resize/axis_taps.h"
+#include "preprocess/tensor/normalize.h"
 
 namespace endcap {
 

@@ -6,7 +6,7 @@
 #include "common/half.h"
 #include "preprocess/cuda/fused_filter.cuh"
 #include "preprocess/cuda/fused_launch.h"
-#include "preprocess/normalize.h"
+#include "preprocess/tensor/normalize.h"
 
 #if defined(__CUDA_ARCH__)
 #include <cuda_fp16.h>

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "preprocess/axis_taps.h"
 #include "preprocess/cuda/fused_launch.h"
 #include "preprocess/placement.h"
+#include "preprocess/resize/axis_taps.h"
 
 namespace endcap {
 

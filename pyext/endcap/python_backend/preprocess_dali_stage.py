@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from endcap import _core
 from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.errors import Status

@@ -62,7 +62,7 @@ _ARITHMETICS: tuple[dict[str, Any], ...] = (
 
 
 def _sources() -> dict[int, list[Any]]:
-    """Return images by number of FusedWay (csrc/preprocess/cuda/fused_launch.h): how rows are read."""
+    """Return images by number of FusedVariant in csrc/preprocess/cuda/fused_launch.h."""
     random = np.random.default_rng(1)
     y = random.integers(0, 256, (45, 61), np.uint8)
     uv = random.integers(0, 256, (23, 31, 2), np.uint8)

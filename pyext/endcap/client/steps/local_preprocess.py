@@ -46,7 +46,8 @@ class LocalPreprocess:
         made = {name: self._rows(name, len(images), tensors) for name, _, _ in self._core.outputs}
         try:
             buffers = [to_buffer(image) for image in images]
-            items = self._core.run(buffers, self._pixel_format, *made.values())
+            images_out, geometry, status = made.values()
+            items = self._core.run(buffers, self._pixel_format, images_out, geometry, status)
         except EndcapError as error:
             return RequestError(error.status.label, str(error))
         return None if self._tolerant else first_failure(items)
