@@ -16,8 +16,7 @@ TensorSize ReadSize(const PreprocessParams& params, int32_t height, int32_t widt
 PreprocessOutput ReadOutput(const SizedEngines& engines, const endcap_preprocess_output& output,
                             size_t i);
 
-// Throws kInvalidArgument for a view that cannot be read at all; what its pixels or bytes come to
-// is the core's to say.
+// Throws kInvalidArgument for a view that cannot be read at all; the core checks pixels and bytes.
 ImageView ReadImage(const SizedEngines& engines, const endcap_image& image, size_t i);
 
 // Runs images[i] into outputs[i], size by size; returns the items' messages. All arguments are

@@ -8,7 +8,7 @@
 namespace endcap {
 namespace {
 
-// Decodes a file whole and turns it oriented, then hands it over in one band.
+// Decodes a whole file and applies its orientation, then passes it on in one band.
 int64_t OrientedFileToTensor(const ImageView& image, const ImageHeader& header,
                              const DecodeOptions& options, TensorSink& sink) {
   int64_t decode_ns = 0;
@@ -19,7 +19,7 @@ int64_t OrientedFileToTensor(const ImageView& image, const ImageHeader& header,
   return decode_ns;
 }
 
-// The image's own size and place, for an image whose tensor nobody wants.
+// Decodes for the errors alone and writes the geometry, where no tensor is wanted.
 int64_t CheckImage(const PreprocessParams& params, const ImageView& image,
                    const ImageHeader& header, const PreprocessOutput& output) {
   const int image_w = header.oriented_width();

@@ -14,19 +14,19 @@ void CheckOutput(const PreprocessParams& params, const TensorView& view, DeviceI
 // are.
 bool WantsTensors(const PreprocessInput& input);
 
-// What a failed image leaves behind in host memory.
+// Writes the results of a failed image in host memory.
 void WriteBlank(const PreprocessOutput& output);
 
-// Writes a status where the caller wants one.
+// Writes a status where the output has memory for it.
 void WriteStatus(const PreprocessOutput& output, const ItemStatus& status);
 
 // The same for all outputs of an input: the item's status, or those of its regions.
 void WriteStatuses(const PreprocessInput& input, const PreprocessItem& item);
 
-// Writes a geometry where the caller wants one.
+// Writes a geometry where the output has memory for it.
 void WriteGeometry(const PreprocessOutput& output, const Geometry& geometry);
 
-// That of a failed image.
+// Returns the geometry of a failed image.
 Geometry BlankGeometry(const PreprocessOutput& output);
 
 }  // namespace endcap

@@ -16,7 +16,7 @@
 namespace endcap {
 namespace {
 
-// Hands the rows of an oriented image, as they arrive, to all regions that they lie in. A region
+// Passes the rows of an oriented image, as they arrive, to all regions that they are in. A region
 // has its resizer from its first row to the last one that it needs, so memory is taken by regions
 // that share a row only. Geometries are the caller's.
 class RoiBands : public BandSink {
@@ -134,7 +134,7 @@ int64_t CutRows(Implementation implementation, const PreprocessParams& params,
   return decode_ns;
 }
 
-// A file that EXIF rotates: what the regions need of it is decoded and oriented first.
+// A file that EXIF rotates: the part that the regions need is decoded and oriented first.
 int64_t CutOriented(Implementation implementation, const PreprocessParams& params,
                     const ImageView& image, const ImageHeader& header,
                     const std::vector<RoiTarget>& targets) {
@@ -156,7 +156,7 @@ int64_t CutOriented(Implementation implementation, const PreprocessParams& param
   return decode_ns;
 }
 
-// For regions whose tensors nobody wants: what they need of the file is read.
+// Reads what the regions need of the file, where no tensors are wanted.
 JpegDecoder CheckTargets(const PreprocessParams& params, const ImageView& image,
                          const ImageHeader& header, const std::vector<RoiTarget>& targets,
                          int64_t& decode_ns) {

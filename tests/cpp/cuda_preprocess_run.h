@@ -44,7 +44,7 @@ inline Results OnCpu(const PreprocessParams& params, const std::vector<ImageView
   return results;
 }
 
-// A run whose tensors are still on their way.
+// A run whose tensors may not be complete yet.
 class CudaRun {
  public:
   CudaRun(Preprocessor& preprocessor, const std::vector<ImageView>& images, void* stream)

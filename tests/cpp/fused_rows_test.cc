@@ -1,5 +1,5 @@
-// How the kernel that makes tensors reads an image's rows, each way, against the CPU's scalar path:
-// every bit.
+// How the kernel that makes tensors reads an image's rows, in each variant, against the scalar
+// implementation: every bit.
 
 #include <gtest/gtest.h>
 
@@ -68,13 +68,14 @@ TEST(FusedRows, ManyRowsAreSharedAmongFewerBlocks) {
   }
 }
 
-// Which way an image takes, alone in its batch.
+// Returns the variant that an image takes, alone in its batch.
 FusedVariant GetVariant(const PreprocessParams& params, const ImageView& image) {
   FusedBatch batch(params);
   batch.AddPixels(image);
   const FusedLaunch launch = batch.plan().Launch(nullptr);
-  const auto* way = std::find(std::begin(launch.way_count), std::end(launch.way_count), 1);
-  return static_cast<FusedVariant>(way - std::begin(launch.way_count));
+  const auto* variant =
+      std::find(std::begin(launch.variant_count), std::end(launch.variant_count), 1);
+  return static_cast<FusedVariant>(variant - std::begin(launch.variant_count));
 }
 
 TEST(FusedRows, PositionsOfTheWidestImages) {
@@ -112,7 +113,7 @@ TEST(FusedRows, CopiedRowsOfEveryOrientationThatKeepsTheSides) {
           batch.AddPixels(Pixels(PixelFormat::kRgb, pixels, width, kHeight), offset, orientation);
         }
         const FusedLaunch launch = batch.plan().Launch(nullptr);
-        EXPECT_EQ(launch.way_count[static_cast<int>(FusedVariant::kCopied)], 2);
+        EXPECT_EQ(launch.variant_count[static_cast<int>(FusedVariant::kCopied)], 2);
         const Bytes expected = OnCpu(params, Pixels(PixelFormat::kRgb, oriented, width, kHeight));
         for (const int rows : {1, 2}) {
           batch.set_block_rows(rows);

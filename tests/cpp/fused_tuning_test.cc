@@ -67,7 +67,8 @@ TEST(FusedTuning, EachConstantChangesThePlan) {
   };
   EXPECT_EQ(changed(&FusedTuning::max_threads, 1024).threads, 160);
   EXPECT_EQ(changed(&FusedTuning::max_staged_rows, 2).staged_bytes, 2 * base.staged_bytes);
-  EXPECT_EQ(changed(&FusedTuning::max_staged_bytes, 64).way_count[int(FusedVariant::kInPlace)], 2);
+  EXPECT_EQ(changed(&FusedTuning::max_staged_bytes, 64).variant_count[int(FusedVariant::kInPlace)],
+            2);
   EXPECT_EQ(changed(&FusedTuning::max_block_rows, 3).block_rows, 1);
   FusedTuning rows = narrow;
   rows.max_block_rows = 3;

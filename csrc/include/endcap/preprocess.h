@@ -42,7 +42,7 @@ struct PreprocessParams {
   Quantize quantize = Quantize::kUint8;    // kUint8: resized pixels are 8-bit, in the arithmetic of
                                            // OpenCV, or of Pillow with antialias; kNone: float
   int pad_value = 114;                     // 0 to 255, before normalisation; kLetterbox only
-  PadAlign pad_align = PadAlign::kCenter;  // where the image lies between its padding
+  PadAlign pad_align = PadAlign::kCenter;  // position of the image in its padding
   bool upscale = true;                     // whether kLetterbox may enlarge
   Color color = Color::kRgb;
   Layout layout = Layout::kNchw;
@@ -52,7 +52,7 @@ struct PreprocessParams {
   std::optional<double> scale;
   std::array<double, 3> mean{0.0, 0.0, 0.0};  // per channel of the tensor
   std::array<double, 3> std{1.0, 1.0, 1.0};
-  ExifPolicy exif = ExifPolicy::kApply;  // whether EXIF orientation turns the image
+  ExifPolicy exif = ExifPolicy::kApply;  // whether EXIF orientation is applied
   // kExact: libjpeg-turbo's default pixels. kFast: DCT scaling to the smallest of 1/1, 1/2, 1/4 and
   // 1/8 that is not below the resized size.
   DecodeMode decode = DecodeMode::kExact;
@@ -78,9 +78,9 @@ std::span<const std::string_view> PresetNames() noexcept;
 // The parameters of a preset; every field is the preset's own. Throws kInvalidArgument.
 PreprocessParams Preset(std::string_view name);
 
-// Builds parameters from text. A `preset` entry applies first, wherever it stands; the others
-// override it. Throws kInvalidArgument for an unknown name or an impossible value, kUnsupported for
-// what this build cannot do. The result is valid.
+// Builds parameters from text. A `preset` entry applies first, at any position in the list; the
+// others override it. Throws kInvalidArgument for an unknown name or an impossible value,
+// kUnsupported for what this build cannot do. The result is valid.
 PreprocessParams ParsePreprocessParams(const ParameterList& list);
 
 // The table: name, allowed values, and the value in `params`.

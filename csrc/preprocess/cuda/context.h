@@ -10,8 +10,7 @@
 
 namespace endcap {
 
-// What one batch needs on its way to the GPU: memory that stays for the next one, and the events
-// that say when it may be used again.
+// Memory of one batch, reused by the next one, and the events after which it may be used again.
 class CudaPreprocessContext {
  public:
   CudaPreprocessContext(const PreprocessParams& params, int device_id);
@@ -24,12 +23,12 @@ class CudaPreprocessContext {
   // memory is written in the order of upload_stream, after the kernel of the batch before.
   void Begin();
 
-  // Room for images: in pinned memory, and on the device, where the first `host_bytes` are those
-  // that go up. Throws kOutOfMemory, kCuda.
+  // Memory for images: pinned, and on the device, where the first `host_bytes` are uploaded. Throws
+  // kOutOfMemory, kCuda.
   void ReserveImages(size_t host_bytes, size_t device_bytes);
   uint8_t* host_images() const noexcept { return host_images_.data(); }
   uint8_t* device_images() const noexcept { return device_images_.data(); }
-  // Sends a part of the images up. From any thread.
+  // Uploads a part of the images. From any thread.
   void Upload(size_t offset, size_t bytes) const;
 
   // Made when it is first asked for. Throws as its constructor.
@@ -40,7 +39,7 @@ class CudaPreprocessContext {
   void DecodeNvjpeg() { nvjpeg().Decode(); }
 
   FusedPlan& plan() noexcept { return plan_; }
-  // Sends the plan up and launches it on `stream`, after all that was uploaded.
+  // Uploads the plan and launches it on `stream`, after all that was uploaded.
   void Launch(void* stream);
 
  private:
@@ -56,7 +55,7 @@ class CudaPreprocessContext {
   std::unique_ptr<NvjpegSource> nvjpeg_;
 };
 
-// Contexts for batches that are under way at the same time. Thread-safe.
+// Contexts for batches in flight at the same time. Thread-safe.
 class CudaContextPool {
  public:
   CudaContextPool(const PreprocessParams& params, int device_id)

@@ -13,7 +13,7 @@ namespace endcap {
 
 class DeviceErrors;
 
-// One batch on its way to the GPU: Open, Upload, Finish, in this order. Failures of single images
+// Uploads one batch: Open, Upload, Finish, in this order. Failures of single images
 // become their status; kCuda and kOutOfMemory of the device are thrown.
 class DeviceBatch {
  public:

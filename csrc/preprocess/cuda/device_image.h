@@ -14,7 +14,7 @@
 
 namespace endcap {
 
-// One input on its way to the GPU: opened, decoded or copied to pinned memory, then described for
+// Uploads one input: reads its header, decodes or copies it to pinned memory, then describes it for
 // the kernel. A whole image is uploaded as planes or rows; of an image with regions, the rows of
 // the rectangle that holds all of them, which each region is a part of. Not thread-safe; different
 // images are independent.

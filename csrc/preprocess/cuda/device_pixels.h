@@ -9,18 +9,18 @@
 
 namespace endcap {
 
-// Pixels on their way to the GPU: those in CPU memory are copied plane by plane, those in its own
-// memory are read where they lie.
+// Uploads pixels: those in CPU memory are copied plane by plane, those in device memory are read in
+// place.
 class DevicePixels {
  public:
   // The view is checked, and is not encoded; its memory must outlive this.
   explicit DevicePixels(const ImageView& view);
 
-  // Bytes that Copy writes and that go up; 0 for pixels that are on the device already.
+  // Bytes that Copy writes and that are uploaded; 0 for pixels that are on the device already.
   size_t staged_bytes() const noexcept { return staged_bytes_; }
   // `staged` is aligned to kPlaneAlignment.
   void Copy(uint8_t* staged) const;
-  // What Add of FusedPlan wants, once the staged bytes are at `device`.
+  // Returns the argument of FusedPlan::Add, once the staged bytes are at `device`.
   FusedImage Describe(const uint8_t* device) const;
 
  private:

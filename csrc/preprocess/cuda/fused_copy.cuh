@@ -10,14 +10,14 @@
 #include "preprocess/cuda/fused_rows.cuh"
 #include "preprocess/cuda/fused_span.h"
 
-// The way from rows of interleaved pixels to sums. The rows go to shared memory as they are, 16
+// Sums up rows of interleaved pixels. The rows go to shared memory as they are, 16
 // bytes at a time and all of a thread's at once: from compute capability 8.0 on they pass by the
-// registers, and while the rows of one step are summed up, those of the next are on their way.
+// registers, and while the rows of one step are summed up, those of the next are loaded.
 
 namespace endcap {
 
 // The source's rows of one step: some of those that make one row of the tensor. Those from
-// device memory's `from` stand as far beyond a multiple of 16 bytes in shared memory as there.
+// device memory's `from` are as far beyond a multiple of 16 bytes in shared memory as there.
 template <typename Filter>
 struct CopiedRows {
   int32_t weight[kFusedMaxStagedRows] = {};  // one that is zero has no row

@@ -8,7 +8,7 @@
 
 // What one thread does with the rows that a block reads: it sums up four neighbouring columns of
 // the tensor. A filter is one arithmetic; `read(position)` gives a pixel of the row, whose colors
-// GetColor tells.
+// GetColor says.
 //
 //   Start:  a sum before the first row
 //   IsZero: whether a row of that weight may be left out
@@ -36,7 +36,7 @@ __device__ inline int32_t Pick(const int4& four, int index) {
   return index == 0 ? four.x : (index == 1 ? four.y : (index == 2 ? four.z : four.w));
 }
 
-// The taps of four columns, and where their samples stand in a row that is read.
+// The taps of four columns, and the positions of their samples in a row that is read.
 struct QuadColumns {
   int4 first;
   const int32_t* weight;  // of tap 0; those of tap k are k * weight_stride further
@@ -80,7 +80,7 @@ struct QuadColumns {
   }
 };
 
-// As fused_source.cuh packs it, or as it lies in a row.
+// As fused_source.cuh packs it, or as stored in a row.
 __device__ inline int32_t GetColor(uint32_t pixel, int color) {
   return static_cast<int32_t>(pixel >> (8 * color) & 0xFFU);
 }

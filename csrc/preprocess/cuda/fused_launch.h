@@ -25,8 +25,8 @@ enum class FusedSource : int32_t {
          // 15 bytes past the last sample of a row may be read
 };
 
-// How a block reads rows. There is a kernel for each way, so that one does not hold the registers
-// of the others; images of several ways are made by several launches.
+// How a block reads rows. There is a kernel for each variant, so that one does not hold the
+// registers of the others; images of several variants take several launches.
 enum class FusedVariant : int32_t {
   kCopied,     // into shared memory as they are: kRgb and kBgr, not turned on a side, to three
                // channels
@@ -34,10 +34,12 @@ enum class FusedVariant : int32_t {
   kStagedYuv,  // the same, kYuv
   kInPlace     // pixel by pixel: a row is wider than what can be staged
 };
-inline constexpr int kFusedWays = 4;
+inline constexpr int kFusedVariants = 4;
 
 // Shared memory holds rows twice where they are copied: those that are summed up, and the next.
-constexpr int FusedBuffers(FusedVariant way) { return way == FusedVariant::kCopied ? 2 : 1; }
+constexpr int FusedBuffers(FusedVariant variant) {
+  return variant == FusedVariant::kCopied ? 2 : 1;
+}
 
 // One axis of an oriented image, as words of FusedLaunch::tables. Tap k of an output reads sample
 // first + k, or the nearest that there is. Weights are int32 or the bits of float.
@@ -53,7 +55,7 @@ struct FusedImage {
   const uint8_t* planes[3] = {};
   int64_t row_stride_bytes[3] = {};  // may be negative, but for kYcc
   FusedSource source = FusedSource::kBlank;
-  FusedVariant way = FusedVariant::kStaged;
+  FusedVariant variant = FusedVariant::kStaged;
   ChromaUpsampling upsampling = ChromaUpsampling::kGray;
   int32_t width = 0;  // pixels as stored
   int32_t height = 0;
@@ -93,8 +95,8 @@ struct FusedLaunch {
   const int32_t* tables = nullptr;
   const FusedImage* images = nullptr;
   int32_t image_count = 0;
-  int32_t way_count[kFusedWays] = {};  // images of each way
-  int32_t height = 0;                  // of the tensors
+  int32_t variant_count[kFusedVariants] = {};  // images of each variant
+  int32_t height = 0;                          // of the tensors
   int32_t width = 0;
   int32_t channels = 0;  // 1 or 3
   bool planar = false;   // NCHW

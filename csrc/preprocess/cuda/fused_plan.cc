@@ -128,7 +128,7 @@ void FusedPlan::Clear() {
     words_.clear();
     taps_.clear();
   }
-  std::fill(std::begin(launch_.way_count), std::end(launch_.way_count), 0);
+  std::fill(std::begin(launch_.variant_count), std::end(launch_.variant_count), 0);
   launch_.staged_bytes = 0;
 }
 
@@ -136,8 +136,8 @@ void FusedPlan::AddBlank(void* output) {
   FusedImage image;
   image.output = output;
   image.vector_stores = AllowsVectorStores(output, launch_);
-  if (!images_.empty()) image.way = images_.back().way;  // no launch for it alone
-  ++launch_.way_count[static_cast<int>(image.way)];
+  if (!images_.empty()) image.variant = images_.back().variant;  // no launch for it alone
+  ++launch_.variant_count[static_cast<int>(image.variant)];
   images_.push_back(image);
 }
 
@@ -185,25 +185,26 @@ const FusedTaps& FusedPlan::GetTaps(const Placement& placement, int width, int h
   return entry->second;
 }
 
-// Makes room in shared memory for the rows that the widest run of columns reads.
+// Reserves shared memory for the rows that the widest run of columns reads.
 void FusedPlan::ReserveRows(FusedImage& image) {
   const bool copied = (image.source == FusedSource::kRgb || image.source == FusedSource::kBgr) &&
                       !image.swap_axes && launch_.channels == 3;
-  image.way = image.source == FusedSource::kYuv ? FusedVariant::kStagedYuv : FusedVariant::kStaged;
+  image.variant =
+      image.source == FusedSource::kYuv ? FusedVariant::kStagedYuv : FusedVariant::kStaged;
   if (copied && ReserveRows(image, FusedVariant::kCopied)) {
-    image.way = FusedVariant::kCopied;
-  } else if (!ReserveRows(image, image.way)) {
-    image.way = FusedVariant::kInPlace;
+    image.variant = FusedVariant::kCopied;
+  } else if (!ReserveRows(image, image.variant)) {
+    image.variant = FusedVariant::kInPlace;
   }
-  ++launch_.way_count[static_cast<int>(image.way)];
+  ++launch_.variant_count[static_cast<int>(image.variant)];
 }
 
-// False where no row has room in that way.
-bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant way) {
+// Returns false where not even one row fits with that variant.
+bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant variant) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
   const auto firsts = static_cast<size_t>(image.columns.first);
   const auto first_of = [&](int column) { return words_[firsts + static_cast<size_t>(column)]; };
-  int row_bytes = StagedRowBytes(way, {0, 1});  // the least that a row takes
+  int row_bytes = StagedRowBytes(variant, {0, 1});  // the least that a row takes
   for (int block = 0; block < quads.end; block += launch_.threads) {
     const int begin = std::max(block, quads.first) - quads.first;
     const int end = std::min(block + launch_.threads, quads.end) - quads.first;
@@ -212,10 +213,10 @@ bool FusedPlan::ReserveRows(const FusedImage& image, FusedVariant way) {
     for (const bool flip : {false, true}) {
       const FusedSpan span = ComputeSpan(image.columns, first_of(kFusedQuad * begin),
                                          first_of(kFusedQuad * end - 1), flip);
-      row_bytes = std::max(row_bytes, StagedRowBytes(way, span));
+      row_bytes = std::max(row_bytes, StagedRowBytes(variant, span));
     }
   }
-  row_bytes *= FusedBuffers(way);
+  row_bytes *= FusedBuffers(variant);
   const int rows =
       std::min({tuning_.max_staged_rows, image.rows.taps, tuning_.max_staged_bytes / row_bytes});
   launch_.staged_bytes = std::max(launch_.staged_bytes, rows * row_bytes);

@@ -12,8 +12,8 @@
 
 namespace endcap {
 
-// What the host works out for one launch: the images' descriptions and taps in one block of memory,
-// which goes up in one copy. Images of one size share their taps. Reusable; not thread-safe.
+// The host's part of one launch: the images' descriptions and taps in one block of memory, which is
+// uploaded in one copy. Images of one size share their taps. Reusable; not thread-safe.
 class FusedPlan {
  public:
   // `params` are valid. `tuning`: of the library that launches.
@@ -28,7 +28,7 @@ class FusedPlan {
   void AddBlank(void* output);
   void MakeBlank(size_t image);
 
-  // `pixels`: what stands in FusedImage up to the chroma's size, the rest is filled in here. An
+  // `pixels`: the fields of FusedImage up to the chroma's size; the rest is filled in here. An
   // oriented image of that size goes where `placement` says; `orientation`: 1 to 8.
   void Add(const FusedImage& pixels, const Placement& placement, int orientation, void* output);
 
@@ -45,7 +45,7 @@ class FusedPlan {
 
   const FusedTaps& GetTaps(const Placement& placement, int width, int height);
   void ReserveRows(FusedImage& image);
-  bool ReserveRows(const FusedImage& image, FusedVariant way);
+  bool ReserveRows(const FusedImage& image, FusedVariant variant);
   size_t tables_offset() const noexcept;
   size_t element_table_offset() const noexcept;
 

@@ -21,23 +21,23 @@ namespace {
 constexpr int kOtherResident = 512;
 
 // Threads that share a multiprocessor at least, as many as registers allow without spilling.
-constexpr int Resident(ResizeArithmetic arithmetic, FusedVariant way) {
+constexpr int Resident(ResizeArithmetic arithmetic, FusedVariant variant) {
   if (arithmetic == ResizeArithmetic::kOpencvFloat8) return kOtherResident;
-  if (way == FusedVariant::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
+  if (variant == FusedVariant::kCopied && arithmetic == ResizeArithmetic::kOpencv8) {
     return kFusedCopiedResident;
   }
-  return way == FusedVariant::kCopied || way == FusedVariant::kStaged ? kFusedStagedResident
-                                                                      : kOtherResident;
+  return variant == FusedVariant::kCopied || variant == FusedVariant::kStaged ? kFusedStagedResident
+                                                                              : kOtherResident;
 }
 
 // Blocks of the largest size for that.
-constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedVariant way) {
-  return std::max(Resident(arithmetic, way) / kFusedMaxThreads, 1);
+constexpr int MinBlocks(ResizeArithmetic arithmetic, FusedVariant variant) {
+  return std::max(Resident(arithmetic, variant) / kFusedMaxThreads, 1);
 }
 
 // Rows of the tensor that a block makes.
-ENDCAP_HOST_DEVICE constexpr int BlockRows(const FusedLaunch& launch, FusedVariant way) {
-  return FusedBuffers(way) == 1 ? 1 : launch.block_rows;
+ENDCAP_HOST_DEVICE constexpr int BlockRows(const FusedLaunch& launch, FusedVariant variant) {
+  return FusedBuffers(variant) == 1 ? 1 : launch.block_rows;
 }
 
 // Columns [x, x + 4) of a row, where they hold nothing of the image.
@@ -87,7 +87,7 @@ __device__ void StoreSums(const FusedLaunch& launch, const QuadTarget& target, i
 
 // Rows [begin, end) of the tensor, which are visible; x may lie beyond the tensor. `block`: the
 // visible quads of this block's columns.
-template <typename Filter, FusedVariant kWay>
+template <typename Filter, FusedVariant kVariant>
 __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
                          int end, const FusedQuads& block) {
   const FusedQuads quads = VisibleQuads(image.out_x, image.visible_w);
@@ -96,7 +96,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
   const int end_quad = block.end - quads.first;
 
   // Positions count bytes in shared memory, else pixels.
-  constexpr int kUnit = kWay == FusedVariant::kInPlace ? 1 : StagedSampleBytes(kWay);
+  constexpr int kUnit = kVariant == FusedVariant::kInPlace ? 1 : StagedSampleBytes(kVariant);
   const int column = visible ? x - kQuad * quads.first : kQuad * first_quad;
   const bool flip = image.swap_axes ? image.from_bottom : image.from_right;
   const FusedAxis& axis = image.columns;
@@ -113,7 +113,7 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
                             flip ? -kUnit : kUnit};
 
   const int first_v = begin - image.out_y;
-  if constexpr (kWay == FusedVariant::kCopied) {
+  if constexpr (kVariant == FusedVariant::kCopied) {
     const QuadTarget target(image, x);
     SumCopiedRows<Filter>(
         launch, image, first_v, end - image.out_y, span, columns, visible,
@@ -121,42 +121,42 @@ __device__ void MakeRows(const FusedLaunch& launch, const FusedImage& image, int
   } else {
     QuadSums<Filter> sums;
     Clear<Filter>(sums);
-    if constexpr (kWay == FusedVariant::kInPlace) {
+    if constexpr (kVariant == FusedVariant::kInPlace) {
       if (visible) SumRowsInPlace<Filter>(launch, image, first_v, span, columns, sums);
     } else {
-      SumStagedRows<Filter, kWay>(launch, image, first_v, span, columns, visible, sums);
+      SumStagedRows<Filter, kVariant>(launch, image, first_v, span, columns, visible, sums);
     }
     if (visible) StoreSums<Filter>(launch, {image, x}, first_v, sums);
   }
 }
 
-template <ResizeArithmetic kArithmetic, FusedVariant kWay>
+template <ResizeArithmetic kArithmetic, FusedVariant kVariant>
 __device__ void MakeRowsBy(const FusedLaunch& launch, const FusedImage& image, int x, int begin,
                            int end, const FusedQuads& block) {
   if constexpr (kArithmetic == ResizeArithmetic::kOpencv8) {
-    MakeRows<Opencv8Filter, kWay>(launch, image, x, begin, end, block);
+    MakeRows<Opencv8Filter, kVariant>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kPillow8) {
-    MakeRows<Pillow8Filter, kWay>(launch, image, x, begin, end, block);
+    MakeRows<Pillow8Filter, kVariant>(launch, image, x, begin, end, block);
   } else if constexpr (kArithmetic == ResizeArithmetic::kFloat) {
-    MakeRows<FloatFilter, kWay>(launch, image, x, begin, end, block);
+    MakeRows<FloatFilter, kVariant>(launch, image, x, begin, end, block);
   } else if (image.fixed_weights) {
-    MakeRows<Opencv8Filter, kWay>(launch, image, x, begin, end, block);
+    MakeRows<Opencv8Filter, kVariant>(launch, image, x, begin, end, block);
   } else {
-    MakeRows<OpencvFloat8Filter, kWay>(launch, image, x, begin, end, block);
+    MakeRows<OpencvFloat8Filter, kVariant>(launch, image, x, begin, end, block);
   }
 }
 
-template <ResizeArithmetic kArithmetic, FusedVariant kWay>
-__global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay))
+template <ResizeArithmetic kArithmetic, FusedVariant kVariant>
+__global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kVariant))
     FusedKernel(const __grid_constant__ FusedLaunch launch) {
   // Of an image in registers nothing is read again after a store, which a block of several rows
   // gains from; for the others they would be too many.
   using Image =
-      std::conditional_t<kWay == FusedVariant::kCopied, const FusedImage, const FusedImage&>;
+      std::conditional_t<kVariant == FusedVariant::kCopied, const FusedImage, const FusedImage&>;
   Image image = launch.images[blockIdx.z];
-  if (image.way != kWay) return;  // another kernel's
+  if (image.variant != kVariant) return;  // another kernel's
   const int x = kQuad * static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int rows = BlockRows(launch, kWay);
+  const int rows = BlockRows(launch, kVariant);
   const int begin = static_cast<int>(blockIdx.y) * rows;
   const int end = min(begin + rows, launch.height);
   const bool blank = image.source == FusedSource::kBlank;
@@ -173,25 +173,25 @@ __global__ void __launch_bounds__(kFusedMaxThreads, MinBlocks(kArithmetic, kWay)
     StoreEmptyRow(launch, {image, x}, blank, y);
   }
   if (visible_begin < visible_end && block.first < block.end) {
-    MakeRowsBy<kArithmetic, kWay>(launch, image, x, visible_begin, visible_end, block);
+    MakeRowsBy<kArithmetic, kVariant>(launch, image, x, visible_begin, visible_end, block);
   }
 }
 
 using Kernel = void (*)(FusedLaunch);
 
-template <FusedVariant kWay>
+template <FusedVariant kVariant>
 Kernel KernelFor(ResizeArithmetic arithmetic) {
   switch (arithmetic) {
     case ResizeArithmetic::kOpencv8:
-      return FusedKernel<ResizeArithmetic::kOpencv8, kWay>;
+      return FusedKernel<ResizeArithmetic::kOpencv8, kVariant>;
     case ResizeArithmetic::kOpencvFloat8:
-      return FusedKernel<ResizeArithmetic::kOpencvFloat8, kWay>;
+      return FusedKernel<ResizeArithmetic::kOpencvFloat8, kVariant>;
     case ResizeArithmetic::kPillow8:
-      return FusedKernel<ResizeArithmetic::kPillow8, kWay>;
+      return FusedKernel<ResizeArithmetic::kPillow8, kVariant>;
     case ResizeArithmetic::kFloat:
       break;
   }
-  return FusedKernel<ResizeArithmetic::kFloat, kWay>;
+  return FusedKernel<ResizeArithmetic::kFloat, kVariant>;
 }
 
 // What a grid's third dimension may be.
@@ -207,13 +207,13 @@ void LaunchFused(const FusedLaunch& launch, void* stream) {
     FusedLaunch part = launch;
     part.images += first;
     part.image_count = std::min(launch.image_count - first, kMaxImagesPerGrid);
-    const auto run = [&](Kernel kernel, FusedVariant way) {
-      if (launch.way_count[static_cast<int>(way)] == 0) return;
-      const int rows = BlockRows(launch, way);
+    const auto run = [&](Kernel kernel, FusedVariant variant) {
+      if (launch.variant_count[static_cast<int>(variant)] == 0) return;
+      const int rows = BlockRows(launch, variant);
       const dim3 grid(tiles, static_cast<unsigned>((launch.height + rows - 1) / rows),
                       static_cast<unsigned>(part.image_count));
       const auto shared =
-          static_cast<size_t>(way == FusedVariant::kInPlace ? 0 : launch.staged_bytes);
+          static_cast<size_t>(variant == FusedVariant::kInPlace ? 0 : launch.staged_bytes);
       Launch(kernel, grid, dim3(static_cast<unsigned>(launch.threads)), shared,
              static_cast<cudaStream_t>(stream), part);
     };

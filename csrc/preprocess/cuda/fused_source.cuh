@@ -38,12 +38,12 @@ __device__ inline uint32_t FetchYcc(const FusedImage& image, bool gray, int x, i
   return PackPixel(YccPixelToRgb(static_cast<int32_t>(luma), chroma(1), chroma(2)));
 }
 
-// One pixel, wherever it stands.
-template <FusedVariant kWay>
+// One pixel at any address.
+template <FusedVariant kVariant>
 __device__ uint32_t FetchPixel(const FusedImage& image, bool gray, int x, int y) {
-  if constexpr (kWay == FusedVariant::kStagedYuv) return FetchYuv(image, gray, x, y);
+  if constexpr (kVariant == FusedVariant::kStagedYuv) return FetchYuv(image, gray, x, y);
   if (image.source == FusedSource::kYcc) return FetchYcc(image, gray, x, y);
-  if (kWay == FusedVariant::kInPlace && image.source == FusedSource::kYuv) {
+  if (kVariant == FusedVariant::kInPlace && image.source == FusedSource::kYuv) {
     return FetchYuv(image, gray, x, y);
   }
   const uint8_t* row = image.planes[0] + image.row_stride_bytes[0] * y;
@@ -161,9 +161,9 @@ __device__ inline void StageInterleaved(const FusedImage& image, bool gray, int 
 
 // Pixels [x, x + kFusedGroup) of a row, x a multiple of kFusedGroup; beyond the row's end they mean
 // nothing. `to` is 16-byte aligned.
-template <FusedVariant kWay>
+template <FusedVariant kVariant>
 __device__ void StageGroup(const FusedImage& image, bool gray, int x, int y, uint32_t* to) {
-  if constexpr (kWay == FusedVariant::kStagedYuv) {
+  if constexpr (kVariant == FusedVariant::kStagedYuv) {
     StageYuv(image, gray, x, y, to);
   } else if (image.source == FusedSource::kYcc) {
     StageYcc(image, gray, x, y, to);

@@ -31,17 +31,17 @@ struct FusedSpan {
 inline constexpr int kFusedCopyBytes = 16;
 
 // Bytes of a sample in shared memory.
-ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedVariant way) {
-  return way == FusedVariant::kCopied ? 3 : 4;
+ENDCAP_HOST_DEVICE constexpr int StagedSampleBytes(FusedVariant variant) {
+  return variant == FusedVariant::kCopied ? 3 : 4;
 }
 
-// Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, room to
+// Bytes from one row in shared memory to the next: whole groups; or, of rows as they are, space to
 // begin where they begin between multiples of 16 bytes.
-ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedVariant way, const FusedSpan& span) {
-  if (way != FusedVariant::kCopied) {
-    return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(way);
+ENDCAP_HOST_DEVICE constexpr int StagedRowBytes(FusedVariant variant, const FusedSpan& span) {
+  if (variant != FusedVariant::kCopied) {
+    return (span.count + kFusedGroup - 1) / kFusedGroup * kFusedGroup * StagedSampleBytes(variant);
   }
-  const int bytes = StagedSampleBytes(way) * span.count;
+  const int bytes = StagedSampleBytes(variant) * span.count;
   return (bytes + 2 * (kFusedCopyBytes - 1)) / kFusedCopyBytes * kFusedCopyBytes;
 }
 

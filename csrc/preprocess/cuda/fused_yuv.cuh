@@ -7,7 +7,7 @@
 #include "preprocess/cuda/fused_bytes.cuh"
 #include "preprocess/cuda/fused_launch.h"
 
-// Pixels of an image in YUV, its planes as somebody else laid them out: at any address, any
+// Pixels of an image in YUV, whose planes have any layout: at any address, any
 // distance between rows, U and V apart or in pairs. What fused_source.cuh does for the other
 // sources.
 

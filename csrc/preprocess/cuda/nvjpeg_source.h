@@ -32,7 +32,7 @@ class NvjpegSource {
   // kOutOfMemory, kCuda.
   void Reserve();
 
-  // Copies a file to pinned memory and asks whether the engine decodes it. The answer is about the
+  // Copies a file to pinned memory and asks whether the engine decodes it. The result is about the
   // copy, which the caller cannot change any more: the engine writes as much as the file says. Any
   // thread, each with other files. Throws kCuda and kOutOfMemory for what is not the file's fault.
   ItemStatus Stage(size_t index);
@@ -57,7 +57,7 @@ class NvjpegSource {
   size_t staged_bytes_ = 0;
   std::vector<NvjpegImage> images_;
   std::vector<size_t> offsets_;  // of the copies, into staged_
-  // Of its own, so that a wait for nvJPEG does not wait for uploads.
+  // Separate, so that a wait for nvJPEG does not wait for uploads.
   CudaStream stream_;
   CudaEvent decoded_;
   void* decoder_ = nullptr;

@@ -13,7 +13,7 @@
 namespace endcap {
 
 // Makes pixels of single rows of an image in YUV: R, G, B, or gray, which is luma at full range.
-// Chroma comes to full size by the filter of chroma_upsampling.h. Keeps a few rows.
+// Chroma is upsampled by the filter of chroma_upsampling.h. Keeps a few rows.
 class YuvRows {
  public:
   // The image is checked and outlives this. columns: those that are made, inside the image.

@@ -57,7 +57,7 @@ inline double OpencvScale(int source_size, int resized_size) {
 // OpenCV 4.10 on x86-64.
 constexpr int kOpencvFloatCubicMinSide = 4;
 
-// Where output i lies: the sample to its left and the way from there, in float32 as in OpenCV.
+// Where output i lies: the sample to its left and the distance from it, in float32 as in OpenCV.
 struct Position {
   int left;
   float fraction;

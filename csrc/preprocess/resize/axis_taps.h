@@ -41,7 +41,7 @@ struct AxisTaps {
 };
 
 // One axis of a resize from source_size to resized_size samples; outputs [begin, begin + count) of
-// it. `rows` is true for the vertical axis, whose border OpenCV treats in another way. The sizes of
+// it. `rows` is true for the vertical axis, whose border OpenCV treats differently. The sizes of
 // the other axis are there because OpenCV picks its method by both.
 struct AxisRequest {
   int source_size = 0;
@@ -56,8 +56,8 @@ struct AxisRequest {
 // Half-pixel centres: output i lies at (i + 0.5) * source_size / resized_size - 0.5.
 AxisTaps MakeAxisTaps(const PreprocessParams& params, const AxisRequest& request);
 
-// The same outputs of an axis that is stored the other way round. The order of an output's taps
-// turns as well, so float sums would round in another order.
+// The same outputs of an axis that is stored in reverse. The order of an output's taps is reversed
+// as well, so float sums would round in another order.
 AxisTaps MirrorTaps(const AxisTaps& axis, int source_size);
 
 // The outputs from the last to the first.

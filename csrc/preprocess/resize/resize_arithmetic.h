@@ -18,7 +18,7 @@ ENDCAP_HOST_DEVICE inline int32_t OpencvHorizontal(uint8_t a, uint8_t b, int32_t
   return a * weight_a + b * weight_b;
 }
 
-// What one row adds to the vertical sum, and what the sum of both rows comes to.
+// What one row adds to the vertical sum, and the rounded sum of both rows.
 ENDCAP_HOST_DEVICE inline int32_t OpencvVerticalTerm(int32_t horizontal, int32_t weight) {
   return (weight * (horizontal >> 4)) >> 16;
 }

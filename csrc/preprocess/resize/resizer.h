@@ -18,7 +18,7 @@ class Resizer : public BandSink {
   virtual bool Complete() const = 0;
 };
 
-// The channels that a resizer of that implementation wants its rows to have: vector code takes
+// The channels that a resizer of that implementation takes: vector code takes
 // pixels of four bytes.
 int RowChannels(Implementation implementation, const PreprocessParams& params);
 

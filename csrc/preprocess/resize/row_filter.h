@@ -9,7 +9,7 @@ namespace endcap {
 // The inner loops of a resize in one arithmetic. Rows are interleaved. `Intermediate` is what lies
 // between the horizontal and the vertical pass, `Output` what comes out.
 //
-//   Prepare:    the columns' taps in the form in which Horizontal wants them
+//   Prepare:    the columns' taps in the form that Horizontal takes
 //   Horizontal: source row -> columns.size() * channels intermediates
 //   Vertical:   `rows`, one intermediate row for each tap of `output` -> `samples` outputs
 

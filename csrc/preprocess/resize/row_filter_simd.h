@@ -18,7 +18,7 @@ inline int32_t Pair(int32_t first, int32_t second) {
 // ones bit for bit.
 // They read and write past the end of rows, never past kRowSlackBytes.
 
-// One axis of taps in the order in which the vector loops want them. `packed` holds pairs of 16-bit
+// One axis of taps in the order of the vector loops. `packed` holds pairs of 16-bit
 // weights for neighbouring taps.
 struct PackedTaps {
   AxisTaps taps;

@@ -70,7 +70,7 @@ class TransposedResizer : public Resizer {
 
  private:
   using Blended = typename Filter::TransposedIntermediate;
-  static constexpr size_t kBefore = 16;  // room for the pixel before the first
+  static constexpr size_t kBefore = 16;  // space for the pixel before the first
   // Columns that wait together, so that the picture is written by whole runs of a row.
   static constexpr size_t kPanel = 8;
 

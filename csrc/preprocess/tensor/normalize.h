@@ -53,7 +53,7 @@ ENDCAP_HOST_DEVICE inline T StoreAs(Real value) {
   }
 }
 
-// y = pixel * scale + offset in float32 with the error of one rounding: scale and offset stand as
+// y = pixel * scale + offset in float32 with the error of one rounding: scale and offset are
 // sums of a coarse part, with which product and sum are exact for pixels 0 to 255, and the rest.
 struct SplitNormalize {
   float coarse_scale = 0.0F;
@@ -71,7 +71,7 @@ struct SplitNormalize {
   }
 };
 
-// Takes a normalisation apart. Returns false where that does not give ChannelNormalize::Exact as
+// Splits a normalisation. Returns false where that does not give ChannelNormalize::Exact as
 // float32, bit for bit, for all of the 256 pixels.
 bool Split(const ChannelNormalize& normalize, SplitNormalize& split);
 

@@ -16,7 +16,7 @@ class RowWriter {
   // Row `y` of the visible window, interleaved, visible_w pixels of `row_channels` numbers each.
   virtual void WriteRow(int y, const uint8_t* row) = 0;
   virtual void WriteRow(int y, const float* row) = 0;
-  // Fills what lies outside the visible window with the normalised pad_value.
+  // Fills everything outside the visible window with the normalised pad_value.
   virtual void WritePadding() = 0;
 };
 

@@ -52,7 +52,7 @@ class Case:
     ways: tuple[tuple[int, int], ...] = ()
 
 
-# Numbers of ResizeArithmetic (csrc/preprocess/axis_taps.h).
+# Numbers of ResizeArithmetic (csrc/preprocess/resize/axis_taps.h).
 _ARITHMETICS: tuple[dict[str, Any], ...] = (
     {"size": 64},
     {"size": 48, "interpolation": "bicubic"},
