@@ -1,4 +1,4 @@
-# ENDCAP_CUDA_COMPILED says whether libendcap_cuda.so is built, which csrc/cuda/CMakeLists.txt does.
+# ENDCAP_CUDA_COMPILED says whether libendcap_cuda.so is built, which csrc/cuda_library/CMakeLists.txt does.
 # Its compiler is nvcc of CUDA 13: the one that CUDACXX or CMAKE_CUDA_COMPILER names, the system's, or
 # that of NVIDIA's packages for Python in the building environment.
 

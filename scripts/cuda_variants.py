@@ -73,6 +73,12 @@ class Variant:
         return {f for f in folders for name in self.constants if name.lower().startswith(f)}
 
 
+def find_stage(source: Path) -> str:
+    """Returns the folder below csrc that a source file belongs to, such as `preprocess`."""
+    parts = source.parts
+    return parts[len(parts) - parts[::-1].index("csrc")]
+
+
 def read_constants(header: Path) -> dict[str, int]:
     """Returns the constants that a build can choose, with their defaults."""
     return {name: int(value) for name, value in _DEFINE.findall(header.read_text())}
@@ -171,9 +177,9 @@ class VariantBuilder:
         figures: dict[str, dict[str, object]] = {}
         link = self._link.replace(f" -o {LIBRARY} ", f" -o {shlex.quote(str(output / LIBRARY))} ")
         for produced, (source, command) in self._compile.items():
-            if variant.constants and source.parent.name not in {*variant.stages, "cuda"}:
+            if variant.constants and find_stage(source) not in {*variant.stages, "cuda_library"}:
                 continue
-            made = work / f"{source.name}.o"
+            made = work / f"{find_stage(source)}-{source.name}.o"
             quoted = shlex.quote(str(made))
             verbose = " -Xptxas=-v" if source.suffix == ".cu" else ""
             compiling = command.replace(f" -o {produced}", f" -o {quoted}") + verbose + flags

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "box_decode/box_format.h"
-#include "common/exponential.h"
+#include "common/elementary_functions.h"
 #include "common/host_device.h"
 
 namespace endcap {

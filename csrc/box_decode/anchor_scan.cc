@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "box_decode/head_scan-inl.h"
-#include "common/lane_bits-inl.h"
+#include "common/vector_operations-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {

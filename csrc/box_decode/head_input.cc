@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/fail.h"
-#include "common/halves.h"
+#include "common/half.h"
 
 namespace endcap {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/exponential.h"
+#include "common/elementary_functions.h"
 #include "common/host_device.h"
 #include "endcap/box_decode.h"
 

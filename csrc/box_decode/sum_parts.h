@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 
-#include "common/exponential.h"
+#include "common/elementary_functions.h"
 
 namespace endcap {
 

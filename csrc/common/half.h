@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "common/host_device.h"
+#include "endcap/implementation.h"
 
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
@@ -52,5 +54,9 @@ ENDCAP_HOST_DEVICE inline float HalfToFloat(uint16_t half) {
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 #endif
 }
+
+// Converts binary16 numbers to binary32, exactly, with the scalar or the simd implementation. `floats`
+// has as many elements as `halves`.
+void HalvesToFloats(std::span<const uint16_t> halves, Implementation implementation, float* floats);
 
 }  // namespace endcap

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "cuda/cuda_api.h"
-#include "cuda/device_guard.h"
-#include "cuda/devices.h"
+#include "cuda/device.h"
 #include "cuda/launch.h"
 #include "cuda/streams.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/fail.h"
-#include "cuda/cuda_library.h"
+#include "cuda/library_loader.h"
 
 namespace endcap {
 namespace {
@@ -20,14 +20,14 @@ size_t Grown(size_t capacity, size_t wanted) { return std::max(wanted, capacity 
 }  // namespace
 
 const CudaApi& Cuda() {
-  const CudaLibrary& library = TheCudaLibrary();
+  const CudaLibrary& library = GetCudaLibrary();
   if (library.api == nullptr) {
     Fail(ErrorCode::kCuda, "CUDA cannot be used: ", library.state.reason);
   }
   return *library.api;
 }
 
-const CudaApi& CudaInUse() noexcept { return *TheCudaLibrary().api; }
+const CudaApi& CudaInUse() noexcept { return *GetCudaLibrary().api; }
 
 void CheckCuda(int32_t code) {
   if (code != 0) throw Error(static_cast<ErrorCode>(code), Cuda().last_message());
@@ -50,7 +50,7 @@ void RequireCuda(int device_id) {
 }
 
 int FindCudaDevice(const void* memory) noexcept {
-  const CudaApi* api = TheCudaLibrary().api;
+  const CudaApi* api = GetCudaLibrary().api;
   CudaMemoryKind kind = CudaMemoryKind::kHost;
   int32_t device = -1;
   if (api == nullptr || api->locate(memory, &kind, &device) != 0) return -1;
@@ -83,7 +83,7 @@ struct KeptMemory {
 bool TryRelease(const KeptMemory& kept) noexcept {
   bool released = true;
   const Consumers& consumers = *kept.consumers;
-  // An error: the device is broken, and whoever broke it has been told.
+  // An error is ignored: the call that made the device unusable has reported it.
   (void)CudaInUse().release_after(kept.device_id, kept.memory, consumers.streams.data(),
                                   static_cast<int32_t>(consumers.streams.size()),
                                   consumers.after_all, &released);
@@ -91,8 +91,8 @@ bool TryRelease(const KeptMemory& kept) noexcept {
 }
 
 // Frees memory now, or after the capture that forbids it: at a later call, while the owners of the
-// streams keep these. Memory of a captured stream without an owner is not freed, as nobody knows
-// how long the stream lives. Thread-safe.
+// streams keep these. Memory of a captured stream without an owner is not freed, because its
+// lifetime is unknown. Thread-safe.
 class KeptMemories {
  public:
   void Release(KeptMemory released, bool streams_are_owned) {
@@ -207,7 +207,7 @@ void AddCudaConsumer(const std::shared_ptr<void>& memory, void* stream,
 }
 
 bool CudaNeedsRestart() noexcept {
-  const CudaApi* api = TheCudaLibrary().api;
+  const CudaApi* api = GetCudaLibrary().api;
   return api != nullptr && api->needs_restart();
 }
 

@@ -11,22 +11,24 @@ namespace endcap {
 
 // The functions of libendcap_cuda.so as the core calls them: errors are exceptions.
 
-// The table. Throws kCuda when there is no usable one.
+// The table of the loaded library. Throws kCuda where CUDA cannot be used.
 const CudaApi& Cuda();
 
-// The same without a check, for destructors: what they give back came from it.
+// The same without a check, for destructors of objects that were made through the table.
 const CudaApi& CudaInUse() noexcept;
 
-// Throws what a call of the table came to, as an Error; nothing for 0.
+// Throws Error with the code that a call of the table returned and the library's message; returns
+// for 0.
 void CheckCuda(int32_t code);
 
-// The capture that takes what is enqueued into a graph; 0: none, it is done. Throws kCuda.
+// The id of the graph capture that the target's stream takes part in; 0: none. Throws kCuda.
 uint64_t CaptureIdCuda(const CudaTarget& target);
-// Throws kUnsupported during a capture; `what` cannot be captured: "preprocess".
+// Throws kUnsupported during a capture of the target's stream. `what` names the operation in the
+// error message: "preprocess".
 void RefuseCapture(const CudaTarget& target, std::string_view what);
 
-// Owns what its name says; movable, not copyable. Destructors swallow nothing that can be acted on:
-// a failed release leaves the memory to the process's end.
+// The following classes own one CUDA object each; movable, not copyable. A destructor ignores a
+// failed release: the object then exists until the process ends. Not thread-safe.
 class CudaStream {
  public:
   explicit CudaStream(int device_id);
@@ -35,8 +37,7 @@ class CudaStream {
   CudaStream& operator=(CudaStream&& other) noexcept;
   void* get() const noexcept { return stream_; }
   void Wait() const;
-  // For destructors: a broken device has nothing left to wait for, and whoever broke it has been
-  // told.
+  // For destructors: ignores errors. The call that caused an unrecoverable error has reported it.
   void WaitUnlessBroken() const noexcept;
 
  private:
@@ -51,7 +52,7 @@ class CudaEvent {
   CudaEvent(CudaEvent&& other) noexcept;
   CudaEvent& operator=(CudaEvent&& other) noexcept;
   void Record(void* stream);
-  void Wait() const;                       // the host waits; at once when it was never recorded
+  void Wait() const;                       // the host waits; returns at once if never recorded
   void WaitUnlessBroken() const noexcept;  // see CudaStream
   void OrderAfter(void* stream) const;     // `stream` waits
 
@@ -60,8 +61,8 @@ class CudaEvent {
   void* event_ = nullptr;
 };
 
-// Memory that only grows: Reserve keeps what is there when it is enough, else replaces it (its
-// contents are lost; nothing on a stream may still use it). Steady state allocates nothing.
+// Memory that only grows: Reserve keeps the allocation if it is large enough, else replaces it (its
+// contents are lost; no work on a stream may still use it). Steady state allocates nothing.
 class PinnedBuffer {
  public:
   explicit PinnedBuffer(int device_id) : device_id_(device_id) {}
@@ -84,7 +85,7 @@ class DeviceBuffer {
   ~DeviceBuffer();
   DeviceBuffer(DeviceBuffer&& other) noexcept;
   DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
-  // In the order of `stream`: what is enqueued there afterwards may use the memory.
+  // Stream-ordered: work that is enqueued on `stream` afterwards may use the memory.
   void Reserve(size_t bytes, void* stream);
   uint8_t* data() const noexcept { return data_; }
   size_t capacity() const noexcept { return capacity_; }

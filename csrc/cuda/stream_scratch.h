@@ -10,11 +10,11 @@
 
 namespace endcap {
 
-// Arrays side by side in one piece of device memory, which is taken and given back in the order of
-// a stream. Throws kCuda, kOutOfMemory.
+// Arrays side by side in one stream-ordered allocation of device memory, freed on the same stream
+// by the destructor. Throws kCuda, kOutOfMemory.
 class StreamScratch {
  public:
-  // lay(scratch) calls Place for each array, the same ones each time that it is called.
+  // lay(scratch) calls Place for each array. It is called twice and must place the same arrays.
   template <typename Lay>
   StreamScratch(cudaStream_t stream, const Lay& lay) : stream_(stream) {
     lay(*this);

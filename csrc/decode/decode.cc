@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
+
+#include "common/select_implementation.h"
+#include "decode/bands.h"
 
 namespace endcap {
 namespace {
@@ -64,7 +68,43 @@ PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRec
   return rect;
 }
 
+bool IsFourColor(JpegColor color) { return color == JpegColor::kCmyk || color == JpegColor::kYcck; }
+
+J_COLOR_SPACE OutputColor(const ImageHeader& header, int channels) {
+  if (IsFourColor(header.color)) return JCS_CMYK;
+  if (channels == 4) return JCS_EXT_RGBX;
+  return channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+}
+
 }  // namespace
+
+BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept {
+  const int denominator = options.scale_denominator;
+  return {(header.width + denominator - 1) / denominator,
+          (header.height + denominator - 1) / denominator, options.channels};
+}
+
+int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
+                      const DecodeOptions& options, BandSink& sink) {
+  using Codes = LibjpegSession::Codes;
+  const bool simd = SelectImplementation(Stage::kDecode) == Implementation::kSimd;
+  const auto start = DecodeClock::now();
+  const BandFormat format = DecodedFormat(header, options);
+  LibjpegSession session({image.planes[0].data, image.size_bytes}, options.truncated);
+  session.ReadHeader(header);
+  session.SetOutput(OutputColor(header, options.channels), options.scale_denominator);
+  std::optional<ChromaUpsampling> upsampling;
+  if (simd && options.channels != 1) upsampling = GetUpsampling(session.info());
+  session.Start(upsampling.has_value(), simd ? Codes::kEntropyDecoder : Codes::kLibrary);
+  int64_t decode_ns = NanosecondsSince(start);
+
+  sink.Begin(format);
+  const int end_row = std::min(sink.EndRow(), format.height);
+  decode_ns += upsampling ? PlanesToBands(session, *upsampling, format, sink)
+                          : RowsToBands(session, format, sink);
+  session.CheckEnd(header, end_row);
+  return decode_ns;
+}
 
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
                          const DecodeOptions& options, int orientation, const PixelRect& window,

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "decode/huffman_block.h"
-#include "decode/huffman_cache.h"
-#include "decode/jpeg_codes.h"
+#include "decode/huffman_table.h"
+#include "decode/jpeg_markers.h"
 
 namespace endcap {
 
@@ -80,7 +80,7 @@ void EntropyDecoder::Begin(const jpeg_decompress_struct& info) {
            static_cast<unsigned>(info.Al)};
   band_places_ = PlacesFrom(band_.first) & ~PlacesFrom(band_.last + 1);
   last_dc_.fill(0);
-  blocks_to_pass_ = 0;
+  eob_run_ = 0;
   mcus_to_go_ = int64_t{info.MCUs_per_row} * info.MCU_rows_in_scan;
   restarts_to_go_ = info.restart_interval;
   next_restart_ = 0;
@@ -89,7 +89,7 @@ void EntropyDecoder::Begin(const jpeg_decompress_struct& info) {
 }
 
 const HuffmanTable* EntropyDecoder::Read(HuffmanTable::Use use, const JHUFF_TBL* table) {
-  tables_.push_back(KeptHuffmanTable(use, table->bits + 1, table->huffval));
+  tables_.push_back(GetHuffmanTable(use, table->bits + 1, table->huffval));
   return tables_.back().get();
 }
 
@@ -111,10 +111,10 @@ void EntropyDecoder::Decode(j_decompress_ptr info, JBLOCKROW* blocks) {
 // Most MCUs of a progressive scan have no bit of their own. Passes over such a one; returns false
 // where there is something to read.
 bool EntropyDecoder::SkipsBlock() noexcept {
-  if (blocks_to_pass_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {
+  if (eob_run_ == 0 || (scan_ == Scan::kAcBits && (*next_nonzero_ & band_places_) != 0)) {
     return false;
   }
-  --blocks_to_pass_;
+  --eob_run_;
   ++next_nonzero_;
   return true;
 }
@@ -146,10 +146,10 @@ bool EntropyDecoder::DecodeBlock(const Block& block, JCOEF* coefficients) noexce
       DecodeDcBit(bits_, band_.low, coefficients);
       return true;
     case Scan::kFirstAc:
-      return DecodeFirstAc(bits_, *block.ac, band_, blocks_to_pass_,
+      return DecodeFirstAc(bits_, *block.ac, band_, eob_run_,
                            {coefficients, next_nonzero_++});
     case Scan::kAcBits:
-      return decode_ac_bits_(bits_, *block.ac, band_, blocks_to_pass_,
+      return decode_ac_bits_(bits_, *block.ac, band_, eob_run_,
                              {coefficients, next_nonzero_++});
     case Scan::kSequential:
       break;
@@ -170,7 +170,7 @@ bool EntropyDecoder::Restart(j_decompress_ptr info) {
   next_restart_ = (next_restart_ + 1) % 8;
   restarts_to_go_ = info->restart_interval;
   last_dc_.fill(0);
-  blocks_to_pass_ = 0;
+  eob_run_ = 0;
   bytes_.Begin(bits_);
   return true;
 }

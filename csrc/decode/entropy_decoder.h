@@ -77,7 +77,7 @@ class EntropyDecoder {
   std::array<int32_t, MAX_COMPS_IN_SCAN> last_dc_{};
   SpectralBand band_;
   uint64_t band_places_ = 0;
-  uint32_t blocks_to_pass_ = 0;
+  uint32_t eob_run_ = 0;
   uint64_t* next_nonzero_ = nullptr;
   int64_t mcus_to_go_ = 0;
   ScanBytes bytes_;

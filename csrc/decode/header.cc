@@ -1,14 +1,120 @@
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "common/fail.h"
-#include "decode/jpeg_codes.h"
 #include "decode/jpeg_markers.h"
-#include "decode/limits.h"
-#include "decode/sniff.h"
 #include "endcap/decode.h"
+
+// ReadHeader: the format, the markers and all limits, before anything is allocated.
 
 namespace endcap {
 namespace {
+
+struct Signature {
+  size_t offset;
+  std::string_view bytes;
+  std::string_view phrase;
+};
+
+using namespace std::string_view_literals;
+
+constexpr std::array kSignatures = {
+    Signature{0, "\x89PNG\r\n\x1a\n"sv, "a PNG image"},
+    Signature{0, "GIF8"sv, "a GIF image"},
+    Signature{0, "BM"sv, "a BMP image"},
+    Signature{8, "WEBP"sv, "a WebP image"},
+    Signature{4, "ftyp"sv, "an ISO media file (HEIC, AVIF or MP4)"},
+    Signature{0, "II*\0"sv, "a TIFF image"},
+    Signature{0, "MM\0*"sv, "a TIFF image"},
+    Signature{0, "\0\0\0\x0cjP  "sv, "a JPEG 2000 image"},
+    Signature{0, "%PDF"sv, "a PDF document"},
+    Signature{0, "<"sv, "markup text"},
+    Signature{0, "{"sv, "JSON text"},
+    Signature{0, "/9j/"sv, "base64 text of a JPEG: send the bytes themselves"},
+};
+
+bool IsJpeg(const uint8_t* bytes, size_t size) noexcept {
+  return size >= 3 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+}
+
+// Returns a phrase for what the first bytes look like, for example "a PNG image"; used in errors.
+std::string_view DescribeFormat(const uint8_t* bytes, size_t size) noexcept {
+  const std::string_view data(reinterpret_cast<const char*>(bytes), size);
+  for (const Signature& signature : kSignatures) {
+    if (size >= signature.offset && data.substr(signature.offset).starts_with(signature.bytes)) {
+      return signature.phrase;
+    }
+  }
+  return "of an unknown format";
+}
+
+int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// 8x8 blocks of all components: those that hold samples of the image, and those of whole MCUs.
+struct BlockCounts {
+  int64_t in_image = 0;
+  int64_t in_mcus = 0;
+};
+
+BlockCounts CountBlocks(const JpegMarkers& markers) {
+  int max_h = 1;
+  int max_v = 1;
+  for (int i = 0; i < markers.component_count; ++i) {
+    max_h = std::max(max_h, markers.components[static_cast<size_t>(i)].horizontal_sampling);
+    max_v = std::max(max_v, markers.components[static_cast<size_t>(i)].vertical_sampling);
+  }
+  const int64_t mcus = CeilDivide(markers.width, int64_t{8} * max_h) *
+                       CeilDivide(markers.height, int64_t{8} * max_v);
+  BlockCounts blocks;
+  for (int i = 0; i < markers.component_count; ++i) {
+    const auto& component = markers.components[static_cast<size_t>(i)];
+    const int64_t width = CeilDivide(int64_t{markers.width} * component.horizontal_sampling, max_h);
+    const int64_t height = CeilDivide(int64_t{markers.height} * component.vertical_sampling, max_v);
+    blocks.in_image += CeilDivide(width, 8) * CeilDivide(height, 8);
+    blocks.in_mcus += mcus * component.horizontal_sampling * component.vertical_sampling;
+  }
+  return blocks;
+}
+
+// Throws kImageLimit when the file is longer than max_bytes.
+void CheckByteLimit(size_t size_bytes, const DecodeLimits& limits) {
+  if (size_bytes > static_cast<size_t>(limits.max_bytes)) {
+    Fail(ErrorCode::kImageLimit, "the image has ", size_bytes, " bytes; max_bytes allows ",
+         limits.max_bytes);
+  }
+}
+
+// Throws kImageLimit when the coefficients of a progressive or multi-scan file take more than
+// max_coefficient_bytes: libjpeg-turbo's arrays of whole MCUs, and EntropyDecoder's set of nonzero
+// coefficients of each block of a progressive file.
+void CheckCoefficientLimit(const JpegMarkers& markers, const DecodeLimits& limits) {
+  constexpr int64_t kBlockBytes = 64 * sizeof(int16_t);
+  if (!markers.has_several_scans()) return;
+  const BlockCounts blocks = CountBlocks(markers);
+  int64_t bytes = blocks.in_mcus * kBlockBytes;
+  if (markers.progressive()) bytes += blocks.in_image * int64_t{sizeof(uint64_t)};
+  if (bytes > limits.max_coefficient_bytes) {
+    Fail(ErrorCode::kImageLimit, "the JPEG is ",
+         markers.progressive() ? "progressive" : "of several scans", ", and the coefficients of ",
+         markers.width, "x", markers.height, " pixels take ", bytes,
+         " bytes; max_coefficient_bytes allows ", limits.max_coefficient_bytes);
+  }
+}
+
+// Throws kCorruptImage when the bytes left after the header cannot hold the claimed image: each 8x8
+// block takes two bits at the least (one in a progressive file), since a Huffman code is never
+// empty. So a short file cannot ask for a large allocation. Source: ITU-T T.81, F.1.2 and G.1.2.
+void CheckEnoughData(const JpegMarkers& markers, size_t size_bytes) {
+  const int64_t bits_per_block = markers.progressive() ? 1 : 2;
+  const int64_t needed_bytes = CountBlocks(markers).in_image * bits_per_block / 8;
+  const auto present_bytes = static_cast<int64_t>(size_bytes - markers.scan_offset);
+  if (present_bytes < needed_bytes) {
+    FailCorrupt("the JPEG is cut short: ", markers.width, "x", markers.height,
+                " pixels take at least ", needed_bytes, " bytes of image data, ", present_bytes,
+                " are there");
+  }
+}
 
 void CheckKind(const JpegMarkers& markers) {
   const uint8_t frame = markers.frame_marker;
@@ -54,6 +160,18 @@ int ReadScanCount(const uint8_t* bytes, size_t size, const JpegMarkers& markers,
 }
 
 }  // namespace
+
+void CheckSizeLimits(int width, int height, const DecodeLimits& limits) {
+  if (std::max(width, height) > limits.max_side) {
+    Fail(ErrorCode::kImageLimit, "the image is ", width, "x", height, " pixels; max_side allows ",
+         limits.max_side, " a side");
+  }
+  const int64_t pixels = int64_t{width} * height;
+  if (pixels > limits.max_pixels) {
+    Fail(ErrorCode::kImageLimit, "the image is ", width, "x", height, " = ", pixels,
+         " pixels; max_pixels allows ", limits.max_pixels);
+  }
+}
 
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits) {
   const uint8_t* bytes = image.planes[0].data;

@@ -1,8 +1,5 @@
 #include "decode/huffman_block.h"
 
-#include "decode/huffman_values-inl.h"
-#include "decode/zigzag_order.h"
-
 namespace endcap {
 
 bool DecodeHuffmanBlock(ScanBits& kept, const HuffmanTable& dc, const HuffmanTable& ac,

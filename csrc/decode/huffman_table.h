@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace endcap {
 
@@ -111,5 +112,10 @@ class HuffmanTable {
   std::array<int32_t, kLongestCode + 1> offsets_{};  // from a code of a length to its symbol
   std::array<uint8_t, 256> symbols_{};
 };
+
+// The table of these codes, see HuffmanTable. A thread keeps those of its last files: most of a
+// camera's have the same, and making four takes as long as a hundred blocks do.
+std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
+                                                     const uint8_t* symbols);
 
 }  // namespace endcap

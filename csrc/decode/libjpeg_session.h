@@ -8,9 +8,12 @@
 #include <jpeglib.h>
 // clang-format on
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "common/chroma_upsampling.h"
 #include "decode/entropy_decoder.h"
 #include "endcap/decode.h"
 
@@ -33,6 +36,13 @@ inline int MinScaledBlockSize(const jpeg_decompress_struct& info) {
   return info.min_DCT_scaled_size;
 }
 #endif
+
+// The clock of the decoding times that are reported.
+using DecodeClock = std::chrono::steady_clock;
+
+inline int64_t NanosecondsSince(DecodeClock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(DecodeClock::now() - start).count();
+}
 
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
 // kCorruptImage; so do its warnings that stand for lost image data, which it would conceal by
@@ -120,5 +130,29 @@ class LibjpegSession {
   ProgressMonitor progress_{};
   std::unique_ptr<EntropyDecoder> entropy_;
 };
+
+// How the components of a file are sampled, for a session whose output size is settled.
+
+// The upsampling that libjpeg-turbo would do itself. Nothing where endcap cannot do the same: other
+// colors and samplings, and planes that are too small for the library's filter.
+std::optional<ChromaUpsampling> GetUpsampling(const jpeg_decompress_struct& info);
+
+// Whether the first component is the image's luma at full size, so that it alone is the gray image.
+bool HasFullLuma(const jpeg_decompress_struct& info);
+
+// What the decoder writes of one component.
+struct PlaneSize {
+  int width = 0;  // samples of the component
+  int height = 0;
+  int padded_width = 0;  // samples that a row takes: whole MCUs
+  int mcu_rows = 0;      // rows that one row of MCUs gives
+};
+
+PlaneSize GetPlaneSize(const jpeg_decompress_struct& info, int component);
+
+// Image rows that one row of MCUs gives.
+inline int ImageRowsPerMcu(const jpeg_decompress_struct& info) {
+  return info.max_v_samp_factor * MinScaledBlockSize(info);
+}
 
 }  // namespace endcap

@@ -1,18 +1,51 @@
-#include "decode/plane_bands.h"
-
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <vector>
 
 #include "common/ycc_rows_simd.h"
-#include "decode/jpeg_sampling.h"
-#include "decode/plane_ring.h"
+#include "decode/bands.h"
 
 namespace endcap {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// The last two rows of MCUs of one component, as the decoder gives them.
+class PlaneRing {
+ public:
+  explicit PlaneRing(const PlaneSize& size)
+      : mcu_rows_(size.mcu_rows),
+        width_(size.width),
+        height_(size.height),
+        stride_(static_cast<size_t>(size.padded_width) + kRowSlackBytes),
+        samples_(stride_ * 2 * static_cast<size_t>(mcu_rows_)),
+        rows_(static_cast<size_t>(mcu_rows_)) {}
+
+  int width() const noexcept { return width_; }
+  int height() const noexcept { return height_; }
+
+  // Where the decoder is to put the rows of MCU row `index`.
+  JSAMPROW* Slot(int index) {
+    for (int i = 0; i < mcu_rows_; ++i) {
+      rows_[static_cast<size_t>(i)] = At(index * mcu_rows_ + i);
+    }
+    return rows_.data();
+  }
+
+  // Row `row` of the component, which must be of the last two MCU rows; beyond the border the
+  // border's.
+  const uint8_t* Row(int row) { return At(row < 0 ? 0 : (row >= height_ ? height_ - 1 : row)); }
+
+ private:
+  uint8_t* At(int row) {
+    return samples_.data() + stride_ * static_cast<size_t>(row % (2 * mcu_rows_));
+  }
+
+  int mcu_rows_;
+  int width_;
+  int height_;
+  size_t stride_;
+  std::vector<uint8_t> samples_;
+  std::vector<JSAMPROW> rows_;
+};
 
 // Rows of one chroma component, as the color conversion takes them.
 class ChromaRows {
@@ -124,7 +157,7 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
   int row = 0;
   // The last row of an MCU may need chroma of the next MCU row, so one more may have to be read.
   for (int mcu = 0; mcu * mcu_rows < end_row || row < end_row; ++mcu) {
-    const auto start = Clock::now();
+    const auto start = DecodeClock::now();
     std::array<JSAMPARRAY, 3> slots = planes.Slots(mcu);
     int end = (mcu + 1) * mcu_rows;
     // The first row after an MCU may need chroma of it.
@@ -133,7 +166,7 @@ int64_t PlanesToBands(LibjpegSession& session, ChromaUpsampling upsampling,
     } else {
       session.SkipPlanes(slots.data(), mcu_rows);
     }
-    decode_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    decode_ns += NanosecondsSince(start);
     if (context && end < format.height) --end;
     end = std::min(end, end_row);
     for (row = sink.NextRow(row); row < end; row = sink.NextRow(row + 1)) {

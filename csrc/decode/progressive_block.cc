@@ -1,9 +1,148 @@
 #include "decode/progressive_block.h"
 
-#include "decode/huffman_values-inl.h"
-#include "decode/zigzag_order.h"
+#include <bit>
+
+#include "decode/huffman_block.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define ENDCAP_DEPOSIT __attribute__((target("bmi,bmi2,popcnt")))
+#endif
 
 namespace endcap {
+namespace {
+
+constexpr uint64_t kFirstPlace = uint64_t{1} << 63;
+// What ScanBits::Fill gives at least.
+constexpr unsigned kMostCorrections = 56;
+
+// Places, and how many bits of the data they stand for.
+struct Places {
+  uint64_t places = 0;
+  unsigned count = 0;
+};
+
+// What differs between CPUs.
+struct Loops {
+  // Of a set the place behind `run` others; `none` where it has too few.
+  static size_t Behind(uint64_t set, unsigned run, size_t none) {
+    for (; run > 0 && set != 0; --run) set &= ~(kFirstPlace >> std::countl_zero(set));
+    return set == 0 ? none : static_cast<size_t>(std::countl_zero(set));
+  }
+  // Of the first places of a set, which are taken from it, those whose bit is 1.
+  static Places TakeOnes(uint64_t bits, uint64_t& set) {
+    Places ones;
+    for (; set != 0 && ones.count < kMostCorrections; ++ones.count) {
+      const uint64_t place = kFirstPlace >> std::countl_zero(set);
+      set &= ~place;
+      ones.places |= static_cast<uint64_t>(static_cast<int64_t>(bits) >> 63) & place;
+      bits <<= 1;
+    }
+    return ones;
+  }
+};
+
+#ifdef ENDCAP_DEPOSIT
+struct Deposits {
+  ENDCAP_DEPOSIT static size_t Behind(uint64_t set, unsigned run, size_t none) {
+    const auto count = static_cast<unsigned>(std::popcount(set));
+    if (run >= count) return none;
+    return static_cast<size_t>(std::countl_zero(_pdep_u64(uint64_t{1} << (count - 1 - run), set)));
+  }
+  ENDCAP_DEPOSIT static Places TakeOnes(uint64_t bits, uint64_t& set) {
+    uint64_t taken = set;
+    if (std::popcount(taken) > static_cast<int>(kMostCorrections)) taken &= ~PlacesFrom(32);
+    set &= ~taken;
+    const auto count = static_cast<unsigned>(std::popcount(taken));
+    return {_pdep_u64(bits >> (64 - count), taken), count};
+  }
+};
+#endif
+
+// Reads a bit for each of the coefficients at `places`: where it is 1, the coefficient's bit `bit`
+// becomes 1, unless a damaged file has set it before.
+template <typename Set>
+[[gnu::always_inline]] inline void TakeCorrections(ScanBits& bits, uint64_t places, int bit,
+                                                   int16_t* coefficients) {
+  while (places != 0) {
+    bits.Fill();
+    Places ones = Set::TakeOnes(bits.bits, places);
+    bits.Drop(ones.count);
+    for (; ones.places != 0; ones.places &= ones.places - 1) {
+      const auto from_last = static_cast<size_t>(std::countr_zero(ones.places));
+      int16_t& coefficient = coefficients[kNaturalOrder[kBlockValues - 1 - from_last]];
+      const int value = coefficient;
+      const int sign = value >> 15;  // -1 or 0
+      const int one = bit & ~value;
+      coefficient = static_cast<int16_t>(value + ((one ^ sign) - sign));  // away from 0
+    }
+  }
+}
+
+template <typename Set>
+[[gnu::always_inline]] inline bool DecodeBits(ScanBits& kept, const HuffmanTable& table,
+                                              const SpectralBand& band, uint32_t& eob_run,
+                                              const ProgressiveBlock& block) {
+  const int bit = 1 << band.low;
+  uint64_t nonzero = *block.nonzero;
+  uint64_t ahead = PlacesFrom(band.first) & ~PlacesFrom(band.last + 1);
+  ScanBits bits = kept;  // in registers
+  if (eob_run == 0) {
+    while (ahead != 0) {
+      bits.Fill();
+      HuffmanEntry entry = table.Look(bits.bits);
+      if (!TakeCode(bits, table, entry) || entry.value_bits() > 1) return false;
+      const bool begins = entry.value_bits() == 1;
+      if (!begins && entry.run() < 15) {
+        eob_run = TakeEobRun(bits, entry.run());
+        break;
+      }
+      const bool positive = static_cast<int64_t>(bits.bits) < 0;
+      if (begins) bits.Drop(1);
+      const size_t place = Set::Behind(ahead & ~nonzero, entry.run(), band.last + 1);
+      TakeCorrections<Set>(bits, ahead & nonzero & ~PlacesFrom(place), bit, block.coefficients);
+      if (begins) {
+        block.coefficients[kNaturalOrder[place]] = static_cast<int16_t>(positive ? bit : -bit);
+        nonzero |= PlaceBit(place);
+      }
+      ahead &= PlacesFrom(place + 1);
+    }
+    *block.nonzero = nonzero;
+  }
+  if (eob_run > 0) {
+    TakeCorrections<Set>(bits, ahead & nonzero, bit, block.coefficients);
+    --eob_run;
+  }
+  kept = bits;
+  return true;
+}
+
+#ifdef ENDCAP_DEPOSIT
+ENDCAP_DEPOSIT bool DecodeByDeposit(ScanBits& kept, const HuffmanTable& table,
+                                    const SpectralBand& band, uint32_t& eob_run,
+                                    const ProgressiveBlock& block) {
+  return DecodeBits<Deposits>(kept, table, band, eob_run, block);
+}
+#endif
+
+}  // namespace
+
+bool DecodeAcBitsAnywhere(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
+                          uint32_t& eob_run, const ProgressiveBlock& block) {
+  return DecodeBits<Loops>(kept, table, band, eob_run, block);
+}
+
+DecodeAcBits DecodeAcBitsByDeposit() noexcept {
+#ifdef ENDCAP_DEPOSIT
+  // AMD's first two generations of Zen do PDEP in microcode, bit by bit.
+  if (__builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+      __builtin_cpu_supports("popcnt") && !__builtin_cpu_is("znver1") &&
+      !__builtin_cpu_is("znver2")) {
+    return DecodeByDeposit;
+  }
+#endif
+  return nullptr;
+}
 
 bool DecodeFirstDc(ScanBits& bits, const HuffmanTable& table, unsigned low, int32_t& last_dc,
                    int16_t* coefficients) {
@@ -22,9 +161,9 @@ void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* coefficients) {
 }
 
 bool DecodeFirstAc(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
-                   uint32_t& blocks_to_pass, const ProgressiveBlock& block) {
-  if (blocks_to_pass > 0) {
-    --blocks_to_pass;
+                   uint32_t& eob_run, const ProgressiveBlock& block) {
+  if (eob_run > 0) {
+    --eob_run;
     return true;
   }
   ScanBits bits = kept;  // in registers
@@ -34,7 +173,7 @@ bool DecodeFirstAc(ScanBits& kept, const HuffmanTable& table, const SpectralBand
     block.coefficients[kNaturalOrder[k]] = shifted;
     nonzero = shifted != 0 ? nonzero | PlaceBit(k) : nonzero & ~PlaceBit(k);
   };
-  const auto end = [&](unsigned run) { blocks_to_pass = TakeBlocks(bits, run) - 1; };
+  const auto end = [&](unsigned run) { eob_run = TakeEobRun(bits, run) - 1; };
   const bool good = TakeAc(bits, table, band.first - 1, band.last, put, end);
   *block.nonzero = nonzero;
   kept = bits;

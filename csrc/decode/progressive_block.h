@@ -35,7 +35,7 @@ struct ProgressiveBlock {
 };
 
 // Each reads one block of a scan. The bits must have a block's bytes ahead, see ScanBytes.
-// blocks_to_pass: how many blocks have nothing more of their own; kept from block to block, 0 where
+// eob_run: how many blocks have nothing more of their own; kept from block to block, 0 where
 //   a scan begins and where the data behind a restart marker does.
 // Return false at a code that the table does not have, or that the scan may not have.
 
@@ -49,14 +49,14 @@ void DecodeDcBit(ScanBits& bits, unsigned low, int16_t* coefficients);
 // The highest bits of the AC coefficients, down to `low`. table: of kBands. Source: ITU-T T.81,
 // G.1.2.2.
 bool DecodeFirstAc(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
-                   uint32_t& blocks_to_pass, const ProgressiveBlock& block);
+                   uint32_t& eob_run, const ProgressiveBlock& block);
 
 // The bit `low` of the AC coefficients that are there, and those that begin with it. table: of
 // kCodes. Source: ITU-T T.81, G.1.2.3; working on sets of places is ours.
 using DecodeAcBits = bool (*)(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
-                              uint32_t& blocks_to_pass, const ProgressiveBlock& block);
+                              uint32_t& eob_run, const ProgressiveBlock& block);
 bool DecodeAcBitsAnywhere(ScanBits& kept, const HuffmanTable& table, const SpectralBand& band,
-                          uint32_t& blocks_to_pass, const ProgressiveBlock& block);
+                          uint32_t& eob_run, const ProgressiveBlock& block);
 // By the instruction PDEP; null where the CPU has none, or one that takes longer than a loop.
 DecodeAcBits DecodeAcBitsByDeposit() noexcept;
 

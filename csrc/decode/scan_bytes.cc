@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "decode/jpeg_codes.h"
+#include "decode/jpeg_markers.h"
 
 namespace endcap {
 

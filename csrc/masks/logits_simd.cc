@@ -6,17 +6,17 @@
 
 #include <algorithm>
 
-#include "masks/logits.h"
+#include "masks/implementations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, kMaskRoom>;
+using Floats = hn::CappedTag<float, kMaskPadding>;
 using FloatVector = hn::Vec<Floats>;
 
-// A window's part of a row, in one prototype and in those that follow it `plane` elements apart.
+// A region's part of a row, in one prototype and in those that follow it `plane` elements apart.
 struct PrototypeRow {
   const float* pixels;
   size_t plane;
@@ -30,7 +30,7 @@ HWY_INLINE FloatVector AddProduct(FloatVector sum, float coefficient, const floa
   return hn::Add(sum, hn::Mul(hn::Set(d, coefficient), hn::LoadU(d, pixels)));
 }
 
-// Adds kCount prototypes to the sums, in their order. Vectors reach beyond the window, but not
+// Adds kCount prototypes to the sums, in their order. Vectors reach beyond the region, but not
 // beyond the prototype.
 template <size_t kCount>
 HWY_INLINE void AddPrototypes(const PrototypeRow& row, const float* coefficients, float* sums) {
@@ -69,15 +69,15 @@ bool SettleSums(float* logits, size_t rows, size_t columns, size_t stride) {
 // Few prototypes at a time, each for all rows: a row of every prototype after the other would lie
 // in the same places of the cache, and displace the one before.
 bool SumWindow(const MaskPrototypes& prototypes, const float* coefficients,
-               const MaskWindow& window, float* logits) {
+               const MaskRegion& region, float* logits) {
   constexpr size_t kTogether = 4;
-  const size_t stride = LogitStride(window);
-  const size_t rows = window.prototype_rows.size();
-  const size_t columns = window.prototype_columns.size();
+  const size_t stride = LogitStride(region);
+  const size_t rows = region.prototype_rows.size();
+  const size_t columns = region.prototype_columns.size();
   const auto width = static_cast<size_t>(prototypes.width);
   const size_t plane = width * static_cast<size_t>(prototypes.height);
-  const size_t first = static_cast<size_t>(window.prototype_rows.begin) * width +
-                       static_cast<size_t>(window.prototype_columns.begin);
+  const size_t first = static_cast<size_t>(region.prototype_rows.begin) * width +
+                       static_cast<size_t>(region.prototype_columns.begin);
   const auto count = static_cast<size_t>(prototypes.count);
   std::fill_n(logits, rows * stride, 0.0F);
   for (size_t m = 0; m < count;) {
@@ -105,8 +105,8 @@ namespace endcap {
 HWY_EXPORT(SumWindow);
 
 bool MaskLogitsSimd(const MaskPrototypes& prototypes, const float* coefficients,
-                    const MaskWindow& window, float* logits) {
-  return HWY_DYNAMIC_DISPATCH(SumWindow)(prototypes, coefficients, window, logits);
+                    const MaskRegion& region, float* logits) {
+  return HWY_DYNAMIC_DISPATCH(SumWindow)(prototypes, coefficients, region, logits);
 }
 
 }  // namespace endcap

@@ -5,11 +5,8 @@
 
 #include "common/fail.h"
 #include "common/score_order.h"
-#include "masks/logits.h"
-#include "masks/packed.h"
-#include "masks/rle.h"
-#include "masks/runs.h"
-#include "masks/window.h"
+#include "masks/implementations.h"
+#include "masks/masks.h"
 
 namespace endcap {
 namespace {
@@ -50,15 +47,15 @@ void RefuseCoefficients(const MaskDetections& detections, size_t per_mask) {
   }
 }
 
-void RefuseLogits(const MaskDetections& detections, size_t n, const MaskWindow& window,
+void RefuseLogits(const MaskDetections& detections, size_t n, const MaskRegion& region,
                   const float* logits) {
-  const size_t stride = LogitStride(window);
-  for (size_t row = 0; row < window.prototype_rows.size(); ++row) {
-    for (size_t column = 0; column < window.prototype_columns.size(); ++column) {
+  const size_t stride = LogitStride(region);
+  for (size_t row = 0; row < region.prototype_rows.size(); ++row) {
+    for (size_t column = 0; column < region.prototype_columns.size(); ++column) {
       const float value = logits[row * stride + column];
       if (std::isfinite(value)) continue;
-      FailLogit(FormatName(detections, n), static_cast<size_t>(window.prototype_rows.begin) + row,
-                static_cast<size_t>(window.prototype_columns.begin) + column, value);
+      FailLogit(FormatName(detections, n), static_cast<size_t>(region.prototype_rows.begin) + row,
+                static_cast<size_t>(region.prototype_columns.begin) + column, value);
     }
   }
 }
@@ -85,21 +82,21 @@ void CheckLengths(const MaskPrototypes& prototypes, const MaskDetections& detect
 }
 
 void MakeLogits(const MaskPrototypes& prototypes, const MaskDetections& detections, size_t n,
-                const MaskWindow& window, Implementation implementation,
+                const MaskRegion& region, Implementation implementation,
                 std::vector<float>& logits) {
   const auto per_mask = static_cast<size_t>(prototypes.count);
   const float* coefficients = detections.coefficients.data() + n * per_mask;
-  logits.resize(window.prototype_rows.size() * LogitStride(window));
+  logits.resize(region.prototype_rows.size() * LogitStride(region));
   bool finite = false;
   if (implementation == Implementation::kSimd) {
-    finite = MaskLogitsSimd(prototypes, coefficients, window, logits.data());
+    finite = MaskLogitsSimd(prototypes, coefficients, region, logits.data());
   } else {
-    MaskLogitsScalar(prototypes, coefficients, window, logits.data());
+    MaskLogitsScalar(prototypes, coefficients, region, logits.data());
   }
-  if (!finite) RefuseLogits(detections, n, window, logits.data());
+  if (!finite) RefuseLogits(detections, n, region, logits.data());
 }
 
-// Calls write(n, mask) for every detection; a mask with an empty window is empty.
+// Calls write(n, mask) for every detection; a mask with an empty region is empty.
 template <typename Write>
 void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detections,
                  const MaskPlan& plan, Implementation implementation, MaskScratch& scratch,
@@ -112,12 +109,12 @@ void ForEachMask(const MaskPrototypes& prototypes, const MaskDetections& detecti
   scratch.x.Make(axes.x);
   scratch.y.Make(axes.y);
   for (size_t n = 0; n < detections.boxes_xyxy.size() / 4; ++n) {
-    const MaskWindow window = ComputeMaskRegion(detections.boxes_xyxy.data() + 4 * n, prototypes,
+    const MaskRegion region = ComputeMaskRegion(detections.boxes_xyxy.data() + 4 * n, prototypes,
                                                 plan, scratch.x, scratch.y);
-    if (!window.empty()) {
-      MakeLogits(prototypes, detections, n, window, implementation, scratch.logits);
+    if (!region.empty()) {
+      MakeLogits(prototypes, detections, n, region, implementation, scratch.logits);
     }
-    write(n, MaskLogits{scratch.x, scratch.y, window, scratch.logits.data(), LogitStride(window)});
+    write(n, MaskLogits{scratch.x, scratch.y, region, scratch.logits.data(), LogitStride(region)});
   }
 }
 
@@ -128,13 +125,23 @@ MaskScratch& ThreadScratch() {
 
 }  // namespace
 
+void FailLogit(const std::string& detection, size_t row, size_t column, float value) {
+  FailArgument("the mask logit of ", detection, " at row ", row, ", column ", column,
+               " of the prototypes is ", std::isnan(value) ? "nan" : (value > 0 ? "inf" : "-inf"),
+               ": it must be finite");
+}
+
+std::string DetectionName(size_t number, int32_t candidate) {
+  return "detection " + std::to_string(number) + " (candidate " + std::to_string(candidate) + ")";
+}
+
 void WritePackedMasks(const MaskPrototypes& prototypes, const MaskDetections& detections,
                       const MaskPlan& plan, Implementation implementation, uint8_t* out) {
   const MaskSize size = ComputeMaskSize(prototypes, plan);
   MaskScratch& scratch = ThreadScratch();
   ForEachMask(prototypes, detections, plan, implementation, scratch,
               [&](size_t n, const MaskLogits& mask) {
-                if (mask.window.empty()) return;
+                if (mask.region.empty()) return;
                 uint8_t* bits = out + n * size.packed_bytes();
                 if (implementation == Implementation::kSimd) {
                   PackMaskSimd(mask, size.packed_row_bytes(), scratch.packed, bits);
@@ -155,9 +162,9 @@ void EncodeMasks(const MaskPrototypes& prototypes, const MaskDetections& detecti
   ForEachMask(prototypes, detections, plan, implementation, scratch,
               [&](size_t n, const MaskLogits& mask) {
                 scratch.counts.Clear();
-                if (!mask.window.empty() && implementation == Implementation::kSimd) {
+                if (!mask.region.empty() && implementation == Implementation::kSimd) {
                   AddRunsSimd(mask, height, scratch.columns, scratch.counts);
-                } else if (!mask.window.empty()) {
+                } else if (!mask.region.empty()) {
                   AddRunsScalar(mask, height, scratch.counts);
                 }
                 scratch.counts.Write(static_cast<uint32_t>(size.pixels()), rle[n]);

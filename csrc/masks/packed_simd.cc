@@ -6,9 +6,9 @@
 
 #include <array>
 
-#include "common/lane_bits-inl.h"
+#include "common/vector_operations-inl.h"
+#include "masks/implementations.h"
 #include "masks/interpolate-inl.h"
-#include "masks/packed.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
@@ -54,7 +54,7 @@ class InterpolatedRows {
     float* values = columns_.rows.data() + place * length_;
     if (held_[place] != row) {
       held_[place] = row;
-      const auto offset = static_cast<size_t>(row - mask_.window.prototype_rows.begin);
+      const auto offset = static_cast<size_t>(row - mask_.region.prototype_rows.begin);
       InterpolateRow(mask_.values + offset * mask_.stride, columns_, values);
     }
     return values;
@@ -69,13 +69,13 @@ class InterpolatedRows {
 
 void PackRows(const MaskLogits& mask, size_t row_bytes, PackedColumns& columns, uint8_t* out) {
   const Floats d;
-  const PixelRange& range = mask.window.columns;
+  const PixelRange& range = mask.region.columns;
   const size_t bytes = columns.weight.size() / 8;
   const auto in_first = static_cast<uint8_t>(0xFFU >> range.begin % 8);
   const auto in_last = static_cast<uint8_t>(0xFFU << (7 - (range.end - 1) % 8));
   InterpolatedRows rows(mask, columns);
-  for (auto y = static_cast<size_t>(mask.window.rows.begin);
-       y < static_cast<size_t>(mask.window.rows.end); ++y) {
+  for (auto y = static_cast<size_t>(mask.region.rows.begin);
+       y < static_cast<size_t>(mask.region.rows.end); ++y) {
     const float* upper = rows.Row(mask.y.first[y]);
     const float* lower = rows.Row(mask.y.second[y]);
     const auto weight = hn::Set(d, mask.y.weight[y]);
@@ -96,7 +96,7 @@ namespace endcap {
 namespace {
 
 void PlaceColumns(const MaskLogits& mask, PackedColumns& columns) {
-  const PixelRange& range = mask.window.columns;
+  const PixelRange& range = mask.region.columns;
   const size_t before = static_cast<size_t>(range.begin) / 8 * 8;
   const size_t length = (static_cast<size_t>(range.end) + 7) / 8 * 8 - before;
   columns.left.assign(length, 0);
@@ -104,8 +104,8 @@ void PlaceColumns(const MaskLogits& mask, PackedColumns& columns) {
   columns.weight.assign(length, 0.0F);
   for (auto x = static_cast<size_t>(range.begin); x < static_cast<size_t>(range.end); ++x) {
     const size_t place = (x - before) ^ 7U;
-    columns.left[place] = mask.x.first[x] - mask.window.prototype_columns.begin;
-    columns.right[place] = mask.x.second[x] - mask.window.prototype_columns.begin;
+    columns.left[place] = mask.x.first[x] - mask.region.prototype_columns.begin;
+    columns.right[place] = mask.x.second[x] - mask.region.prototype_columns.begin;
     columns.weight[place] = mask.x.weight[x];
   }
 }

@@ -5,7 +5,7 @@
 
 #include "common/fail.h"
 #include "endcap/masks.h"
-#include "masks/rle_rule.h"
+#include "masks/masks.h"
 
 namespace endcap {
 namespace {

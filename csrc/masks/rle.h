@@ -9,8 +9,9 @@
 
 namespace endcap {
 
-// The run lengths of a mask as COCO's API defines them (pycocotools, maskApi): the pixels column
-// after column, lengths of runs outside and inside in turn, the first outside and perhaps 0.
+// The run lengths of a mask as COCO's API defines them (pycocotools, maskApi): pixels in
+// column-major order, alternating lengths of runs outside and inside, the first outside and
+// possibly 0.
 class RleCounts {
  public:
   void Clear() {
@@ -18,7 +19,7 @@ class RleCounts {
     end_ = 0;
   }
 
-  // The pixels [begin, end) are inside. They lie behind those of earlier calls, or follow them.
+  // Adds the pixels [begin, end) as inside. `begin` is not below the `end` of earlier calls.
   void Add(uint32_t begin, uint32_t end) {
     if (begin == end) return;
     if (begin == end_ && !counts_.empty()) {
@@ -30,8 +31,8 @@ class RleCounts {
     end_ = end;
   }
 
-  // The compressed string for a mask of so many pixels: each length, from the fourth on less the
-  // one two before, in groups of 5 bits, the lowest first.
+  // Writes the compressed string of a mask of `pixels` pixels: each length, from the fourth on
+  // minus the one two before, in groups of 5 bits, the lowest first.
   void Write(uint32_t pixels, std::string& rle);
 
   void Trim() { TrimScratch(counts_); }
@@ -40,8 +41,5 @@ class RleCounts {
   std::vector<uint32_t> counts_;
   uint32_t end_ = 0;  // of the last run
 };
-
-// Throws kImageLimit where the strings of an image's first `masks` masks take too many bytes.
-void CheckRleBytes(size_t bytes, size_t masks, int width, int height);
 
 }  // namespace endcap

@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <bit>
 
-#include "common/lane_bits-inl.h"
+#include "common/vector_operations-inl.h"
+#include "masks/implementations.h"
 #include "masks/interpolate-inl.h"
-#include "masks/runs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, kMaskRoom>;
+using Floats = hn::CappedTag<float, kMaskPadding>;
 using FloatVector = hn::Vec<Floats>;
 
 constexpr size_t kWordBits = 64;
@@ -45,7 +45,7 @@ bool MakeColumn(const float* left, const float* right, float right_weight, Colum
   return hn::AllFalse(d, unsafe);
 }
 
-// How many of the pixels with `weights` [count] are positive between two values. Reads kMaskRoom
+// How many of the pixels with `weights` [count] are positive between two values. Reads kMaskPadding
 // weights beyond.
 HWY_INLINE int CountPositive(float from, float to, const float* weights, int count) {
   const Floats d;
@@ -62,8 +62,8 @@ HWY_INLINE int CountPositive(float from, float to, const float* weights, int cou
 // Adds the runs of a column whose first pixel has the number `first_pixel` in the mask.
 void AddSafeColumn(const MaskLogits& mask, const ColumnScratch& scratch, uint32_t first_pixel,
                    RleCounts& counts) {
-  const PixelRange& rows = mask.window.rows;
-  const int32_t* cells = mask.y.begin.data() + mask.window.prototype_rows.begin;
+  const PixelRange& rows = mask.region.rows;
+  const int32_t* cells = mask.y.begin.data() + mask.region.prototype_rows.begin;
   const float* weights = mask.y.weight.data();
   const float* values = scratch.values.data();
   const auto add = [&](int begin, int end) {
@@ -94,11 +94,11 @@ void AddSafeColumn(const MaskLogits& mask, const ColumnScratch& scratch, uint32_
 }
 
 void AddColumns(const MaskLogits& mask, size_t height, ColumnScratch& scratch, RleCounts& counts) {
-  const PixelRange& columns = mask.window.columns;
+  const PixelRange& columns = mask.region.columns;
   const size_t rows = scratch.positive.size() * kWordBits;
-  const float* turned = scratch.turned.data();
+  const float* transposed = scratch.transposed.data();
   const auto column = [&](int32_t prototype) {
-    return turned + static_cast<size_t>(prototype - mask.window.prototype_columns.begin) * rows;
+    return transposed + static_cast<size_t>(prototype - mask.region.prototype_columns.begin) * rows;
   };
   for (auto x = static_cast<size_t>(columns.begin); x < static_cast<size_t>(columns.end); ++x) {
     const float* left = column(mask.x.first[x]);
@@ -120,19 +120,20 @@ namespace {
 
 constexpr size_t kWordRows = 64;
 
-// Whole words of rows; those beyond the window are 0.
+// Whole words of rows; those beyond the region are 0.
 void TurnLogits(const MaskLogits& mask, ColumnScratch& scratch) {
-  const size_t rows = mask.window.prototype_rows.size();
-  const size_t columns = mask.window.prototype_columns.size();
+  const size_t rows = mask.region.prototype_rows.size();
+  const size_t columns = mask.region.prototype_columns.size();
   const size_t words = rows / kWordRows + 1;
   const size_t transposed_stride = words * kWordRows;
   scratch.positive.resize(words);
   scratch.values.resize(transposed_stride);
-  scratch.turned.resize(columns * transposed_stride);
+  scratch.transposed.resize(columns * transposed_stride);
   for (size_t column = 0; column < columns; ++column) {
-    float* turned = scratch.turned.data() + column * transposed_stride;
-    for (size_t row = 0; row < rows; ++row) turned[row] = mask.values[row * mask.stride + column];
-    std::fill(turned + rows, turned + transposed_stride, 0.0F);
+    float* transposed = scratch.transposed.data() + column * transposed_stride;
+    for (size_t row = 0; row < rows; ++row)
+      transposed[row] = mask.values[row * mask.stride + column];
+    std::fill(transposed + rows, transposed + transposed_stride, 0.0F);
   }
 }
 

@@ -11,28 +11,27 @@
 
 namespace endcap {
 
-// Kept boxes side by side, whole vectors of each coordinate. Unused places hold a box that overlaps
-// nothing.
+// Kept boxes as a structure of arrays. Unused places hold a box that overlaps nothing.
 struct alignas(64) BoxBlock {
   static constexpr size_t kSize = 16;
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   std::array<float, kSize> x1, y1, x2, y2, area;
-  uint32_t next;  // block number of the chain's next one, or kNone
+  uint32_t next;  // index of the next block of the chain, or kNone
   uint32_t used;
 };
 
-// The kept boxes of every class, so laid out that a candidate meets only those that can suppress
-// it.
+// The kept boxes of every class in a grid, so that a candidate is compared only with boxes that can
+// suppress it.
 //
-// Which can: if the IoU of two boxes is greater than t, then also that of their x intervals, so the
+// If the IoU of two boxes is greater than t, then also that of their x intervals, so the
 // intervals share more than s = t/(1+t) of the sum of the widths; the same for y and the heights.
 // Hence the two boxes' *cores*, which leave out s of the width and height on every side, still
-// overlap. Each class has a grid; a kept box is noted in every cell that its core
-// touches, a candidate looks into every cell that its own core touches. The mapping from coordinate
-// to cell is monotonic, so overlapping cores share a cell, wherever the grid lies. A kept box whose
-// core touches too many cells goes into the class's wide chain, which everybody looks into. The
-// grid only leaves out pairs; BoxIou decides.
+// overlap. Each class has a grid; a kept box is listed in every cell that its core
+// touches, and a candidate is compared with the boxes of every cell that its own core touches. The
+// mapping from coordinate to cell is monotonic, so overlapping cores share a cell, wherever the
+// grid lies. A kept box whose core touches too many cells is listed in the class's wide chain,
+// which every candidate is compared with. The grid only leaves out pairs; BoxIou decides.
 class KeptBoxes {
  public:
   // Cells of a class: columns [left, right], rows [top, bottom].
@@ -55,8 +54,8 @@ class KeptBoxes {
   void Reset(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
              double iou_threshold);
 
-  // Whether the box can have a positive IoU with any other at all: positive sides, and an area that
-  // is neither 0 nor infinite. Not so for a NaN anywhere. Others are never added nor looked up.
+  // Whether the box can have a positive IoU with any other: positive sides, and an area that is
+  // neither 0 nor infinite; false for any NaN. Other boxes are never added nor compared.
   static bool CanOverlap(const float* box, float area) noexcept {
     return box[0] < box[2] && box[1] < box[3] && area > 0.0F &&
            area <= std::numeric_limits<float>::max();
@@ -72,8 +71,8 @@ class KeptBoxes {
   }
   const BoxBlock& Block(uint32_t number) const noexcept { return blocks_[number]; }
 
-  // IoU is at most the ratio of the areas: whether that leaves a chance for a candidate with a box
-  // in the cells, or in the wide chain.
+  // Whether a box in the cells, or in the wide chain, can suppress a candidate of this area: IoU is
+  // at most the ratio of the areas.
   bool CellsMatter(const ClassGrid& grid, float area) const noexcept {
     return grid.largest_in_cells >= area * least_area_ratio_;
   }

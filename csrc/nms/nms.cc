@@ -1,33 +1,90 @@
 #include "endcap/nms.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/fail.h"
+#include "common/param_reader.h"
 #include "common/score_order.h"
 #include "common/select_implementation.h"
-#include "nms/nms_arguments.h"
-#include "nms/nms_scalar.h"
-#include "nms/nms_simd.h"
+#include "nms/implementations.h"
 
 namespace endcap {
 namespace {
 
-void RunScalar(std::span<const float> boxes_xyxy, std::span<const float> scores,
-               std::span<const int32_t> class_ids, const NmsOptions& options,
-               std::vector<int64_t>& kept) {
-  NmsScalar(boxes_xyxy, class_ids, BestFirst(scores), options, kept);
+constexpr std::string_view kRotatedNames[] = {"polygon", "probiou", "probiou_fast"};
+
+// Throws kInvalidArgument. `layout` names the numbers of a box in the error message, of which there
+// are `numbers_per_box`.
+void CheckNmsArguments(std::span<const float> boxes, size_t numbers_per_box,
+                       std::string_view layout, std::span<const float> scores,
+                       std::span<const int32_t> class_ids, double iou_threshold) {
+  if (boxes.size() != scores.size() * numbers_per_box) {
+    FailArgument("boxes hold ", boxes.size(), " numbers for ", scores.size(),
+                 " scores: each score needs ", numbers_per_box, ", ", layout);
+  }
+  if (scores.size() > std::numeric_limits<int32_t>::max()) {
+    FailArgument("there are ", scores.size(), " boxes: at most ",
+                 std::numeric_limits<int32_t>::max(), " can be handled");
+  }
+  if (!class_ids.empty() && class_ids.size() != scores.size()) {
+    FailArgument("class_ids has ", class_ids.size(), " entries for ", scores.size(), " scores");
+  }
+  if (!(iou_threshold >= 0.0 && iou_threshold <= 1.0)) {
+    FailArgument("iou_threshold is ", iou_threshold, ": give a number from 0 to 1");
+  }
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (std::isnan(scores[i])) FailArgument("score ", i, " is NaN: scores must have an order");
+  }
 }
 
-void RunSimd(std::span<const float> boxes_xyxy, std::span<const float> scores,
-             std::span<const int32_t> class_ids, const NmsOptions& options,
-             std::vector<int64_t>& kept) {
-  // Memory that a thread keeps for its next call.
-  thread_local std::vector<uint64_t> order;
-  thread_local std::vector<uint64_t> spare;
-  thread_local KeptBoxes kept_boxes;
-  BestFirst(scores, order, spare);
-  NmsSimd(boxes_xyxy, class_ids, order, options, kept_boxes, kept);
-  TrimScratch(order);
-  TrimScratch(spare);
-  kept_boxes.Trim();
+// Returns the indices of the scores, best first, ties by ascending index.
+std::vector<int64_t> SortIndices(std::span<const float> scores) {
+  std::vector<int64_t> order(scores.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)];
+  });
+  return order;
 }
+
+// The order as keys of ScoreKey, whose memory the calling thread keeps for its next call.
+class SortedKeys {
+ public:
+  explicit SortedKeys(std::span<const float> scores) : memory_(GetMemory()) {
+    std::vector<uint64_t>& keys = memory_.keys;
+    keys.resize(scores.size());
+    for (size_t i = 0; i < scores.size(); ++i) {
+      keys[i] = ScoreKey(scores[i], static_cast<uint32_t>(i));
+    }
+    // Candidates from box_decode are in order already.
+    if (!std::is_sorted(keys.begin(), keys.end())) SortKeys(keys, memory_.spare);
+  }
+  ~SortedKeys() {
+    TrimScratch(memory_.keys);
+    TrimScratch(memory_.spare);
+  }
+  SortedKeys(const SortedKeys&) = delete;
+  SortedKeys& operator=(const SortedKeys&) = delete;
+
+  std::span<const uint64_t> get() const noexcept { return memory_.keys; }
+
+ private:
+  struct Memory {
+    std::vector<uint64_t> keys;
+    std::vector<uint64_t> spare;
+  };
+  static Memory& GetMemory() {
+    thread_local Memory memory;
+    return memory;
+  }
+
+  Memory& memory_;
+};
+
+bool UsesSimd() { return SelectImplementation(Stage::kNms) == Implementation::kSimd; }
 
 }  // namespace
 
@@ -35,14 +92,44 @@ void Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
          std::span<const int32_t> class_ids, const NmsOptions& options,
          std::vector<int64_t>& kept) {
   CheckNmsArguments(boxes_xyxy, 4, "x1,y1,x2,y2", scores, class_ids, options.iou_threshold);
-  const auto run = SelectImplementation(Stage::kNms) == Implementation::kSimd ? RunSimd : RunScalar;
-  run(boxes_xyxy, scores, class_ids, options, kept);
+  if (UsesSimd()) {
+    const SortedKeys order(scores);
+    NmsSimd(boxes_xyxy, class_ids, order.get(), options, kept);
+  } else {
+    NmsScalar(boxes_xyxy, class_ids, SortIndices(scores), options, kept);
+  }
 }
 
 std::vector<int64_t> Nms(std::span<const float> boxes_xyxy, std::span<const float> scores,
                          std::span<const int32_t> class_ids, const NmsOptions& options) {
   std::vector<int64_t> kept;
   Nms(boxes_xyxy, scores, class_ids, options, kept);
+  return kept;
+}
+
+std::span<const std::string_view> RotatedNmsNames() noexcept { return kRotatedNames; }
+
+RotatedNms ParseRotatedNms(std::string_view name) {
+  return ReadEnum<RotatedNms>("method", name, kRotatedNames);
+}
+
+void NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> scores,
+                std::span<const int32_t> class_ids, const RotatedNmsOptions& options,
+                std::vector<int64_t>& kept) {
+  CheckNmsArguments(boxes_xywhr, 5, "cx,cy,w,h,angle", scores, class_ids, options.iou_threshold);
+  if (UsesSimd()) {
+    const SortedKeys order(scores);
+    NmsRotatedSimd(boxes_xywhr, class_ids, order.get(), options, kept);
+  } else {
+    NmsRotatedScalar(boxes_xywhr, class_ids, SortIndices(scores), options, kept);
+  }
+}
+
+std::vector<int64_t> NmsRotated(std::span<const float> boxes_xywhr, std::span<const float> scores,
+                                std::span<const int32_t> class_ids,
+                                const RotatedNmsOptions& options) {
+  std::vector<int64_t> kept;
+  NmsRotated(boxes_xywhr, scores, class_ids, options, kept);
   return kept;
 }
 

@@ -1,21 +1,20 @@
-#include "nms/nms_scalar.h"
-
+#include "nms/implementations.h"
 #include "nms/iou.h"
 
 namespace endcap {
 
 void NmsScalar(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
                std::span<const int64_t> order, const NmsOptions& options,
-               std::vector<int64_t>& indices) {
+               std::vector<int64_t>& kept_indices) {
   struct Kept {
     const float* box;
     float area;
     int32_t class_id;
   };
   std::vector<Kept> kept;
-  indices.clear();
+  kept_indices.clear();
   for (const int64_t index : order) {
-    if (options.max_detections >= 0 && std::ssize(indices) >= options.max_detections) break;
+    if (options.max_detections >= 0 && std::ssize(kept_indices) >= options.max_detections) break;
     const auto i = static_cast<size_t>(index);
     const Kept candidate{boxes_xyxy.data() + 4 * i, BoxArea(boxes_xyxy.data() + 4 * i),
                          class_ids.empty() ? 0 : class_ids[i]};
@@ -28,7 +27,7 @@ void NmsScalar(std::span<const float> boxes_xyxy, std::span<const int32_t> class
     }
     if (suppressed) continue;
     kept.push_back(candidate);
-    indices.push_back(index);
+    kept_indices.push_back(index);
   }
 }
 

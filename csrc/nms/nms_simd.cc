@@ -5,8 +5,9 @@
 #include <hwy/highway.h>
 
 #include "common/score_order.h"
+#include "nms/implementations.h"
 #include "nms/iou.h"
-#include "nms/nms_simd.h"
+#include "nms/kept_boxes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
@@ -92,11 +93,13 @@ namespace endcap {
 HWY_EXPORT(Suppress);
 
 void NmsSimd(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
-             std::span<const uint64_t> order, const NmsOptions& options, KeptBoxes& kept_boxes,
+             std::span<const uint64_t> order, const NmsOptions& options,
              std::vector<int64_t>& kept) {
+  thread_local KeptBoxes kept_boxes;
   kept.clear();
   kept_boxes.Reset(boxes_xyxy, class_ids, options.iou_threshold);
   HWY_DYNAMIC_DISPATCH(Suppress)(boxes_xyxy.data(), order, options, kept_boxes, kept);
+  kept_boxes.Trim();
 }
 
 }  // namespace endcap

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/elementary_functions.h"
 #include "common/host_device.h"
-#include "common/trigonometry.h"
 
 namespace endcap {
 

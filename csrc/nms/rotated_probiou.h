@@ -2,11 +2,9 @@
 
 #include <cmath>
 
-#include "common/exponential.h"
+#include "common/elementary_functions.h"
 #include "common/host_device.h"
-#include "common/logarithm.h"
 #include "common/score_order.h"
-#include "common/trigonometry.h"
 
 namespace endcap {
 

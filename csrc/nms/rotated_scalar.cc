@@ -1,14 +1,14 @@
-#include "nms/rotated_scalar.h"
-
+#include "common/fail.h"
+#include "nms/implementations.h"
 #include "nms/rotated_methods.h"
 
 namespace endcap {
 namespace {
 
 template <typename Method>
-void Suppress(std::span<const float> boxes_xywhr, std::span<const int32_t> class_ids,
-              std::span<const int64_t> order, const RotatedNmsOptions& options,
-              std::vector<int64_t>& indices) {
+void SuppressRotated(std::span<const float> boxes_xywhr, std::span<const int32_t> class_ids,
+                     std::span<const int64_t> order, const RotatedNmsOptions& options,
+                     std::vector<int64_t>& kept) {
   struct Suppressor {
     typename Method::Box box;
     int32_t class_id;
@@ -16,7 +16,7 @@ void Suppress(std::span<const float> boxes_xywhr, std::span<const int32_t> class
   const bool suppressed_suppress = options.method == RotatedNms::kProbiouFast;
   std::vector<Suppressor> suppressors;
   for (const int64_t index : order) {
-    if (options.max_detections >= 0 && std::ssize(indices) >= options.max_detections) break;
+    if (options.max_detections >= 0 && std::ssize(kept) >= options.max_detections) break;
     const auto i = static_cast<size_t>(index);
     const Suppressor candidate{Method::Prepare(boxes_xywhr.data() + 5 * i),
                                class_ids.empty() ? 0 : class_ids[i]};
@@ -27,8 +27,28 @@ void Suppress(std::span<const float> boxes_xywhr, std::span<const int32_t> class
       suppressed = static_cast<double>(iou) > options.iou_threshold;
       if (suppressed) break;
     }
-    if (!suppressed) indices.push_back(index);
+    if (!suppressed) kept.push_back(index);
     if (!suppressed || suppressed_suppress) suppressors.push_back(candidate);
+  }
+}
+
+template <typename Method>
+std::vector<typename Method::Box> PrepareAll(std::span<const float> boxes_xywhr) {
+  std::vector<typename Method::Box> prepared;
+  prepared.reserve(boxes_xywhr.size() / 5);
+  for (size_t i = 0; i < boxes_xywhr.size(); i += 5) {
+    prepared.push_back(Method::Prepare(boxes_xywhr.data() + i));
+  }
+  return prepared;
+}
+
+template <typename Method>
+void FillIou(std::span<const float> a, std::span<const float> b, std::span<float> iou) {
+  const auto rows = PrepareAll<Method>(a);
+  const auto columns = PrepareAll<Method>(b);
+  size_t place = 0;
+  for (const auto& row : rows) {
+    for (const auto& column : columns) iou[place++] = Method::Iou(row, column);
   }
 }
 
@@ -36,11 +56,27 @@ void Suppress(std::span<const float> boxes_xywhr, std::span<const int32_t> class
 
 void NmsRotatedScalar(std::span<const float> boxes_xywhr, std::span<const int32_t> class_ids,
                       std::span<const int64_t> order, const RotatedNmsOptions& options,
-                      std::vector<int64_t>& indices) {
-  indices.clear();
+                      std::vector<int64_t>& kept) {
+  kept.clear();
   const bool is_polygon = options.method == RotatedNms::kPolygon;
-  const auto suppress = is_polygon ? Suppress<PolygonMethod> : Suppress<ProbiouMethod>;
-  suppress(boxes_xywhr, class_ids, order, options, indices);
+  const auto suppress =
+      is_polygon ? SuppressRotated<PolygonMethod> : SuppressRotated<ProbiouMethod>;
+  suppress(boxes_xywhr, class_ids, order, options, kept);
+}
+
+void RotatedIou(std::span<const float> a, std::span<const float> b, RotatedNms method,
+                std::span<float> iou) {
+  if (a.size() % 5 != 0 || b.size() % 5 != 0) {
+    FailArgument("boxes hold ", a.size(), " and ", b.size(),
+                 " numbers: each box needs 5, cx,cy,w,h,angle");
+  }
+  const size_t pairs = (a.size() / 5) * (b.size() / 5);
+  if (iou.size() != pairs) {
+    FailArgument("iou has ", iou.size(), " numbers: give one for each of ", pairs, " pairs");
+  }
+  const auto fill =
+      method == RotatedNms::kPolygon ? FillIou<PolygonMethod> : FillIou<ProbiouMethod>;
+  fill(a, b, iou);
 }
 
 }  // namespace endcap

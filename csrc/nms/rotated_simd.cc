@@ -7,7 +7,8 @@
 #include <bit>
 
 #include "common/score_order.h"
-#include "nms/rotated_simd.h"
+#include "nms/implementations.h"
+#include "nms/rotated_suppressors.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap::HWY_NAMESPACE {
@@ -149,7 +150,8 @@ HWY_EXPORT(SuppressProbiou);
 
 void NmsRotatedSimd(std::span<const float> boxes_xywhr, std::span<const int32_t> class_ids,
                     std::span<const uint64_t> order, const RotatedNmsOptions& options,
-                    RotatedScratch& scratch, std::vector<int64_t>& kept) {
+                    std::vector<int64_t>& kept) {
+  thread_local RotatedScratch scratch;
   kept.clear();
   if (options.method == RotatedNms::kPolygon) {
     scratch.polygons.Reset(class_ids);

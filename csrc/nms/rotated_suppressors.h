@@ -9,24 +9,24 @@
 
 #include "common/score_order.h"
 #include "nms/class_numbers.h"
-#include "nms/rotated_bounds.h"
+#include "nms/rotated_methods.h"
 
 namespace endcap {
 
-// Bounds of boxes side by side, whole vectors of each number. Unused places hold NaN, which no
-// comparison lets through.
+// Bounds of boxes as a structure of arrays. Unused places hold NaN, with which every comparison is
+// false.
 struct alignas(64) RotatedBlock {
   static constexpr size_t kSize = 16;
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   std::array<float, kSize> cx, cy, reach_x, reach_y, area;
-  std::array<uint32_t, kSize> box;  // where RotatedSuppressors has it
-  uint32_t next;                    // block number of the chain's next one, or kNone
+  std::array<uint32_t, kSize> box;  // index of the box in RotatedSuppressors
+  uint32_t next;                    // index of the next block of the chain, or kNone
   uint32_t used;
 };
 
-// The boxes that may suppress those to come: a chain of blocks for each class, and one for boxes
-// whose bounds are not known.
+// The boxes that may suppress later candidates. Each class has a chain of blocks, and another one
+// for boxes whose bounds are not known.
 template <typename Box>
 class RotatedSuppressors {
  public:
@@ -80,6 +80,12 @@ class RotatedSuppressors {
   std::vector<Chains> chains_;
   std::vector<RotatedBlock> blocks_;
   std::vector<Box> boxes_;
+};
+
+// Memory of NmsRotatedSimd.
+struct RotatedScratch {
+  RotatedSuppressors<RotatedBox> polygons;
+  RotatedSuppressors<GaussianBox> gaussians;
 };
 
 }  // namespace endcap

@@ -9,6 +9,7 @@
 
 #include "common/fail.h"
 #include "cuda/runtime.h"
+#include "cuda_library/kernel_table.h"
 #include "endcap/postprocess.h"
 #include "postprocess/cuda_run_lengths.h"
 #include "postprocess/detection_plan.h"
@@ -124,7 +125,7 @@ struct CudaPostprocessor::Engine {
       const size_t count = std::min(groups.images, in.size() - first);
       const DetectionLaunch launch = MakeDetectionLaunch(params, groups, in.subspan(first, count),
                                                          out.subspan(first, count), memory);
-      CheckCuda(Cuda().detect(device_id, &launch, target.stream));
+      CheckCuda(Kernels().detect(device_id, &launch, target.stream));
     }
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "masks/rle.h"
+#include "masks/masks.h"
 #include "postprocess/output_rows.h"
 
 namespace endcap {

@@ -1,7 +1,6 @@
 #include "box_decode/families.h"
 #include "common/fail.h"
-#include "masks/logits.h"
-#include "masks/taps.h"
+#include "masks/masks.h"
 #include "postprocess/detection_plan.h"
 
 namespace endcap {

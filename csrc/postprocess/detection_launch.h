@@ -5,8 +5,8 @@
 
 #include "box_decode/head_batch_cuda.h"
 #include "endcap/geometry.h"
-#include "masks/mask_rule.h"
-#include "nms/rotated_rule.h"
+#include "masks/masks.h"
+#include "nms/suppression.h"
 #include "postprocess/keypoint.h"
 
 namespace endcap {

@@ -8,7 +8,7 @@
 #include "box_decode/score_rows.h"
 #include "common/fail.h"
 #include "common/score_order.h"
-#include "masks/window.h"
+#include "masks/masks.h"
 #include "postprocess/output_rows.h"
 
 namespace endcap {

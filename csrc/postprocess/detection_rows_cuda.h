@@ -5,7 +5,7 @@
 #include "box_decode/candidate_cuda.h"
 #include "postprocess/detection_fault_cuda.h"
 #include "postprocess/detection_launch.h"
-#include "postprocess/map_box.h"
+#include "common/map_box.h"
 
 // Output rows of one image, by the threads of its block.
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "nms/greedy_cuda.h"
-#include "nms/key_chunks_cuda.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/detection_rows_cuda.h"
 
 // Suppression within one image: chunk after chunk, by one block of kChunk threads.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/halves.h"
+#include "common/half.h"
 #include "common/select_implementation.h"
 #include "endcap/masks.h"
 #include "postprocess/output_rows.h"

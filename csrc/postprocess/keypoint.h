@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/host_device.h"
-#include "postprocess/map_box.h"
+#include "common/map_box.h"
 
 namespace endcap {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "masks/mask_rule.h"
+#include "masks/masks.h"
 
 namespace endcap {
 

@@ -5,10 +5,10 @@
 #include "box_decode/candidate_cuda.h"
 #include "postprocess/detection_fault_cuda.h"
 #include "postprocess/detection_launch.h"
-#include "postprocess/map_box.h"
+#include "common/map_box.h"
 
 // What the kernels of packed masks and of run lengths share: where a mask's pixels lie, and the
-// sums of prototypes that they are interpolated from. The definition is masks/logits.cc.
+// sums of prototypes that they are interpolated from. The definition is masks/masks_scalar.cc.
 
 namespace endcap {
 

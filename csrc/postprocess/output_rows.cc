@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "common/fail.h"
-#include "postprocess/map_box.h"
+#include "common/map_box.h"
 
 namespace endcap {
 namespace {

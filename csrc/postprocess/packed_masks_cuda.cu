@@ -1,9 +1,9 @@
 #include "cuda/launch.h"
-#include "nms/greedy_cuda.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/mask_logits_cuda.h"
 #include "postprocess/packed_masks_cuda.h"
 
-// Packed masks: the definition is masks/logits.cc and masks/packed.cc, pixel by pixel. A block
+// Packed masks: the definition is masks/masks_scalar.cc, pixel by pixel. A block
 // makes a tile of one mask: the logits of the prototype pixels below it, once, in shared memory;
 // then its bytes. Where prototypes are larger than the mask, and too many lie below a tile, each
 // pixel makes its own.

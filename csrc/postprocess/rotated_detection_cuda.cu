@@ -1,5 +1,5 @@
 #include "cuda/launch.h"
-#include "nms/rotated_greedy_cuda.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/detection_image_cuda.h"
 #include "postprocess/rotated_detection_cuda.h"
 #include "postprocess/rotated_source.h"

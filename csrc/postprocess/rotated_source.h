@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "common/host_device.h"
-#include "common/trigonometry.h"
+#include "common/elementary_functions.h"
 #include "endcap/geometry.h"
 
 namespace endcap {

@@ -1,11 +1,11 @@
 #include "cuda/block_sum.h"
 #include "cuda/launch.h"
-#include "masks/rle_rule.h"
-#include "nms/greedy_cuda.h"
+#include "masks/masks.h"
+#include "nms/cuda/suppression.cuh"
 #include "postprocess/mask_window_cuda.h"
 #include "postprocess/run_lengths_cuda.h"
 
-// Run lengths of masks: the definition is masks/logits.cc, masks/runs.cc and masks/rle.cc. A block
+// Run lengths of masks: the definition is masks/masks_scalar.cc and masks/rle.cc. A block
 // makes the string of one mask, which is never there pixel by pixel: the logits below its box; for
 // each column the pixels where it changes, between prototype pixels of different signs; from these
 // the lengths, and the characters that each of them takes.

@@ -11,9 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/logarithm.h"
+#include "common/elementary_functions.h"
 #include "common/select_implementation.h"
-#include "common/trigonometry.h"
 #include "endcap/cuda.h"
 #include "endcap/error.h"
 #include "endcap/implementation.h"

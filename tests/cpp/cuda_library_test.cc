@@ -1,4 +1,4 @@
-#include "cuda/cuda_library.h"
+#include "cuda/library_loader.h"
 
 #include <gtest/gtest.h>
 
@@ -34,11 +34,11 @@ void ExpectUnavailable(const CudaLibrary& library, const std::string& words) {
   EXPECT_NE(library.state.reason.find(words), std::string::npos) << library.state.reason;
 }
 
-TEST(CudaLibraryPlaces, AreBesideTheFileAndInThePackageOfABackend) {
-  EXPECT_EQ(CudaLibraryPlaces("/p/endcap/backends/b/libtriton_b.so"),
+TEST(ListCudaLibraryPaths, AreBesideTheFileAndInThePackageOfABackend) {
+  EXPECT_EQ(ListCudaLibraryPaths("/p/endcap/backends/b/libtriton_b.so"),
             (std::vector<std::string>{"/p/endcap/backends/b/libendcap_cuda.so",
                                       "/p/endcap/backends/b/../../libendcap_cuda.so"}));
-  EXPECT_EQ(CudaLibraryPlaces("program").front(), "./libendcap_cuda.so");
+  EXPECT_EQ(ListCudaLibraryPaths("program").front(), "./libendcap_cuda.so");
 }
 
 TEST(CoversDevice, TakesMachineCodeOfTheSameMajorVersionAndOlderPtx) {

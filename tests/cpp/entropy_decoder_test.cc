@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "decode/jpeg_codes.h"
 #include "decode/jpeg_markers.h"
 #include "entropy_harness.h"
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "cuda/cuda_api.h"
-#include "cuda/launch_layout.h"
+#include "cuda_library/launch_layout.h"
 
 // A library like libendcap_cuda.so that answers what the environment says, for tests of how it is
 // opened: FAKE_CUDA_VERSION, _LAYOUT, _DRIVER, _DEVICES, _COMPUTE (75 for 7.5), _DEVICES_FAIL.
@@ -18,8 +18,8 @@ int Setting(const char* name, int otherwise) {
 endcap::CudaApi MakeApi() {
   endcap::CudaApi api{};
   api.version = static_cast<uint32_t>(Setting("FAKE_CUDA_VERSION", endcap::kCudaApiVersion));
-  api.layout =
-      static_cast<uint32_t>(Setting("FAKE_CUDA_LAYOUT", static_cast<int>(endcap::LaunchLayout())));
+  api.layout = static_cast<uint32_t>(
+      Setting("FAKE_CUDA_LAYOUT", static_cast<int>(endcap::ComputeLaunchLayout())));
   api.architectures = "75-real 90-real";
   api.last_message = [] { return "the fake device is broken"; };
   api.versions = [](int32_t* driver, int32_t* runtime) {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "decode/jpeg_planes.h"
-#include "decode/nvjpeg_api.h"
+#include "decode/planes.h"
+#include "decode/cuda/nvjpeg_library.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 

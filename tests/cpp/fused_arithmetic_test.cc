@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/chroma_upsampling.h"
-#include "common/ycc_arithmetic.h"
+#include "common/color_conversion.h"
 #include "common/ycc_rows_simd.h"
 #include "endcap/implementation.h"
 #include "endcap/row_band.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cuda/launch.h"
-#include "decode/jpeg_planes.h"
+#include "decode/planes.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
 #include "image_tensor.h"

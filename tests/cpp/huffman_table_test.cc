@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "decode/huffman_cache.h"
 
 namespace endcap {
 namespace {
@@ -153,7 +152,7 @@ TEST(HuffmanCache, KeepsTheTablesOfTheLastFiles) {
   std::vector<Codes> all;
   for (int i = 0; i < 13; ++i) all.push_back(RandomCodes(Use::kDc, random));
   const auto table_of = [&all](size_t i, Use use = Use::kDc) {
-    return KeptHuffmanTable(use, all[i].counts.data(), all[i].symbols.data());
+    return GetHuffmanTable(use, all[i].counts.data(), all[i].symbols.data());
   };
   const auto first = table_of(0);
   EXPECT_NE(table_of(0, Use::kAc), first);

@@ -1,4 +1,4 @@
-#include "decode/jpeg_decoder_choice.h"
+#include "decode/planes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "decode/jpeg_planes.h"
+#include "decode/planes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // NMS by the GPU's kernels: the same boxes, in the same order, as Nms.
 
-#include "nms/nms_cuda.h"
+#include "nms/cuda/launch.h"
 
 #include <gtest/gtest.h>
 

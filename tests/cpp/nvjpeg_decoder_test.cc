@@ -1,4 +1,4 @@
-#include "decode/nvjpeg_decoder.h"
+#include "decode/cuda/nvjpeg_decoder.h"
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "decode/jpeg_planes.h"
+#include "decode/planes.h"
 #include "endcap/error.h"
 #include "error_matchers.h"
 #include "fake_nvjpeg.h"

@@ -1,4 +1,4 @@
-#include "decode/nvjpeg_library.h"
+#include "decode/cuda/nvjpeg_library.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cuda/runtime.h"
-#include "decode/jpeg_decoder_choice.h"
+#include "decode/planes.h"
 #include "endcap/preprocess.h"
 #include "error_matchers.h"
 #include "fake_nvjpeg.h"

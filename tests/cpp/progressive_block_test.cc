@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "decode/zigzag_order.h"
+#include "decode/huffman_block.h"
 
 namespace endcap {
 namespace {
@@ -39,18 +39,18 @@ class Oracle {
  public:
   Oracle(ScanBits& bits, const HuffmanTable& table) : bits_(bits), table_(table) {}
 
-  bool Decode(const SpectralBand& band, uint32_t& blocks_to_pass, Block& block) {
+  bool Decode(const SpectralBand& band, uint32_t& eob_run, Block& block) {
     size_t k = band.first;
     const int bit = 1 << band.low;
-    if (blocks_to_pass == 0) {
+    if (eob_run == 0) {
       for (; k <= band.last; ++k) {
         bits_.Fill();
         const HuffmanEntry code = table_.Search(bits_.bits);
         bits_.Drop(code.length());
         if (code.length() > HuffmanTable::kLongestCode) return false;
         if (code.value_bits() == 0 && code.run() < 15) {
-          blocks_to_pass = 1;
-          for (unsigned i = 0; i < code.run(); ++i) blocks_to_pass = blocks_to_pass * 2 + Take();
+          eob_run = 1;
+          for (unsigned i = 0; i < code.run(); ++i) eob_run = eob_run * 2 + Take();
           break;
         }
         int begun = 0;
@@ -66,11 +66,11 @@ class Oracle {
         if (begun != 0) block[kNaturalOrder[k]] = static_cast<int16_t>(begun);
       }
     }
-    if (blocks_to_pass == 0) return true;
+    if (eob_run == 0) return true;
     for (; k <= band.last; ++k) {
       if (block[kNaturalOrder[k]] != 0) Correct(bit, block[kNaturalOrder[k]]);
     }
-    --blocks_to_pass;
+    --eob_run;
     return true;
   }
 
@@ -162,11 +162,11 @@ TEST(ProgressiveBlock, RefinesAFullBlock) {
     expected.fill(-3);
     expected[0] = -2;
     uint64_t nonzero = FindNonzero(block);
-    uint32_t blocks_to_pass = 1;
+    uint32_t eob_run = 1;
     ScanBits bits{0, 0, data.data()};
-    ASSERT_TRUE(decode(bits, table, {1, 63, 0}, blocks_to_pass, {block.data(), &nonzero}));
+    ASSERT_TRUE(decode(bits, table, {1, 63, 0}, eob_run, {block.data(), &nonzero}));
     EXPECT_EQ(block, expected);
-    EXPECT_EQ(blocks_to_pass, 0U);
+    EXPECT_EQ(eob_run, 0U);
     EXPECT_EQ(Position(bits, data), 63);
   }
 }
@@ -200,14 +200,14 @@ TEST(ProgressiveBlock, FirstCoefficientsAreShiftedAndNoted) {
   ScanBits bits{0, 0, data.data()};
   Block block{};
   uint64_t nonzero = 0;
-  uint32_t blocks_to_pass = 0;
-  ASSERT_TRUE(DecodeFirstAc(bits, table, {1, 63, 2}, blocks_to_pass, {block.data(), &nonzero}));
+  uint32_t eob_run = 0;
+  ASSERT_TRUE(DecodeFirstAc(bits, table, {1, 63, 2}, eob_run, {block.data(), &nonzero}));
   Block expected{};
   expected[kNaturalOrder[3]] = 12;
   expected[kNaturalOrder[4]] = -4;
   EXPECT_EQ(block, expected);
   EXPECT_EQ(nonzero, PlaceBit(3) | PlaceBit(4));
-  EXPECT_EQ(blocks_to_pass, 2U);
+  EXPECT_EQ(eob_run, 2U);
   EXPECT_EQ(Position(bits, data), 16);
 }
 

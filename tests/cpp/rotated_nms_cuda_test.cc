@@ -1,6 +1,6 @@
 // NMS of rotated boxes by the GPU's kernels: the same boxes, in the same order, as NmsRotated.
 
-#include "nms/rotated_nms_cuda.h"
+#include "nms/cuda/launch.h"
 
 #include <gtest/gtest.h>
 

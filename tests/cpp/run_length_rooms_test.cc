@@ -2,7 +2,7 @@
 
 #include "endcap/error.h"
 #include "endcap/masks.h"
-#include "masks/rle.h"
+#include "masks/masks.h"
 #include "postprocess/cuda_run_lengths.h"
 
 namespace endcap {

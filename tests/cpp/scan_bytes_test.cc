@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "decode/jpeg_codes.h"
+#include "decode/jpeg_markers.h"
 
 namespace endcap {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/jpeg_codes.h"
+#include "decode/jpeg_markers.h"
 #include "entropy_harness.h"
 
 namespace endcap {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "decode/jpeg_markers.h"
-#include "decode/jpeg_planes.h"
+#include "decode/planes.h"
 #include "endcap/decode.h"
 #include "endcap/implementation.h"
 #include "error_matchers.h"

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cuda/cuda_api.h"
+#include "cuda_library/kernel_table.h"
 #include "preprocess/cuda/fused_launch.h"
 
 // The emulated library as a build with other constants: its table names smaller ones, and a launch
@@ -18,13 +19,14 @@ constexpr endcap::FusedTuning kTuning = {.max_threads = 64,
 
 const endcap::CudaApi* emulated = nullptr;
 endcap::CudaApi table;
+endcap::KernelTable kernels;
 thread_local bool refused = false;
 
 int32_t Preprocess(int32_t device, const endcap::FusedLaunch* launch, void* stream) {
   refused = launch->threads != kTuning.max_threads ||
             launch->block_rows != kTuning.max_block_rows ||
             launch->staged_bytes > kTuning.max_staged_bytes || launch->staged_bytes == 0;
-  return refused ? 5 : emulated->preprocess(device, launch, stream);
+  return refused ? 5 : emulated->kernels->preprocess(device, launch, stream);
 }
 
 const char* LastMessage() {
@@ -42,8 +44,10 @@ extern "C" __attribute__((visibility("default"))) const endcap::CudaApi* EndcapC
     if (get == nullptr) return nullptr;
     emulated = get();
     table = *emulated;
-    table.fused_tuning = &kTuning;
-    table.preprocess = Preprocess;
+    kernels = *emulated->kernels;
+    kernels.fused_tuning = &kTuning;
+    kernels.preprocess = Preprocess;
+    table.kernels = &kernels;
     table.last_message = LastMessage;
   }
   return &table;

@@ -1,13 +1,12 @@
 // YUV to RGB: the arithmetic against the standards, a JPEG's, and the vector code.
 
-#include "common/yuv_arithmetic.h"
+#include "common/color_conversion.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "common/ycc_arithmetic.h"
 #include "endcap/implementation.h"
 #include "include/endcap/row_band.h"
 #include "jpeg_writer.h"

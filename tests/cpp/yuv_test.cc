@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/yuv_arithmetic.h"
-#include "decode/jpeg_planes.h"
+#include "common/color_conversion.h"
+#include "decode/planes.h"
 #include "endcap/implementation.h"
 #include "endcap/preprocess.h"
 #include "image_tensor.h"

@@ -1,6 +1,6 @@
-// ExifOrientation against a second reading of the same bytes.
+// ReadExifOrientation against a second reading of the same bytes.
 
-#include "decode/exif.h"
+#include "endcap/decode.h"
 
 #include "agreement.h"
 
@@ -56,7 +56,7 @@ class SlowExif {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace endcap::fuzz;
   const std::vector<uint8_t> payload(data, data + size);
-  const int orientation = endcap::ExifOrientation(payload.data(), payload.size());
+  const int orientation = endcap::ReadExifOrientation(payload.data(), payload.size());
   const int expected = SlowExif(payload).Orientation();
   Require(orientation == expected, "orientation ", orientation, ", expected ", expected);
   return 0;

@@ -3,7 +3,7 @@
 
 #include "agreement.h"
 #include "decode/progressive_block.h"
-#include "decode/zigzag_order.h"
+#include "decode/huffman_block.h"
 
 namespace endcap::fuzz {
 namespace {
@@ -48,18 +48,18 @@ Outcome Refine(DecodeAcBits decode, const HuffmanTable& table, const SpectralBan
                std::array<Block, kBlocks> blocks, const std::vector<uint8_t>& data) {
   Outcome outcome;
   ScanBits bits{0, 0, data.data()};
-  uint32_t blocks_to_pass = 0;
+  uint32_t eob_run = 0;
   for (Block& block : blocks) {
     uint64_t nonzero = 0;
     for (size_t place = 1; place < kBlockValues; ++place) {
       if (block[kNaturalOrder[place]] != 0) nonzero |= PlaceBit(place);
     }
-    const bool good = decode(bits, table, band, blocks_to_pass, {block.data(), &nonzero});
+    const bool good = decode(bits, table, band, eob_run, {block.data(), &nonzero});
     outcome.Add(int64_t{good});
     if (!good) break;  // the rest of the scan is not read
     outcome.Add(block.data(), block.size());
     outcome.Add(&nonzero, 1);
-    outcome.Add(int64_t{blocks_to_pass});
+    outcome.Add(int64_t{eob_run});
     outcome.Add((bits.next - data.data()) * 8 - static_cast<int64_t>(bits.count));
   }
   return outcome;

@@ -22,11 +22,14 @@ EMULATED = Path(os.environ["ENDCAP_CUDA_LIBRARY"])
 IDLE = """
 #include <dlfcn.h>
 #include "cuda/cuda_api.h"
+#include "cuda_library/kernel_table.h"
 extern "C" const endcap::CudaApi* EndcapCudaApi() {
   void* library = dlopen(EMULATED, RTLD_NOW | RTLD_LOCAL);
   static endcap::CudaApi table =
       *reinterpret_cast<endcap::CudaApiFunction>(dlsym(library, endcap::kCudaApiSymbol))();
-  table.preprocess = [](int32_t, const endcap::FusedLaunch*, void*) { return int32_t{0}; };
+  static endcap::KernelTable kernels = *table.kernels;
+  kernels.preprocess = [](int32_t, const endcap::FusedLaunch*, void*) { return int32_t{0}; };
+  table.kernels = &kernels;
   return &table;
 }
 """

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -8,34 +9,36 @@
 
 namespace endcap {
 
-// What an encoded image may claim. All are checked on the header, before any allocation.
+// Limits of an encoded image. ReadHeader checks all of them before anything is allocated; an image
+// that exceeds one is kImageLimit. Tests: decode_test.cc (Limits.AreCheckedOnTheHeader).
 struct DecodeLimits {
   int64_t max_pixels = 89478485;  // width * height; Pillow's limit for the same purpose
   int max_side = 65500;           // pixels
   int64_t max_bytes = int64_t{64} << 20;
   int max_scans = 500;  // scans of a progressive or multi-scan file
-  // Bytes of DCT coefficients, which a progressive or multi-scan file keeps of the whole image
-  // while it is decoded: 128 for each 8x8 block of each component, 136 in a progressive file. The
-  // default suffices for a progressive file of 84 megapixels at 4:2:0, and of 42 at 4:4:4.
+  // Bytes of DCT coefficients of the whole image, which are in memory while a progressive or
+  // multi-scan file is decoded: 128 for each 8x8 block of each component, 136 in a progressive
+  // file. The default suffices for a progressive file of 84 megapixels at 4:2:0, and of 42 at
+  // 4:4:4.
   int64_t max_coefficient_bytes = int64_t{256} << 20;
-  // Each scan walks the whole image, so scans times pixels may be at most this many max_pixels:
-  // decoding time stays bounded. Encoders write about 10 scans.
+  // Scans times pixels may be at most this many max_pixels, because each scan covers the whole
+  // image: this bounds the decoding time. Encoders write about 10 scans.
   static constexpr int kMaxScanWork = 20;
 };
 
-// Throws kImageLimit when width, height (pixels) or their product is beyond the limits.
+// Throws kImageLimit when width, height (pixels) or their product exceeds the limits.
 void CheckSizeLimits(int width, int height, const DecodeLimits& limits);
 
-// What becomes of a JPEG whose image data ends early. A file that keeps all of its image data and
-// lacks no more than the end marker (EOI) is not one, unless it is progressive or multi-scan.
+// How a JPEG whose image data ends early is treated. A file with all of its image data that lacks
+// only the end marker (EOI) does not count as truncated, unless it is progressive or multi-scan.
 enum class Truncated : int32_t {
   kReject,  // kCorruptImage
-  kAccept,  // decoded as libjpeg-turbo conceals it: what is missing is gray, or stays coarse
+  kAccept,  // decoded as libjpeg-turbo conceals it: missing parts are gray or remain coarse
 };
 
 enum class JpegColor : int32_t { kGray, kYcbcr, kRgb, kCmyk, kYcck };
 
-// What one pass over the markers of a JPEG tells.
+// The properties of a JPEG, from one pass over its markers.
 struct ImageHeader {
   int width = 0;  // pixels as stored, before EXIF orientation
   int height = 0;
@@ -50,15 +53,14 @@ struct ImageHeader {
 };
 
 // Reads and checks the header of an encoded image; allocates nothing.
-// Throws kCorruptImage (empty, not a JPEG, damaged markers, zero size, or fewer bytes than the
-// claimed size needs at the very least), kImageLimit, kUnsupported (12 bits, arithmetic coding,
-// lossless, hierarchical, component counts other than 1, 3 and 4).
-// Source: ITU-T T.81 annex B; Exif 2.3 section 4.6.
+// Throws kCorruptImage (empty, not a JPEG, damaged markers, zero size, or fewer bytes than an image
+// of that size can have), kImageLimit, kUnsupported (12 bits, arithmetic coding, lossless,
+// hierarchical, component counts other than 1, 3 and 4). Thread-safe, like all functions of this
+// header. Source: ITU-T T.81 annex B; Exif 2.3 section 4.6.
 ImageHeader ReadHeader(const ImageView& image, const DecodeLimits& limits);
 
 struct DecodeOptions {
-  // 3: RGB; 4: RGB and a byte that means nothing; 1: gray (the file's luma, as libjpeg-turbo gives
-  // it).
+  // 3: RGB; 4: RGB and an undefined byte; 1: gray (the luma of the file, as in libjpeg-turbo).
   int channels = 3;
   int scale_denominator = 1;  // 1, 2, 4 or 8: decode at this fraction by DCT scaling
   Truncated truncated = Truncated::kReject;
@@ -67,18 +69,18 @@ struct DecodeOptions {
 // Width and height of the decoded image under `options`, before orientation.
 BandFormat DecodedFormat(const ImageHeader& header, const DecodeOptions& options) noexcept;
 
-// Decodes with libjpeg-turbo's default pixels and hands the rows, as stored in the file, to `sink`.
+// Decodes to libjpeg-turbo's default pixels and passes the rows, as stored in the file, to `sink`.
 // `header` must come from ReadHeader on the same bytes. Returns the nanoseconds spent in the
-// decoder, without the sink's. Throws kCorruptImage for truncated and damaged data; kUnsupported.
+// decoder, without the sink. Throws kCorruptImage for truncated and damaged data; kUnsupported.
 //
-// Where the sink needs rows of the last MCU row, a sequential file of one scan without an end
-// marker is taken to be truncated as well when bytes follow its last MCU, or when it ends in zeros:
-// padding decodes like image data. A sink that stops earlier does not see this.
+// If the sink needs rows of the last MCU row, a sequential file of one scan without an end marker
+// also counts as truncated when bytes follow its last MCU, or when it ends in zeros, because
+// padding decodes like image data. With a sink that stops earlier this is not detected.
 //
-// Paths: decode_scalar takes the library's own rows. decode_simd takes its planes, and does chroma
-// upsampling and color conversion itself, with the same result, for the rows that the sink needs;
-// for colors and samplings that it does not know (CMYK, RGB, 4:1:1) it takes the rows as
-// well. Both leave out the inverse DCT of rows that the sink passes over.
+// Implementations: decode_scalar reads rows from the library. decode_simd reads planes from it, and
+// does chroma upsampling and color conversion itself, with the same result, for the rows that the
+// sink needs; files of other colors and samplings (CMYK, RGB, 4:1:1) are read as rows. Both leave
+// out the inverse DCT of rows that the sink does not need.
 int64_t DecodeToBands(const ImageView& image, const ImageHeader& header,
                       const DecodeOptions& options, BandSink& sink);
 
@@ -99,32 +101,47 @@ struct PixelRect {
   int bottom() const noexcept { return y + height; }
 };
 
-// Decodes a whole image and turns it as `orientation` (1 to 8) asks. Adds the nanoseconds spent in
-// decoding to `decode_ns`. Errors as DecodeToBands.
+// Decodes a whole image and applies `orientation` (1 to 8). Adds the nanoseconds spent in the
+// decoder to `decode_ns`. Errors as DecodeToBands.
 PixelBuffer DecodeOriented(const ImageView& image, const ImageHeader& header,
                            const DecodeOptions& options, int orientation, int64_t& decode_ns);
 
-// The same for the part of the turned image that `window` cuts out, which lies inside it: its
-// pixels are those of the whole image's. Only the window is kept in memory; damage in rows of the
-// file below it is not seen.
+// The same for a rectangle of the oriented image, which must lie inside it. Its pixels equal those
+// of the whole image. Only the rectangle is kept in memory; damage in rows of the file below it is
+// not detected.
 PixelBuffer DecodeWindow(const ImageView& image, const ImageHeader& header,
                          const DecodeOptions& options, int orientation, const PixelRect& window,
                          int64_t& decode_ns);
 
-// Reads a file as DecodeOriented does, or with `window` as DecodeWindow, for the errors alone:
-// makes pixels of the last row only and keeps none. Returns the nanoseconds spent in decoding.
+// Throws as DecodeOriented, or with `window` as DecodeWindow, without keeping pixels. Returns the
+// nanoseconds spent in the decoder.
 int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
                      const DecodeOptions& options);
 int64_t CheckDecodes(const ImageView& image, const ImageHeader& header,
                      const DecodeOptions& options, int orientation, const PixelRect& window);
 
-// Reads the header and decodes a whole image; apply_orientation turns it oriented by EXIF. Errors
-// as ReadHeader and DecodeToBands.
+// Reads the header and decodes a whole image, with the file's EXIF orientation applied where
+// `apply_orientation` is true. Errors as ReadHeader and DecodeToBands.
 PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const DecodeOptions& options,
                    bool apply_orientation);
 
-// Where pixel (0, 0) of the oriented image stands in the stored one, and where its right neighbour
-// does. Source: Exif 2.3, orientation tag.
+// --- EXIF orientation
+//
+// A camera stores the rows as its sensor lies, and notes in the EXIF orientation tag (1 to 8) how
+// the image is to be shown. ReadHeader reads the tag. DecodeOriented, DecodeWindow and
+// ApplyOrientation apply it to pixels (orientation.cc); preprocess does so by default
+// (PreprocessParams::exif). Boxes are mapped back to the oriented image, which viewers and
+// PIL.ImageOps.exif_transpose show (common/map_box.h), never to the stored one. Tests, each for all
+// eight values: Decode.AppliesOrUnappliesOrientation, ApplyOrientation.MovesEveryPixelToItsPlace;
+// damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
+
+// Returns the orientation, 1 to 8, in the payload of a JPEG APP1 segment (after its length field);
+// 1 if it is not an Exif segment, has no orientation, or is damaged. Reads IFD0 only, so that
+// offsets cannot form a cycle. Source: Exif 2.3, sections 4.6.2 and 4.6.4; TIFF 6.0, section 2.
+int ReadExifOrientation(const uint8_t* payload, size_t size) noexcept;
+
+// How an orientation maps the oriented image to the stored one: the stored position of pixel (0, 0)
+// and of its right neighbour. Source: Exif 2.3, orientation tag.
 struct OrientationTransform {
   bool swap_axes = false;    // oriented columns are stored rows
   bool from_right = false;   // it starts in the last stored column
@@ -134,7 +151,8 @@ struct OrientationTransform {
 // Throws kInvalidArgument for an orientation that is not 1 to 8.
 OrientationTransform GetOrientationTransform(int orientation);
 
-// Turns and mirrors an image as EXIF orientation 1 to 8 asks.
+// Rotates and mirrors an image according to an EXIF orientation. Throws kInvalidArgument for an
+// orientation that is not 1 to 8.
 PixelBuffer ApplyOrientation(const PixelBuffer& image, int orientation);
 
 }  // namespace endcap

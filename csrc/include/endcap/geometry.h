@@ -4,8 +4,9 @@
 
 namespace endcap {
 
-// How a source image was placed into a tensor; one row of the `geometry` tensor, float32 [8].
-// x_source = (x_tensor - pad_x) / scale_x, then clipped to [0, image_w]; y likewise.
+// The placement of a source image in a tensor; one row of the `geometry` tensor, float32 [8]. Boxes
+// are mapped back by x_source = (x_tensor - pad_x) / scale_x, clipped to [0, image_w]; y likewise
+// (common/map_box.h). Source pixels are those of the image after EXIF orientation was applied.
 struct Geometry {
   static constexpr int kSize = 8;
 
@@ -16,7 +17,7 @@ struct Geometry {
   float image_w = 0.0F;  // source pixels, after EXIF orientation
   float image_h = 0.0F;
   float orientation = 1.0F;   // EXIF orientation that was applied, 1 to 8
-  float source_index = 0.0F;  // which image of its request
+  float source_index = 0.0F;  // index of the image in its request
 
   std::array<float, kSize> ToArray() const noexcept {
     return {scale_x, scale_y, pad_x, pad_y, image_w, image_h, orientation, source_index};

@@ -13,8 +13,8 @@ enum class PixelFormat : int32_t {
   kRgb,      // interleaved, 8 bits a channel
   kBgr,
   kGray,
-  // In YUV, 8 bits a sample. U and V have sides divided by their steps, rounded up, and come to
-  // full size by the triangle filter of a JPEG's chroma: samples lie in the middle of their pixels.
+  // YUV of 8 bits a sample. The sides of U and V are divided by their steps, rounded up. They are
+  // upsampled by the triangle filter of JPEG chroma: samples are centred on their pixels.
   kNv12,      // Y plane, then one plane of interleaved U and V at half size
   kPlanarYuv  // Y, U, V planes; U and V at 1/chroma_step_x, 1/chroma_step_y of the size
 };
@@ -24,7 +24,7 @@ enum class YuvMatrix : int32_t { kBt601, kBt709, kBt2020 };
 // kFull: 0 to 255, as in JPEGs; kLimited: Y from 16 to 235, U and V from 16 to 240.
 enum class YuvRange : int32_t { kFull, kLimited };
 
-// One image that somebody else owns: encoded bytes, or pixels that are already decoded.
+// A view of an image: an encoded file, or decoded pixels. Owns nothing.
 struct ImageView {
   struct Plane {
     const uint8_t* data = nullptr;

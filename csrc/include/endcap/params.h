@@ -8,7 +8,7 @@
 
 namespace endcap {
 
-// Parameters as text: the form in which config.pbtxt, the command line and Python hand them over.
+// Parameters as text, as config.pbtxt, the command line and Python pass them.
 //   numbers   "0.25"           lists    "0.485,0.456,0.406"
 //   size      "640" or "480,640" (height, width)
 //   booleans  "true"/"false"   enums    the names of the parameter table
@@ -19,7 +19,7 @@ struct ParameterInfo {
   std::string_view name;
   std::string_view meaning;  // a phrase
   std::string_view allowed;  // a phrase: what values may be given
-  std::string value;         // the value as text, in the form that is read back
+  std::string value;         // the value as text, which parses to the same value
 };
 
 }  // namespace endcap

@@ -6,8 +6,8 @@
 
 namespace endcap {
 
-// Vector code reads past the end of a row: so many bytes after the last row of a band of four
-// channels must be readable. Their values do not matter.
+// Vector code reads past the end of a row: this many bytes after the last row of a band of four
+// channels must be readable. Their values are ignored.
 inline constexpr int kRowSlackBytes = 256;
 
 // Consecutive rows of an image, interleaved, 8 bits a channel. Valid during one Consume call.
@@ -18,34 +18,35 @@ struct RowBand {
   int row_count = 0;
 };
 
-// What a sink has to know before the first band.
+// The size of the decoded image, before orientation.
 struct BandFormat {
   int width = 0;     // pixels
   int height = 0;    // pixels
-  int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and a byte that means nothing
+  int channels = 0;  // 1: gray; 3: R, G, B; 4: R, G, B and an undefined byte
 };
 
 // Columns [begin, end) of an image's rows.
 struct ColumnSpan {
   int begin = 0;
-  int end = std::numeric_limits<int>::max();  // beyond the width: up to it
+  int end = std::numeric_limits<int>::max();  // clamped to the width
 };
 
-// The hand-over between decode and preprocess: rows arrive top to bottom, each at most once and all
-// that NextRow asks for, so a full-size image need not exist in memory.
+// The interface between decode and preprocess: the decoder passes rows from top to bottom, each at
+// most once and all that NextRow requests, so that no full-size image exists in memory. One thread
+// calls a sink; exceptions of a sink pass through the decoder.
 class BandSink {
  public:
   virtual ~BandSink() = default;
   virtual void Begin(const BandFormat& format) = 0;
   virtual void Consume(const RowBand& band) = 0;
-  // Rows from this one on are not needed; the source may stop early when it has passed it. A source
-  // that stops early does not see damage further down in the file.
+  // Rows from this one on are not needed; the decoder may stop there. Damage further down in the
+  // file is then not detected.
   virtual int EndRow() const = 0;
-  // The first row from `row` on that is needed, as things stand now; at most the height. A source
-  // may leave out the rows before it: it still reads them, but need not make pixels of them.
+  // Returns the next row from `row` on that is needed; at most the height. The decoder reads the
+  // rows before it but need not convert them to pixels. May change after each Consume.
   virtual int NextRow(int row) const { return row; }
-  // The columns that are needed of any row, known from Begin on. A source may leave the others
-  // unwritten; the rows that it hands over are whole all the same.
+  // Returns the columns that are needed of any row; constant after Begin. The decoder may leave the
+  // others unwritten, but passes whole rows.
   virtual ColumnSpan Columns() const { return {}; }
 };
 

@@ -34,7 +34,21 @@ constexpr size_t GetElementSize(DType dtype) noexcept {
 }
 
 // "uint8", "int8", "int32", "float16", "float32".
-std::string_view DTypeName(DType dtype) noexcept;
+constexpr std::string_view DTypeName(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kUint8:
+      return "uint8";
+    case DType::kInt8:
+      return "int8";
+    case DType::kInt32:
+      return "int32";
+    case DType::kFloat16:
+      return "float16";
+    case DType::kFloat32:
+      return "float32";
+  }
+  return "unknown";
+}
 
 // A dense row-major array that somebody else owns. `T` is `void` for outputs and `const void` for
 // inputs. A view with data == nullptr stands for an absent tensor.

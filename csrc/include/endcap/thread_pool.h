@@ -5,12 +5,12 @@
 
 namespace endcap {
 
-// A fixed number of threads for work on the items of a batch. Several callers may use one pool at
-// the same time. In a child of fork() an inherited pool works on, with the caller's thread only.
+// A fixed number of threads for the items of a batch. Thread-safe: several callers may use one pool
+// at the same time. In a child of fork() an inherited pool runs all work on the caller's thread.
 class ThreadPool {
  public:
-  // thread_count: threads that work on one ParallelFor, the caller's included; 0 takes the number
-  // of CPUs this process may run on. Throws kInvalidArgument below 0 and above 1024.
+  // thread_count: threads that work on one ParallelFor, the caller's included; 0: the number of
+  // CPUs that this process may run on. Throws kInvalidArgument below 0 and above 1024.
   explicit ThreadPool(int thread_count = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -28,7 +28,7 @@ class ThreadPool {
   std::unique_ptr<State> state_;
 };
 
-// CPUs this process may run on, at least 1.
+// Returns the number of CPUs that this process may run on, at least 1.
 int AvailableCpuCount() noexcept;
 
 }  // namespace endcap

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "cuda_library/kernel_table.h"
+
 namespace endcap {
 namespace {
 
@@ -18,7 +20,7 @@ CudaPreprocessContext::CudaPreprocessContext(const PreprocessParams& params, int
       upload_stream_(device_id),
       uploaded_(device_id),
       done_(device_id),
-      plan_(params, *Cuda().fused_tuning) {}
+      plan_(params, *Kernels().fused_tuning) {}
 
 CudaPreprocessContext::~CudaPreprocessContext() {
   upload_stream_.WaitUnlessBroken();
@@ -58,7 +60,7 @@ void CudaPreprocessContext::Launch(void* stream) {
   uploaded_.OrderAfter(stream);
   if (nvjpeg_ != nullptr) nvjpeg_->OrderBefore(stream);
   const FusedLaunch launch = plan_.Launch(device_block_.data());
-  const int32_t code = Cuda().preprocess(device_id_, &launch, stream);
+  const int32_t code = Kernels().preprocess(device_id_, &launch, stream);
   const ItemStatus failure =
       code == 0 ? ItemStatus{} : ItemStatus{static_cast<ErrorCode>(code), Cuda().last_message()};
   done_.Record(stream);  // also after a failure: a part may run

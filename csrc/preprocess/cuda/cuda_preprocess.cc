@@ -4,7 +4,7 @@
 
 #include "common/fail.h"
 #include "cuda/runtime.h"
-#include "decode/jpeg_decoder_choice.h"
+#include "decode/planes.h"
 #include "preprocess/cuda/context.h"
 #include "preprocess/cuda/device_batch.h"
 #include "preprocess/device.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "common/fail.h"
-#include "decode/jpeg_decoder_choice.h"
+#include "decode/planes.h"
 #include "preprocess/image_to_tensor.h"
 #include "preprocess/pixels/image_source.h"
 #include "preprocess/pixels/yuv_planes.h"

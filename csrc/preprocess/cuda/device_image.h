@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "decode/jpeg_planes.h"
+#include "decode/planes.h"
 #include "endcap/decode.h"
 #include "endcap/preprocess.h"
 #include "preprocess/cuda/device_pixels.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "decode/jpeg_plane_layout.h"
+#include "decode/planes.h"
 #include "preprocess/pixels/yuv_planes.h"
 
 namespace endcap {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/chroma_upsampling.h"
-#include "common/ycc_arithmetic.h"
+#include "common/color_conversion.h"
 #include "preprocess/cuda/fused_launch.h"
 
 // What the readers of all sources share: bytes from device memory, pixels to shared memory.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "common/ycc_arithmetic.h"
+#include "common/color_conversion.h"
 #include "preprocess/cuda/fused_span.h"
 #include "preprocess/resize/resize_arithmetic.h"
 

@@ -4,7 +4,7 @@
 
 #include "common/chroma_upsampling.h"
 #include "common/cuda_tuning.h"
-#include "common/yuv_arithmetic.h"
+#include "common/color_conversion.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/tensor/normalize.h"

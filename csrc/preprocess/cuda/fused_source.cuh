@@ -3,8 +3,7 @@
 #include <cstdint>
 
 #include "common/chroma_upsampling.h"
-#include "common/pixel_arithmetic.h"
-#include "common/ycc_arithmetic.h"
+#include "common/color_conversion.h"
 #include "preprocess/cuda/fused_bytes.cuh"
 #include "preprocess/cuda/fused_launch.h"
 #include "preprocess/cuda/fused_yuv.cuh"

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "common/chroma_upsampling.h"
-#include "common/yuv_arithmetic.h"
+#include "common/color_conversion.h"
 #include "preprocess/cuda/fused_bytes.cuh"
 #include "preprocess/cuda/fused_launch.h"
 

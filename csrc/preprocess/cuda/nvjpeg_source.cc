@@ -2,16 +2,18 @@
 
 #include <cstring>
 
+#include "cuda_library/kernel_table.h"
+
 namespace endcap {
 
 NvjpegSource::NvjpegSource(int device_id)
     : device_id_(device_id), staged_(device_id), stream_(device_id), decoded_(device_id) {
-  CheckCuda(Cuda().nvjpeg_open(device_id, &decoder_));
+  CheckCuda(Kernels().nvjpeg_open(device_id, &decoder_));
 }
 
 NvjpegSource::~NvjpegSource() {
   stream_.WaitUnlessBroken();
-  (void)CudaInUse().nvjpeg_close(device_id_, decoder_);
+  (void)KernelsInUse().nvjpeg_close(device_id_, decoder_);
 }
 
 void NvjpegSource::Clear() noexcept {
@@ -40,7 +42,7 @@ ItemStatus NvjpegSource::Stage(size_t index) {
   uint8_t* copy = staged_.data() + offsets_[index];
   std::memcpy(copy, image.bytes, image.size_bytes);
   image.bytes = copy;
-  CheckCuda(Cuda().nvjpeg_parse(device_id_, decoder_, &image));
+  CheckCuda(Kernels().nvjpeg_parse(device_id_, decoder_, &image));
   return GetStatus(index);
 }
 
@@ -54,7 +56,7 @@ void NvjpegSource::SetPlanes(size_t index, const JpegPlaneLayout& layout, uint8_
 
 void NvjpegSource::Decode() {
   NvjpegDecodeBatch batch{images_.data(), static_cast<int32_t>(images_.size())};
-  CheckCuda(Cuda().nvjpeg_decode(device_id_, decoder_, &batch, stream_.get()));
+  CheckCuda(Kernels().nvjpeg_decode(device_id_, decoder_, &batch, stream_.get()));
   decoded_.Record(stream_.get());
 }
 

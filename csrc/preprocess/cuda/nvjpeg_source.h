@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "cuda/runtime.h"
-#include "decode/jpeg_plane_layout.h"
-#include "decode/nvjpeg_decoder.h"
+#include "decode/planes.h"
 #include "endcap/error.h"
 #include "endcap/image_view.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/fail.h"
-#include "common/pixel_arithmetic.h"
+#include "common/color_conversion.h"
 #include "endcap/decode.h"
 #include "preprocess/pixels/yuv_planes.h"
 #include "preprocess/pixels/yuv_rows.h"

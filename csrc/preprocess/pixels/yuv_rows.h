@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/yuv_arithmetic.h"
+#include "common/color_conversion.h"
 #include "endcap/image_view.h"
 #include "endcap/implementation.h"
 #include "endcap/row_band.h"

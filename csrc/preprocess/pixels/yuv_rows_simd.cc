@@ -6,7 +6,7 @@
 // After foreach_target.h, each target's own.
 #include <hwy/highway.h>
 
-#include "common/madd-inl.h"
+#include "common/vector_operations-inl.h"
 #include "common/ycc_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,7 +12,7 @@
 // After foreach_target.h, each target's own.
 #include <hwy/highway.h>
 
-#include "common/madd-inl.h"
+#include "common/vector_operations-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace endcap {

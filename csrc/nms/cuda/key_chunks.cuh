@@ -1,0 +1,137 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cstdint>
+
+#include "cuda/block_sum.h"
+
+// Reads many keys in ascending order, a chunk at a time, so that keys which suppression does not
+// reach are never sorted. Every thread of the block must call every function.
+
+namespace endcap {
+
+inline constexpr uint32_t kChunk = 1024;
+
+// kSize keys, a power of 2 that is also the number of the block's threads.
+template <uint32_t kSize>
+struct KeyChunk {
+  static constexpr uint32_t kBuckets = 2 * kSize;
+  static constexpr int kBucketBits = std::bit_width(kSize);
+
+  uint64_t keys[kSize];  // ascending
+  uint32_t buckets[kBuckets];
+  uint32_t warp_sums[32];
+  uint32_t size;
+};
+
+// Whole buckets that hold at most kSize keys together, from the first on.
+struct BucketCut {
+  uint32_t buckets;
+  uint32_t keys;
+};
+
+template <uint32_t kSize>
+__device__ BucketCut CutBuckets(KeyChunk<kSize>& chunk) {
+  const uint32_t t = threadIdx.x;
+  const uint32_t first = chunk.buckets[2 * t];
+  const uint32_t second = chunk.buckets[2 * t + 1];
+  const uint32_t in_warp = InclusiveWarpSum(first + second);
+  if (t % 32 == 31) chunk.warp_sums[t / 32] = in_warp;
+  if (t < 32 && t >= kSize / 32) chunk.warp_sums[t] = 0;
+  if (t == 0) chunk.size = 0;
+  __syncthreads();
+  const uint32_t warps = InclusiveWarpSum(chunk.warp_sums[t % 32]);
+  const uint32_t before = __shfl_sync(0xFFFFFFFFU, warps, static_cast<int>(t / 32 + 31) % 32);
+  const uint32_t sum = in_warp + (t < 32 ? 0 : before);  // of the buckets up to the second
+  const uint32_t sum_first = sum - second;
+  if (sum_first <= kSize) atomicMax(&chunk.size, sum_first);
+  if (sum <= kSize) atomicMax(&chunk.size, sum);
+  const int whole = __syncthreads_count(sum_first <= kSize) + __syncthreads_count(sum <= kSize);
+  return {static_cast<uint32_t>(whole), chunk.size};
+}
+
+// The last key of the next chunk: at least one of the keys that are not below `from`, and at most
+// kSize of them, lie up to there. There are more than kSize of them.
+template <uint32_t kSize>
+__device__ uint64_t FindChunkEnd(const uint64_t* keys, uint32_t count, uint64_t from,
+                                 KeyChunk<kSize>& chunk) {
+  uint64_t low = from;
+  uint64_t high = ~uint64_t{0};
+  for (;;) {
+    const int bits = 64 - __clzll(static_cast<long long>(high - low));
+    const int shift = bits > chunk.kBucketBits ? bits - chunk.kBucketBits : 0;
+    chunk.buckets[threadIdx.x] = 0;
+    chunk.buckets[threadIdx.x + kSize] = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < count; i += kSize) {
+      const uint64_t key = keys[i];
+      if (key >= low && key <= high) atomicAdd(&chunk.buckets[(key - low) >> shift], 1U);
+    }
+    __syncthreads();
+    const BucketCut cut = CutBuckets(chunk);
+    const uint64_t next = low + (static_cast<uint64_t>(cut.buckets) << shift);
+    __syncthreads();  // all threads have read the buckets
+    if (cut.keys > 0) return next - 1;
+    // The first bucket that holds any holds too many. Keys differ: a bucket of one key never does.
+    low = next;
+    const uint64_t width = (uint64_t{1} << shift) - 1;
+    if (high - low > width) high = low + width;
+  }
+}
+
+// Bitonic sort of chunk.keys[0, size), filled up with keys that come last.
+template <uint32_t kSize>
+__device__ void SortChunk(KeyChunk<kSize>& chunk, uint32_t size) {
+  const uint32_t t = threadIdx.x;
+  uint32_t padded = 1;
+  while (padded < size) padded *= 2;
+  if (t >= size && t < padded) chunk.keys[t] = ~uint64_t{0};
+  bool in_warp = false;  // what is compared next was last written by the same warp
+  for (uint32_t run = 2; run <= padded; run *= 2) {
+    for (uint32_t step = run / 2; step > 0; step /= 2) {
+      // The pairs of a warp's threads are 64 neighbouring keys as long as they are not further
+      // apart.
+      const bool stays_in_warp = step <= 32;
+      if (in_warp && stays_in_warp) {
+        __syncwarp();
+      } else {
+        __syncthreads();
+      }
+      in_warp = stays_in_warp;
+      const uint32_t i = 2 * t - (t & (step - 1));
+      if (i + step >= padded) continue;
+      const uint64_t a = chunk.keys[i];
+      const uint64_t b = chunk.keys[i + step];
+      const bool ascends = (i & run) == 0;
+      if ((a > b) == ascends) {
+        chunk.keys[i] = b;
+        chunk.keys[i + step] = a;
+      }
+    }
+  }
+  __syncthreads();
+}
+
+// Copies the lowest of the keys that are not below `from` into chunk.keys, ascending, and sets
+// `from` behind them. `left`: how many of keys[0, count) are not below `from`. Returns how many
+// were copied: at least one, and all of them if they are at most kSize.
+template <uint32_t kSize>
+__device__ uint32_t NextChunk(const uint64_t* keys, uint32_t count, uint32_t left, uint64_t& from,
+                              KeyChunk<kSize>& chunk) {
+  const uint64_t last = left > kSize ? FindChunkEnd(keys, count, from, chunk) : ~uint64_t{0};
+  if (threadIdx.x == 0) chunk.size = 0;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += kSize) {
+    const uint64_t key = keys[i];
+    if (key >= from && key <= last) chunk.keys[atomicAdd(&chunk.size, 1U)] = key;
+  }
+  __syncthreads();
+  const uint32_t size = chunk.size;
+  SortChunk(chunk, size);
+  from = last + 1;
+  return size;
+}
+
+}  // namespace endcap
