@@ -6,26 +6,38 @@
 #include <utility>
 
 #include "bls/cascade_run.h"
-#include "triton_util/execution.h"
-#include "triton_util/log.h"
-#include "triton_util/statistics.h"
 
 namespace endcap::triton {
 namespace {
 
-// How soon a cancelled request cancels its calls.
+// The period of checks for cancelled requests.
 constexpr std::chrono::milliseconds kPollPeriod{15};
 constexpr size_t kNoLimit = SIZE_MAX;
 
+class BlsBackend final : public Backend {
+ public:
+  BlsBackend()
+      : Backend("endcap_bls", {{"crops_total", "Detections that were cropped and classified"},
+                               {"inner_calls_total", "Requests to composing models"}}) {}
+
+  std::unique_ptr<Model> Load(ModelConfig& config) const override {
+    CascadeSettings settings = ReadSettings(config);
+    config.CompleteTensors(CascadeInputContracts(), CascadeOutputContracts());
+    return std::make_unique<CascadeModel>(config, families(), std::move(settings));
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<Backend> CreateBackend() { return std::make_unique<BlsBackend>(); }
 
 CascadeModel::CascadeModel(const ModelConfig& config, const MetricFamilies& families,
                            CascadeSettings settings)
     : Model(config, families),
       settings_(std::move(settings)),
-      server_(config.handle()),
+      models_(config.handle()),
       crops_(families.NewCounter("crops_total", metric_labels())),
-      inner_calls_(families.NewCounter("inner_calls_total", metric_labels())),
+      composing_calls_(families.NewCounter("inner_calls_total", metric_labels())),
       worker_([this] { PollCancelled(); }, kPollPeriod) {
   LogModels();
 }
@@ -37,7 +49,7 @@ void CascadeModel::LogModels() const {
   names.insert(settings_.routes.rois_models().begin(), settings_.routes.rois_models().end());
   names.insert(settings_.routes.classifiers().begin(), settings_.routes.classifiers().end());
   for (const std::string& name : names) {
-    const std::string state = server_.IsReady(name)
+    const std::string state = models_.IsReady(name)
                                   ? "'"
                                   : "', which is not ready yet: requests that need it fail until "
                                     "it is";
@@ -52,16 +64,16 @@ std::unique_ptr<Instance> CascadeModel::NewInstance(const ExecutionContext& exec
 void CascadeModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                          std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& cascade_instance = static_cast<CascadeInstance&>(instance);
-  cascade_instance.runs.Enter(1, kNoLimit);
+  cascade_instance.in_flight.Enter(1, kNoLimit);
   try {
     auto run = std::make_shared<CascadeRun>(*this, handle, cascade_instance, requests);
-    Worker::Ready begin;
+    Worker::PreparedTask begin;
     begin.push_back([run] { run->Begin(); });
     images_.Enter(run->image_count(), settings_.max_in_flight);
     worker_.Post(std::move(begin));
   } catch (...) {
-    RefuseAll(requests, MakeFailureFromCurrentException());
-    cascade_instance.runs.Leave(1);
+    FailAndRelease(requests, MakeFailureFromCurrentException());
+    cascade_instance.in_flight.Leave(1);
   }
 }
 

@@ -1,39 +1,40 @@
 #pragma once
 
-#include <cstddef>
 #include <list>
 #include <memory>
+#include <span>
 
-#include "bls/settings.h"
-#include "triton_util/in_flight.h"
-#include "triton_util/inner_server.h"
+#include "bls/cascade_config.h"
+#include "triton_util/composing_models.h"
 #include "triton_util/model.h"
+#include "triton_util/request_threads.h"
 #include "triton_util/worker.h"
 
 namespace endcap::triton {
 
 class CascadeRun;
 
-// An instance of a cascade is gone when nothing of it is under way any more.
+// Waits in its destructor until all its runs have ended and all their requests are released.
 class CascadeInstance final : public Instance {
  public:
   using Instance::Instance;
-  ~CascadeInstance() override { runs.WaitUntilNone(); }
+  ~CascadeInstance() override { in_flight.WaitUntilNone(); }
 
-  InFlight runs;
+  InFlight in_flight;  // runs, and requests that are not released
 };
 
-// `encoded` -> detections, and a class for each of them that has a route: a cascade of other models
-// of the same server. Serve starts the first calls and returns; a thread of this model goes on
-// where calls are done, and waits for none. The next step is never begun in the server's callback:
-// there the server may hold locks of the model that answered (its response cache and its
-// ensembles do), and the thread is an instance of that model, which others wait for.
+// A cascade of composing models: `encoded` -> detections, and a class for each detection that has a
+// route. Serve queues the first calls and returns; the model's worker starts each further step when
+// the calls of the one before are done, and never waits for a call. No step starts in a callback of
+// the server: it runs on a thread of the model that responded, and the server may hold a lock that
+// the next call needs (its response cache and its ensembles do).
 class CascadeModel final : public Model {
  public:
   CascadeModel(const ModelConfig& config, const MetricFamilies& families, CascadeSettings settings);
   ~CascadeModel() override;
 
   std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
+  // Blocks while `max_in_flight` images are in flight.
   void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
              std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
@@ -44,12 +45,12 @@ class CascadeModel final : public Model {
   void PollCancelled();
 
   CascadeSettings settings_;
-  InnerServer server_;
+  ComposingModels models_;
   Counter crops_;
-  Counter inner_calls_;
+  Counter composing_calls_;
   InFlight images_;
-  std::list<CascadeRun*> runs_;  // of the worker's thread
-  Worker worker_;                // the last member: ends before what it uses
+  std::list<CascadeRun*> runs_;  // used on the worker's thread only
+  Worker worker_;                // the last member: its thread uses the others
 };
 
 }  // namespace endcap::triton

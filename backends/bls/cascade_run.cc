@@ -3,13 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "bls/answer.h"
-#include "bls/choose_rows.h"
-#include "bls/classify_work.h"
-#include "bls/detect_work.h"
-#include "bls/read_request.h"
-#include "bls/rois_work.h"
-#include "triton_util/statistics.h"
+#include "bls/cascade_steps.h"
 
 namespace endcap::triton {
 
@@ -19,13 +13,13 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
       handle_(handle),
       instance_(instance),
       calls_(
-          model.worker_, model.inner_calls_,
+          model.worker_, model.composing_calls_,
           [this](size_t request) { return job_.requests[request].open(); },
           [this](size_t request, const Failure& failure) { FailRequest(request, failure); },
           [this] { (this->*next_)(); }) {
   times_.exec_start_ns = NowNs();
   job_.settings = &model.settings_;
-  job_.server = &model.server_;
+  job_.models = &model.models_;
   job_.requests.reserve(requests.size());
   for (TRITONBACKEND_Request* request : requests) job_.requests.emplace_back(request);
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -39,101 +33,91 @@ CascadeRun::CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle,
 }
 
 void CascadeRun::Begin() noexcept {
-  model_.runs_.splice(model_.runs_.end(), place_);
-  model_.worker_.Watch(true);
+  model_.runs_.splice(model_.runs_.end(), list_node_);
+  model_.worker_.SetTicking(true);
   times_.compute_start_ns = NowNs();
   for (CascadeRequest& request : job_.requests) {
-    request.held->Own(request.pending.request.handle(), instance_.runs);
+    request.shared->Own(request.pending.request.handle(), instance_.in_flight);
   }
-  Settle([](const CascadeImage&) { return false; });
-  Run(
+  CloseCompleted([](const CascadeImage&) { return false; });
+  RunStep(
       [this] {
-        Works works;
-        works.push_back(std::make_unique<DetectWork>(job_));
-        return works;
+        Plans plans;
+        plans.push_back(NewDetectPlan(job_));
+        return plans;
       },
-      &CascadeRun::Detected);
+      &CascadeRun::OnDetected);
 }
 
-void CascadeRun::Run(const std::function<Works()>& plan, void (CascadeRun::*then)()) noexcept {
-  Works works;
+void CascadeRun::RunStep(const std::function<Plans()>& make_plans,
+                         void (CascadeRun::*then)()) noexcept {
+  Plans plans;
   try {
-    works = plan();
+    plans = make_plans();
   } catch (...) {
     const Failure failure = MakeFailureFromCurrentException();
     for (size_t i = 0; i < job_.requests.size(); ++i) FailRequest(i, failure);
   }
   next_ = then;
-  calls_.Run(std::move(works), weak_from_this().lock());
+  calls_.Run(std::move(plans), weak_from_this().lock());
 }
 
-void CascadeRun::Detected() {
-  Run(
+void CascadeRun::OnDetected() {
+  RunStep(
       [this] {
-        Choose();
-        Settle([](const CascadeImage& image) { return image.chosen.empty(); });
-        return RoisWorks();
+        SelectRowsOfImages();
+        CloseCompleted([](const CascadeImage& image) { return image.selected.empty(); });
+        return NewRoisPlans(job_);
       },
-      &CascadeRun::CutOut);
+      &CascadeRun::OnCropped);
 }
 
-void CascadeRun::Choose() {
+void CascadeRun::SelectRowsOfImages() {
   for (CascadeImage& image : job_.images) {
     const CascadeRequest& request = job_.requests[image.request];
     if (!request.open() || !request.wants_classes || job_.settings->routes.empty()) continue;
     try {
-      image.chosen = ChooseRows(image, *job_.settings);
+      image.selected = SelectRows(image, *job_.settings);
     } catch (...) {
       FailRequest(image.request, MakeFailureFromCurrentException());
     }
   }
 }
 
-CascadeRun::Works CascadeRun::RoisWorks() {
-  Works works;
-  for (size_t i = 0; i < job_.settings->routes.rois_models().size(); ++i) {
-    works.push_back(std::make_unique<RoisWork>(job_, i));
-  }
-  return works;
-}
-
-void CascadeRun::CutOut() {
-  Run(
+void CascadeRun::OnCropped() {
+  RunStep(
       [this] {
-        Settle([](const CascadeImage& image) { return image.crops.empty(); });
-        return ClassifyWorks(job_);
+        CloseCompleted([](const CascadeImage& image) { return image.crops.empty(); });
+        return NewClassifyPlans(job_);
       },
-      &CascadeRun::Classified);
+      &CascadeRun::OnClassified);
 }
 
-void CascadeRun::Classified() {
-  Settle([](const CascadeImage&) { return true; });
+void CascadeRun::OnClassified() {
+  CloseCompleted([](const CascadeImage&) { return true; });
   End();
 }
 
-std::span<CascadeImage> CascadeRun::GetImages(const CascadeRequest& request) noexcept {
-  return std::span(job_.images).subspan(request.first_image, request.image_count);
-}
-
-void CascadeRun::Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept {
+void CascadeRun::CloseCompleted(
+    const std::function<bool(const CascadeImage&)>& is_complete) noexcept {
   times_.compute_end_ns = NowNs();
   for (CascadeRequest& request : job_.requests) {
     if (request.closed) continue;
     if (request.open()) {
-      const std::span<CascadeImage> images = GetImages(request);
+      const std::span<CascadeImage> images = job_.GetImages(request);
       if (!std::all_of(images.begin(), images.end(), is_complete)) continue;
     }
-    Answer(request);
+    Respond(request);
     Close(request);
   }
 }
 
-void CascadeRun::Answer(CascadeRequest& request) noexcept {
+void CascadeRun::Respond(CascadeRequest& request) noexcept {
   try {
-    if (model_.AnswerIfCancelled(request.pending)) return;
+    if (model_.RespondIfCancelled(request.pending)) return;
     if (!request.failure.has_value()) {
-      WriteAnswer(job_, request, instance_.execution_context(), model_.batched());
-      // A client that has its answer finds it counted.
+      WriteResponse(job_, request, instance_.execution_context(), model_.batched());
+      // Before the response is sent, so that the client finds it counted.
       Count(request);
       request.pending.sink.Send();
       return;
@@ -141,14 +125,14 @@ void CascadeRun::Answer(CascadeRequest& request) noexcept {
   } catch (...) {
     request.failure = MakeFailureFromCurrentException();
   }
-  model_.Refuse(request.pending, *request.failure);
+  model_.FailRequest(request.pending, *request.failure);
 }
 
 void CascadeRun::Count(CascadeRequest& request) noexcept {
   request.pending.item_count = static_cast<int64_t>(request.image_count);
   model_.counters().CountImages(request.image_count);
   size_t classified = 0;
-  for (const CascadeImage& image : GetImages(request)) classified += image.classes.size();
+  for (const CascadeImage& image : job_.GetImages(request)) classified += image.classes.size();
   model_.crops_.Add(static_cast<double>(classified));
 }
 
@@ -156,12 +140,12 @@ void CascadeRun::Close(CascadeRequest& request) noexcept {
   times_.exec_end_ns = NowNs();
   ReportRequest(handle_, request.pending, times_);
   request.closed = true;
-  for (CascadeImage& image : GetImages(request)) {
+  for (CascadeImage& image : job_.GetImages(request)) {
     const size_t owner = image.request;
     image = CascadeImage{};
     image.request = owner;
   }
-  request.held.reset();
+  request.shared.reset();
   model_.images_.Leave(request.image_count);
 }
 
@@ -169,10 +153,10 @@ void CascadeRun::End() noexcept {
   int64_t items = 0;
   for (const CascadeRequest& request : job_.requests) items += request.pending.item_count;
   ReportExecution(handle_, items, times_);
-  place_.splice(place_.end(), model_.runs_, in_model_);
-  model_.worker_.Watch(!model_.runs_.empty());
-  // From here on the instance, and then the model, may go; the worker ends with the model.
-  instance_.runs.Leave(1);
+  list_node_.splice(list_node_.end(), model_.runs_, position_);
+  model_.worker_.SetTicking(!model_.runs_.empty());
+  // Afterwards the instance, and then the model, may be destroyed; the worker ends with the model.
+  instance_.in_flight.Leave(1);
 }
 
 void CascadeRun::FailRequest(size_t index, const Failure& failure) noexcept {

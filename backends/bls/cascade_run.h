@@ -5,61 +5,61 @@
 #include <list>
 #include <memory>
 #include <span>
+#include <vector>
 
-#include "bls/calls.h"
 #include "bls/cascade_job.h"
 #include "bls/cascade_model.h"
+#include "bls/step_calls.h"
 
 namespace endcap::triton {
 
-// The requests that the server handed over together, on their way through the steps of a cascade.
-// A step begins when all calls of the one before are done; a request that needs no more of them is
-// answered then. Made on the instance's thread; everything after that happens on the worker.
+// The steps of a cascade for the requests of one execution. A step starts when all calls of the one
+// before are done; a request that needs no further step gets its response between steps. Created on
+// the instance's thread; all else happens on the worker's.
 class CascadeRun : public std::enable_shared_from_this<CascadeRun> {
  public:
-  // Reads the requests. What one of them throws is its failure. Throws std::bad_alloc only, and
-  // the requests are then as they were.
+  // Reads the requests; an exception for one of them fails that request. Throws std::bad_alloc
+  // only, and does not own the requests then.
   CascadeRun(CascadeModel& model, TRITONBACKEND_ModelInstance* handle, CascadeInstance& instance,
              std::span<TRITONBACKEND_Request*> requests);
 
-  // Of all its requests.
+  // The images of all requests.
   size_t image_count() const noexcept { return job_.images.size(); }
 
+  // Starts the first step.
   void Begin() noexcept;
-  // Looks whether clients have gone, and cancels the calls that nobody needs then.
+  // Marks requests whose clients have cancelled, and cancels the calls that are not needed then.
   void PollCancelled() noexcept;
 
  private:
-  using Works = std::vector<std::unique_ptr<Work>>;
+  using Plans = std::vector<std::unique_ptr<CallPlan>>;
 
-  void Choose();
-  Works RoisWorks();
+  // The end of each step with calls.
+  void OnDetected();
+  void OnCropped();
+  void OnClassified();
 
-  void Detected();
-  void CutOut();
-  void Classified();
-
-  // Runs the works that `plan` makes, then `then`. What it throws fails all open requests.
-  void Run(const std::function<Works()>& plan, void (CascadeRun::*then)()) noexcept;
-  // Answers the requests that failed, were cancelled, or need nothing of what follows.
-  void Settle(const std::function<bool(const CascadeImage&)>& is_complete) noexcept;
-  void Answer(CascadeRequest& request) noexcept;
+  void SelectRowsOfImages();
+  // Runs the calls that `make_plans` returns, then `then`. An exception fails all open requests.
+  void RunStep(const std::function<Plans()>& make_plans, void (CascadeRun::*then)()) noexcept;
+  // Responds to and closes the requests that failed, were cancelled, or whose images are complete.
+  void CloseCompleted(const std::function<bool(const CascadeImage&)>& is_complete) noexcept;
+  void Respond(CascadeRequest& request) noexcept;
   void Count(CascadeRequest& request) noexcept;
-  std::span<CascadeImage> GetImages(const CascadeRequest& request) noexcept;
-  // Reports it, and lets go of it and of what was computed for it.
+  // Reports a request, and frees it and its intermediate results.
   void Close(CascadeRequest& request) noexcept;
   void End() noexcept;
-  void FailRequest(size_t request, const Failure& failure) noexcept;
+  void FailRequest(size_t index, const Failure& failure) noexcept;
 
   CascadeModel& model_;
   TRITONBACKEND_ModelInstance* handle_;
   CascadeInstance& instance_;
   ExecutionTimes times_;
   CascadeJob job_;
-  Calls calls_;
-  void (CascadeRun::*next_)() = nullptr;  // what the step that is under way is followed by
-  std::list<CascadeRun*> place_{this};    // in the model's list while this is under way
-  std::list<CascadeRun*>::iterator in_model_ = place_.begin();
+  StepCalls calls_;
+  void (CascadeRun::*next_)() = nullptr;    // runs at the end of the current step
+  std::list<CascadeRun*> list_node_{this};  // moved to the model's list from Begin to End
+  std::list<CascadeRun*>::iterator position_ = list_node_.begin();
 };
 
 }  // namespace endcap::triton

@@ -1,30 +1,33 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace endcap::bls {
 
-// The way of one detection to its classes: indices into rois_models() and classifiers().
+// The models that classify a detection: indices into rois_models() and classifiers().
 struct Route {
   size_t rois_model = 0;
   size_t classifier = 0;
   bool operator==(const Route&) const = default;
 };
 
-// Which detections are cut out by which model, and classified by which.
+// Maps the class of a detection to the model that crops it and the model that classifies the crop.
 class Routes {
  public:
   // Reads "5=preprocess_rois+classify_rings, 0|3=preprocess_rois+classify_shapes,
   // *=preprocess_rois+classify": class ids joined by `|`, or `*` for those that no other entry
-  // names. An empty text routes nothing. Throws kInvalidArgument with an error message.
+  // names. An empty text gives no routes. Throws kInvalidArgument with an error message.
   static Routes Parse(std::string_view text);
 
-  // The route of a class; none: detections of it are not classified.
-  std::optional<Route> Of(int class_id) const;
+  // Returns the route of a class; none: its detections are not classified.
+  std::optional<Route> Find(int class_id) const;
 
   bool empty() const noexcept { return !rest_.has_value() && by_class_.empty(); }
   // Each model once, in the order of the text.
@@ -40,5 +43,18 @@ class Routes {
   std::map<int, Route> by_class_;
   std::optional<Route> rest_;
 };
+
+// A detection that is to be classified.
+struct SelectedRow {
+  size_t row = 0;  // of the image's detections
+  Route route;
+  bool operator==(const SelectedRow&) const = default;
+};
+
+// Returns the rows whose score is greater than the threshold and whose class has a route, in their
+// order. scores, class_ids: of the valid rows, of equal length.
+std::vector<SelectedRow> SelectRows(std::span<const float> scores,
+                                    std::span<const int32_t> class_ids, double threshold,
+                                    const Routes& routes);
 
 }  // namespace endcap::bls

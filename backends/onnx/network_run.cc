@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "triton_util/output_staging.h"
-#include "triton_util/string_tensor.h"
+#include "triton_util/response.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {
@@ -17,35 +17,35 @@ size_t CountElements(std::span<const int64_t> shape) {
   return count;
 }
 
-[[noreturn]] void RefuseInput(const std::string& name, const std::string& what) {
+[[noreturn]] void RejectInput(const std::string& name, const std::string& what) {
   throw Error(ErrorCode::kInvalidArgument, "input '" + name + "' " + what);
 }
 
-// Bytes of a bool that are neither 0 nor 1 would make ONNX Runtime's results undefined.
+// ONNX Runtime's results are undefined for a bool that is neither 0 nor 1.
 void CheckBooleans(const InputTensor& input) {
   if (input.place().on_gpu()) return;
   const auto is_bool = [](std::byte value) { return value <= std::byte{1}; };
   if (std::ranges::all_of(input.bytes(), is_bool)) return;
-  RefuseInput(input.name(), "is BOOL and has a byte that is neither 0 nor 1");
+  RejectInput(input.name(), "is BOOL and has a byte that is neither 0 nor 1");
 }
 
 void CheckInput(const InputTensor& input, const NetworkTensor& tensor) {
   if (input.data_type() != tensor.type->triton) {
-    RefuseInput(input.name(),
+    RejectInput(input.name(),
                 "is not " + std::string(tensor.type->config_name) + ", which the network takes");
   }
   if (tensor.type->is_string()) return;
   const size_t elements =
       CountElements(input.item_shape()) * static_cast<size_t>(input.item_count());
   if (input.bytes().size() != elements * tensor.type->size) {
-    RefuseInput(input.name(), "has " + std::to_string(input.bytes().size()) +
+    RejectInput(input.name(), "has " + std::to_string(input.bytes().size()) +
                                   " bytes where its shape and type ask for " +
                                   std::to_string(elements * tensor.type->size));
   }
   if (tensor.type->triton == TRITONSERVER_TYPE_BOOL) CheckBooleans(input);
 }
 
-// The shape of a tensor for ONNX Runtime: config.pbtxt has [1] for a scalar.
+// Returns the shape of an input for ONNX Runtime; config.pbtxt has [1] for a scalar.
 std::vector<int64_t> MakeInputShape(const NetworkTensor& tensor, const InputTensor& input,
                                     bool batched, int64_t item_count) {
   std::vector<int64_t> shape = input.item_shape();
@@ -54,8 +54,8 @@ std::vector<int64_t> MakeInputShape(const NetworkTensor& tensor, const InputTens
   return shape;
 }
 
-// The shape of an output where it is known before the run. Of networks whose inputs vary it is not:
-// what they declare is often the shape for one size of input.
+// Returns the shape of an output if it is known before the run. It is not for a network with inputs
+// of variable shape: such networks often declare the output shape for one input size.
 std::optional<std::vector<int64_t>> PredictShape(const NetworkTensor& tensor,
                                                  std::span<const NetworkTensor> inputs,
                                                  bool batched, int64_t item_count) {
@@ -136,7 +136,7 @@ void NetworkRun::Execute() {
     const auto wants = [i](const NetworkRequest& request) { return request.wanted[i]; };
     if (std::ranges::any_of(requests_, wants)) BindOutput(context_.sessions.outputs()[i]);
   }
-  // ONNX Runtime runs nothing for nobody.
+  // ONNX Runtime rejects a run without outputs.
   if (outputs_.empty()) return;
   runtime.Check(runtime.api().RunWithBinding(context_.session, context_.options, binding_.get()));
   TakeOutputs();
@@ -195,7 +195,7 @@ Bytes NetworkRun::GatherInput(size_t index) {
 OrtHandle<OrtValue> NetworkRun::WrapMemory(const NetworkTensor& tensor,
                                            std::span<const int64_t> shape, const void* data,
                                            size_t bytes, const MemoryPlace& place) {
-  static std::array<std::byte, 8> nothing;  // a tensor without elements has an address, too
+  static std::array<std::byte, 8> nothing;  // a tensor without elements needs an address, too
   const OnnxRuntime& runtime = context_.runtime;
   const OrtApi& api = runtime.api();
   const OrtMemoryInfo* info = runtime.host_memory();
@@ -232,7 +232,7 @@ bool NetworkRun::BindResponse(const NetworkTensor& tensor, Output& output) {
   const size_t bytes = CountElements(*shape) * tensor.type->size;
   const MemoryPlace promised =
       pending.request.OutputPlace(tensor.name, bytes, context_.execution_context.memory());
-  // What this instance cannot write in place is copied after the run.
+  // The instance cannot write there; the output is copied after the run.
   if (promised.on_gpu() && promised != context_.execution_context.memory()) return false;
   const OutputMemory memory = pending.sink.AddOutput(tensor.name, tensor.type->triton,
                                                      MakeResponseShape(*shape), bytes, promised);

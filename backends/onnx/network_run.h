@@ -12,22 +12,22 @@
 
 namespace endcap::triton {
 
-// One request, read.
+// A request and its inputs.
 struct NetworkRequest {
   PendingRequest* pending;
   std::vector<InputTensor> inputs;  // in the network's order
-  std::vector<bool> wanted;         // of the network's outputs
+  std::vector<bool> wanted;         // for each output of the network
   int64_t item_count = 1;
 };
 
-// Reads the inputs of a request. Throws kInvalidArgument where one is missing or unfit.
+// Reads the inputs of a request. Throws kInvalidArgument for one that is missing or does not fit.
 NetworkRequest ReadNetworkRequest(PendingRequest& pending, const SessionPair& sessions,
                                   const InputReading& reading);
 
 // Whether requests can be merged: all dimensions but the number of items are equal.
 bool HaveEqualShapes(const NetworkRequest& a, const NetworkRequest& b);
 
-// How a run is made.
+// The session and options of a run.
 struct RunContext {
   const OnnxRuntime& runtime;
   const SessionPair& sessions;
@@ -38,24 +38,24 @@ struct RunContext {
   StageCounters& counters;
 };
 
-// One call of ONNX Runtime for one request, or for several with equal shapes. A single request's
-// inputs are read where the server has them, and its outputs of known shape are written into the
-// response; else they are copied.
+// One call of ONNX Runtime for one request, or for several with equal shapes. The inputs of a
+// single request are read in the server's memory, and its outputs of known shape are written into
+// the response; all others are copied.
 class NetworkRun {
  public:
   NetworkRun(const RunContext& context, std::span<NetworkRequest> requests);
 
-  // Runs the network. Throws before any response is complete; those of several requests have then
-  // no outputs yet.
+  // Runs the network. Throws OrtError, Error and ApiError; responses of merged requests have no
+  // outputs then.
   void Execute();
-  // Adds to the n-th request's response what Execute has not written there.
+  // Adds the outputs that Execute has not written to the response of the n-th request.
   void AddOutputs(size_t request);
 
  private:
   struct Output {
     const NetworkTensor* tensor;
     OrtHandle<OrtValue> value;
-    bool in_response = false;  // the run writes into the response
+    bool in_response = false;  // the run writes it into the response
   };
 
   void BindInput(size_t index);
@@ -77,7 +77,7 @@ class NetworkRun {
   std::vector<OrtHandle<OrtMemoryInfo>> memory_infos_;
   std::vector<OrtHandle<OrtValue>> inputs_;
   std::vector<std::vector<std::byte>> gathered_;
-  std::vector<Output> outputs_;  // those that a request wants
+  std::vector<Output> outputs_;  // those that at least one request wants
 };
 
 }  // namespace endcap::triton

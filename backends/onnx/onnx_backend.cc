@@ -12,7 +12,7 @@
 #include "onnx/runtime.h"
 #include "onnx/session.h"
 #include "onnx/settings.h"
-#include "triton_util/log.h"
+#include "triton_util/errors.h"
 #include "triton_util/model.h"
 
 namespace endcap::triton {
@@ -22,9 +22,9 @@ using Json = nlohmann::json;
 
 constexpr const char* kLibraryVariable = "ENDCAP_ONNXRUNTIME";
 constexpr const char* kLibrarySoname = "libonnxruntime.so.1";
-constexpr const char* kDefaultMaxBatchSize = "4";  // as of Triton's backend
+constexpr const char* kDefaultMaxBatchSize = "4";  // that of Triton's backend
 
-// What --backend-config=endcap_onnx,NAME=VALUE says.
+// The options --backend-config=endcap_onnx,NAME=VALUE.
 class CommandLine {
  public:
   explicit CommandLine(TRITONBACKEND_Model* model) {
@@ -35,19 +35,19 @@ class CommandLine {
     const char* text = nullptr;
     size_t size = 0;
     Check(TRITONSERVER_MessageSerializeToJson(config, &text, &size));
-    words_ = Json::parse(text, text + size).value("cmdline", Json::object());
+    options_ = Json::parse(text, text + size).value("cmdline", Json::object());
   }
 
   std::optional<std::string> Find(const char* name) const {
-    const auto found = words_.find(name);
-    return found == words_.end() ? std::nullopt : std::optional(found->get<std::string>());
+    const auto found = options_.find(name);
+    return found == options_.end() ? std::nullopt : std::optional(found->get<std::string>());
   }
-  int ReadCount(const char* name, const char* otherwise) const {
-    return ParseCount(name, Find(name).value_or(otherwise));
+  int ReadCount(const char* name, const char* fallback) const {
+    return ParseCount(name, Find(name).value_or(fallback));
   }
 
  private:
-  Json words_;
+  Json options_;
 };
 
 OnnxLibrary ChooseLibrary(const OnnxSettings& settings, const CommandLine& command_line) {
@@ -82,10 +82,10 @@ bool CanBatch(const SessionPair& sessions) {
 
 void CompleteMaxBatchSize(ModelConfig& config, const SessionPair& sessions,
                           const CommandLine& command_line) {
-  // A config that lists its tensors has decided.
-  const bool whole = !config.json().value("input", Json::array()).empty() &&
-                     !config.json().value("output", Json::array()).empty();
-  if (whole || !config.completed() || !CanBatch(sessions)) return;
+  // A config that lists its tensors has decided on batching.
+  const bool is_complete = !config.json().value("input", Json::array()).empty() &&
+                           !config.json().value("output", Json::array()).empty();
+  if (is_complete || !config.completed() || !CanBatch(sessions)) return;
   config.CompleteBatching(
       config.max_batch_size() > 0
           ? config.max_batch_size()
@@ -123,7 +123,7 @@ class OnnxBackend final : public Backend {
  public:
   OnnxBackend()
       : Backend("endcap_onnx",
-                {{"runs_total", "Calls of ONNX Runtime that came to an end"},
+                {{"runs_total", "Completed calls of ONNX Runtime"},
                  {"shared_runs_total", "Calls of ONNX Runtime that had the shared threads"}}) {}
 
   std::unique_ptr<Model> Load(ModelConfig& config) const override {
@@ -136,14 +136,14 @@ class OnnxBackend final : public Backend {
     const bool batched = config.max_batch_size() > 0;
     const auto inputs = MakeContracts(sessions->inputs(), TensorSide::kInput, batched, settings);
     const auto outputs = MakeContracts(sessions->outputs(), TensorSide::kOutput, batched, settings);
-    config.SettleTensors(inputs, outputs);
+    config.CompleteTensors(inputs, outputs);
     if (IsOnGpusOnly(config)) sessions.reset();
     return std::make_unique<OnnxModel>(config, families(), std::move(runtime), std::move(settings),
                                        std::move(sessions));
   }
 
  private:
-  // The environments stay until the backend goes: they hold threads, and no model's memory.
+  // The environments live as long as the backend: they hold threads, and no memory of a model.
   std::shared_ptr<OnnxRuntime> OpenRuntime(const OnnxLibrary& library,
                                            const CommandLine& command_line) const {
     const std::scoped_lock lock(mutex_);

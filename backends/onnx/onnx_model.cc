@@ -6,13 +6,12 @@
 #include <utility>
 
 #include "endcap/thread_pool.h"
-#include "triton_util/log.h"
-#include "triton_util/statistics.h"
+#include "triton_util/errors.h"
 
 namespace endcap::triton {
 namespace {
 
-// Runs that only read shrink the memory that ONNX Runtime keeps, where the config asks for that.
+// Returns the options for arena shrinkage; null if the config does not have it.
 OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
                                           const OnnxSettings& settings) {
   const OrtApi& api = runtime.api();
@@ -25,13 +24,13 @@ OrtHandle<OrtRunOptions> CreateRunOptions(const OnnxRuntime& runtime,
   return options;
 }
 
-// Calls body; what it throws fails the request.
+// Calls `body`; an exception fails the request.
 template <typename Body>
 void AttemptRequest(Model& model, PendingRequest& pending, const Body& body) noexcept {
   try {
     body();
   } catch (...) {
-    model.Refuse(pending, MakeFailureFromCurrentException());
+    model.FailRequest(pending, MakeFailureFromCurrentException());
   }
 }
 
@@ -78,11 +77,11 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& executi
     });
   }
   if (!MergesRequests(execution_context)) {
-    const int place = execution_context.on_gpu() ? execution_context.target().device_id
-                                                 : EnginePool<RequestThreads>::kCpu;
-    instance->threads = threads_.Get(place, [this] {
+    const int device = execution_context.on_gpu() ? execution_context.target().device_id
+                                                  : EnginePool<RequestThreads>::kCpu;
+    instance->threads = threads_.Get(device, [this] {
       return std::make_shared<RequestThreads>(
-          CountConcurrentRuns(), [this](const RequestThreads::Work& work) { ServeOne(work); });
+          CountConcurrentRuns(), [this](const RequestThreads::Task& task) { ServeOne(task); });
     });
   }
   return instance;
@@ -96,15 +95,15 @@ void OnnxModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
     return;
   }
   for (TRITONBACKEND_Request* request : requests) {
-    onnx_instance.under_way.Enter(1, SIZE_MAX);
-    onnx_instance.threads->Take({handle, &instance, request});
+    onnx_instance.in_flight.Enter(1, SIZE_MAX);
+    onnx_instance.threads->Enqueue({handle, &instance, request});
   }
 }
 
-void OnnxModel::ServeOne(const RequestThreads::Work& work) noexcept {
-  TRITONBACKEND_Request* request = work.request;
-  SynchronousModel::Serve(work.handle, *work.instance, {&request, 1});
-  static_cast<OnnxInstance&>(*work.instance).under_way.Leave(1);
+void OnnxModel::ServeOne(const RequestThreads::Task& task) noexcept {
+  TRITONBACKEND_Request* request = task.request;
+  SynchronousModel::Serve(task.handle, *task.instance, {&request, 1});
+  static_cast<OnnxInstance&>(*task.instance).in_flight.Leave(1);
 }
 
 void OnnxModel::Execute(Instance& instance, std::span<PendingRequest> pending_requests,
@@ -119,7 +118,7 @@ void OnnxModel::Execute(Instance& instance, std::span<PendingRequest> pending_re
           return &request == first || HaveEqualShapes(request, *first);
         });
     const auto count = static_cast<size_t>(begin_of_others - rest.begin());
-    RunTogether(onnx_instance, rest.first(count));
+    RunMerged(onnx_instance, rest.first(count));
     rest = rest.subspan(count);
   }
   times.compute_end_ns = NowNs();
@@ -127,33 +126,33 @@ void OnnxModel::Execute(Instance& instance, std::span<PendingRequest> pending_re
 
 std::vector<NetworkRequest> OnnxModel::ReadRequests(const OnnxInstance& instance,
                                                     std::span<PendingRequest> pending_requests) {
-  // Requests that are merged are gathered in host memory.
+  // Inputs of merged requests are gathered in host memory.
   const InputReading reading{batched(), instance.execution_context(), pending_requests.size() == 1};
   std::vector<NetworkRequest> requests;
   requests.reserve(pending_requests.size());
   for (PendingRequest& pending : pending_requests) {
     AttemptRequest(*this, pending, [&] {
-      if (AnswerIfCancelled(pending)) return;
+      if (RespondIfCancelled(pending)) return;
       requests.push_back(ReadNetworkRequest(pending, *instance.sessions, reading));
     });
   }
   return requests;
 }
 
-void OnnxModel::RunTogether(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+void OnnxModel::RunMerged(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   if (!batched() || requests.size() == 1) {
-    RunApart(instance, requests);
+    RunEach(instance, requests);
     return;
   }
   try {
     Run(instance, requests);
   } catch (...) {
-    // Only those at fault are to fail.
-    RunApart(instance, requests);
+    // Run each alone, so that only the requests at fault fail.
+    RunEach(instance, requests);
   }
 }
 
-void OnnxModel::RunApart(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
+void OnnxModel::RunEach(const OnnxInstance& instance, std::span<NetworkRequest> requests) {
   for (NetworkRequest& request : requests) {
     AttemptRequest(*this, *request.pending, [&] { Run(instance, {&request, 1}); });
   }
@@ -165,7 +164,7 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
                   instance.execution_context(), batched(), counters()},
                  requests);
   run.Execute();
-  // Before the response, behind which a client sends its next request.
+  // Before the response, after which a client may send its next request.
   lease.End();
   runs_.Add(1);
   if (lease.has_shared_threads()) shared_runs_.Add(1);
@@ -177,7 +176,7 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
 void OnnxModel::Complete(NetworkRun& run, std::span<NetworkRequest> requests, size_t index) {
   PendingRequest& pending = *requests[index].pending;
   pending.item_count = requests[index].item_count;
-  if (AnswerIfCancelled(pending)) return;
+  if (RespondIfCancelled(pending)) return;
   run.AddOutputs(index);
   counters().CountImages(static_cast<size_t>(requests[index].item_count));
   pending.sink.Send();

@@ -7,19 +7,18 @@
 #include "onnx/network_run.h"
 #include "onnx/session.h"
 #include "onnx/settings.h"
-#include "triton_util/engine_pool.h"
-#include "triton_util/in_flight.h"
+#include "triton_util/instance.h"
 #include "triton_util/model.h"
 #include "triton_util/request_threads.h"
 
 namespace endcap::triton {
 
 // A network of ONNX Runtime. On a CPU each request is a run of its own on one of the model's
-// threads; on a GPU, or with merge_requests, the requests that the server hands over together are
-// merged where their shapes are equal.
+// threads, and Serve returns when the requests are queued. On a GPU, or with merge_requests, the
+// requests of an execution that have equal shapes are merged into one run.
 class OnnxModel final : public SynchronousModel {
  public:
-  // cpu_sessions: what the config was completed from; null for a model that is on GPUs only.
+  // cpu_sessions: those that the config was completed from; null for a model on GPUs only.
   OnnxModel(const ModelConfig& config, const MetricFamilies& families,
             std::shared_ptr<OnnxRuntime> runtime, OnnxSettings settings,
             std::shared_ptr<SessionPair> cpu_sessions);
@@ -34,20 +33,20 @@ class OnnxModel final : public SynchronousModel {
 
  private:
   struct OnnxInstance final : Instance {
-    explicit OnnxInstance(const ExecutionContext& place) : Instance(place) {}
-    ~OnnxInstance() override { under_way.WaitUntilNone(); }
+    explicit OnnxInstance(const ExecutionContext& context) : Instance(context) {}
+    ~OnnxInstance() override { in_flight.WaitUntilNone(); }
     std::shared_ptr<SessionPair> sessions;
-    InFlight under_way;  // requests that `threads` have
-    std::shared_ptr<RequestThreads> threads;
+    InFlight in_flight;                       // requests of this instance in `threads`
+    std::shared_ptr<RequestThreads> threads;  // null: requests are merged
   };
 
   bool MergesRequests(const ExecutionContext& execution_context) const noexcept;
   int CountConcurrentRuns() const noexcept;
-  void ServeOne(const RequestThreads::Work& work) noexcept;
+  void ServeOne(const RequestThreads::Task& task) noexcept;
   std::vector<NetworkRequest> ReadRequests(const OnnxInstance& instance,
                                            std::span<PendingRequest> pending_requests);
-  void RunTogether(const OnnxInstance& instance, std::span<NetworkRequest> requests);
-  void RunApart(const OnnxInstance& instance, std::span<NetworkRequest> requests);
+  void RunMerged(const OnnxInstance& instance, std::span<NetworkRequest> requests);
+  void RunEach(const OnnxInstance& instance, std::span<NetworkRequest> requests);
   void Run(const OnnxInstance& instance, std::span<NetworkRequest> requests);
   void Complete(NetworkRun& run, std::span<NetworkRequest> requests, size_t index);
 

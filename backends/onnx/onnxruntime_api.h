@@ -1,15 +1,15 @@
 #pragma once
 
 // The part of ONNX Runtime's C API that the backend calls. The API is a table of functions that
-// grows at its end only; the library is opened at run time, so nothing of it is linked or included.
-// Entries that are not called are gaps of void*; the assertions below hold the places of the rest.
+// grows at its end only; the library is opened at run time, so that nothing of it is linked or
+// included. Entries that are not called are gaps of void*; the assertions below check the offsets.
 
 #include <cstddef>
 #include <cstdint>
 
 extern "C" {
 
-// The table of ONNX Runtime 1.16, the oldest that is accepted.
+// The table of ONNX Runtime 1.16, the oldest release that is accepted.
 #define ENDCAP_ORT_API_VERSION 16
 #define ENDCAP_ORT_OLDEST_RELEASE "1.16"
 
@@ -218,7 +218,7 @@ struct OrtApi {
 };
 
 struct OrtApiBase {
-  const OrtApi* (*GetApi)(uint32_t version);  // null where the library is older
+  const OrtApi* (*GetApi)(uint32_t version);  // null if the library is older
   const char* (*GetVersionString)();
 };
 

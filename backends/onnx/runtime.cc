@@ -5,26 +5,25 @@
 #include <utility>
 
 #include "endcap/thread_pool.h"
-#include "triton_util/error_guard.h"
-#include "triton_util/log.h"
+#include "triton_util/errors.h"
 
 namespace endcap::triton {
 namespace {
 
 constexpr const char* kLogId = "endcap_onnx";
 
-constexpr const char* kHowToName =
+constexpr const char* kLibraryAdvice =
     "name its file by the parameter onnxruntime_library, by "
     "--backend-config=endcap_onnx,onnxruntime_library=PATH, or by the environment variable "
     "ENDCAP_ONNXRUNTIME; `pip install onnxruntime` has it as "
     "onnxruntime/capi/libonnxruntime.so.1.X";
 
-[[noreturn]] void RefuseLibrary(const OnnxLibrary& library, const std::string& what) {
+[[noreturn]] void RejectLibrary(const OnnxLibrary& library, const std::string& what) {
   throw Error(ErrorCode::kUnsupported, "ONNX Runtime cannot be used: '" + library.path + "' (" +
                                            library.origin + ") " + what);
 }
 
-// The table of functions, and the release that the library says it is.
+// The table of functions and the release of the library.
 struct OpenedLibrary {
   const OrtApi* api;
   std::string version;
@@ -34,20 +33,20 @@ OpenedLibrary OpenLibrary(const OnnxLibrary& library) {
   void* handle = dlopen(library.path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* reason = dlerror();
-    RefuseLibrary(library, "cannot be opened: " + std::string(reason == nullptr ? "" : reason) +
-                               "; " + kHowToName);
+    RejectLibrary(library, "cannot be opened: " + std::string(reason == nullptr ? "" : reason) +
+                               "; " + kLibraryAdvice);
   }
   using GetApiBase = const OrtApiBase* (*)();
   const auto get_base = reinterpret_cast<GetApiBase>(dlsym(handle, "OrtGetApiBase"));
   if (get_base == nullptr) {
-    RefuseLibrary(library,
-                  std::string("is another library: it has no OrtGetApiBase; ") + kHowToName);
+    RejectLibrary(library,
+                  std::string("is another library: it has no OrtGetApiBase; ") + kLibraryAdvice);
   }
   const OrtApiBase* base = get_base();
   const std::string version = base->GetVersionString();
   const OrtApi* api = base->GetApi(ENDCAP_ORT_API_VERSION);
   if (api == nullptr) {
-    RefuseLibrary(library, "is ONNX Runtime " + version +
+    RejectLibrary(library, "is ONNX Runtime " + version +
                                ", but " ENDCAP_ORT_OLDEST_RELEASE
                                " or later is needed: `pip install --upgrade onnxruntime`, or "
                                "name a newer library");
@@ -60,8 +59,7 @@ void LogForOnnxRuntime(void* /*param*/, OrtLoggingLevel severity, const char* /*
   auto level = TRITONSERVER_LOG_VERBOSE;
   if (severity == ORT_LOGGING_LEVEL_WARNING) level = TRITONSERVER_LOG_WARN;
   if (severity >= ORT_LOGGING_LEVEL_ERROR) level = TRITONSERVER_LOG_ERROR;
-  const ErrorHandle unwritten(
-      Guard([&] { Log(level, "ONNX Runtime, " + std::string(logid) + ": " + message); }));
+  LogIfFailed(Guard([&] { Log(level, "ONNX Runtime, " + std::string(logid) + ": " + message); }));
 }
 
 ErrorCode ClassifyFailure(OrtErrorCode code, std::string_view message) {

@@ -15,7 +15,7 @@ namespace endcap::triton {
 template <typename T>
 using OrtHandle = std::unique_ptr<T, void (*)(T*)>;
 
-// A failure that ONNX Runtime reported, with its own code beside endcap's.
+// An error of ONNX Runtime, with its own code in addition to endcap's.
 class OrtError : public Error {
  public:
   OrtError(OrtErrorCode ort_code, const std::string& message);
@@ -25,46 +25,46 @@ class OrtError : public Error {
   OrtErrorCode ort_code_;
 };
 
-// The shared library of ONNX Runtime, as it was found.
+// The shared library of ONNX Runtime.
 struct OnnxLibrary {
   std::string path;
-  std::string origin;  // who named the path, for messages
+  std::string origin;  // the setting that the path is from, for messages
 };
 
 // Threads that all sessions of a library share.
 struct SharedPool {
   int intra_op_threads = 0;  // 0: as many as CPUs
   int inter_op_threads = 0;  // likewise
-  bool spins = false;        // threads without work keep their CPU busy for a while
+  bool spins = false;        // idle threads busy-wait for a while
 };
 
-// ONNX Runtime's library, opened once for a path, with its environment, which holds the threads
-// that sessions share. The library stays open: it is not made for being closed. Thread-safe.
+// ONNX Runtime's library, opened once for a path, and its environment with the threads that
+// sessions share. The library is never closed, because it does not support that. Thread-safe.
 class OnnxRuntime {
  public:
-  // Throws kUnsupported with the remedy when the library is missing, is no ONNX Runtime, or is
-  // older than the API that is called.
+  // Throws kUnsupported with the remedy if the library is missing, is another library, or is older
+  // than the API that is called.
   OnnxRuntime(const OnnxLibrary& library, const SharedPool& pool);
   OnnxRuntime(const OnnxRuntime&) = delete;
   OnnxRuntime& operator=(const OnnxRuntime&) = delete;
 
   const OrtApi& api() const noexcept { return *api_; }
   OrtEnv* env() const noexcept { return env_.get(); }
-  // Memory of the host, and what allocates there.
+  // Host memory and its allocator.
   const OrtMemoryInfo* host_memory() const noexcept { return host_memory_.get(); }
   OrtAllocator* allocator() const noexcept { return allocator_; }
   // "ONNX Runtime 1.32.0 (/usr/lib/libonnxruntime.so.1)"
   const std::string& label() const noexcept { return label_; }
   const std::string& version() const noexcept { return version_; }
-  // Threads that work on one run with the shared threads.
+  // The number of shared threads.
   int shared_threads() const noexcept { return shared_threads_; }
   // "CPUExecutionProvider" and so on.
   const std::vector<std::string>& providers() const noexcept { return providers_; }
 
-  // Throws OrtError for a status that is a failure, and releases it.
+  // Throws OrtError unless the status is null; releases it.
   void Check(OrtStatus* status) const;
 
-  // Runs of all models that are under way.
+  // The number of current runs of all models.
   std::atomic<int>& runs() noexcept { return runs_; }
 
  private:
@@ -81,7 +81,7 @@ class OnnxRuntime {
   std::atomic<int> runs_{0};
 };
 
-// Copies `names`, with commas between.
+// Joins names with commas.
 std::string JoinNames(const std::vector<std::string>& names);
 
 }  // namespace endcap::triton

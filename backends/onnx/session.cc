@@ -1,5 +1,7 @@
 #include "onnx/session.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -10,7 +12,30 @@
 namespace endcap::triton {
 namespace {
 
-[[noreturn]] void RefuseFile(const std::filesystem::path& file, const std::string& what) {
+constexpr std::array<ElementType, 14> kElementTypes{{
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, TRITONSERVER_TYPE_BOOL, "TYPE_BOOL", 1},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, TRITONSERVER_TYPE_UINT8, "TYPE_UINT8", 1},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT16, TRITONSERVER_TYPE_UINT16, "TYPE_UINT16", 2},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT32, TRITONSERVER_TYPE_UINT32, "TYPE_UINT32", 4},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT64, TRITONSERVER_TYPE_UINT64, "TYPE_UINT64", 8},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8, TRITONSERVER_TYPE_INT8, "TYPE_INT8", 1},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT16, TRITONSERVER_TYPE_INT16, "TYPE_INT16", 2},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32, TRITONSERVER_TYPE_INT32, "TYPE_INT32", 4},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, TRITONSERVER_TYPE_INT64, "TYPE_INT64", 8},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT16, TRITONSERVER_TYPE_FP16, "TYPE_FP16", 2},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_BFLOAT16, TRITONSERVER_TYPE_BF16, "TYPE_BF16", 2},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, TRITONSERVER_TYPE_FP32, "TYPE_FP32", 4},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, TRITONSERVER_TYPE_FP64, "TYPE_FP64", 8},
+    {ONNX_TENSOR_ELEMENT_DATA_TYPE_STRING, TRITONSERVER_TYPE_BYTES, "TYPE_STRING", 0},
+}};
+
+// Returns null for types that Triton does not have.
+const ElementType* FindElementType(ONNXTensorElementDataType type) noexcept {
+  const auto* found = std::ranges::find(kElementTypes, type, &ElementType::onnx);
+  return found == kElementTypes.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void RejectFile(const std::filesystem::path& file, const std::string& what) {
   throw Error(ErrorCode::kInvalidArgument, "model file '" + file.string() + "' " + what);
 }
 
@@ -19,14 +44,14 @@ void CheckFile(const std::filesystem::path& file) {
   std::error_code unreadable;
   const uintmax_t bytes = std::filesystem::file_size(file, unreadable);
   if (unreadable == std::errc::no_such_file_or_directory) {
-    RefuseFile(file,
+    RejectFile(file,
                "does not exist: put the network there, or give the file's name as "
                "default_model_filename in config.pbtxt");
   }
-  if (unreadable) RefuseFile(file, "cannot be read: " + unreadable.message());
-  if (bytes == 0) RefuseFile(file, "is empty: copy the network there again");
+  if (unreadable) RejectFile(file, "cannot be read: " + unreadable.message());
+  if (bytes == 0) RejectFile(file, "is empty: copy the network there again");
   if (bytes > kMostBytes) {
-    RefuseFile(file, "has " + std::to_string(bytes) + " bytes, but an ONNX file holds at most " +
+    RejectFile(file, "has " + std::to_string(bytes) + " bytes, but an ONNX file holds at most " +
                          std::to_string(kMostBytes) +
                          ": export the network with its weights as external data");
   }
@@ -36,10 +61,10 @@ bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// What to do about a file that ONNX Runtime refuses.
+// Returns advice on a file that ONNX Runtime rejects.
 std::string AdviseOnFile(const OrtError& error, const std::filesystem::path& file,
                          const OnnxRuntime& runtime) {
-  // Without the file's own name, which may hold any word.
+  // Without the name of the file, which may contain any of the words below.
   std::string message = error.what();
   for (size_t at = 0; (at = message.find(file.string())) != std::string::npos;) {
     message.erase(at, file.string().size());
@@ -72,7 +97,7 @@ void AddConfigEntries(const OnnxRuntime& runtime, OrtSessionOptions* options,
   }
 }
 
-// Names and values of options, as ONNX Runtime takes them.
+// Names and values of options as arrays of pointers.
 struct OptionPointers {
   std::vector<const char*> keys;
   std::vector<const char*> values;
@@ -178,17 +203,17 @@ OrtHandle<OrtSession> LoadNetwork(const OnnxRuntime& runtime, const OnnxSettings
         runtime.api().CreateSession(runtime.env(), settings.file.c_str(), options, &session));
   } catch (const OrtError& error) {
     if (error.code() == ErrorCode::kOutOfMemory) throw;
-    RefuseFile(settings.file, "cannot be loaded: " + std::string(error.what()) + "; " +
+    RejectFile(settings.file, "cannot be loaded: " + std::string(error.what()) + "; " +
                                   AdviseOnFile(error, settings.file, runtime));
   }
   return {session, runtime.api().ReleaseSession};
 }
 
-// Reads names, types and dims of one side of a network.
-class SideReader {
+// Reads names, types and dims of the inputs or of the outputs of a network.
+class TensorReader {
  public:
-  SideReader(const OnnxRuntime& runtime, const OnnxSettings& settings, OrtSession* session,
-             bool inputs)
+  TensorReader(const OnnxRuntime& runtime, const OnnxSettings& settings, OrtSession* session,
+               bool inputs)
       : runtime_(runtime), file_(settings.file), session_(session), inputs_(inputs) {}
 
   std::vector<NetworkTensor> Read() const {
@@ -225,14 +250,14 @@ class SideReader {
     ONNXType kind = ONNX_TYPE_UNKNOWN;
     runtime_.Check(api.GetOnnxTypeFromTypeInfo(info.get(), &kind));
     if (shape == nullptr || kind != ONNX_TYPE_TENSOR) {
-      Refuse(tensor, "is no dense tensor: only networks between tensors can be served");
+      RejectTensor(tensor, "is no dense tensor: only networks between tensors can be served");
     }
     ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
     runtime_.Check(api.GetTensorElementType(shape, &type));
     tensor.type = FindElementType(type);
     if (tensor.type == nullptr) {
-      Refuse(tensor, "has element type " + std::to_string(type) +
-                         " of ONNX, which Triton does not have: cast it in the network");
+      RejectTensor(tensor, "has element type " + std::to_string(type) +
+                               " of ONNX, which Triton does not have: cast it in the network");
     }
     size_t rank = 0;
     runtime_.Check(api.GetDimensionsCount(shape, &rank));
@@ -241,8 +266,8 @@ class SideReader {
     return tensor;
   }
 
-  [[noreturn]] void Refuse(const NetworkTensor& tensor, const std::string& what) const {
-    RefuseFile(file_, std::string(inputs_ ? "has an input '" : "has an output '") + tensor.name +
+  [[noreturn]] void RejectTensor(const NetworkTensor& tensor, const std::string& what) const {
+    RejectFile(file_, std::string(inputs_ ? "has an input '" : "has an output '") + tensor.name +
                           "' that " + what);
   }
 
@@ -272,8 +297,8 @@ OnnxSession::OnnxSession(const OnnxRuntime& runtime, const OnnxSettings& setting
     for (const GpuProvider& provider : settings.gpu_providers) RequireProvider(runtime, provider);
   }
   session_ = LoadNetwork(runtime, settings, options.get());
-  inputs_ = SideReader(runtime, settings, session_.get(), true).Read();
-  outputs_ = SideReader(runtime, settings, session_.get(), false).Read();
+  inputs_ = TensorReader(runtime, settings, session_.get(), true).Read();
+  outputs_ = TensorReader(runtime, settings, session_.get(), false).Read();
 }
 
 SessionPair::SessionPair(OnnxRuntime& runtime, const OnnxSettings& settings,
@@ -281,7 +306,7 @@ SessionPair::SessionPair(OnnxRuntime& runtime, const OnnxSettings& settings,
     : runtime_(runtime),
       main_(runtime, settings, log_id, ChooseMainThreads(runtime, settings), device_id),
       main_is_shared_(ChooseMainThreads(runtime, settings) == SessionThreads::kShared) {
-  // On a GPU the threads of the CPU do little, and a second session would take its memory.
+  // On a GPU the CPU threads do little, and a second session would need GPU memory.
   if (!main_is_shared_ || device_id.has_value() || settings.max_concurrent_runs == 1) return;
   one_thread_ =
       std::make_unique<OnnxSession>(runtime, settings, log_id, SessionThreads::kOne, device_id);

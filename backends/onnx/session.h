@@ -4,13 +4,25 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "onnx/element_type.h"
+#include "onnx/onnxruntime_api.h"
 #include "onnx/runtime.h"
 #include "onnx/settings.h"
+#include "triton_util/triton_api.h"
 
 namespace endcap::triton {
+
+// An element type that both ONNX Runtime and Triton have.
+struct ElementType {
+  ONNXTensorElementDataType onnx;
+  TRITONSERVER_DataType triton;
+  std::string_view config_name;  // in config.pbtxt
+  size_t size;                   // bytes; 0 for strings
+
+  bool is_string() const noexcept { return size == 0; }
+};
 
 // An input or output of a network.
 struct NetworkTensor {
@@ -22,15 +34,15 @@ struct NetworkTensor {
 // The threads of a session.
 enum class SessionThreads {
   kShared,  // those of the library
-  kOne,     // the caller's alone
-  kOwn,     // as many as the settings say
+  kOne,     // the calling thread only
+  kOwn,     // threads of its own, as many as the settings say
 };
 
-// A network that ONNX Runtime has loaded. Runs may go on at the same time.
+// A network that ONNX Runtime has loaded. Thread-safe: runs may be concurrent.
 class OnnxSession {
  public:
-  // device_id: the GPU to run on; none: the CPU. Throws with the file's name and the remedy where
-  // the network cannot be loaded.
+  // device_id: the GPU to run on; none: the CPU. Throws with the file's name and the remedy if the
+  // network cannot be loaded.
   OnnxSession(const OnnxRuntime& runtime, const OnnxSettings& settings, const std::string& log_id,
               SessionThreads threads, std::optional<int> device_id);
 
@@ -44,16 +56,16 @@ class OnnxSession {
   std::vector<NetworkTensor> outputs_;
 };
 
-// The sessions of one model at one place, and the choice between them. A run that begins while no
-// other of the process is under way has the shared threads; others have one thread each. Results
-// are the same: ONNX Runtime divides work among threads without changing the order of sums.
+// The sessions of one model on one device. A run that begins while there is no other in the process
+// has the shared threads; any other has one thread. The results are equal, because ONNX Runtime
+// divides work among threads without changing the order of sums. Thread-safe.
 class SessionPair {
  public:
   // As OnnxSession.
   SessionPair(OnnxRuntime& runtime, const OnnxSettings& settings, const std::string& log_id,
               std::optional<int> device_id);
 
-  // A session, as long as it is used for a run.
+  // The session for one run.
   class Lease {
    public:
     explicit Lease(SessionPair& sessions) noexcept;
@@ -63,7 +75,7 @@ class SessionPair {
 
     OrtSession* session() const noexcept { return session_; }
     bool has_shared_threads() const noexcept { return shared_; }
-    // The run is over; the session is not used any more.
+    // Ends the use of the session.
     void End() noexcept;
 
    private:
@@ -80,7 +92,7 @@ class SessionPair {
  private:
   OnnxRuntime& runtime_;
   OnnxSession main_;
-  std::unique_ptr<OnnxSession> one_thread_;  // null where main_ serves all runs
+  std::unique_ptr<OnnxSession> one_thread_;  // null: main_ serves all runs
   bool main_is_shared_;
 };
 

@@ -12,26 +12,26 @@ namespace {
 
 using Json = nlohmann::json;
 
-[[noreturn]] void RefuseSetting(const std::string& message) {
+[[noreturn]] void RejectSetting(const std::string& message) {
   throw Error(ErrorCode::kInvalidArgument, message);
 }
 
 bool ParseSwitch(std::string_view name, const std::string& text) {
   if (text == "1" || text == "true") return true;
   if (text == "0" || text == "false") return false;
-  RefuseSetting(std::string(name) + " is '" + text + "': give 1 or 0");
+  RejectSetting(std::string(name) + " is '" + text + "': give 1 or 0");
 }
 
 int TakeCount(ModelConfig& config, std::string_view name) {
   return ParseCount(name, config.TakeParameter(name).value_or("0"));
 }
 
-bool TakeSwitch(ModelConfig& config, std::string_view name, bool otherwise) {
+bool TakeSwitch(ModelConfig& config, std::string_view name, bool fallback) {
   const std::optional<std::string> text = config.TakeParameter(name);
-  return text.has_value() ? ParseSwitch(name, *text) : otherwise;
+  return text.has_value() ? ParseSwitch(name, *text) : fallback;
 }
 
-// -1, 0, 1, 2 in Triton's ModelOptimizationPolicy, as its backend for ONNX Runtime reads them.
+// Reads -1, 0, 1 or 2 of ModelOptimizationPolicy as Triton's backend for ONNX Runtime does.
 GraphOptimizationLevel ReadLevel(const Json& optimization) {
   const Json graph = optimization.value("graph", Json::object());
   const Json value = graph.value("level", Json(0));
@@ -40,12 +40,12 @@ GraphOptimizationLevel ReadLevel(const Json& optimization) {
   if (text == "0") return ORT_ENABLE_ALL;
   if (text == "1") return ORT_ENABLE_EXTENDED;
   if (text == "2") return ORT_DISABLE_ALL;
-  RefuseSetting("optimization.graph.level is " + text +
+  RejectSetting("optimization.graph.level is " + text +
                 ": give 0 for all optimizations, 1 for basic and extended ones, -1 for basic "
                 "ones, or 2 for none");
 }
 
-// Options of providers whose names in config.pbtxt are not ONNX Runtime's.
+// Translates options whose names in config.pbtxt differ from ONNX Runtime's.
 std::pair<std::string, std::string> TranslateTensorRtOption(const std::string& key,
                                                             const std::string& value) {
   if (key == "max_workspace_size_bytes") return {"trt_max_workspace_size", value};
@@ -60,13 +60,13 @@ std::pair<std::string, std::string> TranslateTensorRtOption(const std::string& k
     if (value == mode) return {option, "1"};
   }
   if (value == "FP32") return {"trt_fp16_enable", "0"};
-  RefuseSetting("precision_mode is '" + value + "': give FP32, FP16, BF16 or INT8");
+  RejectSetting("precision_mode is '" + value + "': give FP32, FP16, BF16 or INT8");
 }
 
 GpuProvider ReadGpuProvider(const Json& entry) {
   const std::string name = entry.value("name", "");
   if (name != "tensorrt" && name != "cuda") {
-    RefuseSetting("gpu_execution_accelerator '" + name + "' is unknown: there are tensorrt, cuda");
+    RejectSetting("gpu_execution_accelerator '" + name + "' is unknown: there are tensorrt, cuda");
   }
   GpuProvider provider;
   provider.tensorrt = name == "tensorrt";
@@ -83,7 +83,7 @@ void ReadAccelerators(const Json& optimization, OnnxSettings& settings) {
   const Json accelerators = optimization.value("execution_accelerators", Json::object());
   const Json on_cpu = accelerators.value("cpu_execution_accelerator", Json::array());
   if (!on_cpu.empty()) {
-    RefuseSetting("cpu_execution_accelerator '" + on_cpu[0].value("name", "") +
+    RejectSetting("cpu_execution_accelerator '" + on_cpu[0].value("name", "") +
                   "' is not supported: this backend has ONNX Runtime's own kernels on a CPU, and "
                   "gpu_execution_accelerator tensorrt or cuda");
   }
@@ -92,14 +92,14 @@ void ReadAccelerators(const Json& optimization, OnnxSettings& settings) {
   settings.names_gpu_providers = !on_gpu.empty();
 }
 
-// The parameters of CUDA that Triton's backend takes beside execution_accelerators.
+// Removes the CUDA parameters that Triton's backend takes in addition to execution_accelerators.
 ParameterList TakeCudaParameters(ModelConfig& config) {
   constexpr std::array kSearches{"EXHAUSTIVE", "HEURISTIC", "DEFAULT"};
   constexpr std::array kStrategies{"kNextPowerOfTwo", "kSameAsRequested"};
   const auto choose = [](std::string_view name, const std::string& text, const auto& choices) {
     const auto index = static_cast<size_t>(ParseCount(name, text));
     if (index < choices.size()) return std::string(choices[index]);
-    RefuseSetting(std::string(name) + " is " + text + ": the greatest is " +
+    RejectSetting(std::string(name) + " is " + text + ": the greatest is " +
                   std::to_string(choices.size() - 1));
   };
   ParameterList options;
@@ -117,7 +117,7 @@ ParameterList TakeCudaParameters(ModelConfig& config) {
   return options;
 }
 
-// Where TensorRT leaves something over, or nothing was named, CUDA runs it.
+// Adds CUDA, which runs the operators that TensorRT does not take, and networks without a provider.
 void CompleteGpuProviders(OnnxSettings& settings, const ParameterList& cuda_parameters) {
   const auto is_cuda = [](const GpuProvider& provider) { return !provider.tensorrt; };
   auto cuda = std::ranges::find_if(settings.gpu_providers, is_cuda);
@@ -131,31 +131,31 @@ void CompleteGpuProviders(OnnxSettings& settings, const ParameterList& cuda_para
 std::filesystem::path ChooseFile(const ModelConfig& config) {
   std::string name = config.json().value("default_model_filename", "");
   if (name.empty()) name = "model.onnx";
-  // Behind links, as messages are to name the user's own file; not the file's own, beside which its
-  // external data lies.
+  // Links of the folder are resolved, so that messages name the user's file; those of the file
+  // itself are not, because external data is searched for in its folder.
   std::filesystem::path file =
       std::filesystem::weakly_canonical(config.folder()) / std::to_string(config.version()) / name;
   if (std::filesystem::is_directory(file)) file /= "model.onnx";
   return file;
 }
 
-void RefuseUnsupportedParts(const Json& config) {
+void RejectUnsupportedParts(const Json& config) {
   for (const char* part : {"sequence_batching", "batch_input", "batch_output"}) {
     const auto found = config.find(part);
     if (found == config.end() || found->empty()) continue;
-    RefuseSetting("the config has " + std::string(part) +
-                  ", which this backend does not carry out: leave it out, or use a server with "
+    RejectSetting("the config has " + std::string(part) +
+                  ", which this backend does not support: leave it out, or use a server with "
                   "the backend onnxruntime");
   }
   for (const Json& input : config.value("input", Json::array())) {
     const std::string label = "input '" + input.value("name", "") + "' has ";
     if (input.value("allow_ragged_batch", false)) {
-      RefuseSetting(label +
-                    "allow_ragged_batch, which this backend does not carry out: requests "
-                    "of different shapes are run apart without it");
+      RejectSetting(label +
+                    "allow_ragged_batch, which this backend does not support: requests "
+                    "of different shapes get runs of their own without it");
     }
     if (input.value("optional", false)) {
-      RefuseSetting(label + "optional: true, but ONNX Runtime needs every input: leave it out");
+      RejectSetting(label + "optional: true, but ONNX Runtime needs every input: leave it out");
     }
   }
 }
@@ -163,7 +163,7 @@ void RefuseUnsupportedParts(const Json& config) {
 }  // namespace
 
 OnnxSettings ReadOnnxSettings(ModelConfig& config) {
-  RefuseUnsupportedParts(config.json());
+  RejectUnsupportedParts(config.json());
   OnnxSettings settings;
   settings.file = ChooseFile(config);
   settings.library = config.TakeParameter("onnxruntime_library");
@@ -180,7 +180,7 @@ OnnxSettings ReadOnnxSettings(ModelConfig& config) {
   settings.arena_shrinkage =
       config.TakeParameter("memory.enable_memory_arena_shrinkage").value_or("");
   if (!settings.memory_arena && !settings.arena_shrinkage.empty()) {
-    RefuseSetting(
+    RejectSetting(
         "memory.enable_memory_arena_shrinkage is given beside enable_mem_arena: 0, which leaves no "
         "arena to shrink: leave one of them out");
   }
@@ -189,7 +189,7 @@ OnnxSettings ReadOnnxSettings(ModelConfig& config) {
   settings.level = ReadLevel(optimization);
   ReadAccelerators(optimization, settings);
   CompleteGpuProviders(settings, TakeCudaParameters(config));
-  // Refuses what is left over.
+  // Rejects the remaining parameters.
   static_cast<void>(config.Parameters({}));
   return settings;
 }

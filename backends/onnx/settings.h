@@ -17,7 +17,7 @@ struct GpuProvider {
   ParameterList options;
 };
 
-// What config.pbtxt says of how a network is run.
+// The settings of a network in config.pbtxt.
 struct OnnxSettings {
   std::filesystem::path file;
   std::optional<std::string> library;  // onnxruntime_library
@@ -32,14 +32,14 @@ struct OnnxSettings {
   std::string arena_shrinkage;             // empty: none
   ParameterList session;                   // session.*
   std::vector<GpuProvider> gpu_providers;  // in the order of preference; CUDA when there is none
-  bool names_gpu_providers = false;        // the config lists them
+  bool names_gpu_providers = false;        // whether the config lists them
 
-  // Sessions have threads of their own.
+  // Whether sessions have threads of their own.
   bool owns_threads() const noexcept { return intra_op_threads > 0 || inter_op_threads > 0; }
 };
 
-// Takes the parameters out of the config. Throws kInvalidArgument for one that is unknown or
-// impossible, and for parts of the config that the backend does not carry out.
+// Removes the parameters from the config. Throws kInvalidArgument for one that is unknown or
+// impossible, and for parts of the config that the backend does not support.
 OnnxSettings ReadOnnxSettings(ModelConfig& config);
 
 }  // namespace endcap::triton

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "triton_util/data_type.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {

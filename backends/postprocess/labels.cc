@@ -3,7 +3,7 @@
 #include <fstream>
 
 #include "endcap/error.h"
-#include "triton_util/string_tensor.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {

@@ -60,7 +60,7 @@ class PostprocessBackend final : public Backend {
     RequireHead(given);
     const PostprocessParams params = ParsePostprocessParams(given);
     Labels labels = ReadLabels(labels_file, separator, config, params);
-    config.SettleTensors(PostprocessInputContracts(params),
+    config.CompleteTensors(PostprocessInputContracts(params),
                          PostprocessOutputContracts(params, labels.hierarchical()));
     return std::make_unique<PostprocessModel>(config, families(), params, threads,
                                               std::move(labels));

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "postprocess/contracts.h"
-#include "triton_util/string_tensor.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {

@@ -9,7 +9,7 @@
 #include "endcap/postprocess.h"
 #include "postprocess/labels.h"
 #include "triton_util/batch_model.h"
-#include "triton_util/engine_pool.h"
+#include "triton_util/instance.h"
 
 namespace endcap::triton {
 

@@ -21,7 +21,7 @@ class PreprocessBackend final : public Backend {
         ParsePreprocessParams(config.Parameters(DescribePreprocessParams({}), "preset"));
     const bool with_rois = config.HasInput(kRois);
     if (with_rois) RefuseBatches(config);
-    config.SettleTensors(PreprocessModel::InputContracts(with_rois),
+    config.CompleteTensors(PreprocessModel::InputContracts(with_rois),
                          PreprocessModel::OutputContracts(params, with_rois));
     return std::make_unique<PreprocessModel>(config, families(), params, threads);
   }

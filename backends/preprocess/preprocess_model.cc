@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "endcap/thread_pool.h"
-#include "triton_util/data_type.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {

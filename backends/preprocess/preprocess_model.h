@@ -7,7 +7,7 @@
 
 #include "endcap/preprocess.h"
 #include "triton_util/batch_model.h"
-#include "triton_util/engine_pool.h"
+#include "triton_util/instance.h"
 #include "triton_util/tensor_contract.h"
 
 namespace endcap::triton {

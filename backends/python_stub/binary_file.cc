@@ -14,12 +14,12 @@ constexpr Elf64_Half kMachine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr Elf64_Half kMachine = EM_AARCH64;
 #else
-#error "The stub runs where Triton does: on x86-64 and AArch64."
+#error "The stub supports the machines of Triton: x86-64 and AArch64."
 #endif
 
-// A value at an offset; nothing where the file ends before it.
+// Reads a value at an offset; none beyond the end of the file.
 template <typename T>
-std::optional<T> At(const std::string& bytes, std::size_t offset) {
+std::optional<T> ReadAt(const std::string& bytes, std::size_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) {
     return std::nullopt;
   }
@@ -28,11 +28,11 @@ std::optional<T> At(const std::string& bytes, std::size_t offset) {
   return value;
 }
 
-std::vector<Elf64_Phdr> Segments(const std::string& bytes) {
+std::vector<Elf64_Phdr> ReadSegments(const std::string& bytes) {
   std::vector<Elf64_Phdr> segments;
-  const auto header = At<Elf64_Ehdr>(bytes, 0);
+  const auto header = ReadAt<Elf64_Ehdr>(bytes, 0);
   for (std::size_t i = 0; header && i < header->e_phnum; ++i) {
-    const auto segment = At<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
+    const auto segment = ReadAt<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
     if (!segment) {
       break;
     }
@@ -41,7 +41,7 @@ std::vector<Elf64_Phdr> Segments(const std::string& bytes) {
   return segments;
 }
 
-// Where in the file an address of the loaded program comes from.
+// Returns the offset in the file of an address of the loaded program.
 std::optional<std::size_t> FindFileOffset(const std::vector<Elf64_Phdr>& segments,
                                           Elf64_Addr address) {
   for (const Elf64_Phdr& segment : segments) {
@@ -53,32 +53,32 @@ std::optional<std::size_t> FindFileOffset(const std::vector<Elf64_Phdr>& segment
   return std::nullopt;
 }
 
-std::vector<Elf64_Dyn> DynamicEntries(const std::string& bytes,
-                                      const std::vector<Elf64_Phdr>& segments) {
+std::vector<Elf64_Dyn> ReadDynamicEntries(const std::string& bytes,
+                                          const std::vector<Elf64_Phdr>& segments) {
   std::vector<Elf64_Dyn> entries;
   for (const Elf64_Phdr& segment : segments) {
     if (segment.p_type != PT_DYNAMIC) {
       continue;
     }
     for (std::size_t at = 0; at < segment.p_filesz; at += sizeof(Elf64_Dyn)) {
-      const auto entry = At<Elf64_Dyn>(bytes, segment.p_offset + at);
+      const auto entry = ReadAt<Elf64_Dyn>(bytes, segment.p_offset + at);
       if (!entry || entry->d_tag == DT_NULL) {
         break;
       }
       entries.push_back(*entry);
     }
-    break;  // a file has one, and a broken one may have thousands that overlap
+    break;  // a valid file has one; a corrupt one may have thousands that overlap
   }
   return entries;
 }
 
-std::string TextAt(const std::string& bytes, std::size_t offset) {
+std::string ReadStringAt(const std::string& bytes, std::size_t offset) {
   const std::size_t end = bytes.find('\0', offset);
   return offset < bytes.size() && end != std::string::npos ? bytes.substr(offset, end - offset)
                                                            : std::string();
 }
 
-std::string Hexadecimal(std::string_view bytes) {
+std::string ToHexadecimal(std::string_view bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const char c : bytes) {
@@ -89,15 +89,15 @@ std::string Hexadecimal(std::string_view bytes) {
   return text;
 }
 
-constexpr std::size_t kLongestName = 255;  // of a file, in bytes
+constexpr std::size_t kMaxNameBytes = 255;  // of a file
 
-constexpr std::size_t RoundedTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
+constexpr std::size_t RoundUpTo4(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
 
 }  // namespace
 
 std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
   std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(path, error);  // none of a folder
+  const std::uintmax_t size = std::filesystem::file_size(path, error);  // fails for a folder
   if (error) {
     return std::nullopt;
   }
@@ -106,7 +106,7 @@ std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
     return std::nullopt;
   }
-  const auto header = At<Elf64_Ehdr>(bytes, 0);
+  const auto header = ReadAt<Elf64_Ehdr>(bytes, 0);
   const bool is_elf = header && bytes.compare(0, 4, ELFMAG) == 0 &&
                       header->e_ident[EI_CLASS] == ELFCLASS64 &&
                       header->e_ident[EI_DATA] == ELFDATA2LSB;
@@ -117,8 +117,8 @@ std::optional<BinaryFile> BinaryFile::Read(const std::filesystem::path& path) {
 }
 
 std::vector<std::string> BinaryFile::NeededLibraries() const {
-  const std::vector<Elf64_Phdr> segments = Segments(bytes_);
-  const std::vector<Elf64_Dyn> entries = DynamicEntries(bytes_, segments);
+  const std::vector<Elf64_Phdr> segments = ReadSegments(bytes_);
+  const std::vector<Elf64_Dyn> entries = ReadDynamicEntries(bytes_, segments);
   std::optional<std::size_t> texts;
   for (const Elf64_Dyn& entry : entries) {
     if (entry.d_tag == DT_STRTAB) {
@@ -128,30 +128,30 @@ std::vector<std::string> BinaryFile::NeededLibraries() const {
   std::vector<std::string> needed;
   for (const Elf64_Dyn& entry : entries) {
     if (texts && entry.d_tag == DT_NEEDED) {
-      needed.push_back(TextAt(bytes_, *texts + entry.d_un.d_val));
+      needed.push_back(ReadStringAt(bytes_, *texts + entry.d_un.d_val));
     }
   }
   return needed;
 }
 
 std::string BinaryFile::BuildId() const {
-  for (const Elf64_Phdr& segment : Segments(bytes_)) {
+  for (const Elf64_Phdr& segment : ReadSegments(bytes_)) {
     if (segment.p_type != PT_NOTE) {
       continue;
     }
     std::size_t at = segment.p_offset;
     while (at < segment.p_offset + segment.p_filesz) {
-      const auto note = At<Elf64_Nhdr>(bytes_, at);
+      const auto note = ReadAt<Elf64_Nhdr>(bytes_, at);
       if (!note) {
         break;
       }
       const std::size_t name = at + sizeof(Elf64_Nhdr);
-      const std::size_t content = name + RoundedTo4(note->n_namesz);
+      const std::size_t content = name + RoundUpTo4(note->n_namesz);
       if (note->n_type == NT_GNU_BUILD_ID && content + note->n_descsz <= bytes_.size() &&
           bytes_.compare(name, sizeof(ELF_NOTE_GNU), ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0) {
-        return Hexadecimal(std::string_view(bytes_).substr(content, note->n_descsz));
+        return ToHexadecimal(std::string_view(bytes_).substr(content, note->n_descsz));
       }
-      at = content + RoundedTo4(note->n_descsz);
+      at = content + RoundUpTo4(note->n_descsz);
     }
   }
   return "";
@@ -162,19 +162,19 @@ bool BinaryFile::Contains(std::string_view text) const {
 }
 
 std::optional<int> FindPythonMinor(const BinaryFile& stub) {
-  // Tools that bundle libraries put a fingerprint into the name: libpython3-419a3a08.13.so.1.0.
+  // Tools that bundle libraries put a hash into the name: libpython3-419a3a08.13.so.1.0.
   static const std::regex kName(R"(libpython3(?:-[0-9a-f]+)?\.(\d{1,3})[a-z]*\.so.*)");
   for (const std::string& library : stub.NeededLibraries()) {
     std::smatch match;
-    // std::regex recurses for every character that it reads.
-    if (library.size() <= kLongestName && std::regex_match(library, match, kName)) {
+    // std::regex recurses for every character.
+    if (library.size() <= kMaxNameBytes && std::regex_match(library, match, kName)) {
       return std::stoi(match[1]);
     }
   }
   return std::nullopt;
 }
 
-std::optional<bool> TakesNumpy2(const BinaryFile& stub) {
+std::optional<bool> SupportsNumpy2(const BinaryFile& stub) {
   if (stub.Contains("numpy._core")) {
     return true;
   }
@@ -184,7 +184,7 @@ std::optional<bool> TakesNumpy2(const BinaryFile& stub) {
   return std::nullopt;
 }
 
-bool ReadsVariables(const BinaryFile& stub) {
+bool UsesEnvironmentVariables(const BinaryFile& stub) {
   return !stub.Contains("PyConfig_InitIsolatedConfig");
 }
 

@@ -1,4 +1,4 @@
-// What can keep a Python-backend model from working, looked at before it starts.
+// Checks of a Python model's environment before the release's stub starts.
 #pragma once
 
 #include <filesystem>
@@ -6,44 +6,42 @@
 #include <string>
 #include <vector>
 
-#include "arguments.h"
 #include "environment.h"
 #include "real_stub.h"
 #include "settings.h"
 
 namespace endcap::python_stub {
 
-// The model, and the environment that the server starts its stub in.
-struct Subject {
+// A model, and the environment in which the server starts its stub.
+struct StartContext {
   std::filesystem::path model_folder;
-  std::filesystem::path server_folder;  // the server's backends/python; empty where not known
+  std::filesystem::path server_folder;  // the server's backends/python; empty if unknown
   std::string search_path;              // PATH
   std::string library_path;             // LD_LIBRARY_PATH
   std::string python_path;              // PYTHONPATH
-  std::filesystem::path user_base;      // ~/.local; empty where the user's packages do not count
-  std::optional<Arguments> arguments;   // from the server; nothing where only looked at
+  std::filesystem::path user_base;      // ~/.local; empty if user packages are not used
+  std::optional<Arguments> arguments;   // of the server; none for a check without one
   std::filesystem::path shared_memory = "/dev/shm";
 };
 
-// One thing that was looked at.
 struct Check {
   std::string name;
   std::string found;
-  std::string problem;  // one error message, "" where all is well
+  std::string problem;  // an error message; empty: none
 };
 
-struct Examination {
-  std::vector<Check> checks;  // later ones are missing where an earlier one makes them pointless
+struct CheckResults {
+  std::vector<Check> checks;  // a check is absent if an earlier one makes it pointless
   Settings settings;
   std::optional<PythonEnvironment> python;
   std::optional<RealStub> stub;
   std::string library_path;  // LD_LIBRARY_PATH for the stub
-  bool stub_starts = false;  // whether its libraries are all found
+  bool stub_starts = false;  // whether all its libraries are found
 
-  // The first problem; "" where everything fits.
-  std::string Problem() const;
+  // Returns the first problem; empty if there is none.
+  std::string FindProblem() const;
 };
 
-Examination Examine(const Subject& subject);
+CheckResults RunChecks(const StartContext& context);
 
 }  // namespace endcap::python_stub

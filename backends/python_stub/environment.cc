@@ -18,7 +18,7 @@ std::string Trimmed(const std::string& text) {
   return first == std::string::npos ? std::string() : text.substr(first, last - first + 1);
 }
 
-// The `key = value` lines of a virtual environment's pyvenv.cfg.
+// Reads the `key = value` lines of a virtual environment's pyvenv.cfg.
 std::map<std::string, std::string> ReadVenvConfig(const fs::path& file) {
   std::map<std::string, std::string> values;
   std::ifstream lines(file);
@@ -31,7 +31,7 @@ std::map<std::string, std::string> ReadVenvConfig(const fs::path& file) {
   return values;
 }
 
-std::optional<int> MinorIn(const std::string& text, const char* pattern) {
+std::optional<int> ParseMinor(const std::string& text, const char* pattern) {
   std::smatch match;
   if (std::regex_match(text, match, std::regex(pattern))) {
     return std::stoi(match[1]);
@@ -39,18 +39,18 @@ std::optional<int> MinorIn(const std::string& text, const char* pattern) {
   return std::nullopt;
 }
 
-// "3.11" of "3.11.7"; std::regex recurses for every character that it reads.
-std::string FirstTwoParts(const std::string& version) {
+// Returns "3.11" for "3.11.7". Not by std::regex, which recurses for every character.
+std::string TruncateVersion(const std::string& version) {
   return version.substr(0,
                         std::min(version.find_first_not_of("0123456789."), version.find('.', 2)));
 }
 
-// The version by the standard library; nothing where there are several.
+// Returns the version of the standard library; none if there are several.
 std::optional<int> FindLibraryMinor(const fs::path& prefix) {
   std::optional<int> found;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
-    const auto minor = MinorIn(entry.path().filename().string(), R"(python3\.(\d{1,3}))");
+    const auto minor = ParseMinor(entry.path().filename().string(), R"(python3\.(\d{1,3}))");
     if (minor && fs::exists(entry.path() / "os.py", error)) {
       if (found) {
         return std::nullopt;
@@ -79,10 +79,10 @@ PythonEnvironment Describe(const fs::path& program) {
     }
     const std::string& version =
         config.count("version_info") ? config["version_info"] : config["version"];
-    python.minor = MinorIn(FirstTwoParts(version), R"(3\.(\d{1,3}))");
+    python.minor = ParseMinor(TruncateVersion(version), R"(3\.(\d{1,3}))");
   }
   if (!python.minor) {
-    python.minor = MinorIn(real.filename().string(), R"(python3\.(\d{1,3}))");
+    python.minor = ParseMinor(real.filename().string(), R"(python3\.(\d{1,3}))");
   }
   if (!python.minor) {
     python.minor = FindLibraryMinor(python.base_prefix);
@@ -93,7 +93,7 @@ PythonEnvironment Describe(const fs::path& program) {
 void AddPackageFolders(const fs::path& prefix, const std::string& version,
                        std::vector<fs::path>& folders) {
   const std::string python = "python" + version;
-  // Debian's Python keeps what comes from its packages in folders of its own.
+  // Debian's Python has separate folders for Debian's packages.
   if (prefix == "/usr") {
     folders.push_back(fs::path("/usr/local/lib") / python / "dist-packages");
     folders.push_back("/usr/lib/python3/dist-packages");
@@ -117,7 +117,7 @@ std::vector<fs::path> ListPathFileFolders(const fs::path& packages) {
       }
     }
   }
-  std::sort(folders.begin(), folders.end());  // a folder lists its files in any order
+  std::sort(folders.begin(), folders.end());  // directory order is unspecified
   return folders;
 }
 
@@ -127,8 +127,8 @@ std::string PythonEnvironment::Version() const {
   return minor ? "3." + std::to_string(*minor) : "3";
 }
 
-std::vector<fs::path> PythonEnvironment::PackageFolders(const std::string& python_path,
-                                                        const fs::path& user_base) const {
+std::vector<fs::path> PythonEnvironment::ListPackageFolders(const std::string& python_path,
+                                                            const fs::path& user_base) const {
   std::vector<fs::path> folders;
   if (base_packages && !user_base.empty()) {  // see docs.python.org/3/library/site.html
     folders.push_back(user_base / "lib" / ("python" + Version()) / "site-packages");
@@ -160,8 +160,8 @@ std::vector<PythonEnvironment> FindPythons(const std::string& search_path) {
   return found;
 }
 
-std::optional<fs::path> ActivatedPrefix(const std::string& search_path,
-                                        const std::string& library_path) {
+std::optional<fs::path> FindActivatedPrefix(const std::string& search_path,
+                                            const std::string& library_path) {
   const fs::path folder(library_path.substr(0, library_path.find(':')));
   const fs::path programs = folder.parent_path() / "bin";
   std::error_code error;

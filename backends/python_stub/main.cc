@@ -1,5 +1,5 @@
-// The stub that Triton's Python backend starts for a model whose folder holds it. It looks whether
-// the model's environment can work, and becomes the stub of the server's release.
+// The stub that Triton's Python backend starts for a model whose folder contains it. It checks the
+// model's environment and replaces itself by the stub of the server's release.
 
 #include <unistd.h>
 
@@ -7,71 +7,109 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checks.h"
-#include "process.h"
-#include "refusal.h"
-#include "report.h"
+#include "error_report.h"
 
 namespace {
 
 using namespace endcap::python_stub;
 
-// The server starts a stub without arguments to see that it may be executed, and expects a 1.
-constexpr int kRefused = 1;
+// The server starts a stub without arguments to check that it is executable, and expects 1.
+constexpr int kFailed = 1;
 
 constexpr char kUsage[] =
-    "triton_python_backend_stub is started by Triton. To look at a model:\n"
+    "triton_python_backend_stub is started by Triton. To check a model:\n"
     "  triton_python_backend_stub --check MODEL_FOLDER [BACKENDS/python]\n"
     "  triton_python_backend_stub --describe STUB\n";
 
-std::string Variable(const char* name) {
+using nlohmann::json;
+
+// Replaces bytes of paths that are not UTF-8.
+std::string Serialize(const json& document) {
+  return document.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+json TextOrNull(const std::string& text) { return text.empty() ? json() : json(text); }
+
+// {"python", "stub", "checks": [{"name", "found", "problem"}], "problem"}; null for what is absent.
+// Read by `endcap stub check`.
+std::string FormatResults(const CheckResults& results) {
+  json checks = json::array();
+  for (const Check& check : results.checks) {
+    checks.push_back(
+        {{"name", check.name}, {"found", check.found}, {"problem", TextOrNull(check.problem)}});
+  }
+  json report = {{"checks", checks}, {"problem", TextOrNull(results.FindProblem())}};
+  report["python"] = results.python ? json(results.python->program.string()) : json();
+  report["stub"] = results.stub ? json(results.stub->path.string()) : json();
+  return Serialize(report);
+}
+
+// {"python", "build_id", "takes_numpy_2"} of an ELF file; none for another file. Read by
+// `endcap stub install`.
+std::optional<std::string> DescribeFile(const std::filesystem::path& file) {
+  const std::optional<BinaryFile> binary = BinaryFile::Read(file);
+  if (!binary) {
+    return std::nullopt;
+  }
+  json description = {{"build_id", binary->BuildId()}};
+  const std::optional<int> minor = FindPythonMinor(*binary);
+  description["python"] = minor ? json("3." + std::to_string(*minor)) : json();
+  const std::optional<bool> takes_numpy_2 = SupportsNumpy2(*binary);
+  description["takes_numpy_2"] = takes_numpy_2 ? json(*takes_numpy_2) : json();
+  return Serialize(description);
+}
+
+std::string GetVariable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// As Python's site module finds it.
-std::filesystem::path UserBase() {
-  if (!Variable("PYTHONNOUSERSITE").empty()) {
+// Returns the folder that Python's site module uses; empty if it uses none.
+std::filesystem::path FindUserBase() {
+  if (!GetVariable("PYTHONNOUSERSITE").empty()) {
     return {};
   }
-  const std::string base = Variable("PYTHONUSERBASE");
-  const std::string home = Variable("HOME");
+  const std::string base = GetVariable("PYTHONUSERBASE");
+  const std::string home = GetVariable("HOME");
   return !base.empty() || home.empty() ? std::filesystem::path(base)
                                        : std::filesystem::path(home) / ".local";
 }
 
-Subject SubjectHere() {
-  Subject subject;
-  subject.search_path = Variable("PATH");
-  subject.library_path = Variable("LD_LIBRARY_PATH");
-  subject.python_path = Variable("PYTHONPATH");
-  subject.user_base = UserBase();
-  return subject;
+StartContext ReadStartContext() {
+  StartContext context;
+  context.search_path = GetVariable("PATH");
+  context.library_path = GetVariable("LD_LIBRARY_PATH");
+  context.python_path = GetVariable("PYTHONPATH");
+  context.user_base = FindUserBase();
+  return context;
 }
 
-int PrintReport(const std::vector<std::string>& argv) {
-  Subject subject = SubjectHere();
-  subject.model_folder = argv[2];
-  subject.server_folder = argv.size() > 3 ? argv[3] : "";
-  const Examination examination = Examine(subject);
-  std::cout << FormatReport(examination) << '\n';
-  return examination.Problem().empty() ? EXIT_SUCCESS : kRefused;
+int PrintResults(const std::vector<std::string>& argv) {
+  StartContext context = ReadStartContext();
+  context.model_folder = argv[2];
+  context.server_folder = argv.size() > 3 ? argv[3] : "";
+  const CheckResults results = RunChecks(context);
+  std::cout << FormatResults(results) << '\n';
+  return results.FindProblem().empty() ? EXIT_SUCCESS : kFailed;
 }
 
 int PrintDescription(const std::string& file) {
   const auto description = DescribeFile(file);
   if (!description) {
-    std::cerr << file << " is no ELF file of this machine" << '\n';
-    return kRefused;
+    std::cerr << file << " is not an ELF file of this machine" << '\n';
+    return kFailed;
   }
   std::cout << *description << '\n';
   return EXIT_SUCCESS;
 }
 
-// Copies from object stores lose the permission.
+// Object stores do not keep the permission.
 void MakeExecutable(const std::filesystem::path& program) {
   std::error_code error;
   if (access(program.c_str(), X_OK) != 0) {
@@ -81,35 +119,35 @@ void MakeExecutable(const std::filesystem::path& program) {
 }
 
 int Serve(const std::vector<std::string>& argv, const Arguments& arguments) {
-  Subject subject = SubjectHere();
-  subject.arguments = arguments;
-  subject.model_folder = arguments.ModelFolder();
-  subject.server_folder = arguments.server_folder;
-  Examination examination;
+  StartContext context = ReadStartContext();
+  context.arguments = arguments;
+  context.model_folder = arguments.ModelFolder();
+  context.server_folder = arguments.server_folder;
+  CheckResults results;
   std::string problem;
   try {
-    // `endcap serve` hands over a link, which is gone when someone reads the log.
-    subject.model_folder = std::filesystem::canonical(subject.model_folder);
-    MakeExecutable(subject.model_folder / kRealStubFile);
-    examination = Examine(subject);
-    problem = examination.Problem();
-  } catch (const std::exception& error) {  // of the file system: a server must not wait for this
-    problem = std::string("the environment cannot be looked at: ") + error.what();
+    // `endcap serve` passes a temporary link, which messages must not have.
+    context.model_folder = std::filesystem::canonical(context.model_folder);
+    MakeExecutable(context.model_folder / kRealStubFile);
+    results = RunChecks(context);
+    problem = results.FindProblem();
+  } catch (const std::exception& error) {  // reported below, because the server waits for a report
+    problem = std::string("the environment cannot be checked: ") + error.what();
   }
-  if (problem.empty() && examination.stub) {
-    const std::filesystem::path stub = examination.stub->path;
-    ForgetRefusal(subject.model_folder);
-    setenv("LD_LIBRARY_PATH", examination.library_path.c_str(), 1);
-    problem = stub.string() + " cannot be started: " + Become(stub, argv);
+  if (problem.empty() && results.stub) {
+    const std::filesystem::path stub = results.stub->path;
+    RemoveLog(context.model_folder);
+    setenv("LD_LIBRARY_PATH", results.library_path.c_str(), 1);
+    problem = stub.string() + " cannot be started: " + ReplaceProcess(stub, argv);
   }
-  Tell(subject.model_folder, problem);
-  ReportToServer(argv, subject, examination, problem);
-  return kRefused;
+  WriteErrorMessage(context.model_folder, problem);
+  ReportToServer(argv, context, results, problem);
+  return kFailed;
 }
 
 int Run(const std::vector<std::string>& argv) {
   if (argv.size() >= 3 && argv[1] == "--check") {
-    return PrintReport(argv);
+    return PrintResults(argv);
   }
   if (argv.size() == 3 && argv[1] == "--describe") {
     return PrintDescription(argv[2]);
@@ -118,7 +156,7 @@ int Run(const std::vector<std::string>& argv) {
     return Serve(argv, *arguments);
   }
   std::cerr << kUsage;
-  return kRefused;
+  return kFailed;
 }
 
 }  // namespace
@@ -128,6 +166,6 @@ int main(int argc, char** argv) {
     return Run(std::vector<std::string>(argv, argv + argc));
   } catch (const std::exception& error) {
     std::cerr << "endcap stub: " << error.what() << '\n';
-    return kRefused;
+    return kFailed;
   }
 }

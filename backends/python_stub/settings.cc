@@ -1,5 +1,6 @@
 #include "settings.h"
 
+#include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -7,7 +8,19 @@
 namespace endcap::python_stub {
 namespace {
 
-constexpr char kKnown[] = "stub, stub_build_id, server_build_id, release, library_folders";
+constexpr std::size_t kFewestArguments = 9;
+
+std::optional<std::int64_t> ReadNumber(const std::string& text) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+constexpr char kKnownFields[] = "stub, stub_build_id, server_build_id, release, library_folders";
 
 void SetField(const std::string& name, const nlohmann::json& value, Settings& settings) {
   if (name == "stub") {
@@ -21,11 +34,23 @@ void SetField(const std::string& name, const nlohmann::json& value, Settings& se
   } else if (name == "library_folders") {
     settings.library_folders = value.get<std::vector<std::string>>();
   } else {
-    throw std::runtime_error("it has an unknown name '" + name + "'; known are " + kKnown);
+    throw std::runtime_error("it has an unknown name '" + name + "'; known are " + kKnownFields);
   }
 }
 
 }  // namespace
+
+std::optional<Arguments> ReadArguments(const std::vector<std::string>& argv) {
+  if (argv.size() < kFewestArguments) {
+    return std::nullopt;
+  }
+  const std::optional<std::int64_t> size = ReadNumber(argv[3]);
+  const std::optional<std::int64_t> growth = ReadNumber(argv[4]);
+  if (!size || !growth) {
+    return std::nullopt;
+  }
+  return Arguments{argv[kModelFilePosition], argv[2], *size, *growth, argv[6]};
+}
 
 Settings ReadSettings(const std::filesystem::path& model_folder) {
   Settings settings;
@@ -47,7 +72,7 @@ Settings ReadSettings(const std::filesystem::path& model_folder) {
     throw std::runtime_error(path.string() + " cannot be used: " + error.what());
   }
   if (!settings.stub.empty()) {
-    settings.stub = model_folder / settings.stub;  // an absolute path stays as it is
+    settings.stub = model_folder / settings.stub;  // an absolute path is unchanged
   }
   return settings;
 }

@@ -1,27 +1,48 @@
-// endcap-stub.json in a model's folder: which stub is the release's own, and what it belongs to.
+// The arguments of a stub, and endcap-stub.json in the model's folder.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace endcap::python_stub {
 
+// The arguments that Triton's Python backend passes to a stub, in releases 24.10 to 26.07.
+struct Arguments {
+  std::filesystem::path model_file;     // REPOSITORY/MODEL/VERSION/model.py
+  std::string shared_memory_region;     // name in /dev/shm, without a leading slash
+  std::int64_t shared_memory_bytes;     // initial size of the region
+  std::int64_t shared_memory_growth;    // least number of bytes by which it grows
+  std::filesystem::path server_folder;  // of the backend's triton_python_backend_utils.py
+
+  std::filesystem::path ModelFolder() const { return model_file.parent_path().parent_path(); }
+};
+
+// Positions in argv that are changed when another module replaces the model.
+inline constexpr std::size_t kModelFilePosition = 1;
+inline constexpr std::size_t kRuntimeModelPosition = 9;
+
+// Reads argv, including the program's name. Returns none if it is not a server's.
+std::optional<Arguments> ReadArguments(const std::vector<std::string>& argv);
+
 inline constexpr char kSettingsFile[] = "endcap-stub.json";
 inline constexpr char kRealStubFile[] = "triton_python_backend_stub.real";
 inline constexpr char kStubFile[] = "triton_python_backend_stub";
 
-// Everything may be left out: "" or empty then.
+// endcap-stub.json: the release's stub and the release that it belongs to. All fields are optional;
+// empty if absent.
 struct Settings {
-  std::filesystem::path stub;   // a stub, or a folder with 3.N/triton_python_backend_stub; absolute
-  std::string stub_build_id;    // of the stub, as it was installed
-  std::string server_build_id;  // of libtriton_python.so of the release that the stub is from
-  std::string release;          // what people call that release
-  std::vector<std::string> library_folders;  // where libraries of the stub lie
+  std::filesystem::path stub;   // a stub, or a folder of 3.N/triton_python_backend_stub; absolute
+  std::string stub_build_id;    // of the stub when it was installed
+  std::string server_build_id;  // of libtriton_python.so of the stub's release
+  std::string release;          // name of that release, for messages
+  std::vector<std::string> library_folders;  // of the stub's libraries
 };
 
-// Reads the file in a model's folder; defaults where there is none.
-// Throws std::runtime_error with an error message for what cannot be read, and for unknown names.
+// Reads the file in a model's folder; defaults if there is none. Throws std::runtime_error with an
+// error message if it cannot be read or has an unknown field.
 Settings ReadSettings(const std::filesystem::path& model_folder);
 
 }  // namespace endcap::python_stub

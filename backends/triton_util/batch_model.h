@@ -10,41 +10,48 @@
 #include <vector>
 
 #include "endcap/cuda.h"
-#include "triton_util/engine_pool.h"
-#include "triton_util/in_flight.h"
+#include "triton_util/instance.h"
 #include "triton_util/model.h"
-#include "triton_util/request_outputs.h"
 #include "triton_util/request_threads.h"
-#include "triton_util/statistics.h"
+#include "triton_util/response.h"
 
 namespace endcap::triton {
 
-// One request's part of a batch: what goes into the core's call, and what came of it.
+// One request of a batch: the inputs of the core's call and its results.
 template <typename Input, typename Output, typename Item>
 struct Job {
   Job(PendingRequest& owner, const ExecutionContext& execution_context, bool batched) noexcept
       : pending(&owner), results(owner.request, owner.sink, execution_context, batched) {}
 
   PendingRequest* pending;
-  std::vector<InputTensor> tensors;               // what `inputs` point into
+  std::vector<InputTensor> tensors;               // own the memory of `inputs`
   std::vector<Input> inputs;                      // one per item
   std::vector<Output> outputs;                    // one per item
-  RequestOutputs results;                         // the memory that `outputs` point into
-  std::vector<std::vector<std::string>> strings;  // one list per item, where they point to some
+  RequestOutputs results;                         // own the memory of `outputs`
+  std::vector<std::vector<std::string>> strings;  // one list per item, for outputs of strings
   std::span<const Item> items;                    // one per item, after the call
 };
 
-// The message for a request of several images names the one that failed.
-Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t count);
+// The failure of an item; for a request of several images the message has its index.
+inline Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t count) {
+  std::string message = status.message;
+  if (count > 1) {
+    message =
+        "image index " + std::to_string(index) + " of " + std::to_string(count) + ": " + message;
+  }
+  return {ToTriton(status.code), status.code, std::move(message)};
+}
 
-// A model whose requests go through the core: those of a batch in one call, or, on an instance with
-// threads for that, each in a call of its own, so that none waits for its neighbours.
+// A model whose requests are processed by the core. If RequestThreadCount is 0, the requests of a
+// batch share one call of the core, and Serve returns when they are released. Otherwise that many
+// threads serve one request each, with a call of its own; Serve returns when they are queued, and
+// no request waits for another one of its batch.
 template <typename Input, typename Output, typename Item>
 class BatchModel : public SynchronousModel {
  public:
   using SynchronousModel::SynchronousModel;
   using JobType = Job<Input, Output, Item>;
-  // The core's call; on a GPU it need not wait for the instance's stream.
+  // The core's call; on a GPU it may be asynchronous on the instance's stream.
   using Engine =
       std::function<std::vector<Item>(std::span<const Input> inputs, std::span<const Output>)>;
 
@@ -54,7 +61,7 @@ class BatchModel : public SynchronousModel {
     if (const int count = RequestThreadCount(execution_context); count > 0) {
       instance->threads = threads_.Get(EnginePool<RequestThreads>::kCpu, [&] {
         return std::make_shared<RequestThreads>(
-            count, [this](const RequestThreads::Work& work) { ServeOne(work); });
+            count, [this](const RequestThreads::Task& task) { ServeOne(task); });
       });
     }
     return instance;
@@ -68,8 +75,8 @@ class BatchModel : public SynchronousModel {
       return;
     }
     for (TRITONBACKEND_Request* request : requests) {
-      batch_instance.under_way.Enter(1, SIZE_MAX);
-      batch_instance.threads->Take({handle, &instance, request});
+      batch_instance.in_flight.Enter(1, SIZE_MAX);
+      batch_instance.threads->Enqueue({handle, &instance, request});
     }
   }
 
@@ -80,7 +87,7 @@ class BatchModel : public SynchronousModel {
     jobs.reserve(pending_requests.size());
     for (PendingRequest& pending : pending_requests) {
       Attempt(pending, [&] {
-        if (AnswerIfCancelled(pending)) return;
+        if (RespondIfCancelled(pending)) return;
         JobType job(pending, instance.execution_context(), batched());
         Prepare(job, instance.execution_context());
         jobs.push_back(std::move(job));
@@ -96,21 +103,21 @@ class BatchModel : public SynchronousModel {
   }
 
  protected:
-  // What calls the core at that execution_context.
+  // Returns the function that calls the core on that device.
   virtual Engine NewEngine(const ExecutionContext& execution_context) = 0;
-  // Threads, for all instances together, that serve each request on its own; 0: batches stay whole.
-  // The engine is then called by all of them at the same time.
+  // Returns the number of threads, for all instances together, that serve one request each; they
+  // call the engine at the same time. 0: one call of the engine for each batch.
   virtual int RequestThreadCount(const ExecutionContext& execution_context) const noexcept {
     static_cast<void>(execution_context);
     return 0;
   }
-  // Reads the request and allocates its outputs: fills tensors, inputs, results and outputs.
+  // Reads the request and allocates its outputs: fills tensors, inputs, outputs and results.
   virtual void Prepare(JobType& job, const ExecutionContext& execution_context) = 0;
   // Counts the stage's own metrics of one call.
   virtual void Count(std::span<const Item> items) { static_cast<void>(items); }
-  // Whether a failed item is answered by its `status` output instead of an error.
+  // Whether a failed item is reported by its `status` output instead of an error.
   virtual bool ToleratesFailedItems() const noexcept { return false; }
-  // Adds what is left to a good response.
+  // Adds the remaining outputs to a response without an error.
   virtual void Complete(JobType& job, const ExecutionContext& execution_context) {
     static_cast<void>(job);
     static_cast<void>(execution_context);
@@ -118,18 +125,18 @@ class BatchModel : public SynchronousModel {
 
  private:
   struct BatchInstance final : Instance {
-    BatchInstance(const ExecutionContext& place, Engine run)
-        : Instance(place), engine(std::move(run)) {}
-    ~BatchInstance() override { under_way.WaitUntilNone(); }
+    BatchInstance(const ExecutionContext& context, Engine run)
+        : Instance(context), engine(std::move(run)) {}
+    ~BatchInstance() override { in_flight.WaitUntilNone(); }
     Engine engine;
-    InFlight under_way;  // requests that `threads` have
-    std::shared_ptr<RequestThreads> threads;
+    InFlight in_flight;                       // requests of this instance in `threads`
+    std::shared_ptr<RequestThreads> threads;  // null: one call for each batch
   };
 
-  void ServeOne(const RequestThreads::Work& work) noexcept {
-    TRITONBACKEND_Request* request = work.request;
-    SynchronousModel::Serve(work.handle, *work.instance, {&request, 1});
-    static_cast<BatchInstance&>(*work.instance).under_way.Leave(1);
+  void ServeOne(const RequestThreads::Task& task) noexcept {
+    TRITONBACKEND_Request* request = task.request;
+    SynchronousModel::Serve(task.handle, *task.instance, {&request, 1});
+    static_cast<BatchInstance&>(*task.instance).in_flight.Leave(1);
   }
 
   template <typename Body>
@@ -137,11 +144,11 @@ class BatchModel : public SynchronousModel {
     try {
       body();
     } catch (...) {
-      Refuse(pending, MakeFailureFromCurrentException());
+      FailRequest(pending, MakeFailureFromCurrentException());
     }
   }
 
-  static void Wait(const ExecutionContext& execution_context) {
+  static void Synchronize(const ExecutionContext& execution_context) {
     if (execution_context.on_gpu()) SynchronizeCuda(execution_context.target());
   }
 
@@ -157,11 +164,11 @@ class BatchModel : public SynchronousModel {
       items = instance.engine(inputs, outputs);
       for (JobType& job : jobs) job.results.Copy();
     } catch (...) {
-      // The server takes the memory of the responses back when they are answered.
-      Wait(instance.execution_context());
+      // The server frees the memory of a response when it is sent, so no kernel may still write it.
+      Synchronize(instance.execution_context());
       throw;
     }
-    Wait(instance.execution_context());
+    Synchronize(instance.execution_context());
     for (JobType& job : jobs) job.results.Finish();
     Count(items);
     std::span<const Item> rest(items);
@@ -174,10 +181,10 @@ class BatchModel : public SynchronousModel {
   }
 
   void Finish(JobType& job, const ExecutionContext& execution_context) {
-    if (AnswerIfCancelled(*job.pending)) return;
+    if (RespondIfCancelled(*job.pending)) return;
     const size_t count = job.items.size();
     size_t ok_count = 0;
-    size_t culprit = count;  // the first item that fails the request
+    size_t first_failed = count;  // the first item that fails the request
     for (size_t i = 0; i < count; ++i) {
       const ItemStatus& status = job.items[i].status;
       if (status.ok()) {
@@ -185,11 +192,11 @@ class BatchModel : public SynchronousModel {
         continue;
       }
       counters().CountFailure(status.code);
-      if (culprit == count && !ToleratesFailedItems()) culprit = i;
+      if (first_failed == count && !ToleratesFailedItems()) first_failed = i;
     }
     counters().CountImages(ok_count);
-    if (culprit < count) {
-      Fail(*job.pending, MakeItemFailure(job.items[culprit].status, culprit, count));
+    if (first_failed < count) {
+      SendError(*job.pending, MakeItemFailure(job.items[first_failed].status, first_failed, count));
       return;
     }
     Complete(job, execution_context);

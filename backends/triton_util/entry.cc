@@ -1,4 +1,4 @@
-// The functions that Triton looks up in a backend. They forward to Backend and Model.
+// The functions that Triton calls in a backend; they forward to Backend, Model and Instance.
 
 #include <memory>
 #include <string>
@@ -20,7 +20,7 @@ void RequireApiVersion() {
   Check(TRITONBACKEND_ApiVersion(&major, &minor));
   if (major == ENDCAP_TRITONBACKEND_MAJOR && minor >= ENDCAP_TRITONBACKEND_MINOR) return;
   throw endcap::Error(endcap::ErrorCode::kUnsupported,
-                      "this server speaks backend API " + std::to_string(major) + "." +
+                      "this server has backend API " + std::to_string(major) + "." +
                           std::to_string(minor) + "; the backend needs " +
                           std::to_string(ENDCAP_TRITONBACKEND_MAJOR) + "." +
                           std::to_string(ENDCAP_TRITONBACKEND_MINOR) + " or a later minor version");
@@ -91,12 +91,12 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
   return Guard([&] {
     Model& model = GetModel(instance);
     auto* state = static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance));
-    // From here on the requests are ours.
+    // Serve takes ownership of the requests.
     model.Serve(instance, *state, {requests, count});
   });
 }
 
-// Asked by servers for the readiness of a model; those that do not know it never call it.
+// Called by servers for the readiness of a model; older servers do not call it.
 TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance* instance) {
   return Guard([&] {
     static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance))->CheckReady();

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "endcap/error.h"
-#include "triton_util/error_guard.h"
+#include "triton_util/errors.h"
 
 namespace endcap::triton {
 

@@ -1,7 +1,6 @@
 #include "triton_util/metrics.h"
 
-#include "triton_util/error_guard.h"
-#include "triton_util/log.h"
+#include "triton_util/errors.h"
 
 namespace endcap::triton {
 namespace {
@@ -24,10 +23,7 @@ ParameterHandle NewLabel(const std::string& key, const std::string& value) {
 
 void Counter::Add(double value) noexcept {
   if (metric_ == nullptr) return;
-  const ErrorHandle uncounted(TRITONSERVER_MetricIncrement(metric_.get(), value));
-  if (uncounted != nullptr) {
-    Log(TRITONSERVER_LOG_VERBOSE, TRITONSERVER_ErrorMessage(uncounted.get()));
-  }
+  LogIfFailed(TRITONSERVER_MetricIncrement(metric_.get(), value), TRITONSERVER_LOG_VERBOSE);
 }
 
 MetricFamilies::MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more) {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "endcap/error.h"
-#include "triton_util/handles.h"
+#include "triton_util/triton_api.h"
 
 namespace endcap::triton {
 
-// A Triton custom metric that only grows. Without a metric behind it (metrics are off in the
-// server) counting does nothing. Thread-safe.
+// A Triton custom metric of kind counter. Default-constructed, or if the server has metrics off, it
+// counts nothing. Thread-safe.
 class Counter {
  public:
   Counter() = default;
@@ -30,13 +30,13 @@ struct MetricInfo {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
-// The metric families of one backend: one per metric name, made once and shared by its models, for
-// families of equal names would remove each other's metrics.
+// The metric families of one backend, one per metric name. Its models share them, because families
+// of one name remove each other's metrics.
 class MetricFamilies {
  public:
-  // Makes "<backend>_images_total", "<backend>_failed_total" and "<backend>_spills_total", which
-  // every stage has, and `more`.
-  // A server without metrics gets one log line, and counters that do nothing.
+  // Creates "<backend>_images_total", "<backend>_failed_total" and "<backend>_spills_total", which
+  // every stage has, and `more`. If the server has metrics off, this is logged, and counters count
+  // nothing.
   MetricFamilies(std::string_view backend, const std::vector<MetricInfo>& more);
 
   Counter NewCounter(std::string_view name, const MetricLabels& labels) const;
@@ -49,7 +49,7 @@ class MetricFamilies {
 
 inline constexpr int kErrorCodeCount = static_cast<int>(ErrorCode::kInternal) + 1;
 
-// The counters that every stage keeps for one model, with the labels model and version.
+// The counters that every stage has for one model, with the labels model and version.
 class StageCounters {
  public:
   StageCounters(const MetricFamilies& families, const MetricLabels& model);

@@ -1,8 +1,48 @@
 #include "triton_util/model.h"
 
-#include "triton_util/log.h"
+#include <chrono>
 
 namespace endcap::triton {
+namespace {
+
+// Allocated when the library is loaded, so that none of it is needed when memory is exhausted.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
+const Failure kNoResponse{TRITONSERVER_ERROR_INTERNAL, ErrorCode::kInternal,
+                          "the backend sent no response to the request"};
+
+}  // namespace
+
+uint64_t NowNs() noexcept {
+  const auto since_epoch = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
+}
+
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const PendingRequest& pending,
+                   const ExecutionTimes& times) noexcept {
+  LogIfFailed(TRITONBACKEND_ModelInstanceReportStatistics(
+      instance, pending.request.handle(), pending.sink.succeeded(), times.exec_start_ns,
+      times.compute_start_ns, times.compute_end_ns, times.exec_end_ns));
+}
+
+void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,
+                     const ExecutionTimes& times) noexcept {
+  if (items == 0) return;
+  LogIfFailed(TRITONBACKEND_ModelInstanceReportBatchStatistics(
+      instance, static_cast<uint64_t>(items), times.exec_start_ns, times.compute_start_ns,
+      times.compute_end_ns, times.exec_end_ns));
+}
+
+void ReleaseRequest(TRITONBACKEND_Request* request) noexcept {
+  LogIfFailed(TRITONBACKEND_RequestRelease(request, TRITONSERVER_REQUEST_RELEASE_ALL));
+}
+
+void FailAndRelease(std::span<TRITONBACKEND_Request*> requests, const Failure& failure) noexcept {
+  for (TRITONBACKEND_Request* request : requests) {
+    ResponseSink(request).Fail(failure);
+    ReleaseRequest(request);
+  }
+}
 
 Model::Model(const ModelConfig& config, const MetricFamilies& families)
     : label_("model '" + config.name() + "' version " + std::to_string(config.version())),
@@ -10,24 +50,25 @@ Model::Model(const ModelConfig& config, const MetricFamilies& families)
       metric_labels_{{"model", config.name()}, {"version", std::to_string(config.version())}},
       counters_(families, metric_labels_) {}
 
-void Model::Fail(PendingRequest& pending, const Failure& failure) noexcept {
+void Model::SendError(PendingRequest& pending, const Failure& failure) noexcept {
   pending.sink.Fail(failure);
   const auto level =
       failure.code == TRITONSERVER_ERROR_CANCELLED ? TRITONSERVER_LOG_INFO : TRITONSERVER_LOG_WARN;
-  const ErrorHandle unlogged(Guard(
-      [&] { Log(level, label_ + ", " + pending.request.Label() + ": " + Describe(failure)); }));
-  if (unlogged != nullptr) Log(level, TRITONSERVER_ErrorMessage(unlogged.get()));
+  LogIfFailed(Guard([&] {
+                Log(level, label_ + ", " + pending.request.Label() + ": " + Describe(failure));
+              }),
+              level);
 }
 
-void Model::Refuse(PendingRequest& pending, const Failure& failure) noexcept {
+void Model::FailRequest(PendingRequest& pending, const Failure& failure) noexcept {
   counters_.CountFailure(failure.reason);
-  Fail(pending, failure);
+  SendError(pending, failure);
 }
 
-bool Model::AnswerIfCancelled(PendingRequest& pending) {
+bool Model::RespondIfCancelled(PendingRequest& pending) {
   if (!pending.request.IsCancelled()) return false;
   counters_.CountCancelled();
-  Fail(pending, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
+  SendError(pending, {TRITONSERVER_ERROR_CANCELLED, ErrorCode::kOk, "the request was cancelled"});
   return true;
 }
 
@@ -37,6 +78,47 @@ void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
     line.append(" ").append(info.name).append("=").append(info.value);
   }
   Log(TRITONSERVER_LOG_INFO, line);
+}
+
+void SynchronousModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                             std::span<TRITONBACKEND_Request*> requests) noexcept {
+  const uint64_t start = NowNs();
+  ExecutionTimes times{start, start, start, start};
+  std::vector<PendingRequest> pending_requests;
+  try {
+    pending_requests.reserve(requests.size());
+    for (TRITONBACKEND_Request* request : requests) pending_requests.emplace_back(request);
+  } catch (...) {
+    FailAndRelease(requests, MakeFailureFromCurrentException());
+    return;
+  }
+  RespondToAll(instance, pending_requests, times);
+  times.exec_end_ns = NowNs();
+  int64_t items = 0;
+  for (const PendingRequest& pending : pending_requests) {
+    items += pending.item_count;
+    ReportRequest(handle, pending, times);
+  }
+  ReportExecution(handle, items, times);
+  pending_requests.clear();
+  for (TRITONBACKEND_Request* request : requests) ReleaseRequest(request);
+}
+
+void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
+                                    ExecutionTimes& times) noexcept {
+  try {
+    Execute(instance, pending_requests, times);
+  } catch (...) {
+    FailOpen(pending_requests, MakeFailureFromCurrentException());
+  }
+  FailOpen(pending_requests, kNoResponse);
+}
+
+void SynchronousModel::FailOpen(std::span<PendingRequest> pending_requests,
+                                const Failure& failure) noexcept {
+  for (PendingRequest& pending : pending_requests) {
+    if (pending.sink.open()) FailRequest(pending, failure);
+  }
 }
 
 }  // namespace endcap::triton

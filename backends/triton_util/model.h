@@ -8,26 +8,27 @@
 #include <vector>
 
 #include "endcap/params.h"
-#include "triton_util/error_guard.h"
+#include "triton_util/errors.h"
 #include "triton_util/instance.h"
 #include "triton_util/metrics.h"
 #include "triton_util/model_config.h"
 #include "triton_util/request.h"
-#include "triton_util/response_sink.h"
+#include "triton_util/response.h"
+#include "triton_util/triton_api.h"
 
 namespace endcap::triton {
 
-// One request on its way through an execution.
+// A request and its response, until the request is released.
 struct PendingRequest {
   explicit PendingRequest(TRITONBACKEND_Request* handle) noexcept : request(handle), sink(handle) {}
 
   Request request;
   ResponseSink sink;
-  int64_t item_count = 0;  // items that took part in the computation
+  int64_t item_count = 0;  // items that were computed
 };
 
-// When the phases of an execution began and ended, see NowNs. The computation's times fall back to
-// the begin of the execution where it never came so far.
+// The times of an execution for Triton's statistics, see NowNs. The computation's times are those
+// of the start if it was not reached.
 struct ExecutionTimes {
   uint64_t exec_start_ns = 0;
   uint64_t compute_start_ns = 0;
@@ -35,7 +36,21 @@ struct ExecutionTimes {
   uint64_t exec_end_ns = 0;
 };
 
-// One loaded model, shared by its instances; Serve may run on several threads at a time.
+// Returns the time of the clock of Triton's statistics: steady, nanoseconds.
+uint64_t NowNs() noexcept;
+// Reports a request, which must not be released yet.
+void ReportRequest(TRITONBACKEND_ModelInstance* instance, const PendingRequest& pending,
+                   const ExecutionTimes& times) noexcept;
+// Reports an execution that computed that many items; nothing is reported for 0.
+void ReportExecution(TRITONBACKEND_ModelInstance* instance, int64_t items,
+                     const ExecutionTimes& times) noexcept;
+
+// Releases a request; the server then frees its memory. An error of the server is logged.
+void ReleaseRequest(TRITONBACKEND_Request* request) noexcept;
+// Responds with an error to requests and releases them. Needs no memory of its own.
+void FailAndRelease(std::span<TRITONBACKEND_Request*> requests, const Failure& failure) noexcept;
+
+// One loaded model, which its instances share. Serve may run on several threads at the same time.
 class Model {
  public:
   Model(const ModelConfig& config, const MetricFamilies& families);
@@ -43,22 +58,23 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Makes what an instance at that execution_context needs. May be called while others execute.
-  // Throws with an error message when it cannot work there.
+  // Creates an instance; may be called while other instances execute. Throws with an error message
+  // if the model cannot run on that device.
   virtual std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) = 0;
 
-  // Takes the requests that the server handed over: each is answered once, reported, and released
-  // once, whatever happens on the way, before this returns or later. `instance` is one of
-  // NewInstance's, `handle` the server's name for it.
+  // Takes ownership of the requests. Each gets one response, is reported, and is released once,
+  // before this returns or later. instance: one of NewInstance's; handle: the server's object for
+  // it.
   virtual void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
                      std::span<TRITONBACKEND_Request*> requests) noexcept = 0;
 
-  // Answers with an error and logs it: a warning, or for a cancelled request an info.
-  void Fail(PendingRequest& pending, const Failure& failure) noexcept;
-  // The same, and counts it; for a request that failed as a whole.
-  void Refuse(PendingRequest& pending, const Failure& failure) noexcept;
-  // Answers with CANCELLED, logs and counts it, where the client has gone; returns whether it has.
-  bool AnswerIfCancelled(PendingRequest& pending);
+  // Responds with an error and logs it: as a warning, for a cancelled request as an info.
+  void SendError(PendingRequest& pending, const Failure& failure) noexcept;
+  // The same, and counts a failed request.
+  void FailRequest(PendingRequest& pending, const Failure& failure) noexcept;
+  // If the client has cancelled, responds with CANCELLED, logs and counts it. Returns whether it
+  // has.
+  bool RespondIfCancelled(PendingRequest& pending);
 
  protected:
   const std::string& label() const noexcept { return label_; }
@@ -74,7 +90,7 @@ class Model {
   StageCounters counters_;
 };
 
-// A model that answers its requests in one go: they are answered when this Serve returns.
+// A model that has responded to its requests and released them when Serve returns.
 class SynchronousModel : public Model {
  public:
   using Model::Model;
@@ -83,18 +99,18 @@ class SynchronousModel : public Model {
              std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
-  // Answers every pending, and sets the times of the computation. What it throws goes to the
-  // pending_requests that are still open.
+  // Responds to all requests, and sets the times of the computation. An exception fails the
+  // requests without a response.
   virtual void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
                        ExecutionTimes& times) = 0;
 
  private:
-  void Answer(Instance& instance, std::span<PendingRequest> pending_requests,
-              ExecutionTimes& times) noexcept;
-  void RefuseOpen(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
+  void RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
+                    ExecutionTimes& times) noexcept;
+  void FailOpen(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
 };
 
-// One backend as the server loaded it: makes models.
+// One backend as the server loaded it; creates models.
 class Backend {
  public:
   Backend(std::string_view name, const std::vector<MetricInfo>& metrics)
@@ -103,7 +119,7 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // Throws with an error message when the config cannot be carried out.
+  // Throws with an error message for a config that is unknown or impossible.
   virtual std::unique_ptr<Model> Load(ModelConfig& config) const = 0;
 
  protected:
@@ -113,7 +129,7 @@ class Backend {
   MetricFamilies families_;
 };
 
-// Each backend's library defines this one function.
+// Defined once by each backend's library.
 std::unique_ptr<Backend> CreateBackend();
 
 }  // namespace endcap::triton

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "endcap/error.h"
-#include "triton_util/error_guard.h"
+#include "triton_util/errors.h"
 
 namespace endcap::triton {
 namespace {
@@ -24,11 +24,11 @@ Json ReadConfig(TRITONBACKEND_Model* model) {
     return Json::parse(text, text + size);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kInvalidArgument,
-                std::string("the server hands over a config that is no JSON: ") + error.what());
+                std::string("the server delivered a config that is not JSON: ") + error.what());
   }
 }
 
-// The names of config.pbtxt's parameters, for a message.
+// Joins the names of parameters for a message.
 std::string Joined(std::span<const std::string_view> names) {
   std::string joined;
   for (const std::string_view name : names) joined.append(joined.empty() ? "" : ", ").append(name);
@@ -90,9 +90,9 @@ ParameterList ModelConfig::Parameters(std::span<const ParameterInfo> table,
 }
 
 bool ModelConfig::completed() const {
-  bool asked = false;
-  Check(TRITONBACKEND_ModelAutoCompleteConfig(model_, &asked));
-  return asked;
+  bool requested = false;
+  Check(TRITONBACKEND_ModelAutoCompleteConfig(model_, &requested));
+  return requested;
 }
 
 void ModelConfig::CompleteBatching(int max_batch_size) {
@@ -104,11 +104,11 @@ void ModelConfig::CompleteBatching(int max_batch_size) {
   json_["dynamic_batching"] = Json::object();
 }
 
-void ModelConfig::SettleTensors(std::span<const TensorContract> inputs,
-                                std::span<const TensorContract> outputs) {
+void ModelConfig::CompleteTensors(std::span<const TensorContract> inputs,
+                                  std::span<const TensorContract> outputs) {
   const bool complete = completed();
-  Settle(json_["input"], TensorSide::kInput, inputs, complete);
-  Settle(json_["output"], TensorSide::kOutput, outputs, complete);
+  CompleteTensorList(json_["input"], TensorSide::kInput, inputs, complete);
+  CompleteTensorList(json_["output"], TensorSide::kOutput, outputs, complete);
   if (!complete) return;
 
   const std::string text = json_.dump();

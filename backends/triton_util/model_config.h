@@ -15,7 +15,7 @@
 
 namespace endcap::triton {
 
-// A model's config.pbtxt as the server hands it over while the model loads.
+// A model's config.pbtxt as the server delivers it while the model loads.
 class ModelConfig {
  public:
   // Throws ApiError, or kInvalidArgument for a config that cannot be read.
@@ -27,31 +27,32 @@ class ModelConfig {
   // The model's folder, which holds config.pbtxt.
   const std::filesystem::path& folder() const noexcept { return folder_; }
   int max_batch_size() const { return json_.value("max_batch_size", 0); }
-  // The whole config, in the names of config.pbtxt.
+  // The whole config, with the field names of config.pbtxt.
   const nlohmann::json& json() const noexcept { return json_; }
-  // Whether the server asked for the config to be completed.
+  // Whether the server requests auto-completion of the config.
   bool completed() const;
 
   // Whether the config lists an input of that name.
   bool HasInput(std::string_view name) const;
 
-  // Removes a parameter that is the backend's own from `parameters`, and returns its value. `name`
-  // must outlive this object.
+  // Removes a parameter of the backend's own from `parameters` and returns its value. `name` must
+  // outlive this object.
   std::optional<std::string> TakeParameter(std::string_view name);
-  // Removes those whose names begin with `prefix`, and returns them with their whole names.
+  // Removes the parameters whose names begin with `prefix` and returns them with their full names.
   ParameterList TakeParametersWithPrefix(std::string_view prefix);
-  // What is left of `parameters`. Throws kInvalidArgument for a name that is neither in `table` nor
-  // `preset`, which stands for a whole table, with all the names that there are.
+  // Returns the remaining `parameters`. Throws kInvalidArgument with all valid names for one that
+  // is neither in `table` nor `preset`, the name of the parameter that selects a whole set of
+  // values.
   ParameterList Parameters(std::span<const ParameterInfo> table,
                            std::string_view preset = {}) const;
 
-  // Lets requests be batched, by the dynamic batcher where the config names no scheduler. It is
-  // handed to the server with the tensors.
+  // Enables batching, with the dynamic batcher if the config names no scheduler. CompleteTensors
+  // sends it to the server.
   void CompleteBatching(int max_batch_size);
-  // Holds inputs and outputs to the contracts (see Settle) and hands the completed config to the
-  // server where it asked for that.
-  void SettleTensors(std::span<const TensorContract> inputs,
-                     std::span<const TensorContract> outputs);
+  // Checks inputs and outputs against the contracts (see CompleteTensorList), and sends the
+  // completed config to the server if that requests auto-completion. Throws kInvalidArgument.
+  void CompleteTensors(std::span<const TensorContract> inputs,
+                       std::span<const TensorContract> outputs);
 
  private:
   TRITONBACKEND_Model* model_;
@@ -63,7 +64,7 @@ class ModelConfig {
   std::vector<std::string_view> own_names_;
 };
 
-// Reads a whole number of 0 or more. Throws kInvalidArgument naming the parameter.
+// Parses a whole number of 0 or more. Throws kInvalidArgument with the name of the parameter.
 int ParseCount(std::string_view name, const std::string& text);
 
 }  // namespace endcap::triton

@@ -6,13 +6,13 @@ namespace endcap::triton {
 
 RequestThreads::RequestThreads(int count, Serve serve) : serve_(std::move(serve)) {
   const auto size = static_cast<size_t>(count);
-  waiting_.reserve(size);
+  queue_.reserve(size);
   idle_.reserve(size);
   threads_.reserve(size);
   try {
     for (int i = 0; i < count; ++i) {
-      Seat& seat = seats_.emplace_back();
-      threads_.emplace_back([this, &seat] { Loop(seat); });
+      Slot& slot = slots_.emplace_back();
+      threads_.emplace_back([this, &slot] { Loop(slot); });
     }
   } catch (...) {
     Stop();
@@ -22,39 +22,39 @@ RequestThreads::RequestThreads(int count, Serve serve) : serve_(std::move(serve)
 
 RequestThreads::~RequestThreads() { Stop(); }
 
-void RequestThreads::Take(const Work& work) noexcept {
-  Seat* seat = nullptr;
+void RequestThreads::Enqueue(const Task& task) noexcept {
+  Slot* slot = nullptr;
   {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [this] { return waiting_.size() < waiting_.capacity(); });
+    dequeued_.wait(lock, [this] { return queue_.size() < queue_.capacity(); });
     if (idle_.empty()) {
-      waiting_.push_back(work);
+      queue_.push_back(task);
       return;
     }
-    seat = idle_.back();
+    slot = idle_.back();
     idle_.pop_back();
-    seat->work = work;
+    slot->task = task;
   }
-  seat->wake.notify_one();
+  slot->wake.notify_one();
 }
 
-std::optional<RequestThreads::Work> RequestThreads::Next(Seat& seat) {
+std::optional<RequestThreads::Task> RequestThreads::Next(Slot& slot) {
   std::unique_lock lock(mutex_);
-  if (!waiting_.empty()) {
-    const Work work = waiting_.front();
-    waiting_.erase(waiting_.begin());
+  if (!queue_.empty()) {
+    const Task task = queue_.front();
+    queue_.erase(queue_.begin());
     lock.unlock();
-    room_.notify_one();
-    return work;
+    dequeued_.notify_one();
+    return task;
   }
   if (stopping_) return std::nullopt;
-  idle_.push_back(&seat);
-  seat.wake.wait(lock, [&] { return seat.work.has_value() || stopping_; });
-  return std::exchange(seat.work, std::nullopt);
+  idle_.push_back(&slot);
+  slot.wake.wait(lock, [&] { return slot.task.has_value() || stopping_; });
+  return std::exchange(slot.task, std::nullopt);
 }
 
-void RequestThreads::Loop(Seat& seat) {
-  while (const std::optional<Work> work = Next(seat)) serve_(*work);
+void RequestThreads::Loop(Slot& slot) {
+  while (const std::optional<Task> task = Next(slot)) serve_(*task);
 }
 
 void RequestThreads::Stop() {
@@ -62,7 +62,7 @@ void RequestThreads::Stop() {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
   }
-  for (Seat& seat : seats_) seat.wake.notify_one();
+  for (Slot& slot : slots_) slot.wake.notify_one();
   for (std::thread& thread : threads_) thread.join();
 }
 

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -14,48 +15,82 @@
 
 namespace endcap::triton {
 
-// Threads that serve requests one by one, in the order of their arrival. What comes while several
-// are idle goes to the one that became idle last: its memory is still in a cache.
+// Counts requests, images or runs that are being served. Thread-safe.
+class InFlight {
+ public:
+  // Waits until the count with `count` more is within `limit`, or nothing else is in flight, and
+  // adds `count`. Callers enter in the order of their calls.
+  void Enter(size_t count, size_t limit) {
+    std::unique_lock lock(mutex_);
+    const uint64_t ticket = tickets_++;
+    changed_.wait(lock,
+                  [&] { return ticket == entered_ && (count_ == 0 || count_ + count <= limit); });
+    ++entered_;
+    count_ += count;
+    changed_.notify_all();
+  }
+  void Leave(size_t count) noexcept {
+    const std::scoped_lock lock(mutex_);
+    count_ -= count;
+    // Under the lock, because this object may be destroyed as soon as it is released.
+    changed_.notify_all();
+  }
+  void WaitUntilNone() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t count_ = 0;
+  uint64_t tickets_ = 0;  // calls of Enter
+  uint64_t entered_ = 0;  // calls of Enter that have returned
+};
+
+// Threads that serve requests one by one, in the order of their arrival. If several threads are
+// idle, the one that became idle last takes the request, because its memory may still be in a
+// cache.
 class RequestThreads {
  public:
-  struct Work {
+  struct Task {
     TRITONBACKEND_ModelInstance* handle;
     Instance* instance;
     TRITONBACKEND_Request* request;
   };
-  // Answers and releases the request. Must not throw.
-  using Serve = std::function<void(const Work&)>;
+  // Responds to the request and releases it. Must not throw.
+  using Serve = std::function<void(const Task&)>;
 
-  // Throws std::system_error where the threads cannot be had.
+  // Throws std::system_error if the threads cannot be created.
   RequestThreads(int count, Serve serve);
-  // Serves what was taken, then ends the threads.
+  // Serves the queued requests, then ends the threads.
   ~RequestThreads();
   RequestThreads(const RequestThreads&) = delete;
   RequestThreads& operator=(const RequestThreads&) = delete;
 
-  // Thread-safe. Waits while one request for each thread is waiting already, so that the others
-  // stay with the server, which knows their priorities and when they are too late.
-  void Take(const Work& work) noexcept;
+  // Queues a request. Blocks while as many requests are queued as there are threads, so that the
+  // others stay in the server's queue, which applies priorities and timeouts. Thread-safe.
+  void Enqueue(const Task& task) noexcept;
 
  private:
-  // Where an idle thread waits.
-  struct Seat {
+  // An idle thread waits here for its next request.
+  struct Slot {
     std::condition_variable wake;
-    std::optional<Work> work;
+    std::optional<Task> task;
   };
 
-  void Loop(Seat& seat);
-  // The next request, or none when all are served and the threads are to end.
-  std::optional<Work> Next(Seat& seat);
+  void Loop(Slot& slot);
+  // Returns the next request; none when all are served and the threads are to end.
+  std::optional<Task> Next(Slot& slot);
   void Stop();
 
   const Serve serve_;
   std::mutex mutex_;
-  std::condition_variable room_;
-  std::vector<Work> waiting_;  // oldest first; never grows beyond what the constructor reserved
-  std::vector<Seat*> idle_;    // the last one became idle last; as above
+  std::condition_variable dequeued_;
+  std::vector<Task> queue_;  // oldest first; never larger than reserved by the constructor
+  std::vector<Slot*> idle_;  // the last one became idle last; likewise
   bool stopping_ = false;
-  std::deque<Seat> seats_;
+  std::deque<Slot> slots_;
   std::vector<std::thread> threads_;
 };
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "endcap/error.h"
-#include "triton_util/data_type.h"
+#include "triton_util/tensors.h"
 
 namespace endcap::triton {
 namespace {
@@ -33,12 +33,12 @@ std::string Text(const TensorContract& contract) {
   return text;
 }
 
-bool Fits(const Dims& given, const Dims& asked) {
-  return std::equal(given.begin(), given.end(), asked.begin(), asked.end(),
+bool Fits(const Dims& given, const Dims& expected) {
+  return std::equal(given.begin(), given.end(), expected.begin(), expected.end(),
                     [](int64_t a, int64_t b) { return a == b || a == -1 || b == -1; });
 }
 
-// The shape that the backend sees: `reshape` stands in for `dims` where the config has one.
+// Returns the shape that the backend sees: `reshape` of the config replaces `dims`.
 Dims ShapeInConfig(const Json& entry) {
   if (const auto reshape = entry.find("reshape"); reshape != entry.end()) {
     return reshape->value("shape", Dims{});
@@ -52,17 +52,17 @@ bool FormFits(const TensorForm& form, const std::string& data_type, const Dims& 
          (!shape_given || Fits(shape, form.dims));
 }
 
-void FillDims(Json& entry, const Dims& asked) {
+void FillDims(Json& entry, const Dims& expected) {
   if (entry.contains("reshape")) return;
   Dims dims = entry.value("dims", Dims{});
-  dims.resize(asked.size(), -1);
+  dims.resize(expected.size(), -1);
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] == -1) dims[i] = asked[i];
+    if (dims[i] == -1) dims[i] = expected[i];
   }
   entry["dims"] = dims;
 }
 
-void RefuseLabels(const Json& entry, const TensorContract& contract) {
+void RejectLabels(const Json& entry, const TensorContract& contract) {
   if (contract.labels_belong_to.empty() || entry.value("label_filename", "").empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
               "output '" + contract.name +
@@ -71,7 +71,7 @@ void RefuseLabels(const Json& entry, const TensorContract& contract) {
                   contract.labels_belong_to + "'");
 }
 
-void SettleEntry(Json& entry, TensorSide side, const TensorContract& contract, bool complete) {
+void CompleteEntry(Json& entry, TensorSide side, const TensorContract& contract, bool complete) {
   const std::string data_type = entry.value("data_type", kUnsetType);
   const Dims shape = ShapeInConfig(entry);
   const bool shape_given = !shape.empty() || entry.contains("reshape");
@@ -94,7 +94,7 @@ Json NewEntry(TensorSide side, const TensorContract& contract) {
   Json entry{{"name", contract.name},
              {"data_type", contract.forms.front().data_type},
              {"dims", contract.forms.front().dims}};
-  if (contract.forms.front().dims.empty()) {  // config.pbtxt wants at least one
+  if (contract.forms.front().dims.empty()) {  // config.pbtxt needs at least one
     entry["dims"] = Dims{1};
     entry["reshape"]["shape"] = Dims{};
   }
@@ -125,7 +125,8 @@ TensorContract MakeContract(const TensorSpec& spec, std::string determined_by) {
   return contract;
 }
 
-void Settle(Json& list, TensorSide side, std::span<const TensorContract> contracts, bool complete) {
+void CompleteTensorList(Json& list, TensorSide side, std::span<const TensorContract> contracts,
+                        bool complete) {
   if (list.is_null()) list = Json::array();
   if (list.empty() && complete) {
     for (const TensorContract& contract : contracts) list.push_back(NewEntry(side, contract));
@@ -141,8 +142,8 @@ void Settle(Json& list, TensorSide side, std::span<const TensorContract> contrac
       throw Error(ErrorCode::kInvalidArgument, "the config has an " + SideName(side) + " '" + name +
                                                    "': this model's are " + names);
     }
-    RefuseLabels(entry, *contract);
-    SettleEntry(entry, side, *contract, complete);
+    RejectLabels(entry, *contract);
+    CompleteEntry(entry, side, *contract, complete);
   }
   if (side == TensorSide::kInput) RequireInputs(list, contracts);
 }

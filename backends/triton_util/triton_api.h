@@ -1,10 +1,11 @@
 #pragma once
 
 // The part of Triton's C API that these backends call or define. The server process provides the
-// functions when it loads a backend, so nothing is linked.
+// functions when it loads a backend, so that nothing is linked.
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 extern "C" {
 
@@ -162,7 +163,7 @@ TRITONSERVER_Error* TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request* requ
                                                      uint32_t* count);
 TRITONSERVER_Error* TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request* request, uint32_t index,
                                                     const char** name);
-// Of the memory types, the one that is preferred goes in, and the one to expect comes out.
+// memory_type, memory_type_id: in, the preferred memory; out, the memory to expect.
 TRITONSERVER_Error* TRITONBACKEND_RequestOutputBufferProperties(
     TRITONBACKEND_Request* request, const char* name, size_t* byte_size,
     TRITONSERVER_MemoryType* memory_type, int64_t* memory_type_id);
@@ -200,7 +201,106 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReportBatchStatistics(
     TRITONBACKEND_ModelInstance* instance, uint64_t batch_size, uint64_t exec_start_ns,
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns);
 
-// What a backend defines.
+// The in-process server API, for calls of other models.
+struct TRITONSERVER_InferenceRequest;
+struct TRITONSERVER_InferenceResponse;
+struct TRITONSERVER_InferenceTrace;
+struct TRITONSERVER_ResponseAllocator;
+struct TRITONSERVER_Server;
+struct TRITONBACKEND_MemoryManager;
+
+// Callbacks.
+using TRITONSERVER_ResponseAllocatorAllocFn_t = TRITONSERVER_Error* (*)(
+    TRITONSERVER_ResponseAllocator* allocator, const char* tensor, size_t bytes,
+    TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, void* userp, void** buffer,
+    void** buffer_userp, TRITONSERVER_MemoryType* actual_memory_type,
+    int64_t* actual_memory_type_id);
+using TRITONSERVER_ResponseAllocatorReleaseFn_t = TRITONSERVER_Error* (*)(
+    TRITONSERVER_ResponseAllocator* allocator, void* buffer, void* buffer_userp, size_t bytes,
+    TRITONSERVER_MemoryType memory_type, int64_t memory_type_id);
+using TRITONSERVER_ResponseAllocatorStartFn_t =
+    TRITONSERVER_Error* (*)(TRITONSERVER_ResponseAllocator* allocator, void* userp);
+using TRITONSERVER_ResponseAllocatorQueryFn_t = TRITONSERVER_Error* (*)(
+    TRITONSERVER_ResponseAllocator* allocator, void* userp, const char* tensor, size_t* bytes,
+    TRITONSERVER_MemoryType* memory_type, int64_t* memory_type_id);
+using TRITONSERVER_InferenceRequestReleaseFn_t = void (*)(TRITONSERVER_InferenceRequest* request,
+                                                          uint32_t flags, void* userp);
+using TRITONSERVER_InferenceResponseCompleteFn_t =
+    void (*)(TRITONSERVER_InferenceResponse* response, uint32_t flags, void* userp);
+
+// The server and its models. Version -1 is the newest.
+TRITONSERVER_Error* TRITONBACKEND_ModelServer(TRITONBACKEND_Model* model,
+                                              TRITONSERVER_Server** server);
+TRITONSERVER_Error* TRITONSERVER_ServerModelIsReady(TRITONSERVER_Server* server, const char* model,
+                                                    int64_t version, bool* ready);
+TRITONSERVER_Error* TRITONSERVER_ServerModelConfig(TRITONSERVER_Server* server, const char* model,
+                                                   int64_t version, uint32_t config_version,
+                                                   TRITONSERVER_Message** config);
+
+// Memory for responses.
+TRITONSERVER_Error* TRITONSERVER_ResponseAllocatorNew(
+    TRITONSERVER_ResponseAllocator** allocator, TRITONSERVER_ResponseAllocatorAllocFn_t allocate,
+    TRITONSERVER_ResponseAllocatorReleaseFn_t release,
+    TRITONSERVER_ResponseAllocatorStartFn_t start);
+TRITONSERVER_Error* TRITONSERVER_ResponseAllocatorSetQueryFunction(
+    TRITONSERVER_ResponseAllocator* allocator, TRITONSERVER_ResponseAllocatorQueryFn_t query);
+TRITONSERVER_Error* TRITONSERVER_ResponseAllocatorDelete(TRITONSERVER_ResponseAllocator* allocator);
+TRITONSERVER_Error* TRITONBACKEND_BackendMemoryManager(TRITONBACKEND_Backend* backend,
+                                                       TRITONBACKEND_MemoryManager** manager);
+TRITONSERVER_Error* TRITONBACKEND_MemoryManagerAllocate(TRITONBACKEND_MemoryManager* manager,
+                                                        void** buffer,
+                                                        TRITONSERVER_MemoryType memory_type,
+                                                        int64_t memory_type_id, uint64_t bytes);
+TRITONSERVER_Error* TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager* manager,
+                                                    void* buffer,
+                                                    TRITONSERVER_MemoryType memory_type,
+                                                    int64_t memory_type_id);
+
+// Requests to other models.
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceRequest** request,
+                                                     TRITONSERVER_Server* server, const char* model,
+                                                     int64_t version);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRequest* request);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetId(TRITONSERVER_InferenceRequest* request,
+                                                       const char* id);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(
+    TRITONSERVER_InferenceRequest* request, uint64_t timeout_us);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestAddInput(TRITONSERVER_InferenceRequest* request,
+                                                          const char* name,
+                                                          TRITONSERVER_DataType data_type,
+                                                          const int64_t* shape, uint64_t rank);
+// The memory stays the caller's and must be valid until the request is released.
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestAppendInputData(
+    TRITONSERVER_InferenceRequest* request, const char* name, const void* data, size_t bytes,
+    TRITONSERVER_MemoryType memory_type, int64_t memory_type_id);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestAddRequestedOutput(
+    TRITONSERVER_InferenceRequest* request, const char* name);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetReleaseCallback(
+    TRITONSERVER_InferenceRequest* request, TRITONSERVER_InferenceRequestReleaseFn_t release,
+    void* userp);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestSetResponseCallback(
+    TRITONSERVER_InferenceRequest* request, TRITONSERVER_ResponseAllocator* allocator,
+    void* allocator_userp, TRITONSERVER_InferenceResponseCompleteFn_t complete, void* userp);
+// Takes ownership of the request if it succeeds, until the release callback.
+TRITONSERVER_Error* TRITONSERVER_ServerInferAsync(TRITONSERVER_Server* server,
+                                                  TRITONSERVER_InferenceRequest* request,
+                                                  TRITONSERVER_InferenceTrace* trace);
+TRITONSERVER_Error* TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRequest* request);
+// The timeout of a request that this backend serves; 0: none.
+TRITONSERVER_Error* TRITONBACKEND_InferenceRequestTimeoutMicroseconds(
+    TRITONBACKEND_Request* request, uint64_t* timeout_us);
+
+// Responses of other models. The response owns the error.
+TRITONSERVER_Error* TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse* response);
+TRITONSERVER_Error* TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceResponse* response);
+TRITONSERVER_Error* TRITONSERVER_InferenceResponseOutputCount(
+    TRITONSERVER_InferenceResponse* response, uint32_t* count);
+TRITONSERVER_Error* TRITONSERVER_InferenceResponseOutput(
+    TRITONSERVER_InferenceResponse* response, uint32_t index, const char** name,
+    TRITONSERVER_DataType* data_type, const int64_t** shape, uint64_t* rank, const void** data,
+    size_t* bytes, TRITONSERVER_MemoryType* memory_type, int64_t* memory_type_id, void** userp);
+
+// The functions that a backend defines.
 #define ENDCAP_TRITON_EXPORT __attribute__((visibility("default")))
 ENDCAP_TRITON_EXPORT TRITONSERVER_Error* TRITONBACKEND_Initialize(TRITONBACKEND_Backend* backend);
 ENDCAP_TRITON_EXPORT TRITONSERVER_Error* TRITONBACKEND_Finalize(TRITONBACKEND_Backend* backend);
@@ -216,3 +316,43 @@ ENDCAP_TRITON_EXPORT TRITONSERVER_Error* TRITONBACKEND_ModelInstanceReady(
     TRITONBACKEND_ModelInstance* instance);
 
 }  // extern "C"
+
+namespace endcap::triton {
+
+// Owners of the C API's objects. An error of a deleter is released, because a destructor cannot
+// report it.
+template <auto Delete>
+struct DeleteWith {
+  template <typename T>
+  void operator()(T* object) const noexcept {
+    if (TRITONSERVER_Error* error = Delete(object); error != nullptr) {
+      TRITONSERVER_ErrorDelete(error);
+    }
+  }
+};
+
+template <auto Delete>
+struct VoidDeleteWith {
+  template <typename T>
+  void operator()(T* object) const noexcept {
+    Delete(object);
+  }
+};
+
+using ErrorHandle = std::unique_ptr<TRITONSERVER_Error, VoidDeleteWith<TRITONSERVER_ErrorDelete>>;
+using MessageHandle = std::unique_ptr<TRITONSERVER_Message, DeleteWith<TRITONSERVER_MessageDelete>>;
+using ParameterHandle =
+    std::unique_ptr<TRITONSERVER_Parameter, VoidDeleteWith<TRITONSERVER_ParameterDelete>>;
+using MetricHandle = std::unique_ptr<TRITONSERVER_Metric, DeleteWith<TRITONSERVER_MetricDelete>>;
+using MetricFamilyHandle =
+    std::unique_ptr<TRITONSERVER_MetricFamily, DeleteWith<TRITONSERVER_MetricFamilyDelete>>;
+using ResponseHandle =
+    std::unique_ptr<TRITONBACKEND_Response, DeleteWith<TRITONBACKEND_ResponseDelete>>;
+using AllocatorHandle = std::unique_ptr<TRITONSERVER_ResponseAllocator,
+                                        DeleteWith<TRITONSERVER_ResponseAllocatorDelete>>;
+using InferenceRequestHandle =
+    std::unique_ptr<TRITONSERVER_InferenceRequest, DeleteWith<TRITONSERVER_InferenceRequestDelete>>;
+using InferenceResponseHandle = std::unique_ptr<TRITONSERVER_InferenceResponse,
+                                                DeleteWith<TRITONSERVER_InferenceResponseDelete>>;
+
+}  // namespace endcap::triton

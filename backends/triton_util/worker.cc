@@ -16,10 +16,10 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::Post(Ready ready) noexcept {
+void Worker::Post(PreparedTask task) noexcept {
   const std::scoped_lock lock(mutex_);
-  queue_.splice(queue_.end(), ready);
-  // Under the lock: behind it the worker may be gone.
+  queue_.splice(queue_.end(), task);
+  // Under the lock, because the worker may be destroyed as soon as it is released.
   changed_.notify_one();
 }
 
@@ -29,18 +29,18 @@ void Worker::Loop() {
   std::unique_lock lock(mutex_);
   while (true) {
     const auto woken = [this] { return stopping_ || !queue_.empty(); };
-    if (watching_) {
+    if (ticking_) {
       changed_.wait_until(lock, next_tick, woken);
     } else {
       changed_.wait(lock, woken);
     }
     if (stopping_ && queue_.empty()) return;
-    Ready ready;
-    if (!queue_.empty()) ready.splice(ready.end(), queue_, queue_.begin());
+    PreparedTask task;
+    if (!queue_.empty()) task.splice(task.end(), queue_, queue_.begin());
     lock.unlock();
-    if (!ready.empty()) ready.front()();
-    ready.clear();
-    if (watching_ && Clock::now() >= next_tick) {
+    if (!task.empty()) task.front()();
+    task.clear();
+    if (ticking_ && Clock::now() >= next_tick) {
       tick_();
       next_tick = Clock::now() + period_;
     }

@@ -1,2 +1,2 @@
-// A library that a stub for Python 3.99 needs; no machine has another.
+// The libpython of a stub for Python 3.99, a version that no machine has.
 extern "C" __attribute__((visibility("default"))) int Py_IsInitialized() { return 0; }

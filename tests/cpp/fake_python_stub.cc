@@ -1,4 +1,4 @@
-// A stub for Python 3.99, of a release that knows only NumPy 1.
+// A stub for Python 3.99, of a release that supports NumPy 1 only.
 #include <cstdio>
 
 extern "C" int Py_IsInitialized();

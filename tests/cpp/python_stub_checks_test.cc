@@ -1,4 +1,4 @@
-// What keeps a stub from starting: every problem has its message, and what fits has none.
+// The checks of a model's environment, and the report of an error message.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "checks.h"
+#include "error_report.h"
 #include "python_stub_files.h"
-#include "refusal.h"
 
 namespace endcap::python_stub {
 namespace {
@@ -23,11 +23,11 @@ class ChecksTest : public testing::Test {
     AddPackage("numpy", "1.26.4");
     folder_.Write("model/1/model.py", "import numpy\n");
     folder_.Link("model/triton_python_backend_stub.real", FAKE_PYTHON_STUB);
-    subject_.model_folder = folder_.path() / "model";
-    subject_.server_folder = folder_.path() / "server";
-    subject_.search_path = Env("bin") + ":/usr/bin";
-    subject_.library_path = Env("lib") + ":";
-    subject_.shared_memory = folder_.path();
+    context_.model_folder = folder_.path() / "model";
+    context_.server_folder = folder_.path() / "server";
+    context_.search_path = Env("bin") + ":/usr/bin";
+    context_.library_path = Env("lib") + ":";
+    context_.shared_memory = folder_.path();
   }
 
   std::string Env(const std::string& name) const {
@@ -42,9 +42,9 @@ class ChecksTest : public testing::Test {
 
   void Remove(const std::string& name) const { std::filesystem::remove_all(folder_.path() / name); }
 
-  // The name of the first check that has a problem, and its message; "" and "" where all is well.
-  std::pair<std::string, std::string> FirstProblem() const {
-    for (const Check& check : Examine(subject_).checks) {
+  // Returns the name of the first check with a problem, and its message; empty if there is none.
+  std::pair<std::string, std::string> FindFirstProblem() const {
+    for (const Check& check : RunChecks(context_).checks) {
       if (!check.problem.empty()) {
         return {check.name, check.problem};
       }
@@ -53,7 +53,7 @@ class ChecksTest : public testing::Test {
   }
 
   void ExpectProblem(const std::string& name, const std::string& part) const {
-    const auto [found, message] = FirstProblem();
+    const auto [found, message] = FindFirstProblem();
     EXPECT_EQ(found, name) << message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
     EXPECT_NE(message.find("; "), std::string::npos) << "no advice: " << message;
@@ -61,19 +61,19 @@ class ChecksTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  Subject subject_;
+  StartContext context_;
 };
 
-TEST_F(ChecksTest, WhatFitsHasNoProblem) {
-  const Examination examination = Examine(subject_);
-  EXPECT_EQ(examination.Problem(), "");
-  EXPECT_TRUE(examination.stub_starts);
-  EXPECT_EQ(examination.checks.size(), 7U);
-  EXPECT_EQ(examination.library_path, Env("lib") + ":" + Env("lib"));
+TEST_F(ChecksTest, AValidEnvironmentHasNoProblem) {
+  const CheckResults results = RunChecks(context_);
+  EXPECT_EQ(results.FindProblem(), "");
+  EXPECT_TRUE(results.stub_starts);
+  EXPECT_EQ(results.checks.size(), 7U);
+  EXPECT_EQ(results.library_path, Env("lib") + ":" + Env("lib"));
 }
 
 TEST_F(ChecksTest, NoPython) {
-  subject_.search_path = "/nowhere";
+  context_.search_path = "/nowhere";
   ExpectProblem("python", "no python3 on PATH");
 }
 
@@ -81,21 +81,21 @@ TEST_F(ChecksTest, EnvironmentWithoutPython3) {
   Remove("env/bin/python3");
   folder_.WriteProgram("other/bin/python3.99");
   folder_.Link("other/bin/python3", "python3.99");
-  subject_.search_path = Env("bin") + ":" + (folder_.path() / "other/bin").string();
+  context_.search_path = Env("bin") + ":" + (folder_.path() / "other/bin").string();
   ExpectProblem("python", "has no bin/python3");
 }
 
-TEST_F(ChecksTest, LibrariesOfAnotherEnvironmentAreNoActivation) {
+TEST_F(ChecksTest, LibrariesOfAnotherEnvironmentDoNotActivateIt) {
   folder_.Write("other/bin/activate");
   folder_.WriteProgram("other/bin/python3");
-  subject_.library_path = (folder_.path() / "other/lib").string() + ":" + Env("lib");
-  EXPECT_EQ(FirstProblem().second, "");
+  context_.library_path = (folder_.path() / "other/lib").string() + ":" + Env("lib");
+  EXPECT_EQ(FindFirstProblem().second, "");
 }
 
 TEST_F(ChecksTest, PythonOfUnknownVersion) {
   Remove("env/bin/python3");
   folder_.WriteProgram("env/bin/python3");
-  ExpectProblem("python", "cannot be told");
+  ExpectProblem("python", "cannot be determined");
 }
 
 TEST_F(ChecksTest, StubForAnotherPython) {
@@ -110,79 +110,80 @@ TEST_F(ChecksTest, NoStub) {
   ExpectProblem("stub", "has no stub");
 }
 
-TEST_F(ChecksTest, AnotherFileThanInstalled) {
+TEST_F(ChecksTest, AStubThatWasReplaced) {
   folder_.Write("model/endcap-stub.json", R"({"stub_build_id": "00", "release": "r 1"})");
   ExpectProblem("release", "installed from r 1");
 }
 
 TEST_F(ChecksTest, AnotherServer) {
-  folder_.Write("server/libtriton_python.so", ElfFile({}, "\x01"));
+  folder_.Write("server/libtriton_python.so", MakeElfFile({}, "\x01"));
   folder_.Write("model/endcap-stub.json", R"({"server_build_id": "01"})");
-  EXPECT_EQ(FirstProblem().second, "");
+  EXPECT_EQ(FindFirstProblem().second, "");
   folder_.Write("model/endcap-stub.json", R"({"server_build_id": "02", "release": "r 1"})");
   ExpectProblem("release", "for the Python backend of r 1");
 }
 
 TEST_F(ChecksTest, LibpythonOfTheInstallationIsFound) {
-  subject_.library_path = "";  // no environment is activated
-  const Examination examination = Examine(subject_);
-  EXPECT_EQ(examination.Problem(), "");
-  EXPECT_EQ(examination.library_path, Env("lib"));
+  context_.library_path = "";  // no environment is activated
+  const CheckResults results = RunChecks(context_);
+  EXPECT_EQ(results.FindProblem(), "");
+  EXPECT_EQ(results.library_path, Env("lib"));
 }
 
 TEST_F(ChecksTest, NoLibpython) {
   Remove("env/lib/libpython3.99.so.1.0");
   ExpectProblem("libraries", "libpython3.99.so.1.0, which the loader does not find");
-  EXPECT_FALSE(Examine(subject_).stub_starts);
+  EXPECT_FALSE(RunChecks(context_).stub_starts);
 }
 
 TEST_F(ChecksTest, AStubThatCannotBeExecuted) {
   Remove("model/triton_python_backend_stub.real");
-  folder_.Write("model/triton_python_backend_stub.real", ElfFile({"libpython3.99.so.1.0"}, "1"));
+  folder_.Write("model/triton_python_backend_stub.real",
+                MakeElfFile({"libpython3.99.so.1.0"}, "1"));
   ExpectProblem("libraries", "cannot be executed");
 }
 
-TEST_F(ChecksTest, NumpyIsOneThatTheStubTakes) {
+TEST_F(ChecksTest, NumpyMustBeSupportedByTheStub) {
   Remove("env/lib/python3.99/site-packages/numpy");
   Remove("env/lib/python3.99/site-packages/numpy-1.26.4.dist-info");
   ExpectProblem("numpy", "not installed");
   AddPackage("numpy", "2.0.0");
   ExpectProblem("numpy", "NumPy 2.0.0");
-  EXPECT_TRUE(Examine(subject_).stub_starts);
+  EXPECT_TRUE(RunChecks(context_).stub_starts);
 }
 
-TEST_F(ChecksTest, NumpyMayComeFromVariables) {
+TEST_F(ChecksTest, NumpyMayBeFoundByEnvironmentVariables) {
   folder_.Write("path/numpy/version.py", "version = '2.1.0'\n");
   folder_.Write("path/numpy/__init__.py");
-  subject_.python_path = (folder_.path() / "path").string();
+  context_.python_path = (folder_.path() / "path").string();
   ExpectProblem("numpy", "NumPy 2.1.0");
-  subject_.python_path = "";
+  context_.python_path = "";
   folder_.Write("user/lib/python3.99/site-packages/numpy-2.2.0.dist-info/METADATA");
-  subject_.user_base = folder_.path() / "user";
+  context_.user_base = folder_.path() / "user";
   ExpectProblem("numpy", "NumPy 2.2.0");
 }
 
-TEST_F(ChecksTest, EndcapIsThereWhereItIsImported) {
+TEST_F(ChecksTest, EndcapMustBeInstalledIfImported) {
   folder_.Write("model/1/model.py", "from endcap import nms\n");
   ExpectProblem("endcap", "1/model.py imports endcap");
   AddPackage("endcap", "0.1.0");
-  EXPECT_EQ(FirstProblem().second, "");
+  EXPECT_EQ(FindFirstProblem().second, "");
 }
 
-TEST_F(ChecksTest, EndcapMayLieBesideTheModel) {
+TEST_F(ChecksTest, EndcapMayBeInTheModelsFolder) {
   folder_.Write("model/1/model.py", "import endcap\n");
   folder_.Write("model/1/endcap.py");
-  EXPECT_EQ(FirstProblem().second, "");
+  EXPECT_EQ(FindFirstProblem().second, "");
   Remove("model/1/endcap.py");
   folder_.Write("model/endcap/__init__.py");
-  EXPECT_EQ(FirstProblem().second, "");
+  EXPECT_EQ(FindFirstProblem().second, "");
 }
 
-TEST_F(ChecksTest, SharedMemoryHasRoom) {
-  subject_.arguments = Arguments{"", "region", std::int64_t{1} << 60, 0, ""};
+TEST_F(ChecksTest, SharedMemoryMustHaveSpace) {
+  context_.arguments = Arguments{"", "region", std::int64_t{1} << 60, 0, ""};
   ExpectProblem("shared_memory", "the instance's region needs");
-  subject_.shared_memory = folder_.path() / "absent";
-  ExpectProblem("shared_memory", "is not there");
+  context_.shared_memory = folder_.path() / "absent";
+  ExpectProblem("shared_memory", "does not exist");
 }
 
 TEST_F(ChecksTest, SettingsThatCannotBeRead) {
@@ -191,10 +192,10 @@ TEST_F(ChecksTest, SettingsThatCannotBeRead) {
 }
 
 TEST_F(ChecksTest, ALogHoldsTheLastMessage) {
-  const std::filesystem::path log = subject_.model_folder / kLogFile;
+  const std::filesystem::path log = context_.model_folder / kLogFile;
   testing::internal::CaptureStderr();
-  Tell(subject_.model_folder, "the first");
-  Tell(subject_.model_folder, "the second");
+  WriteErrorMessage(context_.model_folder, "the first");
+  WriteErrorMessage(context_.model_folder, "the second");
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "endcap stub: model 'model': the first\nendcap stub: model 'model': the second\n");
   std::ifstream lines(log);
@@ -204,52 +205,52 @@ TEST_F(ChecksTest, ALogHoldsTheLastMessage) {
   std::getline(lines, message);
   EXPECT_EQ(message, "the second");
   EXPECT_FALSE(std::getline(lines, message));
-  ForgetRefusal(subject_.model_folder);
+  RemoveLog(context_.model_folder);
   EXPECT_FALSE(std::filesystem::exists(log));
 }
 
-TEST_F(ChecksTest, ALogOfTheSameMessageStaysAsItIs) {
+TEST_F(ChecksTest, ALogOfTheSameMessageIsNotWrittenAgain) {
   namespace fs = std::filesystem;
-  const fs::path log = subject_.model_folder / kLogFile;
+  const fs::path log = context_.model_folder / kLogFile;
   testing::internal::CaptureStderr();
-  Tell(subject_.model_folder, "the first");
+  WriteErrorMessage(context_.model_folder, "the first");
   const fs::file_time_type before = fs::last_write_time(log) - std::chrono::hours(1);
   fs::last_write_time(log, before);
-  Tell(subject_.model_folder, "the first");
+  WriteErrorMessage(context_.model_folder, "the first");
   EXPECT_EQ(fs::last_write_time(log), before);
-  Tell(subject_.model_folder, "the first and more");
+  WriteErrorMessage(context_.model_folder, "the first and more");
   EXPECT_GT(fs::last_write_time(log), before);
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3);
 }
 
-TEST_F(ChecksTest, ALogThatCannotBeWrittenIsTold) {
+TEST_F(ChecksTest, ALogThatCannotBeWrittenIsReported) {
   testing::internal::CaptureStderr();
-  Tell(folder_.path() / "absent", "the message");
+  WriteErrorMessage(folder_.path() / "absent", "the message");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("endcap-stub.log cannot be written"),
             std::string::npos);
 }
 
-TEST_F(ChecksTest, ASpeakerIsAnotherPythonThatStarts) {
-  EXPECT_EQ(FindSpeaker(subject_, Examine(subject_))->stub,
-            subject_.model_folder / "triton_python_backend_stub.real");
-  // Nothing of the environment starts, and the server has a Python and a stub of its own.
+TEST_F(ChecksTest, AReportingStubMayUseAnotherPython) {
+  EXPECT_EQ(FindReportingStub(context_, RunChecks(context_))->stub,
+            context_.model_folder / "triton_python_backend_stub.real");
+  // No stub starts in the environment; the server has a Python and a stub of its own.
   Remove("env/bin/python3");
   folder_.WriteProgram("env/bin/python3.98");
   folder_.Link("env/bin/python3", "python3.98");
-  EXPECT_FALSE(FindSpeaker(subject_, Examine(subject_)));
+  EXPECT_FALSE(FindReportingStub(context_, RunChecks(context_)));
   folder_.Link("server/triton_python_backend_stub", FAKE_PYTHON_STUB);
   folder_.WriteProgram("other/bin/python3.99");
   folder_.Link("other/bin/python3", "python3.99");
   const std::string other = (folder_.path() / "other/bin").string();
   const std::string libraries = std::filesystem::path(FAKE_LIBPYTHON).parent_path().string();
-  subject_.search_path = Env("bin") + ":" + other;
-  subject_.library_path = Env("lib") + ":" + libraries;
-  const auto speaker = FindSpeaker(subject_, Examine(subject_));
-  ASSERT_TRUE(speaker);
-  EXPECT_EQ(speaker->stub, subject_.server_folder / "triton_python_backend_stub");
-  EXPECT_EQ(speaker->search_path, other + ":" + other);
-  EXPECT_EQ(speaker->library_path, libraries + ":" + libraries);
+  context_.search_path = Env("bin") + ":" + other;
+  context_.library_path = Env("lib") + ":" + libraries;
+  const auto reporting = FindReportingStub(context_, RunChecks(context_));
+  ASSERT_TRUE(reporting);
+  EXPECT_EQ(reporting->stub, context_.server_folder / "triton_python_backend_stub");
+  EXPECT_EQ(reporting->search_path, other + ":" + other);
+  EXPECT_EQ(reporting->library_path, libraries + ":" + libraries);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Folders and files that a stub looks at, made for a test and gone after it.
+// Temporary folders and ELF files for tests of the Python stub.
 #pragma once
 
 #include <elf.h>
@@ -26,7 +26,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file, and the folders that it lies in.
+  // Writes a file, and creates its parent folders.
   std::filesystem::path Write(const std::string& name, const std::string& content = "") const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -51,9 +51,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-// An ELF file that needs libraries and has a build id; it holds no code. `text` stands behind it.
-inline std::string ElfFile(const std::vector<std::string>& needed, const std::string& build_id,
-                           const std::string& text = "") {
+// Returns an ELF file with DT_NEEDED entries and a build id, without code; `text` is appended.
+inline std::string MakeElfFile(const std::vector<std::string>& needed, const std::string& build_id,
+                               const std::string& text = "") {
   struct Layout {
     Elf64_Ehdr header;
     Elf64_Phdr segments[3];

@@ -1,13 +1,10 @@
-// What the stub in a model's folder reads: arguments, environments, packages, settings.
+// Arguments, settings, environments, packages and libraries of the stub in a model's folder.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "arguments.h"
 #include "binary_file.h"
 #include "environment.h"
-#include "imports.h"
-#include "library_path.h"
 #include "packages.h"
 #include "python_stub_files.h"
 #include "real_stub.h"
@@ -18,7 +15,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-TEST(ArgumentsTest, ReadsWhatTritonPasses) {
+TEST(ArgumentsTest, ReadsTheArgumentsOfTriton) {
   const auto arguments =
       ReadArguments({"stub", "/models/m/3/model.py", "region", "1048576", "65536", "17",
                      "/opt/backends/python", "0", "m_0", "DEFAULT"});
@@ -30,12 +27,12 @@ TEST(ArgumentsTest, ReadsWhatTritonPasses) {
   EXPECT_EQ(arguments->server_folder, "/opt/backends/python");
 }
 
-TEST(ArgumentsTest, OtherArgumentsAreNone) {
+TEST(ArgumentsTest, RejectsOtherArguments) {
   EXPECT_FALSE(ReadArguments({"stub"}));
   EXPECT_FALSE(ReadArguments({"stub", "m", "region", "1x", "1", "17", "/opt", "0", "m_0"}));
 }
 
-TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
+TEST(EnvironmentTest, TheVersionIsInTheNameOfTheProgram) {
   const TemporaryFolder folder;
   folder.WriteProgram("env/bin/python3.12");
   folder.Link("env/bin/python3", "python3.12");
@@ -43,10 +40,10 @@ TEST(EnvironmentTest, VersionIsTheNameOfTheProgram) {
   ASSERT_EQ(pythons.size(), 1U);
   EXPECT_EQ(pythons[0].minor, 12);
   EXPECT_EQ(pythons[0].prefix, folder.path() / "env");
-  EXPECT_EQ(pythons[0].PackageFolders()[0], folder.path() / "env/lib/python3.12/site-packages");
+  EXPECT_EQ(pythons[0].ListPackageFolders()[0], folder.path() / "env/lib/python3.12/site-packages");
 }
 
-TEST(EnvironmentTest, VersionIsElseThatOfTheLibrary) {
+TEST(EnvironmentTest, TheVersionIsElseThatOfTheStandardLibrary) {
   const TemporaryFolder folder;
   folder.WriteProgram("env/bin/python3");
   folder.Write("env/lib/python3.9/os.py");
@@ -66,14 +63,14 @@ TEST(EnvironmentTest, VirtualEnvironmentHasItsOwnPackages) {
   EXPECT_EQ(alone.minor, 11);
   EXPECT_EQ(alone.prefix, folder.path() / "venv");
   EXPECT_EQ(alone.base_prefix, folder.path() / "base");
-  EXPECT_EQ(alone.PackageFolders().size(), 2U);
+  EXPECT_EQ(alone.ListPackageFolders().size(), 2U);
   folder.Write("venv/pyvenv.cfg", home + "include-system-site-packages = true\n");
   const auto sharing = FindPythons((folder.path() / "venv/bin").string()).at(0);
   EXPECT_EQ(sharing.minor, 11);
-  EXPECT_EQ(sharing.PackageFolders()[2], folder.path() / "base/lib/python3.11/site-packages");
+  EXPECT_EQ(sharing.ListPackageFolders()[2], folder.path() / "base/lib/python3.11/site-packages");
   // The user's packages come with those of the installation.
-  EXPECT_EQ(alone.PackageFolders("", "/home/.local").size(), 2U);
-  const auto all = sharing.PackageFolders("/a::/b", "/home/.local");
+  EXPECT_EQ(alone.ListPackageFolders("", "/home/.local").size(), 2U);
+  const auto all = sharing.ListPackageFolders("/a::/b", "/home/.local");
   ASSERT_EQ(all.size(), 7U);
   EXPECT_EQ(all[0], "/a");
   EXPECT_EQ(all[1], "/b");
@@ -81,20 +78,20 @@ TEST(EnvironmentTest, VirtualEnvironmentHasItsOwnPackages) {
   EXPECT_EQ(all[3], folder.path() / "venv/lib/python3.11/site-packages");
 }
 
-TEST(EnvironmentTest, ActivatedIsWhatStandsFirst) {
+TEST(EnvironmentTest, TheActivatedEnvironmentIsFirstOnBothPaths) {
   const TemporaryFolder folder;
   folder.Write("env/bin/activate");
   const std::string lib = (folder.path() / "env/lib").string();
   const std::string bin = (folder.path() / "env/bin").string();
-  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), folder.path() / "env");
-  EXPECT_EQ(ActivatedPrefix(bin, "/usr/lib:" + lib), std::nullopt);
-  EXPECT_EQ(ActivatedPrefix("", ""), std::nullopt);
-  // A folder of libraries in front of another Python's
+  EXPECT_EQ(FindActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), folder.path() / "env");
+  EXPECT_EQ(FindActivatedPrefix(bin, "/usr/lib:" + lib), std::nullopt);
+  EXPECT_EQ(FindActivatedPrefix("", ""), std::nullopt);
+  // Its libraries are first, but the Python is another one.
   folder.Write("env/bin/python3");
-  EXPECT_EQ(ActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), std::nullopt);
-  EXPECT_EQ(ActivatedPrefix(bin + ":/usr/bin", lib + ":/usr/lib"), folder.path() / "env");
+  EXPECT_EQ(FindActivatedPrefix("/usr/bin:" + bin, lib + ":/usr/lib"), std::nullopt);
+  EXPECT_EQ(FindActivatedPrefix(bin + ":/usr/bin", lib + ":/usr/lib"), folder.path() / "env");
   folder.Link("link", "env");
-  EXPECT_EQ(ActivatedPrefix((folder.path() / "link/bin").string(), lib), folder.path() / "env");
+  EXPECT_EQ(FindActivatedPrefix((folder.path() / "link/bin").string(), lib), folder.path() / "env");
 }
 
 TEST(PackagesTest, TheFirstFolderWins) {
@@ -110,7 +107,7 @@ TEST(PackagesTest, TheFirstFolderWins) {
   EXPECT_FALSE(FindPackage({a, b}, "endcap"));
 }
 
-TEST(PackagesTest, FoldersOfPathFilesCount) {
+TEST(PackagesTest, FoldersOfPthFilesAreSearched) {
   const TemporaryFolder folder;
   folder.WriteProgram("env/bin/python3.11");
   folder.Link("env/bin/python3", "python3.11");
@@ -118,7 +115,7 @@ TEST(PackagesTest, FoldersOfPathFilesCount) {
                "import something\n# a comment\n../../../../elsewhere\n");
   folder.Write("elsewhere/endcap/__init__.py");
   const auto python = FindPythons((folder.path() / "env/bin").string()).at(0);
-  EXPECT_TRUE(FindPackage(python.PackageFolders(), "endcap"));
+  EXPECT_TRUE(FindPackage(python.ListPackageFolders(), "endcap"));
 }
 
 TEST(PackagesTest, LinesMayBeLong) {
@@ -131,14 +128,14 @@ TEST(PackagesTest, LinesMayBeLong) {
   folder.Write("env/pyvenv.cfg", "version = 3.11.7" + much);
   EXPECT_EQ(FindPythons((folder.path() / "env/bin").string()).at(0).minor, 11);
   const BinaryFile stub =
-      BinaryFile::Read(folder.Write("file", ElfFile({"libpython3.11.so" + much}, "1"))).value();
+      BinaryFile::Read(folder.Write("file", MakeElfFile({"libpython3.11.so" + much}, "1"))).value();
   EXPECT_EQ(FindPythonMinor(stub), std::nullopt);
 }
 
 class ImportsTest : public testing::Test {
  protected:
   bool ImportsEndcap(const std::string& text) const {
-    return Imports(folder_.Write("model.py", text), "endcap");
+    return ImportsPackage(folder_.Write("model.py", text), "endcap");
   }
 
   TemporaryFolder folder_;
@@ -152,12 +149,12 @@ TEST_F(ImportsTest, AreFoundAtTheStartOfLines) {
   EXPECT_FALSE(ImportsEndcap("importendcap\nimport\nimport \nfrom"));
 }
 
-TEST_F(ImportsTest, ThatMayNotHappenAreNone) {
+TEST_F(ImportsTest, ConditionalOnesDoNotCount) {
   EXPECT_FALSE(ImportsEndcap("try:\n    import endcap\nexcept ImportError:\n    pass\n"));
   EXPECT_FALSE(ImportsEndcap("def f():\n\timport endcap\n"));
 }
 
-TEST_F(ImportsTest, InTextsAreNone) {
+TEST_F(ImportsTest, ThoseInStringsDoNotCount) {
   EXPECT_FALSE(ImportsEndcap("\"\"\"How to:\nimport endcap\n\"\"\"\n"));
   EXPECT_FALSE(ImportsEndcap("x = r'''\\''' \"\"\"\nimport endcap\n'''\n"));
   EXPECT_TRUE(ImportsEndcap("\"\"\"It's one line.\"\"\"\nimport endcap\n"));
@@ -170,7 +167,7 @@ TEST_F(ImportsTest, AreFoundInLongLines) {
   EXPECT_TRUE(ImportsEndcap("# " + much + "\nimport endcap  # " + much));
 }
 
-TEST(SettingsTest, StubIsBelowTheModelsFolder) {
+TEST(SettingsTest, TheStubIsRelativeToTheModelsFolder) {
   const TemporaryFolder folder;
   EXPECT_EQ(ReadSettings(folder.path()).stub, "");
   folder.Write(kSettingsFile, R"({"stub": "other", "library_folders": ["/a"], "release": "r"})");
@@ -181,7 +178,7 @@ TEST(SettingsTest, StubIsBelowTheModelsFolder) {
   EXPECT_EQ(ReadSettings(folder.path()).stub, "/stubs");
 }
 
-TEST(SettingsTest, WhatCannotBeReadIsAMessage) {
+TEST(SettingsTest, AnInvalidFileIsAnErrorMessage) {
   const TemporaryFolder folder;
   const auto message = [&](const std::string& text) -> std::string {
     folder.Write(kSettingsFile, text);
@@ -199,10 +196,10 @@ TEST(SettingsTest, WhatCannotBeReadIsAMessage) {
             std::string::npos);
 }
 
-TEST(RealStubTest, TheModelsOwnComesFirst) {
+TEST(RealStubTest, TheStubOfTheModelComesFirst) {
   const TemporaryFolder folder;
-  const std::string for_9 = ElfFile({"libpython3.9.so.1.0"}, "9");
-  const std::string for_11 = ElfFile({"libpython3.11.so.1.0"}, "11");
+  const std::string for_9 = MakeElfFile({"libpython3.9.so.1.0"}, "9");
+  const std::string for_11 = MakeElfFile({"libpython3.11.so.1.0"}, "11");
   folder.Write("server/triton_python_backend_stub", for_11);
   folder.Write("model/config.pbtxt");
   const auto find = [&](int minor, const Settings& settings = {}) {
@@ -220,19 +217,19 @@ TEST(RealStubTest, TheModelsOwnComesFirst) {
 
 TEST(LibraryPathTest, AnActivatedEnvironmentKeepsItsColon) {
   Settings settings;
-  EXPECT_EQ(LibraryPathForStub("", settings, "", false), "");
-  EXPECT_EQ(LibraryPathForStub("", settings, "", true), "/usr/lib:/usr/lib");
-  EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/env/lib");
+  EXPECT_EQ(MakeLibraryPath("", settings, "", false), "");
+  EXPECT_EQ(MakeLibraryPath("", settings, "", true), "/usr/lib:/usr/lib");
+  EXPECT_EQ(MakeLibraryPath("/env/lib:", settings, "", true), "/env/lib:/env/lib");
   settings.library_folders = {"/stub/libs"};
-  EXPECT_EQ(LibraryPathForStub("/env/lib:", settings, "", true), "/env/lib:/stub/libs");
-  EXPECT_EQ(LibraryPathForStub("/a::/b", settings, "", false), "/a:/b:/stub/libs");
+  EXPECT_EQ(MakeLibraryPath("/env/lib:", settings, "", true), "/env/lib:/stub/libs");
+  EXPECT_EQ(MakeLibraryPath("/a::/b", settings, "", false), "/a:/b:/stub/libs");
 }
 
 TEST(LibraryPathTest, MissingLibrariesAreNamed) {
-  EXPECT_EQ(MissingLibraries("/bin/sh", ""), Texts());
-  EXPECT_EQ(MissingLibraries(FAKE_PYTHON_STUB, ""), Texts({"libpython3.99.so.1.0"}));
+  EXPECT_EQ(FindMissingLibraries("/bin/sh", ""), Texts());
+  EXPECT_EQ(FindMissingLibraries(FAKE_PYTHON_STUB, ""), Texts({"libpython3.99.so.1.0"}));
   const TemporaryFolder folder;
-  EXPECT_EQ(MissingLibraries(folder.Write("none"), ""), std::nullopt);
+  EXPECT_EQ(FindMissingLibraries(folder.Write("none"), ""), std::nullopt);
 }
 
 }  // namespace

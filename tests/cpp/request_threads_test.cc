@@ -17,22 +17,22 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Requests are known by their addresses, and nobody looks into them.
-std::array<char, 4000> places;
+// Requests are identified by their addresses, which nothing dereferences.
+std::array<char, 4000> addresses;
 
-RequestThreads::Work MakeWork(size_t number) {
-  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&places.at(number))};
+RequestThreads::Task MakeTask(size_t number) {
+  return {nullptr, nullptr, reinterpret_cast<TRITONBACKEND_Request*>(&addresses.at(number))};
 }
-size_t GetNumber(const RequestThreads::Work& work) {
-  return static_cast<size_t>(reinterpret_cast<const char*>(work.request) - places.data());
+size_t GetNumber(const RequestThreads::Task& task) {
+  return static_cast<size_t>(reinterpret_cast<const char*>(task.request) - addresses.data());
 }
 
-// A door that holds everybody until it is opened.
-class Door {
+// Blocks threads until it is opened.
+class Gate {
  public:
   void Pass() {
     std::unique_lock lock(mutex_);
-    ++before_;
+    ++waiting_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return open_; });
   }
@@ -41,29 +41,29 @@ class Door {
     open_ = true;
     changed_.notify_all();
   }
-  void AwaitGuests(int count) {
+  void AwaitThreads(int count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return before_ == count; });
+    changed_.wait(lock, [&] { return waiting_ == count; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
-  int before_ = 0;
+  int waiting_ = 0;
 };
 
-TEST(RequestThreads, ServeEachRequestOnceFromManyCallers) {
+TEST(RequestThreads, ServesEachRequestOnceFromManyCallers) {
   constexpr size_t kCallers = 4;
   constexpr size_t kEach = 1000;
   std::vector<std::atomic<int>> served(kCallers * kEach);
   {
-    RequestThreads threads(3, [&](const RequestThreads::Work& work) { ++served[GetNumber(work)]; });
+    RequestThreads threads(3, [&](const RequestThreads::Task& task) { ++served[GetNumber(task)]; });
     std::vector<std::thread> callers;
     callers.reserve(kCallers);
     for (size_t c = 0; c < kCallers; ++c) {
       callers.emplace_back([&threads, c] {
-        for (size_t i = 0; i < kEach; ++i) threads.Take(MakeWork(c * kEach + i));
+        for (size_t i = 0; i < kEach; ++i) threads.Enqueue(MakeTask(c * kEach + i));
       });
     }
     for (std::thread& caller : callers) caller.join();
@@ -75,30 +75,30 @@ TEST(RequestThreads, OneThreadKeepsTheOrder) {
   std::vector<size_t> order;
   {
     RequestThreads threads(
-        1, [&](const RequestThreads::Work& work) { order.push_back(GetNumber(work)); });
-    for (size_t i = 0; i < 200; ++i) threads.Take(MakeWork(i));
+        1, [&](const RequestThreads::Task& task) { order.push_back(GetNumber(task)); });
+    for (size_t i = 0; i < 200; ++i) threads.Enqueue(MakeTask(i));
   }
   ASSERT_EQ(order.size(), 200U);
   for (size_t i = 0; i < 200; ++i) EXPECT_EQ(order[i], i);
 }
 
-TEST(RequestThreads, WorkAtTheSameTimeAndLetOneMoreEachWait) {
-  Door door;
-  RequestThreads threads(2, [&](const RequestThreads::Work&) { door.Pass(); });
-  for (size_t i = 0; i < 2; ++i) threads.Take(MakeWork(i));
-  door.AwaitGuests(2);
-  for (size_t i = 2; i < 4; ++i) threads.Take(MakeWork(i));  // these wait
-  auto fifth = std::async(std::launch::async, [&] { threads.Take(MakeWork(4)); });
+TEST(RequestThreads, QueuesOneRequestForEachBusyThreadAndThenBlocks) {
+  Gate gate;
+  RequestThreads threads(2, [&](const RequestThreads::Task&) { gate.Pass(); });
+  for (size_t i = 0; i < 2; ++i) threads.Enqueue(MakeTask(i));
+  gate.AwaitThreads(2);
+  for (size_t i = 2; i < 4; ++i) threads.Enqueue(MakeTask(i));  // queued
+  auto fifth = std::async(std::launch::async, [&] { threads.Enqueue(MakeTask(4)); });
   EXPECT_EQ(fifth.wait_for(milliseconds(50)), std::future_status::timeout);
-  door.Open();
+  gate.Open();
   fifth.wait();
 }
 
-TEST(RequestThreads, ARequestThatComesAloneFindsTheThreadThatWorkedLast) {
+TEST(RequestThreads, ASingleRequestGoesToTheThreadThatBecameIdleLast) {
   std::mutex mutex;
   std::set<std::thread::id> seen;
   std::promise<void>* done = nullptr;
-  RequestThreads threads(4, [&](const RequestThreads::Work&) {
+  RequestThreads threads(4, [&](const RequestThreads::Task&) {
     const std::scoped_lock lock(mutex);
     seen.insert(std::this_thread::get_id());
     done->set_value();
@@ -109,24 +109,53 @@ TEST(RequestThreads, ARequestThatComesAloneFindsTheThreadThatWorkedLast) {
       const std::scoped_lock lock(mutex);
       done = &served;
     }
-    threads.Take(MakeWork(i));
+    threads.Enqueue(MakeTask(i));
     served.get_future().wait();
-    std::this_thread::sleep_for(milliseconds(20));  // it is idle again
+    std::this_thread::sleep_for(milliseconds(20));  // the thread becomes idle
   }
   EXPECT_LT(seen.size(),
-            3U);  // the first one's own, and one that became idle after it at the start
+            3U);  // the first one, and one that became idle after it at the start
 }
 
-TEST(RequestThreads, EndAfterWhatTheyHaveTaken) {
+TEST(RequestThreads, ServesQueuedRequestsBeforeItEnds) {
   std::atomic<int> served = 0;
   {
-    RequestThreads threads(2, [&](const RequestThreads::Work&) {
+    RequestThreads threads(2, [&](const RequestThreads::Task&) {
       std::this_thread::sleep_for(milliseconds(5));
       ++served;
     });
-    for (size_t i = 0; i < 6; ++i) threads.Take(MakeWork(i));
+    for (size_t i = 0; i < 6; ++i) threads.Enqueue(MakeTask(i));
   }
   EXPECT_EQ(served, 6);
+}
+
+TEST(InFlight, ABatchAboveTheLimitEntersAlone) {
+  InFlight in_flight;
+  in_flight.Enter(5, 3);  // more than the limit, but nothing else is in flight
+  auto second = std::async(std::launch::async, [&] { in_flight.Enter(2, 3); });
+  EXPECT_EQ(second.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(3);
+  EXPECT_EQ(second.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(1);
+  second.get();
+  auto none = std::async(std::launch::async, [&] { in_flight.WaitUntilNone(); });
+  EXPECT_EQ(none.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(3);
+  none.get();
+}
+
+TEST(InFlight, EntersInTheOrderOfCalls) {
+  InFlight in_flight;
+  in_flight.Enter(2, 3);
+  auto large = std::async(std::launch::async, [&] { in_flight.Enter(3, 3); });
+  EXPECT_EQ(large.wait_for(milliseconds(20)), std::future_status::timeout);
+  auto small = std::async(std::launch::async, [&] { in_flight.Enter(1, 3); });
+  EXPECT_EQ(small.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(2);
+  large.get();
+  EXPECT_EQ(small.wait_for(milliseconds(20)), std::future_status::timeout);
+  in_flight.Leave(3);
+  small.get();
 }
 
 }  // namespace

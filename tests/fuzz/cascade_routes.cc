@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Capture([&](Outcome&) {
     const bls::Routes routes = bls::Routes::Parse(text);
     for (int class_id = -1; class_id < 40; ++class_id) {
-      const auto route = routes.Of(class_id);
+      const auto route = routes.Find(class_id);
       if (!route) continue;
       Require(!routes.empty(), "no routes, and one for class ", class_id);
       Require(route->rois_model < routes.rois_models().size() &&

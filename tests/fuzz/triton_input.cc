@@ -4,7 +4,7 @@
 
 #include "agreement.h"
 #include "fake_triton_handles.h"
-#include "triton_util/input_tensor.h"
+#include "triton_util/request.h"
 
 namespace endcap::fuzz {
 namespace {

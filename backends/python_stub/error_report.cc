@@ -1,0 +1,156 @@
+#include "error_report.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+
+namespace endcap::python_stub {
+namespace {
+
+namespace fs = std::filesystem;
+
+// `endcap stub` recognises this program, of any version, by this name.
+constexpr char kMessageVariable[] = "ENDCAP_STUB_REFUSAL";
+
+// The module removes its folder, which is used once. `endcap serve` recognises the message by the
+// name of the exception.
+constexpr char kRaisingModel[] = R"(import os
+import shutil
+
+shutil.rmtree(os.path.dirname(os.path.dirname(__file__)), ignore_errors=True)
+
+
+class EndcapStub(Exception):
+    pass
+
+
+raise EndcapStub(os.environ["ENDCAP_STUB_REFUSAL"])
+)";
+
+std::string FormatTimeNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc = {};
+  gmtime_r(&now, &utc);
+  std::array<char, 32> text;
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+// Returns the message of a log file, which follows the time; empty if there is none.
+std::string ReadLoggedMessage(const fs::path& log) {
+  std::ifstream file(log);
+  std::string time;
+  std::string message;
+  if (file >> time && file.get() == ' ') {
+    std::getline(file, message);
+  }
+  return message;
+}
+
+// Writes one line with one call, because the server and other stubs write to the same pipe.
+void WriteToServer(const std::string& message) {
+  std::cerr << "endcap stub: " + message + "\n" << std::flush;
+}
+
+// Returns a search path without the folders of the environment that the server has activated.
+std::string RemoveEnvironment(const std::string& folders, const std::optional<fs::path>& prefix) {
+  std::string kept;
+  for (const std::string& folder : SplitFolders(folders)) {
+    if (!prefix || folder.rfind(prefix->string() + "/", 0) != 0) {
+      kept = AppendFolder(kept, folder);
+    }
+  }
+  return kept;
+}
+
+// Writes the module as REPOSITORY/VERSION/model.py and returns its path; empty on failure.
+fs::path WriteRaisingModel(const std::string& version) {
+  std::string folder = (fs::temp_directory_path() / "endcap_stub_XXXXXX").string();
+  if (mkdtemp(folder.data()) == nullptr) {
+    return {};
+  }
+  std::error_code error;
+  const fs::path file = fs::path(folder) / version / "model.py";
+  fs::create_directory(file.parent_path(), error);
+  std::ofstream text(file);
+  text << kRaisingModel;
+  text.close();
+  return text ? file : fs::path();
+}
+
+}  // namespace
+
+void WriteErrorMessage(const fs::path& model_folder, const std::string& message) {
+  WriteToServer("model '" + model_folder.filename().string() + "': " + message);
+  const fs::path path = model_folder / kLogFile;
+  if (ReadLoggedMessage(path) == message) {
+    return;
+  }
+  std::ofstream log(path);
+  log << FormatTimeNow() << ' ' << message << '\n';
+  log.close();
+  if (!log) {
+    WriteToServer(path.string() + " cannot be written");
+  }
+}
+
+void RemoveLog(const fs::path& model_folder) {
+  std::error_code error;
+  fs::remove(model_folder / kLogFile, error);
+}
+
+std::optional<ReportingStub> FindReportingStub(const StartContext& context,
+                                               const CheckResults& results) {
+  if (results.stub && results.stub_starts) {
+    return ReportingStub{results.stub->path, context.search_path, results.library_path};
+  }
+  const auto prefix = FindActivatedPrefix(context.search_path, context.library_path);
+  const std::string search_path = RemoveEnvironment(context.search_path, prefix);
+  const std::string library_path =
+      MakeLibraryPath(RemoveEnvironment(context.library_path, prefix), results.settings,
+                      context.server_folder, context.library_path.find(':') != std::string::npos);
+  for (const PythonEnvironment& python : FindPythons(search_path)) {
+    if (!python.minor) {
+      continue;
+    }
+    // Only the server's stubs: that of the model may be of another release.
+    for (const fs::path& path : ListServerStubs(context.server_folder, *python.minor)) {
+      const std::optional<BinaryFile> stub = BinaryFile::Read(path);
+      if (stub && FindPythonMinor(*stub) == python.minor &&
+          FindMissingLibraries(path, library_path) == std::vector<std::string>()) {
+        const std::string first = python.program.parent_path().string();
+        return ReportingStub{path, AppendFolder(first, search_path), library_path};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void ReportToServer(const std::vector<std::string>& argv, const StartContext& context,
+                    const CheckResults& results, const std::string& message) {
+  const std::optional<ReportingStub> stub = FindReportingStub(context, results);
+  if (!stub) {
+    return;
+  }
+  const fs::path version = fs::path(argv[kModelFilePosition]).parent_path().filename();
+  const fs::path module = WriteRaisingModel(version.string());
+  if (module.empty()) {
+    return;
+  }
+  std::vector<std::string> arguments = argv;
+  arguments[kModelFilePosition] = module.string();
+  if (arguments.size() > kRuntimeModelPosition) {
+    arguments[kRuntimeModelPosition] = "DEFAULT";  // the module is a model
+  }
+  setenv(kMessageVariable, message.c_str(), 1);
+  setenv("PATH", stub->search_path.c_str(), 1);
+  setenv("LD_LIBRARY_PATH", stub->library_path.c_str(), 1);
+  ReplaceProcess(stub->stub, arguments);
+  std::error_code error;
+  fs::remove_all(module.parent_path().parent_path(), error);
+}
+
+}  // namespace endcap::python_stub

@@ -1,0 +1,234 @@
+#include "triton_util/composing_call.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "fake_composing_models.h"
+
+namespace endcap::triton {
+namespace {
+
+using fake::FakeResponse;
+using fake::GetServer;
+using fake::ReleaseSent;
+using fake::Respond;
+using std::chrono::milliseconds;
+
+constexpr std::array<int64_t, 1> kShape{4};
+
+class ComposingCallTest : public ::testing::Test {
+ protected:
+  ComposingCallTest() { GetServer() = {}; }
+  ~ComposingCallTest() override {
+    WaitForWorker();
+    call_.reset();
+    EXPECT_EQ(GetServer().requests, 0);
+    EXPECT_EQ(GetServer().responses, 0);
+    EXPECT_EQ(GetServer().gpu_blocks, 0);
+  }
+
+  ComposingCall& New() {
+    call_ = std::make_shared<ComposingCall>(models_, "sum");
+    return *call_;
+  }
+  std::future<void> Start() {
+    auto done = std::make_shared<std::promise<void>>();
+    call_->Start(worker_, [done] { done->set_value(); });
+    return done->get_future();
+  }
+  void WaitForWorker() {
+    std::promise<void> reached;
+    Worker::PreparedTask task;
+    task.push_back([&reached] { reached.set_value(); });
+    worker_.Post(std::move(task));
+    reached.get_future().wait();
+  }
+  // Runs the call to its end with that response.
+  ComposingCall& Complete(const FakeResponse& response) {
+    const std::future<void> done = Start();
+    Respond(response);
+    ReleaseSent();
+    done.wait();
+    return *call_;
+  }
+  std::string GetFailure(const FakeResponse& response) {
+    New();
+    const ComposingCall& call = Complete(response);
+    return call.failure().has_value() ? Describe(*call.failure()) : "";
+  }
+
+  ComposingModels models_{nullptr};
+  std::shared_ptr<ComposingCall> call_;
+  Worker worker_{[] {}, milliseconds(1000)};
+};
+
+TEST_F(ComposingCallTest, JoinsAdjacentBlocks) {
+  const std::array<std::byte, 16> memory{};
+  const std::byte* at = memory.data();
+  const MemoryPlace gpu = MemoryPlace::Gpu(0);
+  const std::array blocks{MemoryBlock{at, 4, {}}, MemoryBlock{at + 4, 2, {}},
+                          MemoryBlock{at + 8, 2, {}}, MemoryBlock{at + 10, 2, gpu},
+                          MemoryBlock{at + 12, 4, gpu}};
+  New().AddInput("x", TRITONSERVER_TYPE_INT32, kShape, blocks);
+  Complete({});
+  const std::vector<fake::SentBuffer>& buffers = GetServer().sent.inputs.at("x");
+  ASSERT_EQ(buffers.size(), 3U);
+  EXPECT_EQ(buffers[0].data, at);
+  EXPECT_EQ(buffers[0].bytes, 6U);
+  EXPECT_EQ(buffers[1].data, at + 8);
+  EXPECT_EQ(buffers[1].bytes, 2U);
+  EXPECT_EQ(buffers[2].bytes, 6U);
+  EXPECT_EQ(buffers[2].memory_type, TRITONSERVER_MEMORY_GPU);
+}
+
+TEST_F(ComposingCallTest, IsDoneAfterResponseAndReleaseInAnyOrder) {
+  for (const bool response_first : {true, false}) {
+    New();
+    const std::future<void> done = Start();
+    response_first ? Respond({}) : ReleaseSent();
+    EXPECT_EQ(done.wait_for(milliseconds(10)), std::future_status::timeout);
+    response_first ? ReleaseSent() : Respond({});
+    done.wait();
+    EXPECT_FALSE(call_->failure().has_value());
+  }
+}
+
+TEST_F(ComposingCallTest, AnErrorResponseDoesNotWaitForTheRelease) {
+  const auto input = std::make_shared<int>(1);
+  New().Keep(input);
+  const std::future<void> done = Start();
+  Respond({.error = "no such thing"});
+  done.wait();
+  EXPECT_EQ(Describe(*call_->failure()), "model 'sum': no such thing");
+  call_.reset();
+  // The server still has the request, and reads its input.
+  EXPECT_EQ(GetServer().requests, 1);
+  EXPECT_EQ(input.use_count(), 2);
+  ReleaseSent();
+  WaitForWorker();
+  EXPECT_EQ(GetServer().requests, 0);
+  EXPECT_EQ(input.use_count(), 1);
+}
+
+TEST_F(ComposingCallTest, KeepsInputsUntilTheRelease) {
+  const auto input = std::make_shared<int>(1);
+  New().Keep(input);
+  const std::future<void> done = Start();
+  Respond({});
+  WaitForWorker();
+  EXPECT_EQ(input.use_count(), 2);
+  ReleaseSent();
+  done.wait();
+  EXPECT_EQ(input.use_count(), 1);
+}
+
+TEST_F(ComposingCallTest, DropsResponsesAfterTheFinalOne) {
+  for (const std::string error : {"", "no such thing"}) {
+    New();
+    const std::future<void> done = Start();
+    Respond({.error = error});
+    Respond({.error = "and another thing"});
+    ReleaseSent();
+    done.wait();
+    WaitForWorker();
+    EXPECT_EQ(call_->failure().has_value(), !error.empty());
+  }
+}
+
+TEST_F(ComposingCallTest, AnOutputStaysOnTheGpuIfAllowed) {
+  ComposingCall& call = New();
+  call.WantOutput("images", /*may_stay_on_gpu=*/true);
+  call.WantOutput("sums");
+  constexpr auto kGpu = TRITONSERVER_MEMORY_GPU;
+  Complete({{{"images", {1, 2}, kGpu}, {"sums", {3}, kGpu}}});
+  EXPECT_EQ(GetServer().gpu_blocks, 1);
+  EXPECT_TRUE(call.Output("images").memory.place.on_gpu());
+  const ComposingOutput& sums = call.Output("sums");
+  EXPECT_FALSE(sums.memory.place.on_gpu());
+  EXPECT_EQ(sums.shape, std::vector<int64_t>{1});
+  EXPECT_EQ(*reinterpret_cast<const int32_t*>(sums.memory.data), 3);
+  EXPECT_THROW(call.Output("products"), ComposingModelError);
+}
+
+TEST_F(ComposingCallTest, AllocatesHostMemoryIfAGpuHasNone) {
+  GetServer().gpu_memory_is_full = true;
+  ComposingCall& call = New();
+  call.WantOutput("images", /*may_stay_on_gpu=*/true);
+  Complete({{{"images", {1, 2}, TRITONSERVER_MEMORY_GPU}}});
+  EXPECT_FALSE(call.Output("images").memory.place.on_gpu());
+}
+
+TEST_F(ComposingCallTest, AFailureHasTheNameAndCodeOfTheModel) {
+  EXPECT_EQ(GetFailure({.error = "no such thing"}), "model 'sum': no such thing");
+  EXPECT_EQ(call_->failure()->code, TRITONSERVER_ERROR_UNSUPPORTED);
+  EXPECT_EQ(GetFailure({.response = false}), "model 'sum': sent no response");
+}
+
+TEST(MakeComposingFailure, KeepsUnavailableAndCancelledApartFromTheCallers) {
+  const Failure unavailable = MakeComposingFailure("sum", TRITONSERVER_ERROR_UNAVAILABLE, "full");
+  EXPECT_EQ(unavailable.code, TRITONSERVER_ERROR_UNAVAILABLE);
+  EXPECT_EQ(unavailable.reason, ErrorCode::kInternal);
+  const Failure cancelled = MakeComposingFailure("sum", TRITONSERVER_ERROR_CANCELLED, "cancelled");
+  EXPECT_EQ(cancelled.code, TRITONSERVER_ERROR_INTERNAL);
+  EXPECT_EQ(cancelled.reason, ErrorCode::kInternal);
+}
+
+TEST_F(ComposingCallTest, SeveralResponsesAreAFailure) {
+  New();
+  const std::future<void> done = Start();
+  Respond({.final = false});
+  Respond({});
+  ReleaseSent();
+  done.wait();
+  EXPECT_EQ(Describe(*call_->failure()),
+            "model 'sum': sent several responses to a request: a cascade takes one");
+}
+
+TEST_F(ComposingCallTest, ThrowsIfTheServerRejectsTheRequest) {
+  New();
+  GetServer().refuses_requests = true;
+  try {
+    call_->Start(worker_, [] { FAIL() << "done ran without a response"; });
+    FAIL() << "Start did not throw";
+  } catch (const ComposingModelError& error) {
+    EXPECT_EQ(error.failure().code, TRITONSERVER_ERROR_UNAVAILABLE);
+    EXPECT_EQ(error.failure().message, "model 'sum': the queue is full");
+  }
+  GetServer().missing_model = "sum";
+  EXPECT_THROW(ComposingCall(models_, "sum"), ComposingModelError);
+}
+
+TEST_F(ComposingCallTest, CancelReachesTheServer) {
+  New();
+  const std::future<void> done = Start();
+  call_->Cancel();
+  EXPECT_TRUE(GetServer().sent.cancelled);
+  Respond({.error = "cancelled"});
+  ReleaseSent();
+  done.wait();
+}
+
+TEST_F(ComposingCallTest, CachesDescriptionsForALimitedTime) {
+  ComposingModels models(nullptr, std::chrono::hours(1));
+  const ComposingModel& model = models.Describe("sum");
+  EXPECT_EQ(model.max_batch_size, 4);
+  EXPECT_TRUE(model.HasOutput("sums"));
+  EXPECT_FALSE(model.HasOutput("images"));
+  GetServer().missing_model = "sum";
+  EXPECT_NO_THROW(models.Describe("sum"));
+  ComposingModels uncached(nullptr, ComposingModels::Clock::duration::zero());
+  EXPECT_THROW(uncached.Describe("sum"), ComposingModelError);
+  GetServer().missing_model.clear();
+  EXPECT_NO_THROW(uncached.Describe("sum"));
+  GetServer().missing_model = "sum";
+  EXPECT_THROW(uncached.Describe("sum"), ComposingModelError);
+  EXPECT_FALSE(models_.IsReady("sum"));
+}
+
+}  // namespace
+}  // namespace endcap::triton
