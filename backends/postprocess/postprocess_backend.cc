@@ -61,7 +61,7 @@ class PostprocessBackend final : public Backend {
     const PostprocessParams params = ParsePostprocessParams(given);
     Labels labels = ReadLabels(labels_file, separator, config, params);
     config.CompleteTensors(PostprocessInputContracts(params),
-                         PostprocessOutputContracts(params, labels.hierarchical()));
+                           PostprocessOutputContracts(params, labels.hierarchical()));
     return std::make_unique<PostprocessModel>(config, families(), params, threads,
                                               std::move(labels));
   }

@@ -60,19 +60,12 @@ PostprocessModel::PostprocessModel(const ModelConfig& config, const MetricFamili
 }
 
 PostprocessModel::Engine PostprocessModel::NewEngine(const ExecutionContext& execution_context) {
-  if (!execution_context.on_gpu()) {
-    auto postprocessor = cpu_.Get(EnginePool<Postprocessor>::kCpu, [this] {
-      return std::make_shared<Postprocessor>(params_, threads_);
-    });
-    return
-        [postprocessor](auto inputs, auto outputs) { return postprocessor->Run(inputs, outputs); };
-  }
-  const CudaTarget target = execution_context.target();
-  auto postprocessor = cuda_.Get(target.device_id, [&] {
-    return std::make_shared<CudaPostprocessor>(params_, target.device_id);
-  });
-  return [postprocessor, target](auto inputs, auto outputs) {
-    return postprocessor->Run(inputs, outputs, target.stream);
+  const DeviceId device = execution_context.device();
+  const int key = execution_context.on_gpu() ? device.id : EnginePool<Postprocessor>::kCpu;
+  auto postprocessor = postprocessors_.Get(
+      key, [&] { return std::make_shared<Postprocessor>(params_, device, threads_); });
+  return [postprocessor, stream = execution_context.stream()](auto inputs, auto outputs) {
+    return postprocessor->Run(inputs, outputs, stream);
   };
 }
 

@@ -36,8 +36,7 @@ class PostprocessModel final
 
   PostprocessParams params_;
   int threads_;
-  EnginePool<Postprocessor> cpu_;
-  EnginePool<CudaPostprocessor> cuda_;
+  EnginePool<Postprocessor> postprocessors_;
   Labels labels_;
   Counter truncated_;
   Counter detections_;

@@ -22,7 +22,7 @@ class PreprocessBackend final : public Backend {
     const bool with_rois = config.HasInput(kRois);
     if (with_rois) RefuseBatches(config);
     config.CompleteTensors(PreprocessModel::InputContracts(with_rois),
-                         PreprocessModel::OutputContracts(params, with_rois));
+                           PreprocessModel::OutputContracts(params, with_rois));
     return std::make_unique<PreprocessModel>(config, families(), params, threads);
   }
 

@@ -20,9 +20,7 @@ class ExecutionContext {
       : device_id_(device_id), stream_(NewCudaStream(device_id)) {}
 
   bool on_gpu() const noexcept { return stream_ != nullptr; }
-  DeviceId device() const noexcept {
-    return {on_gpu() ? Device::kCuda : Device::kCpu, device_id_};
-  }
+  DeviceId device() const noexcept { return {on_gpu() ? Device::kCuda : Device::kCpu, device_id_}; }
   void* stream() const noexcept { return stream_.get(); }  // null on the CPU
   // On a GPU only.
   CudaTarget target() const noexcept { return {device_id_, stream_.get()}; }

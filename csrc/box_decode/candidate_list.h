@@ -3,13 +3,37 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "box_decode/box_format.h"
-#include "box_decode/decode_scratch.h"
 #include "common/score_order.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
+
+// Memory of box_decode that a thread keeps from call to call, so that calls of the same size
+// allocate nothing.
+struct DecodeScratch {
+  std::vector<uint64_t> keys, spare_keys;  // of CandidateList
+  std::vector<float> head, scores;         // float16 inputs as float32
+  std::vector<float> anchors;              // as these
+  std::vector<uint32_t> passing;           // anchors that a scan found
+  std::vector<float> best;                 // an anchor's greatest raw score
+  std::vector<int32_t> best_class;         // and whose it is
+  std::vector<double> powers;              // of a row's classes, for a softmax
+
+  void Trim() {
+    TrimScratch(keys);
+    TrimScratch(spare_keys);
+    TrimScratch(head);
+    TrimScratch(scores);
+    TrimScratch(anchors);
+    TrimScratch(passing);
+    TrimScratch(best);
+    TrimScratch(best_class);
+    TrimScratch(powers);
+  }
+};
 
 // Gathers what is over the threshold, keeps the best max_candidates, and only then reads boxes. A
 // candidate is known by its position, a number that ascends with (index, class).

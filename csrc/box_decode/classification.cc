@@ -6,7 +6,6 @@
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
 #include "box_decode/score.h"
-#include "box_decode/sum_parts.h"
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "endcap/box_decode.h"

@@ -3,10 +3,11 @@
 #include <array>
 #include <span>
 
-#include "box_decode/decode_scratch.h"
 #include "endcap/box_decode.h"
 
 namespace endcap {
+
+struct DecodeScratch;  // candidate_list.h
 
 // One function per head family; each stands in a file of its name, the simd implementation beside
 // it. `inputs` has the length of HeadInputs(params); shapes, dtypes and values are checked by the

@@ -8,8 +8,8 @@ namespace {
 
 // `logits` [Q, C] and `boxes` [Q, 4], or joined `head` [Q, 4+C]. Every query's classes are
 // candidates, as in RT-DETR's own post-processing (arXiv 2304.08069), and nothing is suppressed.
-void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-            Candidates& candidates, Implementation implementation) {
+void DecodeQueries(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                   Candidates& candidates, Implementation implementation) {
   const auto specs = MakeHeadSpecs(params).specs;
   const size_t boxes_at = params.joined ? 0 : 1;
   const HeadInput scores(specs[0], inputs[0], scratch.scores, implementation);
@@ -27,12 +27,12 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
 
 void DecodeRtdetr(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Implementation::kScalar);
+  DecodeQueries(params, inputs, scratch, candidates, Implementation::kScalar);
 }
 
 void DecodeRtdetrSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                       Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Implementation::kSimd);
+  DecodeQueries(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap

@@ -7,7 +7,6 @@
 
 #include "box_decode/head_scan.h"
 #include "box_decode/score.h"
-#include "box_decode/sum_parts.h"
 #include "common/elementary_functions.h"
 #include "common/fail.h"
 

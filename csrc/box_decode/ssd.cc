@@ -1,5 +1,4 @@
-#include "box_decode/anchor_box.h"
-#include "box_decode/anchor_grid.h"
+#include "box_decode/anchors.h"
 #include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
@@ -21,8 +20,8 @@ void FinishAtAnchors(const HeadParams& params, const HeadInput& boxes, AnchorAtI
 
 // `boxes` [A, 4], `scores` [A, C with the background] and, as an input, `anchors` [A, 4]: SSD
 // (arXiv 1512.02325), RetinaNet (arXiv 1708.02002) and others of their kind.
-void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
-            Candidates& candidates, Implementation implementation) {
+void DecodeAnchors(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                   Candidates& candidates, Implementation implementation) {
   const auto specs = MakeHeadSpecs(params).specs;
   const bool has_anchors = params.anchors == AnchorSource::kInput;
   const HeadInput boxes(specs[0], inputs[0], scratch.head, implementation);
@@ -54,12 +53,12 @@ void Decode(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch
 
 void DecodeSsd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Implementation::kScalar);
+  DecodeAnchors(params, inputs, scratch, candidates, Implementation::kScalar);
 }
 
 void DecodeSsdSimd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates) {
-  Decode(params, inputs, scratch, candidates, Implementation::kSimd);
+  DecodeAnchors(params, inputs, scratch, candidates, Implementation::kSimd);
 }
 
 }  // namespace endcap

@@ -1,12 +1,16 @@
-#include "box_decode/yolov5.h"
-
 #include <cmath>
 
+#include "box_decode/candidate_list.h"
+#include "box_decode/families.h"
+#include "box_decode/head_input.h"
+#include "box_decode/head_scan.h"
 #include "box_decode/score.h"
 #include "common/fail.h"
 
 namespace endcap {
+namespace {
 
+// One row. Positions are those of AnchorLabel. Throws kInvalidArgument for a score that is NaN.
 void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anchor,
                   DecodeScratch& scratch, CandidateList& list) {
   const auto classes = static_cast<uint32_t>(params.num_classes);
@@ -44,6 +48,8 @@ void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList
   list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
 }
 
+}  // namespace
+
 // `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.
 void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
@@ -52,6 +58,32 @@ void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& s
   CandidateList list(params, scratch);
   scratch.best_class.resize(static_cast<size_t>(head.rows()));
   AddYolov5Rows(params, head, scratch, list);
+  FinishYolov5(params, head, list, scratch, candidates);
+}
+
+// Rows that cannot give a candidate are left out; the others are read as the definition reads them.
+void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
+                      Candidates& candidates) {
+  const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head,
+                       Implementation::kSimd);
+  const auto anchors = static_cast<size_t>(head.rows());
+  scratch.passing.resize(anchors + kScanRoom);
+  scratch.best_class.resize(anchors);
+  CandidateList list(params, scratch);
+  const ObjectnessLimits limits{list.ScoreLimit(), params.activation == Activation::kSigmoid,
+                                RawLimit(params.activation, list.ScoreLimit())};
+  const ScanResult found =
+      ScanRows(head.values().data(), anchors, static_cast<size_t>(params.num_classes), limits,
+               scratch.passing.data());
+  if (found.may_hold_nan) {
+    head.RefuseNan();
+    // Infinite numbers, then: their products may be NaN, in rows that were left out too.
+    AddYolov5Rows(params, head, scratch, list);
+  } else {
+    for (size_t i = 0; i < found.passing; ++i) {
+      AddYolov5Row(params, head, scratch.passing[i], scratch, list);
+    }
+  }
   FinishYolov5(params, head, list, scratch, candidates);
 }
 

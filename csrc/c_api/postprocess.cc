@@ -1,26 +1,23 @@
 #include "endcap/postprocess.h"
 
-#include <memory>
-
 #include "c_api/arguments.h"
 #include "c_api/last_call.h"
 #include "common/fail.h"
 
 struct endcap_postprocessor {
   endcap_postprocessor(const endcap::PostprocessParams& params, int32_t of_device, int threads)
-      : device(of_device), inputs(HeadInputs(params.head)), outputs(PostprocessOutputs(params)) {
-    if (device == ENDCAP_CPU) {
-      cpu = std::make_unique<endcap::Postprocessor>(params, threads);
-    } else {
-      cuda = std::make_unique<endcap::CudaPostprocessor>(params, device);
-    }
-  }
+      : device(of_device),
+        inputs(HeadInputs(params.head)),
+        outputs(PostprocessOutputs(params)),
+        engine(params,
+               device == ENDCAP_CPU ? endcap::DeviceId{}
+                                    : endcap::DeviceId{endcap::Device::kCuda, device},
+               threads) {}
 
-  int32_t device;
+  int32_t device;  // ENDCAP_CPU, or the number of a GPU
   endcap::c_api::SpecRows inputs;
   endcap::c_api::SpecRows outputs;
-  std::unique_ptr<endcap::Postprocessor> cpu;
-  std::unique_ptr<endcap::CudaPostprocessor> cuda;
+  endcap::Postprocessor engine;
 };
 
 namespace endcap::c_api {
@@ -35,13 +32,8 @@ PostprocessInput ReadInput(const endcap_postprocessor& handle, const endcap_post
   PostprocessInput input;
   input.geometry = item.geometry;
   input.status = item.status;
-  if (item.geometry != nullptr && item.geometry_on_gpu != 0) {
-    if (handle.device == ENDCAP_CPU) {
-      FailArgument("the geometry of item ", i, " is in GPU memory: give it in CPU memory");
-    }
-    input.geometry_device = Device::kCuda;
-  }
-  if (item.status != 0) return input;  // its head is not looked at
+  if (item.geometry_on_gpu != 0) input.geometry_device = Device::kCuda;
+  if (item.status != 0) return input;  // its head is not read
   if (item.head == nullptr) FailArgument("item ", i, " has no head");
   const auto& specs = handle.inputs.rows();
   for (size_t k = 0; k < specs.size(); ++k) {
@@ -73,9 +65,8 @@ void RunItems(endcap_postprocessor& handle, std::span<endcap_postprocess_item> i
     inputs.push_back(ReadInput(handle, items[i], i));
     outputs.push_back(ReadOutput(handle, items[i], i));
   }
-  if (handle.cuda && !wait) return handle.cuda->Enqueue(inputs, outputs, stream);
-  std::vector<PostprocessItem> results =
-      handle.cpu ? handle.cpu->Run(inputs, outputs) : handle.cuda->Run(inputs, outputs, stream);
+  if (!wait) return handle.engine.Enqueue(inputs, outputs, stream);
+  std::vector<PostprocessItem> results = handle.engine.Run(inputs, outputs, stream);
   for (size_t i = 0; i < items.size(); ++i) {
     items[i].num_detections = results[i].num_detections;
     items[i].item_status = static_cast<int32_t>(results[i].status.code);
@@ -84,8 +75,8 @@ void RunItems(endcap_postprocessor& handle, std::span<endcap_postprocess_item> i
   KeepItemErrors(TakeMessages(results));
 }
 
-endcap_status Tell(const endcap_postprocessor* handle, SpecRows endcap_postprocessor::* member,
-                   const endcap_tensor_spec** rows, size_t* count) noexcept {
+endcap_status GetSpecs(const endcap_postprocessor* handle, SpecRows endcap_postprocessor::* member,
+                       const endcap_tensor_spec** rows, size_t* count) noexcept {
   return Guarded([&] {
     Require(handle, "postprocessor");
     Require(rows, "rows");
@@ -117,12 +108,12 @@ void endcap_postprocessor_free(endcap_postprocessor* postprocessor) { delete pos
 
 endcap_status endcap_postprocessor_inputs(const endcap_postprocessor* postprocessor,
                                           const endcap_tensor_spec** rows, size_t* count) {
-  return c_api::Tell(postprocessor, &endcap_postprocessor::inputs, rows, count);
+  return c_api::GetSpecs(postprocessor, &endcap_postprocessor::inputs, rows, count);
 }
 
 endcap_status endcap_postprocessor_outputs(const endcap_postprocessor* postprocessor,
                                            const endcap_tensor_spec** rows, size_t* count) {
-  return c_api::Tell(postprocessor, &endcap_postprocessor::outputs, rows, count);
+  return c_api::GetSpecs(postprocessor, &endcap_postprocessor::outputs, rows, count);
 }
 
 endcap_status endcap_postprocessor_run(endcap_postprocessor* postprocessor,
@@ -132,6 +123,8 @@ endcap_status endcap_postprocessor_run(endcap_postprocessor* postprocessor,
     c_api::Require(postprocessor, "postprocessor");
     c_api::RequireArray(items, "items", count);
     c_api::CheckStream(postprocessor->device, stream);
-    c_api::RunItems(*postprocessor, {items, count}, stream, wait != 0);
+    // A handle on the CPU always waits, and so always writes its items.
+    const bool waits = wait != 0 || postprocessor->device == ENDCAP_CPU;
+    c_api::RunItems(*postprocessor, {items, count}, stream, waits);
   });
 }

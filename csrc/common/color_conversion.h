@@ -9,8 +9,9 @@ namespace endcap {
 
 // Conversion of single pixels between color spaces, one definition for host and device.
 
-// Full-range BT.601 as in JFIF (ITU-T T.871): R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B = Y + 1.772 Cb. Factors of 16 fractional bits and their
-// roundings are those of libjpeg(-turbo)'s jdcolor.c.
+// Full-range BT.601 as in JFIF (ITU-T T.871): R = Y + 1.402 Cr, G = Y - 0.34414 Cb - 0.71414 Cr, B
+// = Y + 1.772 Cb. Factors of 16 fractional bits and their roundings are those of libjpeg(-turbo)'s
+// jdcolor.c.
 
 inline constexpr int32_t kYccRedCr = 91881;
 inline constexpr int32_t kYccGreenCb = -22554;

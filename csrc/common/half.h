@@ -55,8 +55,8 @@ ENDCAP_HOST_DEVICE inline float HalfToFloat(uint16_t half) {
 #endif
 }
 
-// Converts binary16 numbers to binary32, exactly, with the scalar or the simd implementation. `floats`
-// has as many elements as `halves`.
+// Converts binary16 numbers to binary32, exactly, with the scalar or the simd implementation.
+// `floats` has as many elements as `halves`.
 void HalvesToFloats(std::span<const uint16_t> halves, Implementation implementation, float* floats);
 
 }  // namespace endcap

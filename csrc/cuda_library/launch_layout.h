@@ -7,7 +7,7 @@
 #include "cuda_library/kernel_table.h"
 #include "decode/planes.h"
 #include "nms/cuda/launch.h"
-#include "postprocess/detection_launch.h"
+#include "postprocess/cuda/detection_launch.h"
 #include "preprocess/cuda/fused_launch.h"
 
 namespace endcap {

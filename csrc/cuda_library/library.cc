@@ -12,7 +12,7 @@
 #include "cuda_library/launch_layout.h"
 #include "decode/cuda/nvjpeg_decoder.h"
 #include "nms/cuda/launch.h"
-#include "postprocess/detection_cuda.h"
+#include "postprocess/cuda/detection_launch.h"
 #include "preprocess/cuda/fused_launch.h"
 
 // The tables of libendcap_cuda.so: each entry forwards to a function of cuda/ or of a stage.

@@ -146,11 +146,9 @@ bool EntropyDecoder::DecodeBlock(const Block& block, JCOEF* coefficients) noexce
       DecodeDcBit(bits_, band_.low, coefficients);
       return true;
     case Scan::kFirstAc:
-      return DecodeFirstAc(bits_, *block.ac, band_, eob_run_,
-                           {coefficients, next_nonzero_++});
+      return DecodeFirstAc(bits_, *block.ac, band_, eob_run_, {coefficients, next_nonzero_++});
     case Scan::kAcBits:
-      return decode_ac_bits_(bits_, *block.ac, band_, eob_run_,
-                             {coefficients, next_nonzero_++});
+      return decode_ac_bits_(bits_, *block.ac, band_, eob_run_, {coefficients, next_nonzero_++});
     case Scan::kSequential:
       break;
   }

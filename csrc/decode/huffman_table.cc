@@ -99,7 +99,7 @@ struct Cache {
 }  // namespace
 
 std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
-                                                     const uint8_t* symbols) {
+                                                    const uint8_t* symbols) {
   thread_local Cache cache;
   for (const Kept& kept : cache.tables) {
     if (kept.Matches(use, counts, symbols)) return kept.table;

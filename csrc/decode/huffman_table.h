@@ -116,6 +116,6 @@ class HuffmanTable {
 // The table of these codes, see HuffmanTable. A thread keeps those of its last files: most of a
 // camera's have the same, and making four takes as long as a hundred blocks do.
 std::shared_ptr<const HuffmanTable> GetHuffmanTable(HuffmanTable::Use use, const uint8_t* counts,
-                                                     const uint8_t* symbols);
+                                                    const uint8_t* symbols);
 
 }  // namespace endcap

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "masks/rle.h"
 #include "masks/region.h"
+#include "masks/rle.h"
 
 namespace endcap {
 

@@ -1,11 +1,97 @@
 #include "postprocess/extra_outputs.h"
 
+#include <algorithm>
+
+#include "common/half.h"
 #include "common/score_order.h"
-#include "postprocess/instance_masks.h"
-#include "postprocess/output_rows.h"
-#include "postprocess/rotated_boxes.h"
+#include "common/select_implementation.h"
+#include "endcap/masks.h"
+#include "postprocess/outputs.h"
 
 namespace endcap {
+namespace {
+
+// Keypoints [N][P][3] of values [N][P * keypoint_values] as ReadExtras gives them: mapped by
+// `geometry` (null: as they are). Without a visibility, it is 1.
+void WriteKeypoints(const HeadParams& head, std::span<const float> values, const Geometry* geometry,
+                    float* keypoints) {
+  const KeypointRule rule = MakeKeypointRule(head);
+  const auto step = static_cast<size_t>(head.keypoint_values);
+  for (size_t at = 0; at + step <= values.size(); at += step) {
+    MakeKeypoint(rule, values.data() + at, geometry, keypoints);
+    keypoints += 3;
+  }
+}
+
+// Writes the boxes `kept` of boxes_xywhr [N][5]: their corners before they are turned, and their
+// angles, in pixels of the source image as of RotatedToSource (geometry null: as they are), as of
+// PostprocessOutputs.
+void WriteRotatedBoxes(std::span<const float> boxes_xywhr, std::span<const int64_t> kept,
+                       const Geometry* geometry, const PostprocessOutput& output) {
+  auto* corners = static_cast<float*>(output.tensors[kBoxesAt].data);
+  auto* angles = static_cast<float*>(output.tensors[kExtraOutput].data);
+  for (const int64_t from : kept) {
+    const SourceBox box = RotatedToSource(boxes_xywhr.data() + 5 * from, geometry);
+    if (angles != nullptr) *angles++ = static_cast<float>(box.angle);
+    if (corners == nullptr) continue;
+    UnturnedCorners(box, corners);
+    corners += 4;
+  }
+}
+
+// The tensor's numbers, in `memory` where they are float16.
+const float* AsFloats(const ConstTensorView& view, Implementation implementation,
+                      std::vector<float>& memory) {
+  if (view.dtype == DType::kFloat32) return static_cast<const float*>(view.data);
+  const auto count = static_cast<size_t>(view.size());
+  memory.resize(count);
+  HalvesToFloats({static_cast<const uint16_t*>(view.data), count}, implementation, memory.data());
+  return memory.data();
+}
+
+void GatherBoxes(const KeptDetections& detections, std::vector<float>& boxes) {
+  boxes.resize(4 * detections.kept.size());
+  float* to = boxes.data();
+  for (const int64_t from : detections.kept) {
+    to = std::copy_n(detections.candidates.boxes_xyxy.data() + 4 * from, 4, to);
+  }
+}
+
+// yolov8_seg: mask_size, and the masks of the detections in the forms that `output` wants. The
+// outputs hold zeros. scratch.indices are the detections' anchors.
+void WriteMasks(const PostprocessParams& params, const PostprocessInput& input,
+                const KeptDetections& detections, ExtraScratch& scratch,
+                const PostprocessOutput& output) {
+  const HeadParams& head = params.head;
+  auto* size_out = static_cast<int32_t*>(output.tensors[kExtraOutput].data);
+  const bool packs = params.mask_resolution != MaskResolution::kSource;
+  auto* packed = packs ? static_cast<uint8_t*>(output.tensors[kExtraOutput + 1].data) : nullptr;
+  MaskPrototypes prototypes = {nullptr, head.mask_coefficients, head.prototype_height,
+                               head.prototype_width};
+  const MaskPlan plan = {params.mask_resolution, head.input_height, head.input_width,
+                         detections.geometry};
+  const MaskSize size = ComputeMaskSize(prototypes, plan);
+  if (size_out != nullptr) {
+    size_out[0] = size.height;
+    size_out[1] = size.width;
+  }
+  if (detections.kept.empty() || (packed == nullptr && output.rle == nullptr)) return;
+  const Implementation implementation = SelectImplementation(Stage::kMasks);
+  prototypes.data = AsFloats(input.head[1], implementation, scratch.prototypes);
+  ReadExtras(head, input.head, scratch.indices, scratch.values);
+  GatherBoxes(detections, scratch.boxes);
+  const MaskDetections masks = {scratch.values, scratch.boxes, scratch.indices};
+  if (packed != nullptr) WritePackedMasks(prototypes, masks, plan, implementation, packed);
+  if (output.rle != nullptr) EncodeMasks(prototypes, masks, plan, implementation, *output.rle);
+}
+
+}  // namespace
+
+KeypointRule MakeKeypointRule(const HeadParams& head) {
+  const bool normalized = head.ResolvedBoxUnit() == BoxUnit::kNormalized;
+  return {normalized ? static_cast<float>(head.input_width) : 1.0F,
+          normalized ? static_cast<float>(head.input_height) : 1.0F, head.keypoint_values == 3};
+}
 
 void ExtraScratch::Trim() {
   TrimScratch(values);

@@ -6,6 +6,7 @@
 
 #include "endcap/box_decode.h"
 #include "endcap/postprocess.h"
+#include "postprocess/map_extras.h"
 
 namespace endcap {
 
@@ -33,5 +34,7 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
 
 // What an image without detections has of the family's own outputs, beside zeros.
 void WriteEmptyExtras(const PostprocessParams& params, const PostprocessOutput& output);
+
+KeypointRule MakeKeypointRule(const HeadParams& head);
 
 }  // namespace endcap

@@ -1,10 +1,81 @@
+#include <algorithm>
+
+#include "common/fail.h"
+#include "common/param_reader.h"
 #include "common/param_table.h"
 #include "endcap/postprocess.h"
-#include "postprocess/anchor_grid_text.h"
-#include "postprocess/param_limits.h"
 
 namespace endcap {
 namespace {
+
+constexpr int kMaxInputSide = 65535;
+constexpr int kMaxExtraValues = 10000;
+constexpr int64_t kMaxOutputBytes = int64_t{2} << 30;  // of one output of one image
+constexpr int64_t kMaxAnchors = int64_t{1} << 30;
+
+constexpr std::string_view kNoLevels = "none";
+constexpr size_t kMaxLevels = 64;
+constexpr size_t kMaxSizes = 1024;
+constexpr double kMaxPixels = 65535.0;
+
+// The text before `mark`, which `rest` loses with the mark; all of it where there is none.
+std::string_view TakeUntil(char mark, std::string_view& rest) {
+  const size_t end = rest.find(mark);
+  const std::string_view part = rest.substr(0, end);
+  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  return part;
+}
+
+double ReadPixels(std::string_view text, double low) {
+  return ReadNumber("anchor_grid", text, low, kMaxPixels);
+}
+
+AnchorLevel ReadLevel(std::string_view text) {
+  std::string_view rest = text;
+  const std::string_view stride = TakeUntil(':', rest);
+  if (rest.empty()) {
+    FailArgument("anchor_grid has the level '", text,
+                 "': give its stride, a colon and sizes, for example 8:16x16,32x32");
+  }
+  AnchorLevel level;
+  level.stride = ReadPixels(stride, 1.0);
+  while (!rest.empty()) {
+    std::string_view height = TakeUntil(',', rest);
+    const std::string_view width = TakeUntil('x', height);
+    level.sizes.push_back({ReadPixels(width, 0.001), ReadPixels(height, 0.001)});
+    if (level.sizes.size() > kMaxSizes) {
+      FailArgument("anchor_grid has a level of more than ", kMaxSizes, " sizes");
+    }
+  }
+  return level;
+}
+
+// "8:16x16,22.6x22.6;16:32x32": levels with their stride, and widths and heights, all in pixels.
+// "none" is no level. Throws kInvalidArgument with the level that cannot be read.
+std::vector<AnchorLevel> ReadAnchorGrid(std::string_view text) {
+  std::vector<AnchorLevel> levels;
+  if (text == kNoLevels) return levels;
+  while (!text.empty()) {
+    levels.push_back(ReadLevel(TakeUntil(';', text)));
+    if (levels.size() > kMaxLevels)
+      FailArgument("anchor_grid has more than ", kMaxLevels, " levels");
+  }
+  return levels;
+}
+
+std::string WriteAnchorGrid(const std::vector<AnchorLevel>& levels) {
+  if (levels.empty()) return std::string(kNoLevels);
+  std::string text;
+  for (const AnchorLevel& level : levels) {
+    text += (text.empty() ? "" : ";") + WriteNumber(level.stride);
+    char mark = ':';
+    for (const auto& [width, height] : level.sizes) {
+      text += mark + WriteNumber(width) + "x" + WriteNumber(height);
+      mark = ',';
+    }
+  }
+  return text;
+}
 
 constexpr int kMaxClasses = 1000000;
 constexpr int kMaxCandidates = 10000000;
@@ -137,6 +208,73 @@ const ParamTable<Params>& Table() {
 }
 #undef FIELD
 
+void RequireRange(std::string_view name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    FailArgument(name, " is ", value, ": give ", low, " to ", high);
+  }
+}
+
+// What the table keeps text from, for who fills the struct.
+void ValidateSizes(const PostprocessParams& params) {
+  const HeadParams& head = params.head;
+  RequireRange("input_size", std::min(head.input_height, head.input_width), 1, kMaxInputSide);
+  RequireRange("input_size", std::max(head.input_height, head.input_width), 1, kMaxInputSide);
+  RequireRange("prototype_size", std::min(head.prototype_height, head.prototype_width), 1,
+               kMaxInputSide);
+  RequireRange("prototype_size", std::max(head.prototype_height, head.prototype_width), 1,
+               kMaxInputSide);
+  RequireRange("mask_coefficients", head.mask_coefficients, 1, kMaxExtraValues);
+  RequireRange("num_keypoints", head.num_keypoints, 1, kMaxExtraValues);
+  RequireRange("keypoint_values", head.keypoint_values, 2, 3);
+  for (const TensorSpec& spec : PostprocessOutputs(params)) {
+    TensorView view;
+    view.shape = spec.shape;
+    view.rank = spec.rank;
+    view.dtype = spec.dtype;
+    const auto bytes = static_cast<int64_t>(view.size_bytes());
+    if (bytes <= kMaxOutputBytes) continue;
+    FailArgument(
+        spec.name, " would take ", bytes, " bytes for each image, and ", kMaxOutputBytes,
+        " are the limit: lower max_detections",
+        spec.name == "detection_masks" ? ", or take mask_resolution=source and run lengths" : "");
+  }
+}
+
+bool IsSsd(const HeadParams& head) { return head.family == HeadFamily::kSsd; }
+
+void ValidateAnchors(const HeadParams& head) {
+  const bool uses_grid = head.anchors == AnchorSource::kGrid;
+  if (uses_grid == head.anchor_grid.empty()) {
+    FailArgument(uses_grid
+                     ? "anchors is grid, and anchor_grid is missing: describe its levels, for "
+                       "example 8:16x16,32x32;16:64x64"
+                     : "anchor_grid was given, and anchors is not grid: give anchors=grid");
+  }
+  for (const AnchorLevel& level : head.anchor_grid) {
+    if (!(level.stride >= 1.0)) FailArgument("anchor_grid has a stride of ", level.stride);
+  }
+  const int64_t anchors = HeadInputs(head)[0].shape[0];
+  if (anchors > kMaxAnchors) {
+    FailArgument("anchor_grid and input_size make ", anchors, " anchors: at most ", kMaxAnchors,
+                 " can be read");
+  }
+  if (uses_grid && head.ResolvedBoxUnit() == BoxUnit::kNormalized) {
+    FailArgument("box_unit is normalized with anchors=grid: the grid is in pixels");
+  }
+}
+
+void ValidateClassification(const HeadParams& head) {
+  if (head.ResolvedTopK() > head.num_classes) {
+    FailArgument("top_k is ", head.ResolvedTopK(), " with num_classes ", head.num_classes,
+                 ": give at most num_classes");
+  }
+  if (head.ResolvedMultiLabel() && head.ResolvedActivation() == Activation::kSoftmax) {
+    FailArgument(
+        "multi_label is true with head classification and activation softmax, whose scores "
+        "compete: give activation=sigmoid, or none where the network has applied it");
+  }
+}
+
 }  // namespace
 
 PostprocessParams ParsePostprocessParams(const ParameterList& list) {
@@ -148,6 +286,30 @@ PostprocessParams ParsePostprocessParams(const ParameterList& list) {
 
 std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& params) {
   return DescribeParams(Table(), params);
+}
+
+void Validate(const PostprocessParams& params) {
+  const HeadParams& head = params.head;
+  const bool classifies = head.family == HeadFamily::kClassification;
+  if (classifies) ValidateClassification(head);
+  const bool takes_softmax = classifies || head.family == HeadFamily::kRtdetr || IsSsd(head);
+  if (!takes_softmax && head.activation == Activation::kSoftmax) {
+    FailArgument("activation is softmax with head ", HeadFamilyName(head.family),
+                 ": give none or sigmoid");
+  }
+  ValidateSizes(params);
+  if (IsSsd(head)) ValidateAnchors(head);
+  if (head.family == HeadFamily::kYolov8Obb && head.box_format == BoxFormat::kXyxy) {
+    FailArgument("box_format is xyxy with head yolov8_obb: rotated boxes are centres and sizes");
+  }
+  if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
+      head.ResolvedTopK() < 1) {
+    FailArgument("num_classes, max_candidates, max_detections and top_k must be at least 1");
+  }
+  const auto in_unit = [](double value) { return value >= 0.0 && value <= 1.0; };
+  if (!in_unit(head.score_threshold) || !in_unit(params.iou_threshold)) {
+    FailArgument("score_threshold and iou_threshold must be from 0 to 1");
+  }
 }
 
 }  // namespace endcap

@@ -1,138 +1,57 @@
-#include <cmath>
-#include <functional>
-#include <numeric>
-#include <optional>
-
 #include "common/fail.h"
-#include "common/score_order.h"
-#include "endcap/nms.h"
 #include "endcap/postprocess.h"
-#include "postprocess/extra_outputs.h"
-#include "postprocess/output_rows.h"
+#include "postprocess/device.h"
+#include "postprocess/outputs.h"
 
 namespace endcap {
 namespace {
 
-std::optional<Geometry> ReadGeometry(const float* values) {
-  if (values == nullptr) return std::nullopt;
-  for (int i = 0; i < Geometry::kSize; ++i) {
-    if (!std::isfinite(values[i])) FailArgument("geometry is not finite at element ", i);
-  }
-  const Geometry geometry = Geometry::FromArray(values);
-  if (geometry.scale_x <= 0.0F || geometry.scale_y <= 0.0F) {
-    FailArgument("geometry has scales ", geometry.scale_x, " and ", geometry.scale_y,
-                 ": both must be greater than 0");
-  }
-  if (geometry.image_w < 0.0F || geometry.image_h < 0.0F) {
-    FailArgument("geometry has an image of ", geometry.image_w, "x", geometry.image_h, " pixels");
-  }
-  return geometry;
-}
-
-// Memory that a thread keeps from item to item.
-struct ItemScratch {
-  Candidates candidates;
-  std::vector<int64_t> kept;
-  ClassScores classes;
-  ExtraScratch extras;
-
-  void Trim() {
-    TrimScratch(candidates.boxes_xyxy);
-    TrimScratch(candidates.scores);
-    TrimScratch(candidates.class_ids);
-    TrimScratch(candidates.indices);
-    TrimScratch(kept);
-    TrimScratch(classes.probabilities);
-    extras.Trim();
-  }
-};
-
-// extras.boxes: yolov8_obb's candidates.
-void Suppress(const PostprocessParams& params, const Candidates& candidates,
-              const ExtraScratch& extras, std::vector<int64_t>& kept) {
-  const std::span<const int32_t> classes =
-      params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
-  if (params.head.family == HeadFamily::kYolov8Obb) {
-    NmsRotated(extras.boxes, candidates.scores, classes,
-               {params.iou_threshold, params.max_detections, params.rotated_nms}, kept);
-  } else if (NeedsNms(params.head.family)) {
-    Nms(candidates.boxes_xyxy, candidates.scores, classes,
-        {params.iou_threshold, params.max_detections}, kept);
-  } else {
-    kept.resize(candidates.size());
-    std::iota(kept.begin(), kept.end(), int64_t{0});
-  }
-}
-
-void Detect(const PostprocessParams& params, const PostprocessInput& input,
-            const PostprocessOutput& output, ItemScratch& scratch, PostprocessItem& item) {
-  const auto geometry = ReadGeometry(input.geometry);
-  const Candidates& candidates = scratch.candidates;
-  BoxDecode(params.head, input.head, scratch.candidates);
-  if (params.head.family == HeadFamily::kYolov8Obb) {
-    ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
-  }
-  Suppress(params, candidates, scratch.extras, scratch.kept);
-  item.truncated = candidates.truncated;
-  const Geometry* placed = geometry ? &*geometry : nullptr;
-  item.num_detections = WriteDetections(params, candidates, scratch.kept, placed, output);
-  const auto rows = std::span(scratch.kept).first(static_cast<size_t>(item.num_detections));
-  WriteExtras(params, input, {candidates, rows, placed}, scratch.extras, output);
-}
-
-void ClassifyItem(const PostprocessParams& params, const PostprocessInput& input,
-                  const PostprocessOutput& output, ItemScratch& scratch) {
-  if (input.head.size() != 1) {
-    FailArgument("head classification came with ", input.head.size(), " tensors: it needs 1");
-  }
-  Classify(params.head, input.head[0], scratch.classes);
-  WriteClasses(scratch.classes, output);
-}
-
-PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput& input,
-                        const PostprocessOutput& output) noexcept {
-  PostprocessItem item;
-  WriteEmpty(params, output);
-  WriteEmptyExtras(params, output);
-  WriteStatus(output, input.status);
-  if (input.status != 0) return item;
-  try {
-    thread_local ItemScratch scratch;
-    const TrimAtEnd trim(scratch);
-    if (params.head.family == HeadFamily::kClassification) {
-      ClassifyItem(params, input, output, scratch);
-    } else {
-      Detect(params, input, output, scratch, item);
-    }
-  } catch (...) {
-    item = {};
-    item.status = MakeStatusFromCurrentException();
-    WriteEmpty(params, output);
-    WriteEmptyExtras(params, output);
-    WriteStatus(output, static_cast<int32_t>(item.status.code));
-  }
-  return item;
+std::unique_ptr<PostprocessDevice> MakeDevice(const PostprocessParams& params, DeviceId device,
+                                              int threads) {
+  return device.type == Device::kCpu ? MakeCpuPostprocess(params, threads)
+                                     : MakeCudaPostprocess(params, device.id);
 }
 
 }  // namespace
 
-Postprocessor::Postprocessor(const PostprocessParams& params, int threads)
-    : params_((Validate(params), params)), outputs_(PostprocessOutputs(params)), pool_(threads) {}
+Postprocessor::Postprocessor(const PostprocessParams& params, DeviceId device, int threads)
+    : params_((Validate(params), params)),
+      outputs_(PostprocessOutputs(params)),
+      device_id_(device),
+      device_(MakeDevice(params, device, threads)) {}
 
-std::vector<PostprocessItem> Postprocessor::Run(std::span<const PostprocessInput> inputs,
-                                                std::span<const PostprocessOutput> outputs) {
+Postprocessor::Postprocessor(const PostprocessParams& params, int threads)
+    : Postprocessor(params, DeviceId{}, threads) {}
+
+Postprocessor::~Postprocessor() = default;
+
+int Postprocessor::threads() const noexcept { return device_->threads(); }
+
+void Postprocessor::Check(std::span<const PostprocessInput> inputs,
+                          std::span<const PostprocessOutput> outputs) const {
   if (inputs.size() != outputs.size()) {
     FailArgument(inputs.size(), " heads came with ", outputs.size(), " outputs");
   }
-  for (size_t i = 0; i < outputs.size(); ++i) CheckOutputs(outputs_, outputs[i], i);
-  std::vector<PostprocessItem> items(inputs.size());
-  const auto run = [&](int i) {
-    const auto index = static_cast<size_t>(i);
-    items[index] = RunItem(params_, inputs[index], outputs[index]);
-  };
-  // By reference, a std::function needs no memory.
-  pool_.ParallelFor(static_cast<int>(inputs.size()), std::cref(run));
-  return items;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckOutputs(outputs_, outputs[i], i, device_id_);
+    if (inputs[i].geometry == nullptr || inputs[i].geometry_device == Device::kCpu) continue;
+    if (device_id_.type == Device::kCpu) {
+      FailArgument("the geometry of item ", i, " is in GPU memory: give it in CPU memory");
+    }
+  }
+}
+
+std::vector<PostprocessItem> Postprocessor::Run(std::span<const PostprocessInput> inputs,
+                                                std::span<const PostprocessOutput> outputs,
+                                                void* stream) {
+  Check(inputs, outputs);
+  return device_->Run(inputs, outputs, stream);
+}
+
+void Postprocessor::Enqueue(std::span<const PostprocessInput> inputs,
+                            std::span<const PostprocessOutput> outputs, void* stream) {
+  Check(inputs, outputs);
+  device_->Enqueue(inputs, outputs, stream);
 }
 
 }  // namespace endcap

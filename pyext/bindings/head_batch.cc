@@ -1,44 +1,183 @@
 #include "bindings/head_batch.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "bindings/cuda_batch.h"
+#include "bindings/gil.h"
 #include "endcap/geometry.h"
 
 namespace endcap::python {
+namespace {
 
-HeadBatch::HeadBatch(std::vector<HeadPart>& parts) {
-  for (HeadPart& part : parts) Add(part);
+using GeometryRows = py::array_t<float, py::array::c_style>;
+
+[[noreturn]] void FailRows() {
+  throw Error(ErrorCode::kInvalidArgument, "head, geometry [B,8] and status [B] differ in B");
 }
 
-void HeadBatch::Add(HeadPart& part) {
-  auto& [head, geometry, status, out, with_rle] = part;
-  const py::ssize_t count = head.empty() || head[0].ndim() < 1 ? -1 : head[0].shape(0);
-  const auto has_rows = [count](const py::array& array) {
-    return array.ndim() >= 1 && array.shape(0) == count;
-  };
-  const auto is_absent_or_has_rows = [&](const std::optional<py::array>& array) {
-    return !array || has_rows(*array);
-  };
-  const bool has_geometry = geometry && geometry->size() != 0;
-  const bool has_status = status && status->size() != 0;
-  if (!std::all_of(head.begin(), head.end(), has_rows) ||
-      !std::all_of(out.begin(), out.end(), is_absent_or_has_rows) ||
-      (has_geometry && geometry->size() != count * Geometry::kSize) ||
-      (has_status && status->size() != count)) {
-    FailRows();
+// Null for a NumPy array. Throws TypeError for anything else.
+const CudaTensor* AsCudaTensor(const py::object& tensor) {
+  if (py::isinstance<py::array>(tensor)) return nullptr;
+  if (!py::isinstance<CudaTensor>(tensor)) {
+    throw py::type_error("a tensor is neither a NumPy array nor a CudaTensor");
   }
-  for (py::ssize_t i = 0; i < count; ++i) {
-    PostprocessInput& input = inputs_.emplace_back();
-    PostprocessOutput& output = outputs_.emplace_back();
-    for (const py::array& tensor : head) input.head.push_back(ItemView(tensor, i));
-    if (has_geometry) input.geometry = geometry->data() + i * Geometry::kSize;
-    if (has_status) input.status = status->data()[i];
-    for (std::optional<py::array>& tensor : out) {
-      output.tensors.push_back(tensor ? MutableItemView(*tensor, i) : TensorView{});
+  return &py::cast<const CudaTensor&>(tensor);
+}
+
+int64_t CountRows(const py::object& tensor) {
+  if (const CudaTensor* on_gpu = AsCudaTensor(tensor)) {
+    return on_gpu->shape.empty() ? -1 : on_gpu->shape[0];
+  }
+  const auto array = py::reinterpret_borrow<py::array>(tensor);
+  return array.ndim() < 1 ? -1 : array.shape(0);
+}
+
+py::list ToBytes(const std::vector<std::vector<std::string>>& rles) {
+  py::list items;
+  for (const std::vector<std::string>& rle : rles) {
+    py::list strings;
+    for (const std::string& string : rle) strings.append(py::bytes(string));
+    items.append(strings);
+  }
+  return items;
+}
+
+using ItemTuple = std::tuple<int32_t, std::string, bool>;  // status, message, truncated
+
+std::vector<ItemTuple> ToTuples(std::span<const PostprocessItem> items) {
+  std::vector<ItemTuple> tuples;
+  tuples.reserve(items.size());
+  for (const PostprocessItem& item : items) {
+    tuples.emplace_back(static_cast<int32_t>(item.status.code), item.status.message,
+                        item.truncated);
+  }
+  return tuples;
+}
+
+}  // namespace
+
+HeadBatch::HeadBatch(const std::vector<HeadPart>& parts) {
+  for (const HeadPart& part : parts) Add(part);
+}
+
+void HeadBatch::Add(const HeadPart& part) {
+  const auto& [head, geometry, status, out, with_rle] = part;
+  const int64_t rows = head.empty() ? -1 : CountRows(head[0]);
+  if (rows < 0) FailRows();
+  begin_ = inputs_.size();
+  inputs_.resize(begin_ + static_cast<size_t>(rows));
+  outputs_.resize(inputs_.size());
+  for (PostprocessInput& input : Inputs()) input.head.reserve(head.size());
+  for (PostprocessOutput& output : Outputs()) output.tensors.reserve(out.size());
+  for (const py::object& tensor : head) AddHead(tensor);
+  if (!geometry.is_none()) AddGeometry(geometry);
+  if (status && status->size() != 0) AddStatus(*status);
+  for (const py::object& tensor : out) AddOutput(tensor);
+  Part& added = parts_.emplace_back(static_cast<size_t>(rows));
+  if (!with_rle) return;
+  added.rles.resize(added.count);
+  for (size_t i = 0; i < added.count; ++i) Outputs()[i].rle = &added.rles[i];
+}
+
+void HeadBatch::RequireRows(int64_t rows) const {
+  if (std::cmp_not_equal(rows, inputs_.size() - begin_)) FailRows();
+}
+
+void HeadBatch::AddHead(const py::object& tensor) {
+  RequireRows(CountRows(tensor));
+  int64_t item = 0;
+  if (const CudaTensor* on_gpu = AsCudaTensor(tensor)) {
+    for (PostprocessInput& input : Inputs()) input.head.push_back(ItemView(*on_gpu, item++));
+    targets_.push_back(on_gpu->target);
+    return;
+  }
+  const auto array = py::reinterpret_borrow<py::array>(tensor);
+  for (PostprocessInput& input : Inputs()) input.head.push_back(ItemView(array, item++));
+}
+
+void HeadBatch::AddGeometry(const py::object& geometry) {
+  if (const CudaTensor* on_gpu = AsCudaTensor(geometry)) {
+    RequireRows(on_gpu->shape.empty() ? -1 : on_gpu->shape[0]);
+    int64_t item = 0;
+    for (PostprocessInput& input : Inputs()) {
+      const ConstTensorView view = ItemView(*on_gpu, item++);
+      if (view.dtype != DType::kFloat32 || view.size() != Geometry::kSize) FailRows();
+      input.geometry = static_cast<const float*>(view.data);
+      input.geometry_device = Device::kCuda;
     }
+    targets_.push_back(on_gpu->target);
+    return;
   }
-  results_.Add(std::span(outputs_).last(static_cast<size_t>(count)), with_rle);
+  if (!py::isinstance<GeometryRows>(geometry)) {
+    throw py::type_error("geometry is not a C-contiguous float32 array");
+  }
+  const auto rows = py::reinterpret_borrow<GeometryRows>(geometry);
+  if (rows.size() == 0) return;
+  if (std::cmp_not_equal(rows.size(), (inputs_.size() - begin_) * Geometry::kSize)) FailRows();
+  const float* row = rows.data();
+  for (PostprocessInput& input : Inputs()) {
+    input.geometry = row;
+    row += Geometry::kSize;
+  }
+}
+
+void HeadBatch::AddStatus(const StatusRows& status) {
+  RequireRows(status.size());
+  const int32_t* row = status.data();
+  for (PostprocessInput& input : Inputs()) input.status = *row++;
+}
+
+void HeadBatch::AddOutput(const py::object& out) {
+  if (out.is_none()) {
+    for (PostprocessOutput& output : Outputs()) output.tensors.emplace_back();
+    return;
+  }
+  RequireRows(CountRows(out));
+  int64_t item = 0;
+  if (const CudaTensor* on_gpu = AsCudaTensor(out)) {
+    for (PostprocessOutput& output : Outputs()) {
+      output.tensors.push_back(MutableItemView(*on_gpu, item++));
+    }
+    targets_.push_back(on_gpu->target);
+    return;
+  }
+  auto array = py::reinterpret_borrow<py::array>(out);
+  for (PostprocessOutput& output : Outputs()) {
+    output.tensors.push_back(MutableItemView(array, item++));
+  }
+}
+
+std::vector<CudaTarget> HeadBatch::GetTargets(const Postprocessor& postprocessor) const {
+  return postprocessor.device().type == Device::kCpu ? std::vector<CudaTarget>{} : targets_;
+}
+
+std::vector<PostprocessItem> HeadBatch::Run(Postprocessor& postprocessor,
+                                            StreamHandle stream) const {
+  const ReleasedGil released;
+  const StreamOrder order(GetTargets(postprocessor), {postprocessor.device().id, ToStream(stream)});
+  return postprocessor.Run(inputs_, outputs_, ToStream(stream));
+}
+
+void HeadBatch::Enqueue(Postprocessor& postprocessor, StreamHandle stream) const {
+  const ReleasedGil released;
+  const StreamOrder order(GetTargets(postprocessor), {postprocessor.device().id, ToStream(stream)});
+  postprocessor.Enqueue(inputs_, outputs_, ToStream(stream));
+}
+
+std::vector<py::list> HeadBatch::RunLengths() const {
+  std::vector<py::list> lists;
+  lists.reserve(parts_.size());
+  for (const Part& part : parts_) lists.push_back(ToBytes(part.rles));
+  return lists;
+}
+
+py::list HeadBatch::Results(const std::vector<PostprocessItem>& items) const {
+  py::list results;
+  std::span<const PostprocessItem> rest(items);
+  for (const Part& part : parts_) {
+    results.append(py::make_tuple(ToTuples(rest.first(part.count)), ToBytes(part.rles)));
+    rest = rest.subspan(part.count);
+  }
+  return results;
 }
 
 }  // namespace endcap::python

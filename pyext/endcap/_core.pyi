@@ -11,23 +11,15 @@ from endcap._text import Parameters
 
 Spec = tuple[str, str, list[int]]
 Parameter = tuple[str, str, str, str]
-# Head, geometry, status, out, whether run lengths are wanted.
+# Head, geometry, status, out, whether run-length encodings are wanted.
 HeadPart = tuple[
-    list[npt.NDArray[Any]],
-    npt.NDArray[np.float32] | None,
-    npt.NDArray[np.int32] | None,
-    Sequence[npt.NDArray[Any] | None],
-    bool,
-]
-# Head, geometry, status, out, whether run lengths are wanted.
-CudaPart = tuple[
     Sequence["npt.NDArray[Any] | CudaTensor"],
     "npt.NDArray[np.float32] | CudaTensor | None",
     npt.NDArray[np.int32] | None,
-    Sequence["CudaTensor | None"],
+    Sequence["npt.NDArray[Any] | CudaTensor | None"],
     bool,
 ]
-# Of every part: status, message and truncated of each item, and each item's run lengths.
+# Of every part: status, message and truncated of each item, and each item's encodings.
 PartResults = list[tuple[list[tuple[int, str, bool]], list[list[bytes]]]]
 
 def empty(dtype: np.dtype[Any], shape: list[int]) -> npt.NDArray[Any]: ...
@@ -190,7 +182,9 @@ class Preprocessor:
     ) -> list[tuple[int, str, int, str]]: ...
 
 class Postprocessor:
-    def __init__(self, parameters: Parameters, threads: int) -> None: ...
+    def __init__(
+        self, parameters: Parameters, threads: int, device_id: int | None = None
+    ) -> None: ...
     @property
     def threads(self) -> int: ...
     @property
@@ -199,7 +193,8 @@ class Postprocessor:
     def inputs(self) -> list[Spec]: ...
     @property
     def outputs(self) -> list[Spec]: ...
-    def run(self, parts: list[HeadPart]) -> PartResults: ...
+    def run(self, parts: list[HeadPart], stream: int = 0) -> PartResults: ...
+    def enqueue(self, parts: list[HeadPart], stream: int = 0) -> None: ...
     def __call__(
         self,
         head: list[npt.NDArray[Any]],
@@ -207,14 +202,3 @@ class Postprocessor:
         status: npt.NDArray[np.int32] | None,
         with_packed_masks: bool,
     ) -> tuple[tuple[npt.NDArray[Any] | None, ...], npt.NDArray[np.bool_], list[list[bytes]]]: ...
-
-class CudaPostprocessor:
-    def __init__(self, parameters: Parameters, device_id: int) -> None: ...
-    @property
-    def parameters(self) -> list[Parameter]: ...
-    @property
-    def inputs(self) -> list[Spec]: ...
-    @property
-    def outputs(self) -> list[Spec]: ...
-    def run(self, parts: list[CudaPart], stream: int) -> PartResults: ...
-    def enqueue(self, parts: list[CudaPart], stream: int) -> None: ...

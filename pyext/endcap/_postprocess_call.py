@@ -1,73 +1,188 @@
-"""The arguments of a Postprocessor's call, and what comes back from a GPU."""
+"""Calls of a Postprocessor with host arrays, and with arrays on a GPU."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core, _cuda_input
 from endcap._arrays import to_array
-from endcap._device import Target
-from endcap._head import Head, Specs, to_cuda_batched
+from endcap._device import Target, cuda_target, refuse_stream
+from endcap._head import Head, Specs, to_batched, to_cuda_batched
 from endcap.cuda_array import CudaArray
 from endcap.cuda_detections import CudaClassification, CudaDetections
-from endcap.detections import FIELDS
-from endcap.errors import InvalidArgumentError
+from endcap.detections import FIELDS, Classification, Detections, detections_of
+from endcap.errors import InvalidArgumentError, error_for_status
 
 # Whatever NumPy makes an array of; for a GPU also an array on it.
 Array: TypeAlias = Any
+Result: TypeAlias = Detections | Classification | CudaDetections | CudaClassification
 _MASKS = "detection_masks"
 _ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 
 
-class CudaCall:
-    """The argument of a call on a GPU, its stream, and its result."""
+@dataclass(frozen=True)
+class Engine:
+    """A compiled postprocessor, and how its results are read.
 
-    def __init__(
+    Attributes:
+        core: the compiled postprocessor.
+        family: the head's family.
+        packed_masks: whether masks are wanted as bits.
+        inputs: name, dtype and shape of the head's tensors.
+        outputs: the same of the results.
+    """
+
+    core: _core.Postprocessor
+    family: str
+    packed_masks: bool
+    inputs: Specs
+    outputs: Specs
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The outputs' names."""
+        return [name for name, _, _ in self.outputs]
+
+    @cached_property
+    def fields(self) -> list[str]:
+        """The fields of the result that the outputs become."""
+        return [FIELDS[name] for name in self.names]
+
+    @cached_property
+    def has_masks(self) -> bool:
+        """Whether the family has masks."""
+        return "mask_size" in self.names
+
+    @cached_property
+    def has_source_masks(self) -> bool:
+        """Whether masks have the source image's pixels, and so no output of bits."""
+        return _MASKS not in self.names
+
+
+class Calls(Protocol):
+    """Calls of one engine on one device."""
+
+    def run(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> Result:
+        """Process a batch and wait for the results."""
+
+    def enqueue(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> CudaDetections | CudaClassification:
+        """Process a batch in the order of a stream."""
+
+
+class HostCalls:
+    """Calls on the CPU."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def run(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> Detections | Classification:
+        engine = self._engine
+        refuse_stream(stream)
+        tensors, _ = to_batched(head, engine.inputs)
+        count = len(tensors[0])
+        rows, truncated, rle = engine.core(
+            tensors,
+            checked_rows(geometry, np.float32, (count, 8), "geometry"),
+            checked_rows(status, np.int32, (count,), "status"),
+            engine.packed_masks,
+        )
+        fields: dict[str, Any] = dict(zip(engine.fields, rows, strict=True))
+        if engine.family == "classification":
+            return Classification(**fields)
+        fields["truncated"] = truncated
+        if engine.has_masks:
+            fields["rle"] = rle
+        fields["has_source_masks"] = engine.has_source_masks
+        return detections_of(fields)
+
+    def enqueue(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> CudaDetections | CudaClassification:
+        raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
+
+
+class CudaCalls:
+    """Calls on one GPU."""
+
+    def __init__(self, engine: Engine, device_id: int) -> None:
+        self._engine = engine
+        self._device_id = device_id
+
+    def run(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> CudaDetections | CudaClassification:
+        target = cuda_target(self._device_id, stream)
+        part = self._part(target, head, geometry, status, with_rle=self._engine.has_masks)
+        [(items, rle)] = self._engine.core.run([part], target.stream)
+        _raise_first(items)
+        return self._result(part, np.array([flag for _, _, flag in items], np.bool_), rle)
+
+    def enqueue(
+        self, head: Head, geometry: Array | None, status: Array | None, stream: object
+    ) -> CudaDetections | CudaClassification:
+        target = cuda_target(self._device_id, stream)
+        part = self._part(target, head, geometry, status, with_rle=False)
+        self._engine.core.enqueue([part], target.stream)
+        return self._result(part, None, None)
+
+    def _part(
         self,
-        inputs: Specs,
-        outputs: Specs,
-        family: str,
         target: Target,
         head: Head,
         geometry: Array | None,
         status: Array | None,
         *,
-        with_packed_masks: bool,
         with_rle: bool,
-    ) -> None:
-        tensors = to_cuda_batched(head, inputs, target)
+    ) -> _core.HeadPart:
+        engine = self._engine
+        tensors = to_cuda_batched(head, engine.inputs, target)
         count = tensors[0].shape[0]
-        self._family = family
-        self._names = [name for name, _, _ in outputs]
-        self._out = _output_tensors(outputs, count, target, with_packed_masks)
-        self.stream = target.stream
-        self.part = (
+        return (
             tensors,
             _cuda_geometry(geometry, count, target),
             checked_rows(status, np.int32, (count,), "status"),
-            self._out,
+            _output_tensors(engine.outputs, count, target, engine.packed_masks),
             with_rle,
         )
 
-    def result(
-        self, truncated: npt.NDArray[np.bool_] | None, rle: list[list[bytes]] | None
+    def _result(
+        self,
+        part: _core.HeadPart,
+        truncated: npt.NDArray[np.bool_] | None,
+        rle: list[list[bytes]] | None,
     ) -> CudaDetections | CudaClassification:
+        engine = self._engine
         fields: dict[str, Any] = {
             FIELDS[name]: CudaArray(
                 tensor.reshape(tensor.shape[:1]) if name in _ONE_PER_IMAGE else tensor
             )
-            for name, tensor in zip(self._names, self._out, strict=True)
-            if tensor is not None
+            for name, tensor in zip(engine.names, part[3], strict=True)
+            if isinstance(tensor, _core.CudaTensor)
         }
-        if self._family == "classification":
+        if engine.family == "classification":
             return CudaClassification(**fields)
-        if "mask_size" in self._names:
+        if engine.has_masks:
             fields["rle"] = rle
-            fields["has_source_masks"] = "detection_masks" not in self._names
+            fields["has_source_masks"] = engine.has_source_masks
         return CudaDetections(truncated=truncated, **fields)
+
+
+def _raise_first(items: list[tuple[int, str, bool]]) -> None:
+    for index, (code, message, _) in enumerate(items):
+        if code != 0:
+            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
+            raise error_for_status(code, place + message)
 
 
 def _output_tensors(

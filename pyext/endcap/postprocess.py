@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
 from endcap import _core
-from endcap._device import cuda_device, cuda_target, refuse_stream, thread_count
-from endcap._head import Head, to_batched
-from endcap._postprocess_call import CudaCall, checked_rows
+from endcap._device import cuda_device, thread_count
+from endcap._head import Head
+from endcap._postprocess_call import Array, Calls, CudaCalls, Engine, HostCalls, Result
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_detections import CudaClassification, CudaDetections
-from endcap.detections import FIELDS, Classification, Detections, detections_of
-from endcap.errors import InvalidArgumentError, error_for_status
-
-# Whatever NumPy makes an array of; with device="cuda" also an array on that device.
-Array: TypeAlias = Any
-_Items: TypeAlias = "list[tuple[int, str, bool]]"
+from endcap.errors import InvalidArgumentError
 
 
 class Postprocessor:
@@ -83,26 +73,18 @@ class Postprocessor:
             "class_agnostic": class_agnostic,
         }
         parameters = to_parameters({**named, **fields})
-        count = thread_count(threads)
         self._device_id = cuda_device(device)
-        self._core = (
-            _core.Postprocessor(parameters, count)
-            if self._device_id is None
-            else _core.CudaPostprocessor(parameters, self._device_id)
-        )
-        self._family = head
-        self._inputs = self._core.inputs
-        self._outputs = self._core.outputs
-        names = [name for name, _, _ in self._outputs]
-        self._has_masks = "mask_size" in names
-        self._has_source_masks = "detection_masks" not in names
-        if packed_masks and self._has_source_masks:
+        core = _core.Postprocessor(parameters, thread_count(threads), self._device_id)
+        engine = Engine(core, head, packed_masks, core.inputs, core.outputs)
+        if packed_masks and engine.has_source_masks:
             raise InvalidArgumentError(
                 f"packed_masks has nothing to pack with head {head}"
-                + (": give mask_resolution=prototype or input" if self._has_masks else "")
+                + (": give mask_resolution=prototype or input" if engine.has_masks else "")
             )
-        self._packed_masks = packed_masks
-        self._fields = [FIELDS[name] for name in names]
+        self._core = core
+        self._calls: Calls = (
+            HostCalls(engine) if self._device_id is None else CudaCalls(engine, self._device_id)
+        )
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -115,8 +97,8 @@ class Postprocessor:
 
     @property
     def threads(self) -> int:
-        """Images worked on at the same time by CPUs; 1 on a GPU."""
-        return self._core.threads if isinstance(self._core, _core.Postprocessor) else 1
+        """Images processed at the same time by the CPU; 1 on a GPU."""
+        return self._core.threads
 
     @property
     def device(self) -> str:
@@ -130,7 +112,7 @@ class Postprocessor:
         status: Array | None = None,
         *,
         stream: object = None,
-    ) -> Detections | Classification | CudaDetections | CudaClassification:
+    ) -> Result:
         """Process one image's head or a batch of B; one image gives a batch of 1.
 
         On a GPU the call waits for ``stream``, to learn of bad heads and of ``truncated``;
@@ -153,28 +135,7 @@ class Postprocessor:
             CudaError: a CUDA call failed, or earlier work on the stream.
             OutOfMemoryError: the host's, or the device's.
         """
-        if isinstance(self._core, _core.CudaPostprocessor):
-            call = self._cuda_call(head, geometry, status, stream, waits=True)
-            [(items, rle)] = self._core.run([call.part], call.stream)
-            _raise_first(items)
-            return call.result(_truncated(items), rle)
-        refuse_stream(stream)
-        tensors, _ = to_batched(head, self._inputs)
-        count = len(tensors[0])
-        rows, truncated, rle = self._core(
-            tensors,
-            checked_rows(geometry, np.float32, (count, 8), "geometry"),
-            checked_rows(status, np.int32, (count,), "status"),
-            self._packed_masks,
-        )
-        fields: dict[str, Any] = dict(zip(self._fields, rows, strict=True))
-        if self._family == "classification":
-            return Classification(**fields)
-        fields["truncated"] = truncated
-        if self._has_masks:
-            fields["rle"] = rle
-        fields["has_source_masks"] = self._has_source_masks
-        return detections_of(fields)
+        return self._calls.run(head, geometry, status, stream)
 
     def enqueue(
         self,
@@ -199,40 +160,4 @@ class Postprocessor:
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
-        if not isinstance(self._core, _core.CudaPostprocessor):
-            raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
-        call = self._cuda_call(head, geometry, status, stream, waits=False)
-        self._core.enqueue([call.part], call.stream)
-        return call.result(None, None)
-
-    def _cuda_call(
-        self,
-        head: Head,
-        geometry: Array | None,
-        status: Array | None,
-        stream: object,
-        *,
-        waits: bool,
-    ) -> CudaCall:
-        return CudaCall(
-            self._inputs,
-            self._outputs,
-            self._family,
-            cuda_target(self._device_id or 0, stream),
-            head,
-            geometry,
-            status,
-            with_packed_masks=self._packed_masks,
-            with_rle=waits and self._has_masks,
-        )
-
-
-def _truncated(items: _Items) -> npt.NDArray[np.bool_]:
-    return np.array([flag for _, _, flag in items], np.bool_)
-
-
-def _raise_first(items: _Items) -> None:
-    for index, (code, message, _) in enumerate(items):
-        if code != 0:
-            place = f"image index {index} of {len(items)}: " if len(items) > 1 else ""
-            raise error_for_status(code, place + message)
+        return self._calls.enqueue(head, geometry, status, stream)

@@ -1,11 +1,10 @@
-#include "cuda/library_loader.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
 #include <string>
 
+#include "cuda/library_loader.h"
 #include "cuda/runtime.h"
 #include "error_matchers.h"
 

@@ -12,8 +12,8 @@
 #include "common/half.h"
 #include "device_bytes.h"
 #include "endcap/postprocess.h"
-#include "postprocess/detection_cuda.h"
-#include "postprocess/detection_plan.h"
+#include "postprocess/cuda/detection_launch.h"
+#include "postprocess/cuda/detection_plan.h"
 #include "run_length_memory.h"
 
 // Runs batches by Postprocessor and by the kernels, and compares all that comes out.

@@ -1,5 +1,5 @@
-// CudaPostprocessor and NmsCuda through the library's table: memory, streams and errors. What the
-// kernels compute is in detection_cuda_test.cc and nms_cuda_test.cc.
+// Postprocessor on a GPU and NmsCuda through the library's table: memory, streams and errors. What
+// the kernels compute is in detection_cuda_test.cc and nms_cuda_test.cc.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -23,6 +23,7 @@ using testing::Throws;
 
 constexpr int64_t kAnchors = 40;
 constexpr int64_t kRows = 6;
+constexpr DeviceId kGpu = {Device::kCuda, 0};
 
 PostprocessParams Params() {
   PostprocessParams params;
@@ -86,11 +87,11 @@ std::shared_ptr<void> Upload(const std::vector<float>& values, const CudaTarget&
   return memory;
 }
 
-TEST(CudaPostprocessor, RunTellsWhatBecameOfEachImage) {
+TEST(GpuPostprocessor, RunTellsWhatBecameOfEachImage) {
   const CudaStream stream(0);
   const CudaTarget target{0, stream.get()};
-  CudaPostprocessor postprocessor(Params());
-  EXPECT_EQ(postprocessor.device_id(), 0);
+  Postprocessor postprocessor(Params(), kGpu);
+  EXPECT_EQ(postprocessor.device(), kGpu);
   EXPECT_EQ(postprocessor.outputs().size(), 6U);
   auto bad = Head(0.9F);
   bad[100] = std::numeric_limits<float>::quiet_NaN();
@@ -121,10 +122,10 @@ TEST(CudaPostprocessor, RunTellsWhatBecameOfEachImage) {
   EXPECT_EQ(memory[2].Read<int32_t>(4, target), std::vector<int32_t>(kRows, -1));
 }
 
-TEST(CudaPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
+TEST(GpuPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
   const CudaStream stream(0);
   const CudaTarget target{0, stream.get()};
-  CudaPostprocessor postprocessor(Params());
+  Postprocessor postprocessor(Params(), kGpu);
   PinnedBuffer pinned(0);
   pinned.Reserve(6 * kAnchors * sizeof(float));
   std::vector<Outputs> memory;
@@ -149,10 +150,10 @@ TEST(CudaPostprocessor, HeadsInCpuMemoryAreReadBeforeTheCallReturns) {
   }
 }
 
-TEST(CudaPostprocessor, AGraphTakesNothingOfCpuMemory) {
+TEST(GpuPostprocessor, AGraphTakesNothingOfCpuMemory) {
   const CudaStream stream(0);
   const CudaTarget target{0, stream.get()};
-  CudaPostprocessor postprocessor(Params());
+  Postprocessor postprocessor(Params(), kGpu);
   const Outputs memory(postprocessor.params(), target);
   const std::vector<PostprocessOutput> outputs = {memory.views};
   const auto head = Head(0.9F);
@@ -190,8 +191,8 @@ TEST(CudaPostprocessor, AGraphTakesNothingOfCpuMemory) {
   dlclose(library);
 }
 
-TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
-  CudaPostprocessor postprocessor(Params());
+TEST(GpuPostprocessor, RefusesWhatItCannotRead) {
+  Postprocessor postprocessor(Params(), kGpu);
   const Outputs memory(postprocessor.params(), {});
   const std::vector<PostprocessOutput> outputs = {memory.views};
   const auto head = Head(0.9F);
@@ -223,7 +224,8 @@ TEST(CudaPostprocessor, RefusesWhatItCannotRead) {
   EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "head has shape [7, 2]",
                      [&] { postprocessor.Run(wide, outputs, nullptr); }));
   EXPECT_TRUE(postprocessor.Run({}, {}, nullptr).empty());
-  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:5", [&] { CudaPostprocessor(Params(), 5); }));
+  EXPECT_TRUE(Throws(ErrorCode::kCuda, "cuda:5",
+                     [&] { Postprocessor(Params(), DeviceId{Device::kCuda, 5}); }));
 }
 
 TEST(NmsCuda, ThroughTheTable) {

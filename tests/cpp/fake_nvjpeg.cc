@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "decode/planes.h"
 #include "decode/cuda/nvjpeg_library.h"
+#include "decode/planes.h"
 #include "endcap/decode.h"
 #include "endcap/error.h"
 

@@ -1,7 +1,6 @@
-#include "decode/planes.h"
-
 #include <gtest/gtest.h>
 
+#include "decode/planes.h"
 #include "error_matchers.h"
 
 namespace endcap {

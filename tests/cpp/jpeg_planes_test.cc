@@ -1,5 +1,3 @@
-#include "decode/planes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "decode/planes.h"
 #include "error_matchers.h"
 #include "jpeg_writer.h"
 

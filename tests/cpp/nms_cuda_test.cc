@@ -1,7 +1,5 @@
 // NMS by the GPU's kernels: the same boxes, in the same order, as Nms.
 
-#include "nms/cuda/launch.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "common/score_order.h"
 #include "cuda/launch.h"
 #include "endcap/nms.h"
+#include "nms/cuda/launch.h"
 #include "on_device.h"
 
 namespace endcap {

@@ -195,6 +195,45 @@ TEST(Postprocess, WrongOutputsAreRefused) {
   EXPECT_TRUE(Throws(code, "", [&] { postprocessor.Run(inputs, {}); }));
 }
 
+TEST(Postprocess, EnqueueOnTheCpuWritesStatuses) {
+  const PostprocessParams params = Yolov8Params(2, 4);
+  Postprocessor postprocessor(params, DeviceId{}, 2);
+  EXPECT_EQ(postprocessor.device(), DeviceId{});
+  EXPECT_EQ(postprocessor.threads(), 2);
+  const std::vector<float> good = OverlappingHead(0);
+  std::vector<float> bad = good;
+  bad[3] = kNan;
+  std::vector<Rows> rows(2, Rows(4));
+  const std::vector<PostprocessOutput> outputs = {rows[0].Views(params), rows[1].Views(params)};
+  const std::vector<PostprocessInput> inputs = {{{Head(good, 6, 3)}}, {{Head(bad, 6, 3)}}};
+  postprocessor.Enqueue(inputs, outputs, nullptr);
+  EXPECT_EQ(rows[0].status, 0);
+  EXPECT_EQ(rows[0].num, 3);
+  EXPECT_EQ(rows[1].status, static_cast<int32_t>(ErrorCode::kInvalidArgument));
+  EXPECT_EQ(rows[1].num, 0);
+}
+
+TEST(Postprocess, TheCpuRefusesGpuMemory) {
+  const PostprocessParams params = Yolov8Params(2, 4);
+  Postprocessor postprocessor(params, 1);
+  const std::vector<float> head = OverlappingHead(0);
+  const std::vector<float> geometry(Geometry::kSize, 1.0F);
+  Rows rows(4);
+  const std::vector<PostprocessOutput> outputs = {rows.Views(params)};
+  std::vector<PostprocessInput> inputs = {{{Head(head, 6, 3)}}};
+  inputs[0].geometry = geometry.data();
+  inputs[0].geometry_device = Device::kCuda;
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "the geometry of item 0 is in GPU memory",
+                     [&] { postprocessor.Run(inputs, outputs); }));
+  inputs[0].geometry_device = Device::kCpu;
+  inputs[0].head[0].device = Device::kCuda;
+  EXPECT_EQ(postprocessor.Run(inputs, outputs).at(0).status.code, ErrorCode::kUnsupported);
+  auto on_gpu = outputs;
+  on_gpu[0].tensors[0].device = Device::kCuda;
+  EXPECT_TRUE(Throws(ErrorCode::kInvalidArgument, "CPU memory",
+                     [&] { postprocessor.Run(inputs, on_gpu); }));
+}
+
 TEST(Params, NameHeadAndFields) {
   const auto params = ParsePostprocessParams({{"head", "yolov5"},
                                               {"num_classes", "7"},

@@ -1,7 +1,5 @@
 // NMS of rotated boxes by the GPU's kernels: the same boxes, in the same order, as NmsRotated.
 
-#include "nms/cuda/launch.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +8,7 @@
 
 #include "endcap/implementation.h"
 #include "endcap/nms.h"
+#include "nms/cuda/launch.h"
 #include "on_device.h"
 
 namespace endcap {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "device_bytes.h"
-#include "postprocess/detection_plan.h"
+#include "postprocess/cuda/detection_plan.h"
 
 namespace endcap::testing {
 

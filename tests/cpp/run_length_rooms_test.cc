@@ -3,7 +3,7 @@
 #include "endcap/error.h"
 #include "endcap/masks.h"
 #include "masks/masks.h"
-#include "postprocess/cuda_run_lengths.h"
+#include "postprocess/cuda/rle_memory.h"
 
 namespace endcap {
 namespace {

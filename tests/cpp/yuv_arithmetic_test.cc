@@ -1,12 +1,11 @@
 // YUV to RGB: the arithmetic against the standards, a JPEG's, and the vector code.
 
-#include "common/color_conversion.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "common/color_conversion.h"
 #include "endcap/implementation.h"
 #include "include/endcap/row_band.h"
 #include "jpeg_writer.h"

@@ -1,8 +1,7 @@
 // ReadExifOrientation against a second reading of the same bytes.
 
-#include "endcap/decode.h"
-
 #include "agreement.h"
+#include "endcap/decode.h"
 
 namespace endcap::fuzz {
 namespace {

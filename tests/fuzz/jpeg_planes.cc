@@ -1,9 +1,8 @@
 // The planes that a GPU's preprocessing takes: against the pixels of the same file, whole and in
 // part, and the choice of who decodes the file.
 
-#include "decode/planes.h"
-
 #include "agreement.h"
+#include "decode/planes.h"
 #include "jpeg_files.h"
 
 namespace endcap::fuzz {

@@ -2,8 +2,8 @@
 // against the loops of all others.
 
 #include "agreement.h"
-#include "decode/progressive_block.h"
 #include "decode/huffman_block.h"
+#include "decode/progressive_block.h"
 
 namespace endcap::fuzz {
 namespace {

@@ -31,7 +31,7 @@ def test_an_image_that_finds_no_room_touches_no_other() -> None:
     images[1]["head"][:2] = random.uniform(0, 3000, (2, 900))  # boxes of the whole picture
     images[1]["head"][2:4] = random.uniform(5000, 8000, (2, 900))
     tensors = [np.stack([image[name] for image in images]) for name in ("head", "protos")]
-    core = _core.CudaPostprocessor(to_parameters(FIELDS), 0)
+    core = _core.Postprocessor(to_parameters(FIELDS), 0, 0)
 
     def run(count: int) -> tuple[list[int], list[list[bytes]], list[int]]:
         out = [

@@ -13,7 +13,6 @@
 #include "endcap/nms.h"
 #include "endcap/params.h"
 #include "endcap/tensor_view.h"
-#include "endcap/thread_pool.h"
 
 namespace endcap {
 
@@ -57,7 +56,7 @@ struct PostprocessInput {
   std::vector<ConstTensorView> head;  // in the order of HeadInputs(params.head)
   const float* geometry = nullptr;    // 8 values; null: boxes stay in pixels of the model's input
   int32_t status = 0;  // of the stages before; not 0: the image is blank and has no detections
-  Device geometry_device = Device::kCpu;  // kCuda: device memory; CudaPostprocessor only
+  Device geometry_device = Device::kCpu;  // kCuda: memory of the postprocessor's GPU
 };
 
 // Where the results of one image go: views in the order of PostprocessOutputs. A view whose data is
@@ -74,62 +73,65 @@ struct PostprocessItem {
   bool truncated = false;  // max_candidates cut the candidates
 };
 
-// Raw heads -> detections in source pixels. Reusable and thread-safe.
+class PostprocessDevice;
+
+// Turns raw heads into detections in source pixels, on the CPU or on one GPU. Reusable and
+// thread-safe; on a GPU a batch is processed without a round trip to the host.
 class Postprocessor {
  public:
-  // threads as in Preprocessor. Throws as Validate.
+  // threads: items processed at the same time on the CPU, 0: one for each CPU that the process may
+  // run on; a GPU processes the batch as a whole and ignores it. Throws as Validate; for a GPU also
+  // kUnsupported for an anchor_grid that only the CPU reads, and kCuda when the device cannot be
+  // used.
+  Postprocessor(const PostprocessParams& params, DeviceId device, int threads = 0);
+  // On the CPU.
   explicit Postprocessor(const PostprocessParams& params, int threads = 0);
+  ~Postprocessor();
+  Postprocessor(const Postprocessor&) = delete;
+  Postprocessor& operator=(const Postprocessor&) = delete;
 
   const PostprocessParams& params() const noexcept { return params_; }
   std::span<const TensorSpec> outputs() const noexcept { return outputs_; }  // PostprocessOutputs
-  int threads() const noexcept { return pool_.thread_count(); }
+  DeviceId device() const noexcept { return device_id_; }
+  int threads() const noexcept;  // 1 on a GPU
 
-  // Processes inputs[i] into outputs[i]; a bad head gives its own item a status (and empty
-  // detections) and touches no other. Throws kInvalidArgument when the spans differ in length or an
-  // output has the wrong shape or dtype. On the simd implementations and with one thread, all it
-  // allocates is the result, once a thread has had an item of that size; with more threads, the
-  // pool's job too. A thread keeps up to 16 MiB for each of some twenty arrays; larger ones are
-  // given back at once.
+  // Processes inputs[i] into outputs[i] and waits for the results. A bad value gives its own item a
+  // status and empty detections, and changes no other item.
+  //
+  // Outputs are memory of the device. On the CPU heads and geometry are in CPU memory. On a GPU
+  // each may be in CPU memory, which is read before the call returns, or in memory of that GPU;
+  // work is enqueued on `stream` (a cudaStream_t; null: the legacy default stream), which the call
+  // synchronises with. The CPU ignores `stream`.
+  //
+  // Throws kInvalidArgument when the spans differ in length, an output has a wrong shape, dtype or
+  // device, or a geometry is in GPU memory on the CPU. A head with a wrong shape, dtype or count of
+  // tensors is its item's status on the CPU, and kInvalidArgument for the call on a GPU, whose
+  // kernels take the batch as a whole. A GPU also throws kUnsupported during a graph capture, kCuda
+  // and kOutOfMemory.
+  //
+  // On the CPU, with the simd implementations and one thread, the call allocates only its result
+  // once a thread has had an item of that size; with more threads also the thread pool's job. A
+  // thread keeps up to 16 MiB for each of some twenty arrays, and frees larger ones at once.
   std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
-                                   std::span<const PostprocessOutput> outputs);
+                                   std::span<const PostprocessOutput> outputs,
+                                   void* stream = nullptr);
 
- private:
-  PostprocessParams params_;
-  std::vector<TensorSpec> outputs_;
-  ThreadPool pool_;
-};
-
-// The same on a GPU, for a whole batch without a round trip to the host. Reusable and thread-safe.
-class CudaPostprocessor {
- public:
-  // Throws as Validate, kUnsupported for a grid of anchors that only the CPU reads, and kCuda when
-  // the device cannot be used.
-  explicit CudaPostprocessor(const PostprocessParams& params, int device_id = 0);
-  ~CudaPostprocessor();
-  CudaPostprocessor(const CudaPostprocessor&) = delete;
-  CudaPostprocessor& operator=(const CudaPostprocessor&) = delete;
-
-  const PostprocessParams& params() const noexcept;
-  std::span<const TensorSpec> outputs() const noexcept;  // PostprocessOutputs
-  int device_id() const noexcept;
-
-  // Processes inputs[i] into outputs[i] in the order of `stream` (a cudaStream_t; null: the legacy
-  // default stream), without waiting. Heads and outputs are memory of the device (heads may be CPU
-  // memory too, and are then read before the call returns), geometry either. What a bad head comes
-  // to is its `status` output. Shapes and dtypes are checked first: throws kInvalidArgument for
-  // them, kUnsupported for `rle`, kCuda and kOutOfMemory. With heads and geometry in device memory
-  // the call can be captured into a CUDA graph, after one like it has run outside of the capture.
+  // The same without the items: errors of an item are in its `status` output only. On a GPU the
+  // call is asynchronous, and throws kUnsupported for `rle`, whose length is known only afterwards.
+  // With heads and geometry in device memory it can be captured into a CUDA graph, after one call
+  // with the same shapes has run outside of the capture. On the CPU the call returns when the work
+  // is done.
   void Enqueue(std::span<const PostprocessInput> inputs, std::span<const PostprocessOutput> outputs,
                void* stream);
 
-  // Enqueue, and waits for the result: what each item came to, with the message of a bad one, and
-  // run lengths of masks, made on the device.
-  std::vector<PostprocessItem> Run(std::span<const PostprocessInput> inputs,
-                                   std::span<const PostprocessOutput> outputs, void* stream);
-
  private:
-  struct Engine;
-  std::unique_ptr<Engine> engine_;
+  void Check(std::span<const PostprocessInput> inputs,
+             std::span<const PostprocessOutput> outputs) const;
+
+  PostprocessParams params_;
+  std::vector<TensorSpec> outputs_;
+  DeviceId device_id_;
+  std::unique_ptr<PostprocessDevice> device_;
 };
 
 }  // namespace endcap

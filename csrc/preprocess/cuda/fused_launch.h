@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "common/chroma_upsampling.h"
-#include "common/cuda_tuning.h"
 #include "common/color_conversion.h"
+#include "common/cuda_tuning.h"
 #include "endcap/tensor_view.h"
 #include "preprocess/resize/axis_taps.h"
 #include "preprocess/tensor/normalize.h"

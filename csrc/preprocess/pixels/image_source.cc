@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/fail.h"
 #include "common/color_conversion.h"
+#include "common/fail.h"
 #include "endcap/decode.h"
 #include "preprocess/pixels/yuv_planes.h"
 #include "preprocess/pixels/yuv_rows.h"

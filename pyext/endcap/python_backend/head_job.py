@@ -49,8 +49,14 @@ class HeadJob:
 
     @property
     def wants_run_lengths(self) -> bool:
-        """Whether masks are wanted in that form."""
+        """Whether masks are wanted as run-length encodings."""
         return "detection_rle" in self.wanted
+
+    @property
+    def part(self) -> _core.HeadPart:
+        """The job as the core takes it."""
+        geometry = self.geometry if self.geometry.shape[0] > 0 else None
+        return self.head, geometry, self.status, [*self.out.values()], self.wants_run_lengths
 
 
 def read_heads(
@@ -94,14 +100,3 @@ def _rows(name: str, rows: _Tensor, dtype: str, length: int, count: int) -> _Ten
             f"input '{name}' is not {dtype} [{length}] for each of the {count} images of the head"
         )
     return rows
-
-
-def part_for_cpu(job: HeadJob) -> _core.HeadPart:
-    """Return the job as the CPU's core takes it."""
-    return job.head, job.geometry, job.status, [*job.out.values()], job.wants_run_lengths
-
-
-def part_for_cuda(job: HeadJob) -> _core.CudaPart:
-    """Return the job as the GPU's core takes it."""
-    geometry = job.geometry if job.geometry.shape[0] > 0 else None
-    return job.head, geometry, job.status, [*job.out.values()], job.wants_run_lengths

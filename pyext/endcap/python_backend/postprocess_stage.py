@@ -11,7 +11,7 @@ from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap.cuda_array import CudaArray
 from endcap.errors import error_for_status
-from endcap.python_backend.head_job import HeadJob, part_for_cpu, part_for_cuda, read_heads
+from endcap.python_backend.head_job import HeadJob, read_heads
 from endcap.python_backend.row_memory import RowMemory
 from endcap.python_backend.run_lengths import padded_run_lengths
 from endcap.python_backend.settings import Settings
@@ -34,11 +34,8 @@ class PostprocessStage:
         self._batched = settings.batched
         self._labels = settings.labels
         self._target = target
-        self._core = (
-            _core.Postprocessor(settings.parameters, settings.threads)
-            if target is None
-            else _core.CudaPostprocessor(settings.parameters, target.device_id)
-        )
+        device_id = None if target is None else target.device_id
+        self._core = _core.Postprocessor(settings.parameters, settings.threads, device_id)
         self._inputs = [name for name, _, _ in self._core.inputs]
         self._specs = self._core.outputs
         self._memory = RowMemory(self._specs)
@@ -60,11 +57,8 @@ class PostprocessStage:
     def run(self, jobs: Sequence[HeadJob]) -> None:
         """Process the heads of all requests."""
         self._give_memory(jobs)
-        if isinstance(self._core, _core.CudaPostprocessor):
-            assert self._target is not None  # or the core were the CPU's
-            results = self._core.run([part_for_cuda(job) for job in jobs], self._target.stream)
-        else:
-            results = self._core.run([part_for_cpu(job) for job in jobs])
+        stream = 0 if self._target is None else self._target.stream
+        results = self._core.run([job.part for job in jobs], stream)
         for job, (items, rle) in zip(jobs, results, strict=True):
             job.items, job.rle = items, rle
 

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "box_decode/anchors.h"
+#include "box_decode/cuda/candidate_keys.cuh"
+
+namespace endcap {
+
+// The box of a row of rtdetr or ssd, in the rule's format and unit.
+__device__ inline BoxXyxy ReadScoreRowBox(const HeadRule& rule, const HeadImage& head,
+                                          uint32_t row) {
+  const AnchorRule& anchors = rule.anchors;
+  const BoxXyxy box =
+      ReadBoxRow(head, rule.rows.box_input, uint64_t{row} * rule.rows.box_row_length);
+  if (anchors.source == AnchorSource::kNone) return box;
+  BoxXyxy anchor = {};
+  if (anchors.source == AnchorSource::kGrid) {
+    anchor = GridAnchor(anchors, row);
+  } else {
+    anchor = ReadBoxRow(head, kAnchorInput, uint64_t{row} * 4);
+    if (anchors.from_corners != 0) anchor = ToCentreForm(anchor);
+  }
+  return BoxAtAnchor(box, anchor, anchors.variances);
+}
+
+// What a key of a HeadBatch stands for.
+struct Candidate {
+  BoxXyxy box;  // pixels of the model's input
+  float score;
+  int32_t class_id;
+  int32_t index;
+};
+
+// Families with boxes.
+__device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage& head,
+                                          uint64_t key) {
+  const uint32_t position = KeyPosition(key);
+  const auto num_classes = static_cast<uint32_t>(rule.num_classes);
+  const uint32_t index = PositionHoldsClass(rule.family) ? position / num_classes : position;
+  auto class_id = static_cast<int32_t>(position % num_classes);
+  BoxXyxy raw = {};
+  switch (rule.family) {
+    case HeadFamily::kYolov8:
+      raw = {ReadValue(head, 0, index), ReadValue(head, 0, uint64_t{head.rows} + index),
+             ReadValue(head, 0, uint64_t{head.rows} * 2 + index),
+             ReadValue(head, 0, uint64_t{head.rows} * 3 + index)};
+      break;
+    case HeadFamily::kYolov5:
+      raw = ReadBoxRow(head, 0, uint64_t{index} * (5 + num_classes));
+      break;
+    case HeadFamily::kEnd2End:
+      raw = ReadBoxRow(head, 0, uint64_t{index} * 6);
+      class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
+      break;
+    case HeadFamily::kRtdetr:
+    case HeadFamily::kSsd:
+      raw = ReadScoreRowBox(rule, head, index);
+      break;
+    case HeadFamily::kEfficientNms:
+      raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
+      class_id = static_cast<const int32_t*>(head.inputs[3])[index];
+      break;
+    default:
+      break;
+  }
+  return {ToPixels(rule, raw), KeyScore(key), class_id, static_cast<int32_t>(index)};
+}
+
+}  // namespace endcap

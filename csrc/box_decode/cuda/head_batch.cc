@@ -1,0 +1,58 @@
+#include "box_decode/cuda/head_batch.h"
+
+#include "box_decode/families.h"
+#include "box_decode/score.h"
+#include "common/score_order.h"
+
+namespace endcap {
+namespace {
+
+ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
+  const bool is_ssd = params.family == HeadFamily::kSsd;
+  const bool joined = params.family == HeadFamily::kRtdetr && params.joined;
+  const auto columns = static_cast<uint32_t>(ScoreColumns(params));
+  const Background background = params.ResolvedBackground();
+  ScoreRowRule rule = {};
+  rule.score_input = is_ssd ? 1 : 0;
+  rule.box_input = is_ssd || joined ? 0 : 1;
+  rule.first_score = joined ? 4 : 0;
+  rule.score_row_length = rule.first_score + columns;
+  rule.box_row_length = joined ? rule.score_row_length : 4;
+  rule.columns = columns;
+  rule.first_class = background == Background::kFirst ? 1 : 0;
+  rule.background = -1;
+  if (background == Background::kFirst) rule.background = 0;
+  if (background == Background::kLast) rule.background = params.num_classes;
+  return rule;
+}
+
+}  // namespace
+
+HeadRule MakeHeadRule(const HeadParams& params) {
+  Activation activation = params.ResolvedActivation();
+  // efficient_nms gives scores, whatever the activation says.
+  if (params.family == HeadFamily::kEfficientNms) activation = Activation::kNone;
+  const float limit = FloatBelow(params.score_threshold);
+  const bool at_anchors =
+      params.family == HeadFamily::kSsd && params.anchors != AnchorSource::kNone;
+  return {PlainFamily(params.family),
+          at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(),
+          params.ResolvedBoxUnit(),
+          activation,
+          params.num_classes,
+          params.ResolvedMultiLabel() ? 1 : 0,
+          static_cast<float>(params.input_width),
+          static_cast<float>(params.input_height),
+          limit,
+          RowLimit(activation, params.ResolvedBackground() != Background::kNone, limit),
+          MakeScoreRowRule(params),
+          MakeAnchorRule(params)};
+}
+
+uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept {
+  const bool every_class =
+      params.ResolvedMultiLabel() && PositionHoldsClass(PlainFamily(params.family));
+  return every_class ? rows * static_cast<uint64_t>(params.num_classes) : rows;
+}
+
+}  // namespace endcap

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+
+#include "box_decode/anchors.h"
+#include "common/host_device.h"
+#include "endcap/box_decode.h"
+
+namespace endcap {
+
+// What box_decode's kernels take as their argument: no pointer to host memory in it, so that a
+// launch can be captured into a graph as it is.
+
+inline constexpr int kMaxBatchImages = 64;
+
+// rtdetr and ssd: where a row of scores is, and its box. Lengths are numbers in a row of the input.
+struct ScoreRowRule {
+  int32_t score_input;
+  int32_t box_input;
+  uint32_t score_row_length;
+  uint32_t box_row_length;
+  uint32_t first_score;  // of a row of the input; the background counts as a score
+  uint32_t columns;      // scores
+  uint32_t first_class;  // among the scores
+  int32_t background;    // among the scores; -1: none
+};
+inline constexpr int kAnchorInput = 2;  // of ssd
+
+// HeadParams as kernels need them; every default filled in.
+struct HeadRule {
+  HeadFamily family;     // of the candidates: PlainFamily
+  BoxFormat box_format;  // ssd's boxes at anchors are centres and sizes
+  BoxUnit box_unit;
+  Activation activation;
+  int32_t num_classes;
+  int32_t multi_label;
+  float input_width;
+  float input_height;
+  float score_limit;  // a candidate's score must be greater
+  float raw_limit;    // and its raw score greater than this, see RowLimit for a softmax
+  ScoreRowRule rows;
+  AnchorRule anchors;
+};
+
+HeadRule MakeHeadRule(const HeadParams& params);
+
+// How many candidates an image with so many rows (as of HeadImage) can have.
+uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept;
+
+struct HeadImage {
+  const void* inputs[4];       // device memory, in the order of HeadInputs
+  uint32_t rows;               // anchors, rows or (classification) classes
+  uint32_t half_inputs;        // bit i: inputs[i] is float16
+  float* class_probabilities;  // classification: an output, or null
+  int32_t blank;               // not 0: nothing of the image is read
+
+  ENDCAP_HOST_DEVICE bool IsHalf(int input) const { return (half_inputs >> input & 1U) != 0; }
+};
+
+// What the kernels found in one image. Zeroed before; a "first" is kept as its complement, so that
+// the greatest is the first and 0 is none.
+struct CandidateState {
+  unsigned long long bad_key;    // first candidate whose box or score is not finite
+  unsigned long long bad_logit;  // yolov8_seg: first that is not finite: detection, MaskPlace
+  uint32_t count;                // candidates
+  uint32_t nan[3];               // first element that is NaN, of each input
+  uint32_t bad_row;    // first row whose score is NaN, whose class is none of the head's, or whose
+                       // softmax cannot be taken
+  uint32_t bad_count;  // efficient_nms: 1 num_detections is negative, 2 more than the rows
+};
+
+// Why a classifier's softmax cannot be taken: the greatest logit is infinite, or all are minus
+// infinite.
+inline constexpr uint32_t kHighestInf = 0;
+inline constexpr uint32_t kHighestLow = 1;
+
+struct HeadBatch {
+  HeadRule rule;
+  int32_t count;           // images
+  uint32_t key_capacity;   // keys of each image: as many as it can have candidates
+  uint64_t* keys;          // [count][key_capacity], unsorted
+  CandidateState* states;  // [count]
+  HeadImage images[kMaxBatchImages];
+};
+
+ENDCAP_HOST_DEVICE inline bool IsScoreRows(HeadFamily family) {
+  return family == HeadFamily::kRtdetr || family == HeadFamily::kSsd;
+}
+
+// Candidates are known by ScoreKey(score, position). Positions ascend with (index, class): anchor *
+// num_classes + class for yolov5, yolov8, rtdetr and ssd, the row for end2end and efficient_nms,
+// the class for classification.
+ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadFamily family) {
+  return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8 || IsScoreRows(family);
+}
+
+}  // namespace endcap

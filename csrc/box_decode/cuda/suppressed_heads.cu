@@ -1,0 +1,95 @@
+// The heads of models that suppress by themselves: end2end and efficient_nms. They have some
+// hundred rows; a thread takes one.
+
+#include "box_decode/cuda/candidate_keys.cuh"
+#include "box_decode/cuda/filters.h"
+#include "box_decode/score.h"
+#include "cuda/launch.h"
+
+namespace endcap {
+namespace {
+
+constexpr uint32_t kSuppressedThreads = 256;
+
+// The numbers of a row of an input, checked for NaN.
+template <uint32_t kCount>
+__device__ void ReadRow(const HeadBatch& batch, uint32_t image, int input, uint32_t row,
+                        float (&numbers)[kCount]) {
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const uint32_t element = row * kCount + i;
+    numbers[i] = ReadValue(batch.images[image], input, element);
+    if (IsNan(numbers[i])) NoteFirst(&batch.states[image].nan[input], element);
+  }
+}
+
+// The key of a row over the threshold, whose class must be one of the head's.
+__device__ uint64_t RowKey(const HeadRule& rule, CandidateState& state, uint32_t row,
+                           const BoxXyxy& box, float score, bool class_fits) {
+  if (!(score > rule.score_limit)) return kNoKey;
+  if (!class_fits) NoteFirst(&state.bad_row, row);
+  const uint64_t key = ScoreKey(score, row);
+  if (!IsFinite(score) || !IsFinite(ToPixels(rule, box))) NoteBadKey(state, key);
+  return key;
+}
+
+// [K, 6]: x1, y1, x2, y2, score, class.
+__device__ uint64_t End2EndKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
+  float numbers[6];
+  ReadRow(batch, image, 0, row, numbers);
+  const float c = numbers[5];
+  const bool class_fits =
+      c >= 0.0F && static_cast<double>(c) < batch.rule.num_classes && c == floorf(c);
+  const BoxXyxy box = {numbers[0], numbers[1], numbers[2], numbers[3]};
+  return RowKey(batch.rule, batch.states[image], row, box,
+                ActivateScore(batch.rule.activation, numbers[4]), class_fits);
+}
+
+__global__ void __launch_bounds__(kSuppressedThreads)
+    FilterEnd2End(const __grid_constant__ HeadBatch batch) {
+  const uint32_t image = blockIdx.y;
+  const uint32_t row = blockIdx.x * kSuppressedThreads + threadIdx.x;
+  if (batch.images[image].blank != 0) return;
+  const bool has_row = row < batch.images[image].rows;
+  AppendKeys(batch, image, has_row ? End2EndKey(batch, image, row) : kNoKey);
+}
+
+__device__ uint64_t EfficientNmsKey(const HeadBatch& batch, uint32_t image, uint32_t row) {
+  float box[4];
+  float score[1];
+  ReadRow(batch, image, 1, row, box);
+  ReadRow(batch, image, 2, row, score);
+  const int32_t c = static_cast<const int32_t*>(batch.images[image].inputs[3])[row];
+  return RowKey(batch.rule, batch.states[image], row, {box[0], box[1], box[2], box[3]}, score[0],
+                c >= 0 && c < batch.rule.num_classes);
+}
+
+__global__ void __launch_bounds__(kSuppressedThreads)
+    FilterEfficientNms(const __grid_constant__ HeadBatch batch) {
+  const uint32_t image = blockIdx.y;
+  const HeadImage& head = batch.images[image];
+  const uint32_t row = blockIdx.x * kSuppressedThreads + threadIdx.x;
+  if (head.blank != 0) return;
+  const int32_t used = *static_cast<const int32_t*>(head.inputs[0]);
+  if (row == 0 && used < 0) batch.states[image].bad_count = 1;
+  if (row == 0 && used > 0 && static_cast<uint32_t>(used) > head.rows) {
+    batch.states[image].bad_count = 2;
+  }
+  // Of more rows than there are, these are still looked at for NaN, which is said first.
+  const bool has_row = row < head.rows && static_cast<int64_t>(row) < used;
+  AppendKeys(batch, image, has_row ? EfficientNmsKey(batch, image, row) : kNoKey);
+}
+
+}  // namespace
+
+void LaunchFilterEnd2End(const HeadBatch& batch, cudaStream_t stream) {
+  const dim3 grid(BlocksFor(batch, kSuppressedThreads), static_cast<uint32_t>(batch.count));
+  Launch(FilterEnd2End, grid, kSuppressedThreads, 0, stream, batch);
+}
+
+// The outputs of TensorRT's EfficientNMS: only the first num_detections rows count.
+void LaunchFilterEfficientNms(const HeadBatch& batch, cudaStream_t stream) {
+  const dim3 grid(BlocksFor(batch, kSuppressedThreads), static_cast<uint32_t>(batch.count));
+  Launch(FilterEfficientNms, grid, kSuppressedThreads, 0, stream, batch);
+}
+
+}  // namespace endcap

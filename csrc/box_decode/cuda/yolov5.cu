@@ -1,0 +1,138 @@
+#include "box_decode/cuda/candidate_keys.cuh"
+#include "box_decode/cuda/filters.h"
+#include "box_decode/score.h"
+#include "cuda/launch.h"
+
+namespace endcap {
+namespace {
+
+constexpr uint32_t kWarps = 8;
+constexpr uint32_t kWarpRows = 8;  // a warp reads one after the other
+constexpr uint32_t kLoads = 4;     // values of a lane that are under way at a time
+
+// What a row [5+C] says besides its class scores.
+struct RowStart {
+  BoxXyxy box;
+  float raw_objectness;
+};
+
+// A warp's way through one row. All lanes come to every function.
+template <typename T>
+struct Row {
+  const HeadRule& rule;
+  const T* values;
+  uint32_t length;
+  uint32_t anchor;
+
+  // The lane's share of the next 32 * kLoads values from `first` on; 0 beyond the end.
+  __device__ void Read(uint32_t first, float (&share)[kLoads]) const {
+#pragma unroll
+    for (uint32_t q = 0; q < kLoads; ++q) {
+      const uint32_t i = first + 32 * q + threadIdx.x % 32;
+      share[q] = i < length ? ToFloat(values[i]) : 0.0F;
+    }
+  }
+
+  // Objectness times class score. Under the sigmoid, which is for few, only what can pass.
+  __device__ float Score(float raw_objectness, float objectness, float raw) const {
+    if (rule.activation != Activation::kSigmoid) return objectness * raw;
+    if (!(raw > rule.raw_limit && raw_objectness > rule.raw_limit)) return 0.0F;
+    return objectness * ActivateScore(rule.activation, raw);
+  }
+
+  __device__ uint64_t Key(float score, uint32_t c) const {
+    if (!(score > rule.score_limit)) return kNoKey;
+    return ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + c);
+  }
+};
+
+__device__ inline RowStart GetRowStart(float lanes_first) {
+  return {{__shfl_sync(kAllLanes, lanes_first, 0), __shfl_sync(kAllLanes, lanes_first, 1),
+           __shfl_sync(kAllLanes, lanes_first, 2), __shfl_sync(kAllLanes, lanes_first, 3)},
+          __shfl_sync(kAllLanes, lanes_first, 4)};
+}
+
+__device__ inline uint64_t LeastKey(uint64_t key) {
+  for (int step = 16; step > 0; step /= 2) {
+    const uint64_t other = __shfl_xor_sync(kAllLanes, static_cast<unsigned long long>(key), step);
+    key = other < key ? other : key;
+  }
+  return key;
+}
+
+// The best class's key of a row, the same for all lanes, or kNoKey; with multi_label the keys of
+// all classes are appended here, and the result is kNoKey.
+template <typename T>
+__device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<T>& row) {
+  CandidateState& state = batch.states[image];
+  RowStart start = {};
+  float objectness = 0.0F;
+  bool bad_box = false;
+  uint64_t best = kNoKey;
+  for (uint32_t first = 0; first < row.length; first += 32 * kLoads) {
+    float share[kLoads];
+    row.Read(first, share);
+    if (first == 0) {
+      start = GetRowStart(share[0]);
+      objectness = ActivateScore(row.rule.activation, start.raw_objectness);
+      bad_box = !IsFinite(ToPixels(row.rule, start.box));
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kLoads; ++q) {
+      const uint32_t i = first + 32 * q + threadIdx.x % 32;
+      if (i < row.length && IsNan(share[q])) {
+        NoteFirst(&state.nan[0], row.anchor * row.length + i);
+      }
+      uint64_t key = kNoKey;
+      if (i >= 5 && i < row.length) {
+        const float score = row.Score(start.raw_objectness, objectness, share[q]);
+        if (IsNan(score)) NoteFirst(&state.bad_row, row.anchor);
+        key = row.Key(score, i - 5);
+        if (key != kNoKey && (bad_box || !IsFinite(score))) NoteBadKey(state, key);
+      }
+      if (row.rule.multi_label != 0) {
+        AppendKeys(batch, image, key);
+      } else {
+        best = key < best ? key : best;
+      }
+    }
+  }
+  return __any_sync(kAllLanes, best != kNoKey) ? LeastKey(best) : kNoKey;
+}
+
+template <typename T>
+__device__ void FilterRows(const HeadBatch& batch, uint32_t image) {
+  const HeadImage& head = batch.images[image];
+  const auto length = 5 + static_cast<uint32_t>(batch.rule.num_classes);
+  const uint32_t first = (blockIdx.x * kWarps + threadIdx.x / 32) * kWarpRows;
+  uint64_t lanes_key = kNoKey;  // lane r keeps that of the warp's row r
+  for (uint32_t r = 0; r < kWarpRows && first + r < head.rows; ++r) {
+    const uint32_t anchor = first + r;
+    const T* values =
+        static_cast<const T*>(head.inputs[0]) + static_cast<uint64_t>(anchor) * length;
+    const uint64_t key = FilterRow<T>(batch, image, {batch.rule, values, length, anchor});
+    if (threadIdx.x % 32 == r) lanes_key = key;
+  }
+  AppendKeys(batch, image, lanes_key);
+}
+
+__global__ void __launch_bounds__(32 * kWarps)
+    FilterYolov5(const __grid_constant__ HeadBatch batch) {
+  const uint32_t image = blockIdx.y;
+  if (batch.images[image].blank != 0) return;
+  if (batch.images[image].IsHalf(0)) {
+    FilterRows<uint16_t>(batch, image);
+  } else {
+    FilterRows<float>(batch, image);
+  }
+}
+
+}  // namespace
+
+// A warp for each row of heads [A, 5+C].
+void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream) {
+  const dim3 grid(BlocksFor(batch, kWarps * kWarpRows), static_cast<uint32_t>(batch.count));
+  Launch(FilterYolov5, grid, 32 * kWarps, 0, stream, batch);
+}
+
+}  // namespace endcap

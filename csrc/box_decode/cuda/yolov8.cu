@@ -1,0 +1,302 @@
+#include <bit>
+
+#include "box_decode/cuda/candidate_keys.cuh"
+#include "box_decode/cuda/filters.h"
+#include "box_decode/score.h"
+#include "common/cuda_tuning.h"
+#include "cuda/launch.h"
+
+namespace endcap {
+namespace {
+
+// How a block reads a tile of a yolov8 head [4+C, A]: neighbouring anchors, every row. The block's
+// warps take rows in turn; each lane takes 16 bytes of a row.
+
+constexpr uint32_t kTileThreads = 32 * kTileWarps;
+
+template <typename T>
+constexpr uint32_t kLaneAnchors = 16 / sizeof(T);
+template <typename T>
+constexpr uint32_t kTileAnchors = 32 * kLaneAnchors<T>;
+static_assert(kTileAnchors<uint16_t> <= kTileThreads);  // a thread for each anchor
+
+template <typename T>
+struct AnchorTile {
+  const T* head;
+  uint32_t anchors;  // of the head: the length of a row
+  uint32_t first;    // the tile's first anchor
+  bool aligned;      // 16 bytes can be read at once
+  CandidateState* state;
+
+  __device__ AnchorTile(const HeadBatch& batch, uint32_t image, uint32_t tile)
+      : head(static_cast<const T*>(batch.images[image].inputs[0])),
+        anchors(batch.images[image].rows),
+        first(tile * kTileAnchors<T>),
+        aligned(anchors % kLaneAnchors<T> == 0 && reinterpret_cast<uintptr_t>(head) % 16 == 0),
+        state(&batch.states[image]) {}
+
+  __device__ const T* Row(uint32_t row) const {
+    return head + static_cast<uint64_t>(row) * anchors + first;
+  }
+  // The lane's k-th anchor, counted from the tile's first.
+  __device__ uint32_t Place(uint32_t k) const {
+    const uint32_t lane = threadIdx.x % 32;
+    return aligned ? lane * kLaneAnchors<T> + k : k * 32 + lane;
+  }
+  __device__ bool Holds(uint32_t place) const { return place < anchors - first; }
+
+  // Of an aligned tile, the lane's 16 bytes of a row; those of the first lane beyond the last
+  // anchor.
+  __device__ uint4 Load(uint32_t row) const {
+    return __ldg(reinterpret_cast<const uint4*>(Row(row) + (Holds(Place(0)) ? Place(0) : 0)));
+  }
+  __device__ static void Unpack(const uint4& raw, float (&values)[kLaneAnchors<T>]) {
+    struct Lane {
+      T values[kLaneAnchors<T>];
+    };
+    const auto lane = std::bit_cast<Lane>(raw);
+#pragma unroll
+    for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) values[k] = ToFloat(lane.values[k]);
+  }
+
+  // The lane's values of a row; 0 beyond the last anchor.
+  __device__ void Read(uint32_t row, float (&values)[kLaneAnchors<T>]) const {
+    const T* from = Row(row);
+    if (aligned) {
+      Unpack(Holds(Place(0)) ? Load(row) : make_uint4(0, 0, 0, 0), values);
+    } else {
+#pragma unroll
+      for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) {
+        values[k] = Holds(Place(k)) ? ToFloat(from[Place(k)]) : 0.0F;
+      }
+    }
+  }
+
+  // Four rows of boxes, for one anchor.
+  __device__ BoxXyxy ReadBox(uint32_t place) const {
+    return {ToFloat(Row(0)[place]), ToFloat(Row(1)[place]), ToFloat(Row(2)[place]),
+            ToFloat(Row(3)[place])};
+  }
+
+  // Notes the first NaN of the tile, in any row. For when there is one. All threads come.
+  __device__ void NoteNan(uint32_t rows) const {
+    for (uint32_t row = threadIdx.x / 32; row < rows; row += kTileWarps) {
+      float values[kLaneAnchors<T>];
+      Read(row, values);
+      for (uint32_t k = 0; k < kLaneAnchors<T>; ++k) {
+        if (IsNan(values[k])) NoteFirst(&state->nan[0], row * anchors + first + Place(k));
+      }
+    }
+  }
+};
+
+// The greatest raw score that each warp found for each anchor, and its class.
+struct WarpBests {
+  float scores[kTileWarps][kTileAnchors<uint16_t>];
+  uint32_t classes[kTileWarps][kTileAnchors<uint16_t>];
+};
+static_assert(sizeof(WarpBests) <= 48 << 10);  // what every GPU gives a block
+
+// The lowest class of the lane's greatest scores among the warp's classes. Whether there was a NaN.
+template <typename T>
+__device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, WarpBests& bests) {
+  constexpr uint32_t kLane = kLaneAnchors<T>;
+  const uint32_t warp = threadIdx.x / 32;
+  float best[kLane];
+  uint32_t best_class[kLane];
+  bool nan = false;
+  for (uint32_t k = 0; k < kLane; ++k) {
+    best[k] = -INFINITY;
+    best_class[k] = 0;
+  }
+  const auto take = [&](uint32_t c, const float (&values)[kLane]) {
+#pragma unroll
+    for (uint32_t k = 0; k < kLane; ++k) {
+      nan |= IsNan(values[k]);
+      if (values[k] > best[k]) {
+        best[k] = values[k];
+        best_class[k] = c;
+      }
+    }
+  };
+  float values[kLane];
+  if (tile.aligned) {
+    for (uint32_t first = warp; first < num_classes; first += kTileWarps * kBatchRows) {
+      // The last class stands for those beyond it: to meet it again changes nothing.
+      const auto class_at = [&](uint32_t j) {
+        return min(first + j * kTileWarps, num_classes - 1);
+      };
+      uint4 raw[kBatchRows];
+#pragma unroll
+      for (uint32_t j = 0; j < kBatchRows; ++j) raw[j] = tile.Load(4 + class_at(j));
+#pragma unroll
+      for (uint32_t j = 0; j < kBatchRows; ++j) {
+        tile.Unpack(raw[j], values);
+        take(class_at(j), values);
+      }
+    }
+  } else {
+    for (uint32_t c = warp; c < num_classes; c += kTileWarps) {
+      tile.Read(4 + c, values);
+      take(c, values);
+    }
+  }
+#pragma unroll
+  for (uint32_t k = 0; k < kLane; ++k) {
+    bests.scores[warp][tile.Place(k)] = best[k];
+    bests.classes[warp][tile.Place(k)] = best_class[k];
+  }
+  return nan;
+}
+
+// The key of the anchor at `place`, or kNoKey.
+template <typename T>
+__device__ uint64_t BestKey(const HeadRule& rule, const AnchorTile<T>& tile, uint32_t place,
+                            const BoxXyxy& raw_box, const WarpBests& bests) {
+  float raw = bests.scores[0][place];
+  uint32_t best_class = bests.classes[0][place];
+  for (uint32_t warp = 1; warp < kTileWarps; ++warp) {
+    const float other = bests.scores[warp][place];
+    const uint32_t other_class = bests.classes[warp][place];
+    if (other > raw || (other == raw && other_class < best_class)) {
+      raw = other;
+      best_class = other_class;
+    }
+  }
+  if (!(raw > rule.raw_limit)) return kNoKey;
+  const float score = ActivateScore(rule.activation, raw);
+  if (!(score > rule.score_limit)) return kNoKey;
+  const uint32_t anchor = tile.first + place;
+  const uint64_t key =
+      ScoreKey(score, anchor * static_cast<uint32_t>(rule.num_classes) + best_class);
+  if (!IsFinite(score) || !IsFinite(ToPixels(rule, raw_box))) NoteBadKey(*tile.state, key);
+  return key;
+}
+
+template <typename T>
+__device__ void FilterTileForBestClass(const HeadBatch& batch, uint32_t image, WarpBests& bests) {
+  const AnchorTile<T> tile(batch, image, blockIdx.x);
+  if (tile.first >= tile.anchors) return;
+  const auto num_classes = static_cast<uint32_t>(batch.rule.num_classes);
+  const uint32_t place = threadIdx.x;  // a thread for each anchor
+  const bool has_anchor = place < kTileAnchors<T> && tile.Holds(place);
+  BoxXyxy box = {};
+  if (has_anchor) box = tile.ReadBox(place);
+  bool nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
+  nan |= FindWarpBests(tile, num_classes, bests);
+  if (__syncthreads_or(nan)) {
+    tile.NoteNan(4 + num_classes);
+    return;
+  }
+  if (threadIdx.x / 32 * 32 >= kTileAnchors<T>) return;
+  const uint64_t key = has_anchor ? BestKey(batch.rule, tile, place, box, bests) : kNoKey;
+  AppendKeys(batch, image, key);
+}
+
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks)
+    FilterYolov8(const __grid_constant__ HeadBatch batch) {
+  __shared__ WarpBests bests;
+  const uint32_t image = blockIdx.y;
+  if (batch.images[image].blank != 0) return;
+  if (batch.images[image].IsHalf(0)) {
+    FilterTileForBestClass<uint16_t>(batch, image, bests);
+  } else {
+    FilterTileForBestClass<float>(batch, image, bests);
+  }
+}
+
+__device__ bool Passes(const HeadRule& rule, float raw) {
+  return raw > rule.raw_limit && ActivateScore(rule.activation, raw) > rule.score_limit;
+}
+
+// Appends the candidates that a lane has found among `Rows` classes from `first_class` on: bit row
+// * kLaneAnchors + k of `passing` is the lane's k-th anchor in that row. All lanes of the warp
+// come.
+template <typename T>
+__device__ void AppendPassing(const HeadBatch& batch, uint32_t image, const AnchorTile<T>& tile,
+                              uint32_t first_class, uint32_t passing, const bool* bad_box) {
+  const uint32_t lane = threadIdx.x % 32;
+  uint32_t end = __popc(passing);  // the lane's share ends there
+  const uint32_t own = end;
+  for (uint32_t step = 1; step < 32; step *= 2) {
+    const uint32_t before = __shfl_up_sync(kAllLanes, end, step);
+    if (lane >= step) end += before;
+  }
+  const uint32_t total = __shfl_sync(kAllLanes, end, 31);
+  if (total == 0) return;
+  uint32_t place = 0;
+  if (lane == 0) place = atomicAdd(&tile.state->count, total);
+  place = __shfl_sync(kAllLanes, place, 0) + end - own;
+  uint64_t* keys = batch.keys + static_cast<uint64_t>(image) * batch.key_capacity + place;
+  for (; passing != 0; passing &= passing - 1) {
+    const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(passing)) - 1);
+    const uint32_t c = first_class + bit / kLaneAnchors<T>;
+    const uint32_t at = tile.Place(bit % kLaneAnchors<T>);
+    const float score = ActivateScore(batch.rule.activation, ToFloat(tile.Row(4 + c)[at]));
+    const uint64_t key =
+        ScoreKey(score, (tile.first + at) * static_cast<uint32_t>(batch.rule.num_classes) + c);
+    if (bad_box[at] || !IsFinite(score)) NoteBadKey(*tile.state, key);
+    *keys++ = key;
+  }
+}
+
+template <typename T>
+__device__ void FilterTileForEveryClass(const HeadBatch& batch, uint32_t image, bool* bad_box) {
+  constexpr uint32_t kLane = kLaneAnchors<T>;
+  constexpr uint32_t kRows = 32 / kLane;  // as many bits as a word has
+  const AnchorTile<T> tile(batch, image, blockIdx.x);
+  if (tile.first >= tile.anchors) return;
+  const auto num_classes = static_cast<uint32_t>(batch.rule.num_classes);
+  bool nan = false;
+  if (threadIdx.x < kTileAnchors<T> && tile.Holds(threadIdx.x)) {
+    const BoxXyxy box = tile.ReadBox(threadIdx.x);
+    nan = IsNan(box.x1) || IsNan(box.y1) || IsNan(box.x2) || IsNan(box.y2);
+    bad_box[threadIdx.x] = !IsFinite(ToPixels(batch.rule, box));
+  }
+  __syncthreads();
+  for (uint32_t c = threadIdx.x / 32 * kRows; c < num_classes; c += kTileWarps * kRows) {
+    uint32_t passing = 0;
+#pragma unroll
+    for (uint32_t row = 0; row < kRows; ++row) {
+      if (c + row >= num_classes) break;
+      float values[kLane];
+      tile.Read(4 + c + row, values);
+#pragma unroll
+      for (uint32_t k = 0; k < kLane; ++k) {
+        nan |= IsNan(values[k]);
+        const bool passes = tile.Holds(tile.Place(k)) && Passes(batch.rule, values[k]);
+        passing |= static_cast<uint32_t>(passes) << (row * kLane + k);
+      }
+    }
+    AppendPassing(batch, image, tile, c, passing, bad_box);
+  }
+  if (__syncthreads_or(nan)) tile.NoteNan(4 + num_classes);
+}
+
+__global__ void __launch_bounds__(kTileThreads)
+    FilterYolov8MultiLabel(const __grid_constant__ HeadBatch batch) {
+  __shared__ bool bad_box[kTileAnchors<uint16_t>];
+  const uint32_t image = blockIdx.y;
+  if (batch.images[image].blank != 0) return;
+  if (batch.images[image].IsHalf(0)) {
+    FilterTileForEveryClass<uint16_t>(batch, image, bad_box);
+  } else {
+    FilterTileForEveryClass<float>(batch, image, bad_box);
+  }
+}
+
+}  // namespace
+
+// The best class of every anchor, for heads [4+C, A].
+void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream) {
+  const dim3 grid(BlocksFor(batch, kTileAnchors<float>), static_cast<uint32_t>(batch.count));
+  Launch(FilterYolov8, grid, kTileThreads, 0, stream, batch);
+}
+
+// Every class over the threshold of every anchor, for heads [4+C, A].
+void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream) {
+  const dim3 grid(BlocksFor(batch, kTileAnchors<float>), static_cast<uint32_t>(batch.count));
+  Launch(FilterYolov8MultiLabel, grid, kTileThreads, 0, stream, batch);
+}
+
+}  // namespace endcap

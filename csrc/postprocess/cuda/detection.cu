@@ -1,0 +1,235 @@
+#include "box_decode/cuda/filters.h"
+#include "cuda/launch.h"
+#include "nms/cuda/suppression.cuh"
+#include "postprocess/cuda/detection_launch.h"
+#include "postprocess/cuda/detection_rows.cuh"
+#include "postprocess/cuda/kernels.h"
+
+namespace endcap {
+namespace {
+
+// Suppression within one image: chunk after chunk, by one block of kChunk threads.
+
+static_assert(sizeof(NmsBox) == kKeptBytes);
+static_assert(kChunk == 32 * 32);
+
+struct ChunkBoxes {
+  float4 xyxy[kChunk];
+  float areas[kChunk];
+  int32_t classes[kChunk];
+  uint32_t alive[32];        // a bit for each candidate
+  uint32_t suppressors[32];  // of the group in hand, see SettleGroup
+
+  __device__ NmsBox At(uint32_t i) const { return {xyxy[i], areas[i], classes[i]}; }
+  __device__ void Set(uint32_t i, const NmsBox& box) {
+    xyxy[i] = box.xyxy;
+    areas[i] = box.area;
+    classes[i] = box.class_id;
+  }
+};
+
+// Which of the group's candidates suppress the thread's warp's one, candidate number `warp`.
+__device__ uint32_t FindSuppressors(const ChunkBoxes& boxes, uint32_t group, float limit) {
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t warp = threadIdx.x / 32;
+  const uint32_t alive = boxes.alive[group];
+  const bool both = lane < warp && (alive >> lane & 1U) != 0 && (alive >> warp & 1U) != 0;
+  const bool hit =
+      both && Suppresses(boxes.At(32 * group + lane), boxes.At(32 * group + warp), limit);
+  return __ballot_sync(0xFFFFFFFFU, hit);
+}
+
+// Takes the first `size` keys of the chunk, and writes the rows that are kept, from `rows` on.
+// Returns how many rows there are then. Every thread comes.
+__device__ uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
+                                  const DetectionBatch& batch, uint32_t image,
+                                  const KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows,
+                                  ChunkBoxes& boxes) {
+  const uint32_t t = threadIdx.x;
+  const uint32_t warp = t / 32;
+  auto* kept_boxes = static_cast<NmsBox*>(batch.kept) + size_t{image} * batch.kept_capacity;
+  uint32_t* kept_anchors = batch.kept_anchors + size_t{image} * batch.kept_capacity;
+  Candidate candidate = {};
+  NmsBox box = {};
+  bool alive = t < size;
+  if (alive) {
+    candidate = ReadCandidate(rule, head, chunk.keys[t]);
+    const BoxXyxy& corners = candidate.box;
+    box = MakeNmsBox(make_float4(corners.x1, corners.y1, corners.x2, corners.y2),
+                     batch.class_agnostic != 0 ? 0 : candidate.class_id);
+    boxes.Set(t, box);
+  }
+  for (uint32_t k = 0; k < rows && alive; ++k) {
+    alive = !Suppresses(kept_boxes[k], box, batch.iou_limit);
+  }
+  int group = -1;
+  for (;;) {
+    const uint32_t alive_in_warp = __ballot_sync(0xFFFFFFFFU, alive);
+    if (t % 32 == 0) boxes.alive[warp] = alive_in_warp;
+    __syncthreads();
+    group = static_cast<int>(NextGroup(boxes.alive, group));
+    if (group == 32 || rows == batch.max_rows) break;
+    const auto first = static_cast<uint32_t>(32 * group);
+    const uint32_t alive_in_group = boxes.alive[group];
+    const uint32_t suppressors =
+        FindSuppressors(boxes, static_cast<uint32_t>(group), batch.iou_limit);
+    if (t % 32 == 0) boxes.suppressors[warp] = suppressors;
+    __syncthreads();
+    uint32_t kept = SettleGroup(alive_in_group, boxes.suppressors[t % 32]);
+    kept = FirstBits(kept, batch.max_rows - rows);
+    if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
+      const uint32_t row = rows + __popc(kept & ((1U << (t % 32)) - 1U));
+      kept_boxes[row] = box;
+      kept_anchors[row] = static_cast<uint32_t>(candidate.index);
+      WriteRow(batch.images[image], row, candidate);
+    }
+    rows += __popc(kept);
+    alive = alive && t >= first + 32;
+    for (uint32_t rest = kept; rest != 0 && alive; rest &= rest - 1) {
+      const uint32_t bit = __ffs(static_cast<int>(rest)) - 1U;
+      alive = !Suppresses(boxes.At(first + bit), box, batch.iou_limit);
+    }
+  }
+  return rows;
+}
+
+// yolov8_pose's keypoints of one image, by the threads of its block.
+
+struct KeypointSource {
+  const KeypointColumns& columns;
+  const HeadImage& head;
+  const uint32_t* anchors;  // of the rows
+
+  __device__ uint64_t values_of_row() const { return uint64_t{columns.count} * columns.values; }
+  // Number i of a detection's.
+  __device__ float Value(uint32_t row, uint64_t i) const {
+    return ReadValue(head, 0, (columns.first_row + i) * head.rows + anchors[row]);
+  }
+};
+
+// The first number, row after row, that is not finite, into `first_bad`, which holds `none`.
+__device__ void FindBadKeypoint(const KeypointSource& source, uint32_t rows,
+                                unsigned long long* first_bad) {
+  const uint64_t of_row = source.values_of_row();
+  for (uint64_t i = threadIdx.x; i < rows * of_row; i += blockDim.x) {
+    if (IsFinite(source.Value(static_cast<uint32_t>(i / of_row), i % of_row))) continue;
+    atomicMin(first_bad, static_cast<unsigned long long>(i));
+    return;
+  }
+}
+
+__device__ DetectionRecord KeypointFault(const KeypointSource& source, uint64_t first_bad) {
+  const auto row = static_cast<uint32_t>(first_bad / source.values_of_row());
+  const uint64_t value = first_bad % source.values_of_row();
+  return Fault(DetectionFault::kExtraNotFinite, source.anchors[row], source.Value(row, value),
+               static_cast<double>(source.columns.first_row + value));
+}
+
+__device__ void WriteKeypointRows(const KeypointSource& source, const DetectionImage& image,
+                                  uint32_t rows) {
+  const bool mapped = HasGeometry(image);
+  const Geometry geometry = mapped ? ReadGeometry(image) : Geometry{};
+  const uint64_t points = uint64_t{rows} * source.columns.count;
+  for (uint64_t i = threadIdx.x; i < points; i += blockDim.x) {
+    const auto row = static_cast<uint32_t>(i / source.columns.count);
+    const uint64_t first = i % source.columns.count * source.columns.values;
+    float values[3] = {};
+    for (uint32_t v = 0; v < source.columns.values; ++v) values[v] = source.Value(row, first + v);
+    MakeKeypoint(source.columns.rule, values, mapped ? &geometry : nullptr, image.extra + 3 * i);
+  }
+}
+
+struct Shared {
+  KeyChunk<kChunk> chunk;
+  ChunkBoxes boxes;
+  ImageFaults faults;
+};
+
+constexpr auto kNoKeypoint = ~0ULL;
+
+// Rows of a chunk that needs no suppression. Returns how many rows there are then.
+__device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
+                               const KeyChunk<kChunk>& chunk, uint32_t size, uint32_t rows) {
+  const uint32_t row = rows + threadIdx.x;
+  const HeadImage& head = heads.images[image];
+  if (threadIdx.x < size && row < batch.max_rows) {
+    const uint64_t key = chunk.keys[threadIdx.x];
+    if (heads.rule.family == HeadFamily::kClassification) {
+      WriteClassRow(batch.images[image], heads.rule, head, row, key);
+    } else {
+      WriteRow(batch.images[image], row, ReadCandidate(heads.rule, head, key));
+    }
+  }
+  return min(rows + size, batch.max_rows);
+}
+
+__device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batch, uint32_t image,
+                              const uint64_t* keys, Shared& shared) {
+  const uint32_t count = heads.states[image].count;
+  const uint32_t candidates = min(count, batch.max_candidates);
+  uint64_t from = 0;
+  uint32_t rows = 0;
+  for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
+    const uint32_t came = NextChunk(keys, count, count - taken, from, shared.chunk);
+    const uint32_t size = min(came, candidates - taken);
+    rows = batch.suppresses != 0 ? SuppressChunk(heads.rule, heads.images[image], batch, image,
+                                                 shared.chunk, size, rows, shared.boxes)
+                                 : WriteChunk(heads, batch, image, shared.chunk, size, rows);
+    taken += came;
+  }
+  return rows;
+}
+
+// The image's keypoints; or what makes its result an error, into faults.record: one that is not
+// finite, or a coefficient of a mask.
+__device__ void WriteImageKeypoints(const HeadBatch& heads, const DetectionBatch& batch,
+                                    uint32_t image, uint32_t rows, ImageFaults& faults) {
+  const DetectionImage& target = batch.images[image];
+  const bool has_masks = target.masks != nullptr || target.run_lengths != nullptr;
+  if (target.extra == nullptr && !has_masks) return;
+  if (threadIdx.x == 0) faults.first_bad = kNoKeypoint;
+  __syncthreads();  // after the rows' anchors, too
+  const KeypointSource source = {batch.keypoints, heads.images[image],
+                                 batch.kept_anchors + size_t{image} * batch.kept_capacity};
+  FindBadKeypoint(source, rows, &faults.first_bad);
+  __syncthreads();
+  if (faults.first_bad != kNoKeypoint) {
+    if (threadIdx.x == 0) faults.record = KeypointFault(source, faults.first_bad);
+  } else if (target.extra != nullptr) {
+    WriteKeypointRows(source, target, rows);
+  }
+  __syncthreads();
+}
+
+__global__ void __launch_bounds__(kChunk)
+    WriteDetections(const __grid_constant__ HeadBatch heads,
+                    const __grid_constant__ DetectionBatch batch) {
+  __shared__ Shared shared;
+  const uint32_t image = blockIdx.x;
+  const int32_t status = batch.images[image].status;
+  if (status != 0) {
+    return WriteNothing(heads, batch, image, status, Fault(DetectionFault::kNone));
+  }
+  const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
+  const DetectionRecord& record = shared.faults.record;
+  FindFault(heads, batch, image, keys, shared.faults);
+  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
+  const uint32_t rows = WriteRows(heads, batch, image, keys, shared);
+  WriteImageKeypoints(heads, batch, image, rows, shared.faults);
+  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
+  FinishImage(heads, batch, image, rows, record);
+}
+
+}  // namespace
+
+void LaunchDetection(const DetectionLaunch& launch, void* stream) {
+  auto* cuda_stream = static_cast<cudaStream_t>(stream);
+  if (launch.heads.count == 0) return;
+  LaunchFilter(launch.heads, cuda_stream);
+  if (launch.detections.rotated.angle_row != 0) return LaunchRotatedRows(launch, cuda_stream);
+  Launch(WriteDetections, static_cast<uint32_t>(launch.heads.count), kChunk, 0, cuda_stream,
+         launch.heads, launch.detections);
+  if (launch.masks.is_there != 0) LaunchMasks(launch, cuda_stream);
+}
+
+}  // namespace endcap

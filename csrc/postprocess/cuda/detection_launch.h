@@ -1,0 +1,171 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "box_decode/cuda/head_batch.h"
+#include "endcap/geometry.h"
+#include "masks/masks.h"
+#include "nms/suppression.h"
+#include "postprocess/map_extras.h"
+
+namespace endcap {
+
+// Positions in PostprocessOutputs; `status` is the last of either.
+enum DetectionOutput : int32_t {
+  kNumOutput,
+  kBoxesOutput,
+  kScoresOutput,
+  kClassesOutput,
+  kIndicesOutput,
+  kStatusOutput
+};
+enum ClassificationOutput : int32_t {
+  kClassScoresOutput,
+  kClassIdsOutput,
+  kProbabilitiesOutput,
+  kClassStatusOutput
+};
+
+// What went wrong with an image, in the order in which it is looked for.
+enum class DetectionFault : int32_t {
+  kNone,
+  kGeometryNotFinite,    // element
+  kGeometryScale,        // values: scale_x, scale_y
+  kGeometryImage,        // values: image_w, image_h
+  kNegativeCount,        // efficient_nms; values[0]: num_detections
+  kNan,                  // input, element
+  kCountBeyondRows,      // efficient_nms; values: num_detections, rows
+  kScoreNan,             // yolov5; element: anchor
+  kUnknownClass,         // element: row; values[0]: class
+  kBoxNotFinite,         // element: index
+  kScoreNotFinite,       // element: index
+  kHighestNotFinite,     // softmax; values[0]: the greatest logit
+  kRowHighestNotFinite,  // softmax of a row; element: row; values[0]: its greatest score
+  kClassScoreNotFinite,  // element: class; values[0]: score
+  kExtraNotFinite,       // element: anchor; values: the number, and the head's row that it is in
+  kMaskSide,             // values: image_w or image_h, and 0 or 1 for which
+  kMaskLogit,            // element: detection; input: index; values: the sum, and its MaskPlace
+};
+
+// What became of one image, for the host to read.
+struct DetectionRecord {
+  DetectionFault fault;
+  int32_t input;
+  uint32_t element;
+  int32_t num_detections;
+  int32_t truncated;
+  int32_t mask_height;  // yolov8_seg
+  int32_t mask_width;
+  double values[2];
+};
+
+// Where the run lengths of one mask are in RunLengthMemory::text.
+struct RunLengthText {
+  uint64_t at;
+  uint64_t bytes;
+};
+
+struct DetectionImage {
+  void* outputs[6];       // device memory, in the order of PostprocessOutputs; null: skipped
+  const float* geometry;  // device memory; null: `values`, where has_values says so
+  float values[Geometry::kSize];
+  int32_t has_values;
+  int32_t status;              // of the stages before
+  float* extra;                // keypoints or angles: device memory; null: skipped
+  uint8_t* masks;              // yolov8_seg: device memory; null: skipped
+  RunLengthText* run_lengths;  // [max_rows], of rows that are written; null: skipped
+};
+
+// What is below the scores of a head: yolov8_pose's keypoints, or the coefficients of yolov8_seg's
+// masks, of which nothing but `count`, `values` and `first_row` is set. A count of 0 is for all
+// other families.
+struct KeypointColumns {
+  KeypointRule rule;
+  uint32_t count;      // keypoints
+  uint32_t values;     // numbers for each
+  uint32_t first_row;  // of the head
+};
+
+// yolov8_obb: how boxes suppress, and where the head has their angles. A row of 0 is for all other
+// families.
+struct RotatedHeads {
+  RotatedRule rule;
+  RotatedScratchSize scratch;  // of each image
+  uint32_t angle_row;
+};
+
+// Memory that blocks take as much of as they need, until there is no more of it: then nothing is
+// written, and what is asked for tells how much more would do. An image of which more than
+// kMaxRleBytes are known takes no more of the text.
+struct RunLengthMemory {
+  uint32_t* scratch;
+  uint64_t scratch_words;
+  char* text;
+  uint64_t text_bytes;
+  unsigned long long* words_asked;
+  unsigned long long* bytes_asked;
+  unsigned long long* bytes_of_image;  // [images], what their strings take, written or not
+  RunLengthText* texts;                // [images][max_rows]
+};
+
+// yolov8_seg: where the pixels of a mask lie. is_there of 0 is for all other families.
+struct MaskBatch {
+  int32_t is_there;
+  int32_t of_source;  // the axes are the input's: an image's geometry makes its own of them
+  MaskAxes axes;
+  float box_units[2];               // from pixels of the model's input to those of the mask
+  uint32_t row_bytes;               // of a packed mask
+  int32_t* sizes[kMaxBatchImages];  // mask_size of each image: device memory; null: skipped
+  RunLengthMemory runs;             // where an image has run_lengths
+};
+
+// A prototype's pixel as a number.
+struct MaskPlace {
+  uint32_t row;
+  uint32_t column;
+
+  static constexpr uint32_t kColumns = uint32_t{1} << 16;
+  ENDCAP_HOST_DEVICE uint32_t number() const { return row * kColumns + column; }
+  ENDCAP_HOST_DEVICE static MaskPlace Of(uint32_t number) {
+    return {number / kColumns, number % kColumns};
+  }
+};
+
+// Scratch of a kept box, for the candidates of later chunks.
+inline constexpr size_t kKeptBytes = 32;
+
+inline constexpr uint32_t kNoRows = ~uint32_t{0};
+
+struct DetectionBatch {
+  int32_t suppresses;  // the family needs NMS
+  int32_t class_agnostic;
+  float iou_limit;  // FloatBelow(iou_threshold)
+  uint32_t max_candidates;
+  uint32_t max_rows;       // detections, or top_k
+  uint32_t kept_capacity;  // of each image
+  void* kept;              // [images][kept_bytes]: kKeptBytes of each kept box, or RotatedScratch
+  size_t kept_bytes;
+  int32_t masks_of_source;  // yolov8_seg: the sides of the geometry's image count
+  uint32_t* kept_anchors;   // [images][kept_capacity]; where there are keypoints or masks
+  uint32_t* kept_rows;      // [images], rows that were written; kNoRows: the image has failed
+  uint32_t extra_values;    // of each row of DetectionImage::extra
+  KeypointColumns keypoints;
+  RotatedHeads rotated;
+  DetectionRecord* records;  // [images], or null
+  DetectionImage images[kMaxBatchImages];
+};
+
+// Up to kMaxBatchImages heads to output rows, by two kernels: the filter of the family, and one
+// that takes each image's candidates to rows (of its own for rotated boxes); then the masks' two.
+// The structs are the kernels' arguments; all pointers are device memory.
+struct DetectionLaunch {
+  HeadBatch heads;
+  DetectionBatch detections;
+  MaskBatch masks;
+};
+
+// Enqueues the launch on `stream` (a cudaStream_t) and does not wait. Throws kCuda.
+void LaunchDetection(const DetectionLaunch& launch, void* stream);
+
+}  // namespace endcap

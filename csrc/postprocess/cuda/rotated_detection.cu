@@ -1,0 +1,151 @@
+#include "cuda/launch.h"
+#include "nms/cuda/suppression.cuh"
+#include "postprocess/cuda/detection_rows.cuh"
+#include "postprocess/cuda/kernels.h"
+#include "postprocess/map_extras.h"
+
+namespace endcap {
+namespace {
+
+struct RotatedShared {
+  RotatedKeyChunk chunk;
+  RotatedChunk boxes;
+  ImageFaults faults;
+};
+
+constexpr auto kNoBadAngle = ~0ULL;
+
+// One image's head.
+struct RotatedHead {
+  const HeadRule& rule;
+  const HeadImage& image;
+  uint32_t angle_row;
+
+  __device__ float Value(uint32_t row, uint32_t anchor) const {
+    return ReadValue(image, 0, uint64_t{row} * image.rows + anchor);
+  }
+  __device__ uint32_t GetAnchor(uint64_t key) const {
+    return KeyPosition(key) / static_cast<uint32_t>(rule.num_classes);
+  }
+  __device__ float GetAngle(uint64_t key) const { return Value(angle_row, GetAnchor(key)); }
+
+  // xywhr [5] in pixels of the model's input.
+  __device__ void ReadBox(uint64_t key, float* xywhr) const {
+    const uint32_t anchor = GetAnchor(key);
+    const bool normalized = rule.box_unit == BoxUnit::kNormalized;
+    const float width = normalized ? rule.input_width : 1.0F;
+    const float height = normalized ? rule.input_height : 1.0F;
+    for (uint32_t i = 0; i < 4; ++i) xywhr[i] = Value(i, anchor) * (i % 2 == 0 ? width : height);
+    xywhr[4] = Value(angle_row, anchor);
+  }
+};
+
+// The best candidate's angle that is not finite, into faults.record.
+__device__ void FindBadAngle(const RotatedHead& head, const DetectionBatch& batch,
+                             const uint64_t* keys, uint32_t count, ImageFaults& faults) {
+  if (threadIdx.x == 0) faults.first_bad = kNoBadAngle;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
+    if (!IsFinite(head.GetAngle(keys[i]))) {
+      atomicMin(&faults.first_bad, static_cast<unsigned long long>(keys[i]));
+    }
+  }
+  __syncthreads();
+  const uint64_t bad_key = faults.first_bad;
+  if (bad_key == kNoBadAngle) return;
+  if (IsCandidate(keys, count, bad_key, batch.max_candidates, faults) && threadIdx.x == 0) {
+    faults.record = Fault(DetectionFault::kExtraNotFinite, head.GetAnchor(bad_key),
+                          head.GetAngle(bad_key), head.angle_row);
+  }
+  __syncthreads();
+}
+
+template <typename Suppression>
+__device__ void Suppress(const RotatedHead& head, const DetectionBatch& batch, const uint64_t* keys,
+                         uint32_t count, RotatedKeyChunk& chunk, Suppression& suppression) {
+  const bool by_all = batch.rotated.rule.method == RotatedNms::kProbiouFast;
+  const uint32_t candidates = min(count, batch.max_candidates);
+  uint64_t from = 0;
+  for (uint32_t taken = 0; taken < candidates && suppression.rows() < batch.max_rows;) {
+    const uint32_t came = NextChunk(keys, count, count - taken, from, chunk);
+    const uint32_t size = min(came, candidates - taken);
+    if (threadIdx.x < size) {
+      const uint64_t key = chunk.keys[threadIdx.x];
+      const auto num_classes = static_cast<uint32_t>(head.rule.num_classes);
+      float xywhr[5];
+      head.ReadBox(key, xywhr);
+      suppression.SetBox(xywhr, batch.class_agnostic != 0
+                                    ? 0
+                                    : static_cast<int32_t>(KeyPosition(key) % num_classes));
+    }
+    if (by_all) {
+      suppression.SuppressByAll(size, batch.max_rows);
+    } else {
+      suppression.SuppressGreedily(size, batch.max_rows);
+    }
+    taken += came;
+  }
+}
+
+__device__ void WriteRotatedRow(const RotatedHead& head, const DetectionImage& target, uint32_t row,
+                                uint64_t key) {
+  float xywhr[5];
+  head.ReadBox(key, xywhr);
+  const bool mapped = HasGeometry(target);
+  const Geometry geometry = mapped ? ReadGeometry(target) : Geometry{};
+  const SourceBox box = RotatedToSource(xywhr, mapped ? &geometry : nullptr);
+  if (target.extra != nullptr) target.extra[row] = static_cast<float>(box.angle);
+  if (auto* boxes = Output<float>(target, kBoxesOutput); boxes != nullptr) {
+    UnturnedCorners(box, boxes + size_t{4} * row);
+  }
+  WriteScore(target, row, ReadCandidate(head.rule, head.image, key));
+}
+
+template <typename Comparison>
+__device__ void WriteRotatedImage(const HeadBatch& heads, const DetectionBatch& batch,
+                                  const Comparison& comparison, RotatedShared& shared) {
+  const uint32_t image = blockIdx.x;
+  const DetectionImage& target = batch.images[image];
+  if (target.status != 0) {
+    return WriteNothing(heads, batch, image, target.status, Fault(DetectionFault::kNone));
+  }
+  const uint64_t* keys = heads.keys + size_t{image} * heads.key_capacity;
+  const uint32_t count = heads.states[image].count;
+  const RotatedHead head = {heads.rule, heads.images[image], batch.rotated.angle_row};
+  const DetectionRecord& record = shared.faults.record;
+  FindFault(heads, batch, image, keys, shared.faults);
+  if (record.fault == DetectionFault::kNone) FindBadAngle(head, batch, keys, count, shared.faults);
+  if (record.fault != DetectionFault::kNone) return WriteFault(heads, batch, image, record);
+  void* scratch = static_cast<uint8_t*>(batch.kept) + size_t{image} * batch.kept_bytes;
+  RotatedSuppression<Comparison> suppression(comparison, batch.rotated.scratch, scratch,
+                                             shared.boxes, shared.chunk);
+  Suppress(head, batch, keys, count, shared.chunk, suppression);
+  for (uint32_t row = threadIdx.x; row < suppression.rows(); row += blockDim.x) {
+    WriteRotatedRow(head, target, row, suppression.kept_keys()[row]);
+  }
+  FinishImage(heads, batch, image, suppression.rows(), record);
+}
+
+__global__ void __launch_bounds__(kRotatedChunk, 1)
+    WriteByPolygons(const __grid_constant__ HeadBatch heads,
+                    const __grid_constant__ DetectionBatch batch) {
+  __shared__ RotatedShared shared;
+  WriteRotatedImage(heads, batch, batch.rotated.rule.polygon, shared);
+}
+
+__global__ void __launch_bounds__(kRotatedChunk, 1)
+    WriteByProbiou(const __grid_constant__ HeadBatch heads,
+                   const __grid_constant__ DetectionBatch batch) {
+  __shared__ RotatedShared shared;
+  WriteRotatedImage(heads, batch, batch.rotated.rule.probiou, shared);
+}
+
+}  // namespace
+
+void LaunchRotatedRows(const DetectionLaunch& launch, cudaStream_t stream) {
+  const bool by_polygons = launch.detections.rotated.rule.method == RotatedNms::kPolygon;
+  Launch(by_polygons ? WriteByPolygons : WriteByProbiou, static_cast<uint32_t>(launch.heads.count),
+         kRotatedChunk, 0, stream, launch.heads, launch.detections);
+}
+
+}  // namespace endcap

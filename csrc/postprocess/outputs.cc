@@ -1,0 +1,156 @@
+#include "postprocess/outputs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/fail.h"
+#include "common/map_box.h"
+
+namespace endcap {
+namespace {
+
+std::vector<TensorSpec> ClassOutputs(const HeadParams& head) {
+  const int64_t k = head.ResolvedTopK();
+  return {{"class_scores", DType::kFloat32, {k}, 1},
+          {"class_ids", DType::kInt32, {k}, 1},
+          {"class_probabilities", DType::kFloat32, {head.num_classes}, 1}};
+}
+
+// Of every image, where that is not the source's.
+MaskSize FixedMaskSize(const PostprocessParams& params) {
+  const HeadParams& head = params.head;
+  if (params.mask_resolution == MaskResolution::kInput) {
+    return {head.input_height, head.input_width};
+  }
+  return {head.prototype_height, head.prototype_width};
+}
+
+std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
+  const int64_t k = params.max_detections;
+  std::vector<TensorSpec> specs = {{"num_detections", DType::kInt32, {1}, 1},
+                                   {"detection_boxes", DType::kFloat32, {k, 4}, 2},
+                                   {"detection_scores", DType::kFloat32, {k}, 1},
+                                   {"detection_classes", DType::kInt32, {k}, 1},
+                                   {"detection_indices", DType::kInt32, {k}, 1}};
+  const HeadParams& head = params.head;
+  if (head.family == HeadFamily::kYolov8Pose) {
+    specs.push_back({"detection_keypoints", DType::kFloat32, {k, head.num_keypoints, 3}, 3});
+  } else if (head.family == HeadFamily::kYolov8Obb) {
+    specs.push_back({"detection_angles", DType::kFloat32, {k}, 1});
+  } else if (head.family == HeadFamily::kYolov8Seg) {
+    specs.push_back({"mask_size", DType::kInt32, {2}, 1});
+    if (params.mask_resolution != MaskResolution::kSource) {
+      const MaskSize size = FixedMaskSize(params);
+      const auto row_bytes = static_cast<int64_t>(size.packed_row_bytes());
+      specs.push_back({"detection_masks", DType::kUint8, {k, size.height, row_bytes}, 3});
+    }
+  }
+  return specs;
+}
+
+// Positions in the list of a detection family.
+enum DetectionOutput : size_t { kNum, kBoxes, kScores, kClasses, kIndices };
+static_assert(kBoxes == kBoxesAt && kIndices + 1 == kExtraOutput);
+// Positions in the list of classification.
+enum ClassificationOutput : size_t { kClassScores, kClassIds, kClassProbabilities };
+
+template <typename T>
+T* Data(const PostprocessOutput& output, size_t position) {
+  return static_cast<T*>(output.tensors[position].data);
+}
+
+void FillIndices(const PostprocessOutput& output, size_t position) {
+  const TensorView& view = output.tensors[position];
+  if (view.data != nullptr) std::fill_n(static_cast<int32_t*>(view.data), view.size(), -1);
+}
+
+}  // namespace
+
+bool GivesRle(const PostprocessParams& params) noexcept {
+  return params.head.family == HeadFamily::kYolov8Seg;
+}
+
+std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
+  std::vector<TensorSpec> specs = params.head.family == HeadFamily::kClassification
+                                      ? ClassOutputs(params.head)
+                                      : DetectionOutputs(params);
+  specs.push_back({"status", DType::kInt32, {1}, 1});
+  return specs;
+}
+
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item,
+                  DeviceId device) {
+  if (output.tensors.size() != specs.size()) {
+    FailArgument("item ", item, " has ", output.tensors.size(), " output views: it needs ",
+                 specs.size());
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const TensorView& view = output.tensors[i];
+    if (view.data == nullptr) continue;
+    const TensorSpec& spec = specs[i];
+    if (view.device == Device::kCuda && !IsAligned(view)) {
+      FailArgument("output ", spec.name, " of item ", item,
+                   " does not begin at a multiple of its element's size");
+    }
+    const bool same_shape =
+        view.rank == spec.rank &&
+        std::equal(spec.shape.begin(), spec.shape.begin() + spec.rank, view.shape.begin());
+    const bool on_cpu = device.type == Device::kCpu;
+    const bool same_device = view.device == device.type && (on_cpu || view.device_id == device.id);
+    if (!same_shape || view.dtype != spec.dtype || !same_device) {
+      FailArgument("output ", spec.name, " of item ", item,
+                   " has a wrong shape, dtype or device: ", "it is ", DTypeName(spec.dtype), " of ",
+                   spec.shape[0], " rows in ",
+                   on_cpu ? "CPU memory" : "memory of the GPU that runs this");
+    }
+  }
+}
+
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output) {
+  for (const TensorView& view : output.tensors) {
+    if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
+  }
+  const bool classifies = params.head.family == HeadFamily::kClassification;
+  FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});
+}
+
+void WriteStatus(const PostprocessOutput& output, int32_t status) {
+  auto* value = static_cast<int32_t*>(output.tensors.back().data);
+  if (value != nullptr) *value = status;
+}
+
+int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
+                    std::span<const int64_t> kept, const Geometry* geometry,
+                    const PostprocessOutput& output) {
+  const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
+  const bool rotated = params.head.family == HeadFamily::kYolov8Obb;
+  auto* boxes = rotated ? nullptr : Data<float>(output, kBoxes);
+  auto* scores = Data<float>(output, kScores);
+  auto* classes = Data<int32_t>(output, kClasses);
+  auto* indices = Data<int32_t>(output, kIndices);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto from = static_cast<size_t>(kept[row]);
+    const float* box = candidates.boxes_xyxy.data() + 4 * from;
+    if (boxes != nullptr && geometry != nullptr) MapBox(*geometry, box, boxes + 4 * row);
+    if (boxes != nullptr && geometry == nullptr) std::copy_n(box, 4, boxes + 4 * row);
+    if (scores != nullptr) scores[row] = candidates.scores[from];
+    if (classes != nullptr) classes[row] = candidates.class_ids[from];
+    if (indices != nullptr) indices[row] = candidates.indices[from];
+  }
+  if (auto* count = Data<int32_t>(output, kNum)) *count = static_cast<int32_t>(rows);
+  return static_cast<int>(rows);
+}
+
+void WriteClasses(const ClassScores& classes, const PostprocessOutput& output) {
+  if (auto* scores = Data<float>(output, kClassScores)) {
+    std::copy(classes.scores.begin(), classes.scores.end(), scores);
+  }
+  if (auto* ids = Data<int32_t>(output, kClassIds)) {
+    std::copy(classes.class_ids.begin(), classes.class_ids.end(), ids);
+  }
+  if (auto* probabilities = Data<float>(output, kClassProbabilities)) {
+    std::copy(classes.probabilities.begin(), classes.probabilities.end(), probabilities);
+  }
+}
+
+}  // namespace endcap

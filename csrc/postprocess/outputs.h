@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "endcap/box_decode.h"
+#include "endcap/postprocess.h"
+
+namespace endcap {
+
+// Throws kInvalidArgument for a view whose dtype or shape differs from `specs`, which are those of
+// PostprocessOutputs, or which is not memory of `device`.
+void CheckOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& output, size_t item,
+                  DeviceId device);
+
+// Zeros everywhere, -1 in detection_indices and class_ids: no detection, no class.
+void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output);
+
+// Positions of the boxes, and of the family's own first output, in the list of a detection family;
+// WriteStatus takes the last of any list.
+inline constexpr size_t kBoxesAt = 1;
+inline constexpr size_t kExtraOutput = 5;
+
+// The last element of every output list: the item's status.
+void WriteStatus(const PostprocessOutput& output, int32_t status);
+
+// Writes the candidates `kept`, best first, with their boxes mapped by `geometry` (null: as they
+// are; yolov8_obb's boxes are WriteRotatedBoxes' affair). The rows beyond must have been emptied.
+// Returns how many were written.
+int WriteDetections(const PostprocessParams& params, const Candidates& candidates,
+                    std::span<const int64_t> kept, const Geometry* geometry,
+                    const PostprocessOutput& output);
+
+void WriteClasses(const ClassScores& classes, const PostprocessOutput& output);
+
+}  // namespace endcap
