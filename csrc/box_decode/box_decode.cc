@@ -13,28 +13,10 @@
 namespace endcap {
 namespace {
 
-DecodeFunction* SelectDecoder(HeadFamily family, Implementation implementation) {
-  const bool simd = implementation == Implementation::kSimd;
-  switch (family) {
-    case HeadFamily::kYolov5:
-      return simd ? DecodeYolov5Simd : DecodeYolov5;
-    case HeadFamily::kYolov8:
-    case HeadFamily::kYolov8Seg:
-    case HeadFamily::kYolov8Pose:
-    case HeadFamily::kYolov8Obb:
-      return simd ? DecodeYolov8Simd : DecodeYolov8;
-    case HeadFamily::kEnd2End:
-      return DecodeEnd2End;
-    case HeadFamily::kRtdetr:
-      return simd ? DecodeRtdetrSimd : DecodeRtdetr;
-    case HeadFamily::kSsd:
-      return simd ? DecodeSsdSimd : DecodeSsd;
-    case HeadFamily::kEfficientNms:
-      return DecodeEfficientNms;
-    case HeadFamily::kClassification:
-      break;
-  }
-  FailArgument("head classification has no boxes: use Classify");
+DecodeFunction* SelectDecoder(const HeadFamilyInfo& family, Implementation implementation) {
+  DecodeFunction* decode = implementation == Implementation::kSimd ? family.simd : family.scalar;
+  if (decode == nullptr) FailArgument("head ", family.name, " has no boxes: use Classify");
+  return decode;
 }
 
 float ValueAt(const ConstTensorView& head, size_t place) {
@@ -71,15 +53,15 @@ std::vector<TensorSpec> HeadInputs(const HeadParams& params) {
 
 void BoxDecode(const HeadParams& params, const std::vector<ConstTensorView>& inputs,
                Candidates& candidates) {
-  const size_t expected = MakeHeadSpecs(params).count;
-  if (inputs.size() != expected) {
-    FailArgument("head ", HeadFamilyName(params.family), " came with ", inputs.size(),
-                 " tensors: it needs ", expected);
+  const HeadFamilyInfo& family = GetFamily(params.family);
+  const HeadSpecs specs = family.specs(params);
+  if (inputs.size() != specs.count) {
+    FailArgument("head ", family.name, " came with ", inputs.size(), " tensors: it needs ",
+                 specs.count);
   }
-  // Read only when it is known what is kept.
-  if (params.family == HeadFamily::kYolov8Seg)
-    CheckHostTensor(MakeHeadSpecs(params).specs[1], inputs[1]);
-  DecodeFunction* decode = SelectDecoder(params.family, SelectImplementation(Stage::kBoxDecode));
+  // The prototypes are read only when it is known what is kept.
+  if (family.extra == HeadExtra::kMaskCoefficients) CheckHostTensor(specs.specs[1], inputs[1]);
+  DecodeFunction* decode = SelectDecoder(family, SelectImplementation(Stage::kBoxDecode));
   thread_local DecodeScratch scratch;
   const TrimAtEnd trim(scratch);
   decode(params, inputs, scratch, candidates);

@@ -1,5 +1,6 @@
 #include "box_decode/families.h"
 
+#include <algorithm>
 #include <array>
 
 #include "box_decode/anchors.h"
@@ -7,21 +8,47 @@
 namespace endcap {
 namespace {
 
-TensorSpec Vector(std::string_view name, int64_t size, DType dtype = DType::kFloat32) {
+TensorSpec Vector(std::string_view name, int64_t size, DType dtype = DType::kFloat32) noexcept {
   return {name, dtype, {size}, 1};
 }
 
-TensorSpec Matrix(std::string_view name, int64_t rows, int64_t columns) {
+TensorSpec Matrix(std::string_view name, int64_t rows, int64_t columns) noexcept {
   return {name, DType::kFloat32, {rows, columns}, 2};
 }
 
-HeadSpecs RtdetrSpecs(const HeadParams& params) noexcept {
+HeadSpecs MakeYolov5Specs(const HeadParams& params) noexcept {
+  return {{Matrix("head", -1, 5 + int64_t{params.num_classes})}, 1};
+}
+
+HeadSpecs MakeYolov8Specs(const HeadParams& params) noexcept {
+  return {{Matrix("head", 4 + int64_t{params.num_classes} + ExtraValues(params), -1)}, 1};
+}
+
+HeadSpecs MakeYolov8SegSpecs(const HeadParams& params) noexcept {
+  HeadSpecs heads = MakeYolov8Specs(params);
+  heads.specs[heads.count++] = {
+      "protos",
+      DType::kFloat32,
+      {params.mask_coefficients, params.prototype_height, params.prototype_width},
+      3};
+  return heads;
+}
+
+HeadSpecs MakeEnd2EndSpecs(const HeadParams& /*params*/) noexcept {
+  return {{Matrix("head", -1, 6)}, 1};
+}
+
+HeadSpecs MakeRtdetrSpecs(const HeadParams& params) noexcept {
   const int64_t columns = ScoreColumns(params);
   if (params.joined) return {{Matrix("head", -1, 4 + columns)}, 1};
   return {{Matrix("logits", -1, columns), Matrix("boxes", -1, 4)}, 2};
 }
 
-HeadSpecs SsdSpecs(const HeadParams& params) noexcept {
+Activation GetRtdetrActivation(const HeadParams& params) noexcept {
+  return params.joined ? Activation::kNone : Activation::kSigmoid;
+}
+
+HeadSpecs MakeSsdSpecs(const HeadParams& params) noexcept {
   const int64_t anchors = params.anchors == AnchorSource::kGrid ? AnchorCount(params) : -1;
   HeadSpecs heads = {{Matrix("boxes", anchors, 4), Matrix("scores", anchors, ScoreColumns(params))},
                      2};
@@ -29,62 +56,150 @@ HeadSpecs SsdSpecs(const HeadParams& params) noexcept {
   return heads;
 }
 
+Activation GetSsdActivation(const HeadParams& params) noexcept {
+  return params.ResolvedBackground() == Background::kNone ? Activation::kSigmoid
+                                                          : Activation::kSoftmax;
+}
+
+HeadSpecs MakeEfficientNmsSpecs(const HeadParams& /*params*/) noexcept {
+  return {{Vector("num_detections", 1, DType::kInt32), Matrix("boxes", -1, 4), Vector("scores", -1),
+           Vector("classes", -1, DType::kInt32)},
+          4};
+}
+
+HeadSpecs MakeClassificationSpecs(const HeadParams& params) noexcept {
+  return {{Vector("logits", params.num_classes)}, 1};
+}
+
+Activation GetClassificationActivation(const HeadParams& /*params*/) noexcept {
+  return Activation::kSoftmax;
+}
+
+// yolov8 and the families with more rows below its scores.
+constexpr HeadFamilyInfo MakeYolov8Family(HeadFamily family, std::string_view name,
+                                          HeadExtra extra) {
+  return {.family = family,
+          .name = name,
+          .layout = HeadLayout::kAnchorColumns,
+          .specs = extra == HeadExtra::kMaskCoefficients ? MakeYolov8SegSpecs : MakeYolov8Specs,
+          .rows_axis = 1,
+          .scalar = DecodeYolov8,
+          .simd = DecodeYolov8Simd,
+          .needs_nms = true,
+          .extra = extra,
+          .box_format = BoxFormat::kCxcywh};
+}
+
+// In the order of the enum.
+constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
+    {.family = HeadFamily::kYolov5,
+     .name = "yolov5",
+     .layout = HeadLayout::kObjectnessRows,
+     .specs = MakeYolov5Specs,
+     .scalar = DecodeYolov5,
+     .simd = DecodeYolov5Simd,
+     .needs_nms = true,
+     .box_format = BoxFormat::kCxcywh},
+    MakeYolov8Family(HeadFamily::kYolov8, "yolov8", HeadExtra::kNone),
+    MakeYolov8Family(HeadFamily::kYolov8Seg, "yolov8_seg", HeadExtra::kMaskCoefficients),
+    MakeYolov8Family(HeadFamily::kYolov8Pose, "yolov8_pose", HeadExtra::kKeypoints),
+    MakeYolov8Family(HeadFamily::kYolov8Obb, "yolov8_obb", HeadExtra::kAngle),
+    {.family = HeadFamily::kEnd2End,
+     .name = "end2end",
+     .layout = HeadLayout::kEnd2EndRows,
+     .specs = MakeEnd2EndSpecs,
+     .scalar = DecodeEnd2End,
+     .simd = DecodeEnd2End},
+    {.family = HeadFamily::kRtdetr,
+     .name = "rtdetr",
+     .layout = HeadLayout::kScoreRows,
+     .specs = MakeRtdetrSpecs,
+     .scalar = DecodeRtdetr,
+     .simd = DecodeRtdetrSimd,
+     .box_format = BoxFormat::kCxcywh,
+     .box_unit = BoxUnit::kNormalized,
+     .multi_label = true,
+     .activation = GetRtdetrActivation,
+     .allows_softmax = true},
+    {.family = HeadFamily::kSsd,
+     .name = "ssd",
+     .layout = HeadLayout::kScoreRows,
+     .specs = MakeSsdSpecs,
+     .scalar = DecodeSsd,
+     .simd = DecodeSsdSimd,
+     .needs_nms = true,
+     .background = Background::kFirst,
+     .multi_label = true,
+     .activation = GetSsdActivation,
+     .allows_softmax = true},
+    {.family = HeadFamily::kEfficientNms,
+     .name = "efficient_nms",
+     .layout = HeadLayout::kEfficientNms,
+     .specs = MakeEfficientNmsSpecs,
+     .rows_input = 1,
+     .scalar = DecodeEfficientNms,
+     .simd = DecodeEfficientNms},
+    {.family = HeadFamily::kClassification,
+     .name = "classification",
+     .layout = HeadLayout::kLogits,
+     .specs = MakeClassificationSpecs,
+     .activation = GetClassificationActivation,
+     .allows_softmax = true},
+}};
+
+constexpr bool IsComplete(const HeadFamilyInfo& info) {
+  const bool decodes = info.scalar != nullptr && info.simd != nullptr;
+  return !info.name.empty() && info.layout != HeadLayout{} && info.specs != nullptr &&
+         (decodes || info.layout == HeadLayout::kLogits);
+}
+
+constexpr bool AreComplete() {
+  for (size_t i = 0; i < kFamilies.size(); ++i) {
+    if (static_cast<size_t>(kFamilies[i].family) != i || !IsComplete(kFamilies[i])) return false;
+  }
+  return true;
+}
+static_assert(AreComplete(), "a head family lacks its entry, or a part of it");
+
+constexpr std::array<std::string_view, kHeadFamilyCount> kNames = [] {
+  std::array<std::string_view, kHeadFamilyCount> names;
+  std::transform(kFamilies.begin(), kFamilies.end(), names.begin(),
+                 [](const HeadFamilyInfo& info) { return info.name; });
+  return names;
+}();
+
 }  // namespace
 
-std::span<const std::string_view> HeadFamilyNames() noexcept {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "yolov5",  "yolov8", "yolov8_seg", "yolov8_pose",   "yolov8_obb",
-      "end2end", "rtdetr", "ssd",        "efficient_nms", "classification"};
-  return kNames;
+const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept {
+  return kFamilies[static_cast<size_t>(family)];
 }
 
-std::string_view HeadFamilyName(HeadFamily family) noexcept {
-  return HeadFamilyNames()[static_cast<size_t>(family)];
-}
+std::span<const std::string_view> HeadFamilyNames() noexcept { return kNames; }
 
-bool HasYolov8Columns(HeadFamily family) noexcept {
-  return family == HeadFamily::kYolov8 || family == HeadFamily::kYolov8Seg ||
-         family == HeadFamily::kYolov8Pose || family == HeadFamily::kYolov8Obb;
-}
+std::string_view HeadFamilyName(HeadFamily family) noexcept { return GetFamily(family).name; }
 
-bool NeedsNms(HeadFamily family) noexcept {
-  return family == HeadFamily::kYolov5 || family == HeadFamily::kSsd || HasYolov8Columns(family);
-}
+bool NeedsNms(HeadFamily family) noexcept { return GetFamily(family).needs_nms; }
 
 BoxFormat HeadParams::ResolvedBoxFormat() const noexcept {
-  if (box_format != BoxFormat::kFamilyDefault) return box_format;
-  const bool from_centres =
-      family == HeadFamily::kYolov5 || family == HeadFamily::kRtdetr || HasYolov8Columns(family);
-  return from_centres ? BoxFormat::kCxcywh : BoxFormat::kXyxy;
+  return box_format != BoxFormat::kFamilyDefault ? box_format : GetFamily(family).box_format;
 }
 
 BoxUnit HeadParams::ResolvedBoxUnit() const noexcept {
-  if (box_unit != BoxUnit::kFamilyDefault) return box_unit;
-  return family == HeadFamily::kRtdetr ? BoxUnit::kNormalized : BoxUnit::kPixel;
+  return box_unit != BoxUnit::kFamilyDefault ? box_unit : GetFamily(family).box_unit;
 }
 
 Background HeadParams::ResolvedBackground() const noexcept {
-  if (background != Background::kFamilyDefault) return background;
-  return family == HeadFamily::kSsd ? Background::kFirst : Background::kNone;
+  return background != Background::kFamilyDefault ? background : GetFamily(family).background;
 }
 
 Activation HeadParams::ResolvedActivation() const noexcept {
   if (activation != Activation::kFamilyDefault) return activation;
-  switch (family) {
-    case HeadFamily::kClassification:
-      return Activation::kSoftmax;
-    case HeadFamily::kRtdetr:
-      return joined ? Activation::kNone : Activation::kSigmoid;
-    case HeadFamily::kSsd:
-      return ResolvedBackground() == Background::kNone ? Activation::kSigmoid
-                                                       : Activation::kSoftmax;
-    default:
-      return Activation::kNone;
-  }
+  const auto resolve = GetFamily(family).activation;
+  return resolve == nullptr ? Activation::kNone : resolve(*this);
 }
 
 bool HeadParams::ResolvedMultiLabel() const noexcept {
-  return multi_label.value_or(family == HeadFamily::kRtdetr || family == HeadFamily::kSsd);
+  return multi_label.has_value() ? *multi_label : GetFamily(family).multi_label;
 }
 
 int ScoreColumns(const HeadParams& params) noexcept {
@@ -92,49 +207,17 @@ int ScoreColumns(const HeadParams& params) noexcept {
 }
 
 int ExtraValues(const HeadParams& params) noexcept {
-  switch (params.family) {
-    case HeadFamily::kYolov8Seg:
-      return params.mask_coefficients;
-    case HeadFamily::kYolov8Pose:
-      return params.num_keypoints * params.keypoint_values;
-    case HeadFamily::kYolov8Obb:
-      return 1;
-    default:
+  switch (GetFamily(params.family).extra) {
+    case HeadExtra::kNone:
       return 0;
+    case HeadExtra::kMaskCoefficients:
+      return params.mask_coefficients;
+    case HeadExtra::kKeypoints:
+      return params.num_keypoints * params.keypoint_values;
+    case HeadExtra::kAngle:
+      return 1;
   }
-}
-
-HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
-  const int64_t classes = params.num_classes;
-  const int64_t columns = 4 + classes + ExtraValues(params);
-  switch (params.family) {
-    case HeadFamily::kYolov5:
-      return {{Matrix("head", -1, 5 + classes)}, 1};
-    case HeadFamily::kYolov8:
-    case HeadFamily::kYolov8Pose:
-    case HeadFamily::kYolov8Obb:
-      return {{Matrix("head", columns, -1)}, 1};
-    case HeadFamily::kYolov8Seg:
-      return {{Matrix("head", columns, -1),
-               {"protos",
-                DType::kFloat32,
-                {params.mask_coefficients, params.prototype_height, params.prototype_width},
-                3}},
-              2};
-    case HeadFamily::kEnd2End:
-      return {{Matrix("head", -1, 6)}, 1};
-    case HeadFamily::kRtdetr:
-      return RtdetrSpecs(params);
-    case HeadFamily::kSsd:
-      return SsdSpecs(params);
-    case HeadFamily::kEfficientNms:
-      return {{Vector("num_detections", 1, DType::kInt32), Matrix("boxes", -1, 4),
-               Vector("scores", -1), Vector("classes", -1, DType::kInt32)},
-              4};
-    case HeadFamily::kClassification:
-      return {{Vector("logits", classes)}, 1};
-  }
-  return {};
+  return 0;
 }
 
 }  // namespace endcap

@@ -2,44 +2,84 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 
 #include "endcap/box_decode.h"
+
+// What sets the head families apart: one entry of a table for each, in families.cc.
 
 namespace endcap {
 
 struct DecodeScratch;  // candidate_list.h
 
-// One function per head family; each stands in a file of its name, the simd implementation beside
-// it. `inputs` has the length of HeadInputs(params); shapes, dtypes and values are checked by the
-// function. A simd implementation gives what the scalar one gives, errors included.
+// One image's tensors, in the order of HeadInputs.
 using HeadTensors = std::span<const ConstTensorView>;
+
+// Decodes one image on the CPU, in the file of the family's name. `inputs` has the length of
+// HeadInputs(params); the function checks shapes, dtypes and values. A simd implementation gives
+// the result of the scalar one, errors included.
 using DecodeFunction = void(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                             Candidates& candidates);
 
 DecodeFunction DecodeYolov5, DecodeYolov5Simd;
-// Also yolov8_seg, yolov8_pose and yolov8_obb, whose further rows are not read.
-DecodeFunction DecodeYolov8, DecodeYolov8Simd;
+DecodeFunction DecodeYolov8, DecodeYolov8Simd;  // rows below the scores are not read
 DecodeFunction DecodeRtdetr, DecodeRtdetrSimd;
 DecodeFunction DecodeSsd, DecodeSsdSimd;
-// These two have some hundred rows, and one path.
 DecodeFunction DecodeEnd2End, DecodeEfficientNms;
 
-// yolov8 and the families with more rows below the scores.
-bool HasYolov8Columns(HeadFamily family) noexcept;
+// How the values of a head are arranged. Kernels and the messages of their errors are chosen by it.
+enum class HeadLayout : int32_t {
+  kObjectnessRows = 1,  // [A, 5+C]: box, objectness, class scores
+  kAnchorColumns,       // [4+C+extra, A]: rows of boxes, of class scores, of extra values
+  kScoreRows,           // rows of class scores, and rows of boxes
+  kEnd2EndRows,         // [K, 6]: box, score, class
+  kEfficientNms,        // number of rows; boxes, scores and classes
+  kLogits               // [C]
+};
 
-// The family whose candidates are the same: yolov8 for those with more rows below the scores.
-inline HeadFamily PlainFamily(HeadFamily family) noexcept {
-  return HasYolov8Columns(family) ? HeadFamily::kYolov8 : family;
-}
+// A switch over the layouts that lacks one does not compile: a new layout needs its kernels.
+#pragma GCC diagnostic error "-Wswitch"
 
-// Scores in a row: the classes, and the background where there is one.
-int ScoreColumns(const HeadParams& params) noexcept;
+// The values of each anchor beside box and scores; the family's own outputs are made of them.
+enum class HeadExtra : int32_t { kNone, kMaskCoefficients, kKeypoints, kAngle };
 
 // HeadInputs without memory of its own.
 struct HeadSpecs {
   std::array<TensorSpec, 4> specs;
   size_t count;
 };
-HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept;
+
+// Defaults are those of most families.
+struct HeadFamilyInfo {
+  HeadFamily family;
+  std::string_view name;
+  HeadLayout layout;
+  HeadSpecs (*specs)(const HeadParams& params) noexcept;
+  // The tensor and its axis that give the number of anchors, queries, rows or classes.
+  size_t rows_input = 0;
+  size_t rows_axis = 0;
+  // Null for classification, which has no boxes. A head of some hundred rows has one
+  // implementation.
+  DecodeFunction* scalar = nullptr;
+  DecodeFunction* simd = nullptr;
+  bool needs_nms = false;
+  HeadExtra extra = HeadExtra::kNone;
+  // The resolved values of kFamilyDefault and of an absent multi_label.
+  BoxFormat box_format = BoxFormat::kXyxy;
+  BoxUnit box_unit = BoxUnit::kPixel;
+  Background background = Background::kNone;
+  bool multi_label = false;
+  Activation (*activation)(const HeadParams& params) noexcept = nullptr;  // null: kNone
+  bool allows_softmax = false;
+};
+
+const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept;
+
+inline HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
+  return GetFamily(params.family).specs(params);
+}
+
+// Scores in a row: the classes, and the background where there is one.
+int ScoreColumns(const HeadParams& params) noexcept;
 
 }  // namespace endcap

@@ -15,20 +15,21 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
                   DecodeScratch& scratch, CandidateList& list) {
   const auto classes = static_cast<uint32_t>(params.num_classes);
   const float* row = head.row(anchor);
+  const bool multi_label = params.ResolvedMultiLabel();
   const float objectness = ActivateScore(params.activation, row[4]);
   float best = 0.0F;
   int best_class = -1;
   for (uint32_t c = 0; c < classes; ++c) {
     const float score = objectness * ActivateScore(params.activation, row[5 + c]);
     if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
-    if (params.ResolvedMultiLabel()) {
+    if (multi_label) {
       list.Add(score, anchor * classes + c);
     } else if (best_class < 0 || score > best) {
       best = score;
       best_class = static_cast<int>(c);
     }
   }
-  if (params.ResolvedMultiLabel()) return;
+  if (multi_label) return;
   scratch.best_class[anchor] = best_class;
   list.Add(best, anchor);
 }

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "box_decode/families.h"
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "endcap/nms.h"
@@ -49,12 +50,14 @@ struct ItemScratch {
   }
 };
 
+bool HasAngles(const HeadParams& head) { return GetFamily(head.family).extra == HeadExtra::kAngle; }
+
 // extras.boxes: yolov8_obb's candidates.
 void Suppress(const PostprocessParams& params, const Candidates& candidates,
               const ExtraScratch& extras, std::vector<int64_t>& kept) {
   const std::span<const int32_t> classes =
       params.class_agnostic ? std::span<const int32_t>{} : candidates.class_ids;
-  if (params.head.family == HeadFamily::kYolov8Obb) {
+  if (HasAngles(params.head)) {
     NmsRotated(extras.boxes, candidates.scores, classes,
                {params.iou_threshold, params.max_detections, params.rotated_nms}, kept);
   } else if (NeedsNms(params.head.family)) {
@@ -71,7 +74,7 @@ void Detect(const PostprocessParams& params, const PostprocessInput& input,
   const auto geometry = ReadGeometry(input.geometry);
   const Candidates& candidates = scratch.candidates;
   BoxDecode(params.head, input.head, scratch.candidates);
-  if (params.head.family == HeadFamily::kYolov8Obb) {
+  if (HasAngles(params.head)) {
     ReadRotatedBoxes(params.head, input.head, candidates.indices, scratch.extras.boxes);
   }
   Suppress(params, candidates, scratch.extras, scratch.kept);
@@ -101,7 +104,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
   try {
     thread_local ItemScratch scratch;
     const TrimAtEnd trim(scratch);
-    if (params.head.family == HeadFamily::kClassification) {
+    if (GetFamily(params.head.family).layout == HeadLayout::kLogits) {
       ClassifyItem(params, input, output, scratch);
     } else {
       Detect(params, input, output, scratch, item);

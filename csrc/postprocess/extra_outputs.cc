@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "box_decode/families.h"
 #include "common/half.h"
 #include "common/score_order.h"
 #include "common/select_implementation.h"
@@ -103,19 +104,24 @@ void WriteExtras(const PostprocessParams& params, const PostprocessInput& input,
                  const KeptDetections& detections, ExtraScratch& scratch,
                  const PostprocessOutput& output) {
   const HeadParams& head = params.head;
-  if (ExtraValues(head) == 0) return;
+  const HeadExtra kind = GetFamily(head.family).extra;
+  if (kind == HeadExtra::kNone) return;
   scratch.indices.clear();
   for (const int64_t from : detections.kept) {
     scratch.indices.push_back(detections.candidates.indices[static_cast<size_t>(from)]);
   }
   void* extra = output.tensors[kExtraOutput].data;
-  if (head.family == HeadFamily::kYolov8Seg) {
-    WriteMasks(params, input, detections, scratch, output);
-  } else if (head.family == HeadFamily::kYolov8Obb) {
-    WriteRotatedBoxes(scratch.boxes, detections.kept, detections.geometry, output);
-  } else if (extra != nullptr) {
-    ReadExtras(head, input.head, scratch.indices, scratch.values);
-    WriteKeypoints(head, scratch.values, detections.geometry, static_cast<float*>(extra));
+  switch (kind) {
+    case HeadExtra::kNone:
+      return;
+    case HeadExtra::kMaskCoefficients:
+      return WriteMasks(params, input, detections, scratch, output);
+    case HeadExtra::kAngle:
+      return WriteRotatedBoxes(scratch.boxes, detections.kept, detections.geometry, output);
+    case HeadExtra::kKeypoints:
+      if (extra == nullptr) return;
+      ReadExtras(head, input.head, scratch.indices, scratch.values);
+      return WriteKeypoints(head, scratch.values, detections.geometry, static_cast<float*>(extra));
   }
 }
 

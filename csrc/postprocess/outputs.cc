@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "box_decode/families.h"
 #include "common/fail.h"
 #include "common/map_box.h"
 
 namespace endcap {
 namespace {
+
+bool Classifies(const HeadParams& head) {
+  return GetFamily(head.family).layout == HeadLayout::kLogits;
+}
 
 std::vector<TensorSpec> ClassOutputs(const HeadParams& head) {
   const int64_t k = head.ResolvedTopK();
@@ -33,17 +38,23 @@ std::vector<TensorSpec> DetectionOutputs(const PostprocessParams& params) {
                                    {"detection_classes", DType::kInt32, {k}, 1},
                                    {"detection_indices", DType::kInt32, {k}, 1}};
   const HeadParams& head = params.head;
-  if (head.family == HeadFamily::kYolov8Pose) {
-    specs.push_back({"detection_keypoints", DType::kFloat32, {k, head.num_keypoints, 3}, 3});
-  } else if (head.family == HeadFamily::kYolov8Obb) {
-    specs.push_back({"detection_angles", DType::kFloat32, {k}, 1});
-  } else if (head.family == HeadFamily::kYolov8Seg) {
-    specs.push_back({"mask_size", DType::kInt32, {2}, 1});
-    if (params.mask_resolution != MaskResolution::kSource) {
-      const MaskSize size = FixedMaskSize(params);
-      const auto row_bytes = static_cast<int64_t>(size.packed_row_bytes());
-      specs.push_back({"detection_masks", DType::kUint8, {k, size.height, row_bytes}, 3});
-    }
+  switch (GetFamily(head.family).extra) {
+    case HeadExtra::kNone:
+      break;
+    case HeadExtra::kKeypoints:
+      specs.push_back({"detection_keypoints", DType::kFloat32, {k, head.num_keypoints, 3}, 3});
+      break;
+    case HeadExtra::kAngle:
+      specs.push_back({"detection_angles", DType::kFloat32, {k}, 1});
+      break;
+    case HeadExtra::kMaskCoefficients:
+      specs.push_back({"mask_size", DType::kInt32, {2}, 1});
+      if (params.mask_resolution != MaskResolution::kSource) {
+        const MaskSize size = FixedMaskSize(params);
+        const auto row_bytes = static_cast<int64_t>(size.packed_row_bytes());
+        specs.push_back({"detection_masks", DType::kUint8, {k, size.height, row_bytes}, 3});
+      }
+      break;
   }
   return specs;
 }
@@ -67,13 +78,12 @@ void FillIndices(const PostprocessOutput& output, size_t position) {
 }  // namespace
 
 bool GivesRle(const PostprocessParams& params) noexcept {
-  return params.head.family == HeadFamily::kYolov8Seg;
+  return GetFamily(params.head.family).extra == HeadExtra::kMaskCoefficients;
 }
 
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
-  std::vector<TensorSpec> specs = params.head.family == HeadFamily::kClassification
-                                      ? ClassOutputs(params.head)
-                                      : DetectionOutputs(params);
+  std::vector<TensorSpec> specs =
+      Classifies(params.head) ? ClassOutputs(params.head) : DetectionOutputs(params);
   specs.push_back({"status", DType::kInt32, {1}, 1});
   return specs;
 }
@@ -110,7 +120,7 @@ void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output
   for (const TensorView& view : output.tensors) {
     if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
   }
-  const bool classifies = params.head.family == HeadFamily::kClassification;
+  const bool classifies = Classifies(params.head);
   FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});
 }
 
@@ -123,7 +133,7 @@ int WriteDetections(const PostprocessParams& params, const Candidates& candidate
                     std::span<const int64_t> kept, const Geometry* geometry,
                     const PostprocessOutput& output) {
   const size_t rows = std::min(kept.size(), static_cast<size_t>(params.max_detections));
-  const bool rotated = params.head.family == HeadFamily::kYolov8Obb;
+  const bool rotated = GetFamily(params.head.family).extra == HeadExtra::kAngle;
   auto* boxes = rotated ? nullptr : Data<float>(output, kBoxes);
   auto* scores = Data<float>(output, kScores);
   auto* classes = Data<int32_t>(output, kClasses);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "box_decode/families.h"
 #include "common/fail.h"
 #include "common/param_reader.h"
 #include "common/param_table.h"
@@ -240,8 +241,6 @@ void ValidateSizes(const PostprocessParams& params) {
   }
 }
 
-bool IsSsd(const HeadParams& head) { return head.family == HeadFamily::kSsd; }
-
 void ValidateAnchors(const HeadParams& head) {
   const bool uses_grid = head.anchors == AnchorSource::kGrid;
   if (uses_grid == head.anchor_grid.empty()) {
@@ -290,17 +289,16 @@ std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& pa
 
 void Validate(const PostprocessParams& params) {
   const HeadParams& head = params.head;
-  const bool classifies = head.family == HeadFamily::kClassification;
-  if (classifies) ValidateClassification(head);
-  const bool takes_softmax = classifies || head.family == HeadFamily::kRtdetr || IsSsd(head);
-  if (!takes_softmax && head.activation == Activation::kSoftmax) {
-    FailArgument("activation is softmax with head ", HeadFamilyName(head.family),
-                 ": give none or sigmoid");
+  const HeadFamilyInfo& family = GetFamily(head.family);
+  if (family.layout == HeadLayout::kLogits) ValidateClassification(head);
+  if (!family.allows_softmax && head.activation == Activation::kSoftmax) {
+    FailArgument("activation is softmax with head ", family.name, ": give none or sigmoid");
   }
   ValidateSizes(params);
-  if (IsSsd(head)) ValidateAnchors(head);
-  if (head.family == HeadFamily::kYolov8Obb && head.box_format == BoxFormat::kXyxy) {
-    FailArgument("box_format is xyxy with head yolov8_obb: rotated boxes are centres and sizes");
+  if (head.family == HeadFamily::kSsd) ValidateAnchors(head);
+  if (family.extra == HeadExtra::kAngle && head.box_format == BoxFormat::kXyxy) {
+    FailArgument("box_format is xyxy with head ", family.name,
+                 ": rotated boxes are centres and sizes");
   }
   if (head.num_classes < 1 || head.max_candidates < 1 || params.max_detections < 1 ||
       head.ResolvedTopK() < 1) {

@@ -35,32 +35,31 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
                                           uint64_t key) {
   const uint32_t position = KeyPosition(key);
   const auto num_classes = static_cast<uint32_t>(rule.num_classes);
-  const uint32_t index = PositionHoldsClass(rule.family) ? position / num_classes : position;
+  const uint32_t index = PositionHoldsClass(rule.layout) ? position / num_classes : position;
   auto class_id = static_cast<int32_t>(position % num_classes);
   BoxXyxy raw = {};
-  switch (rule.family) {
-    case HeadFamily::kYolov8:
+  switch (rule.layout) {
+    case HeadLayout::kAnchorColumns:
       raw = {ReadValue(head, 0, index), ReadValue(head, 0, uint64_t{head.rows} + index),
              ReadValue(head, 0, uint64_t{head.rows} * 2 + index),
              ReadValue(head, 0, uint64_t{head.rows} * 3 + index)};
       break;
-    case HeadFamily::kYolov5:
+    case HeadLayout::kObjectnessRows:
       raw = ReadBoxRow(head, 0, uint64_t{index} * (5 + num_classes));
       break;
-    case HeadFamily::kEnd2End:
+    case HeadLayout::kEnd2EndRows:
       raw = ReadBoxRow(head, 0, uint64_t{index} * 6);
       class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
       break;
-    case HeadFamily::kRtdetr:
-    case HeadFamily::kSsd:
+    case HeadLayout::kScoreRows:
       raw = ReadScoreRowBox(rule, head, index);
       break;
-    case HeadFamily::kEfficientNms:
+    case HeadLayout::kEfficientNms:
       raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
       class_id = static_cast<const int32_t*>(head.inputs[3])[index];
       break;
-    default:
-      break;
+    case HeadLayout::kLogits:
+      break;  // has no boxes
   }
   return {ToPixels(rule, raw), KeyScore(key), class_id, static_cast<int32_t>(index)};
 }

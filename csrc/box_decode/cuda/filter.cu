@@ -6,23 +6,20 @@ namespace endcap {
 void LaunchFilter(const HeadBatch& batch, cudaStream_t stream) {
   const size_t bytes = sizeof(CandidateState) * static_cast<size_t>(batch.count);
   Check(cudaMemsetAsync(batch.states, 0, bytes, stream), "cudaMemsetAsync");
-  switch (batch.rule.family) {
-    case HeadFamily::kYolov5:
+  switch (batch.rule.layout) {
+    case HeadLayout::kObjectnessRows:
       return LaunchFilterYolov5(batch, stream);
-    case HeadFamily::kYolov8:
+    case HeadLayout::kAnchorColumns:
       return batch.rule.multi_label != 0 ? LaunchFilterYolov8MultiLabel(batch, stream)
                                          : LaunchFilterYolov8(batch, stream);
-    case HeadFamily::kRtdetr:
-    case HeadFamily::kSsd:
+    case HeadLayout::kScoreRows:
       return LaunchFilterScoreRows(batch, stream);
-    case HeadFamily::kEnd2End:
+    case HeadLayout::kEnd2EndRows:
       return LaunchFilterEnd2End(batch, stream);
-    case HeadFamily::kEfficientNms:
+    case HeadLayout::kEfficientNms:
       return LaunchFilterEfficientNms(batch, stream);
-    case HeadFamily::kClassification:
+    case HeadLayout::kLogits:
       return LaunchFilterClassification(batch, stream);
-    default:  // PlainFamily gives no other
-      return;
   }
 }
 

@@ -1,7 +1,10 @@
 #include "box_decode/cuda/head_batch.h"
 
 #include "box_decode/families.h"
+#include "box_decode/head_input.h"
 #include "box_decode/score.h"
+#include "box_decode/score_rows.h"
+#include "common/fail.h"
 #include "common/score_order.h"
 
 namespace endcap {
@@ -26,7 +29,38 @@ ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
   return rule;
 }
 
+void CheckRows(const HeadParams& params, HeadTensors head) {
+  switch (GetFamily(params.family).layout) {
+    case HeadLayout::kObjectnessRows:
+    case HeadLayout::kAnchorColumns:
+    case HeadLayout::kEnd2EndRows:
+    case HeadLayout::kLogits:
+      return;  // all in one tensor
+    case HeadLayout::kScoreRows:
+      return CheckRowCounts(params, head);
+    case HeadLayout::kEfficientNms:
+      if (head[2].shape[0] == head[1].shape[0] && head[3].shape[0] == head[1].shape[0]) return;
+      FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
+                   " and ", head[3].shape[0], " rows: they must have as many");
+  }
+}
+
 }  // namespace
+
+void CheckHead(const HeadParams& params, HeadTensors head) {
+  const HeadSpecs specs = MakeHeadSpecs(params);
+  if (head.size() != specs.count) {
+    FailArgument("head ", HeadFamilyName(params.family), " came with ", head.size(),
+                 " tensors: it needs ", specs.count);
+  }
+  for (size_t i = 0; i < specs.count; ++i) CheckHeadTensor(specs.specs[i], head[i]);
+  CheckRows(params, head);
+}
+
+uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept {
+  const HeadFamilyInfo& info = GetFamily(family);
+  return static_cast<uint64_t>(head[info.rows_input].shape[info.rows_axis]);
+}
 
 HeadRule MakeHeadRule(const HeadParams& params) {
   Activation activation = params.ResolvedActivation();
@@ -35,7 +69,7 @@ HeadRule MakeHeadRule(const HeadParams& params) {
   const float limit = FloatBelow(params.score_threshold);
   const bool at_anchors =
       params.family == HeadFamily::kSsd && params.anchors != AnchorSource::kNone;
-  return {PlainFamily(params.family),
+  return {GetFamily(params.family).layout,
           at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(),
           params.ResolvedBoxUnit(),
           activation,
@@ -51,7 +85,7 @@ HeadRule MakeHeadRule(const HeadParams& params) {
 
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept {
   const bool every_class =
-      params.ResolvedMultiLabel() && PositionHoldsClass(PlainFamily(params.family));
+      params.ResolvedMultiLabel() && PositionHoldsClass(GetFamily(params.family).layout);
   return every_class ? rows * static_cast<uint64_t>(params.num_classes) : rows;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "box_decode/anchors.h"
+#include "box_decode/families.h"
 #include "common/host_device.h"
 #include "endcap/box_decode.h"
 
@@ -28,7 +29,7 @@ inline constexpr int kAnchorInput = 2;  // of ssd
 
 // HeadParams as kernels need them; every default filled in.
 struct HeadRule {
-  HeadFamily family;     // of the candidates: PlainFamily
+  HeadLayout layout;
   BoxFormat box_format;  // ssd's boxes at anchors are centres and sizes
   BoxUnit box_unit;
   Activation activation;
@@ -44,7 +45,14 @@ struct HeadRule {
 
 HeadRule MakeHeadRule(const HeadParams& params);
 
-// How many candidates an image with so many rows (as of HeadImage) can have.
+// Checks the tensors of one image, in whatever memory they are. Throws kInvalidArgument for a wrong
+// count, shape or dtype, and kUnsupported beyond 2^32 elements.
+void CheckHead(const HeadParams& params, HeadTensors head);
+
+// The rows of a checked head, see HeadImage.
+uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept;
+
+// How many candidates an image with so many rows can have.
 uint64_t MostCandidates(const HeadParams& params, uint64_t rows) noexcept;
 
 struct HeadImage {
@@ -83,15 +91,21 @@ struct HeadBatch {
   HeadImage images[kMaxBatchImages];
 };
 
-ENDCAP_HOST_DEVICE inline bool IsScoreRows(HeadFamily family) {
-  return family == HeadFamily::kRtdetr || family == HeadFamily::kSsd;
-}
-
 // Candidates are known by ScoreKey(score, position). Positions ascend with (index, class): anchor *
-// num_classes + class for yolov5, yolov8, rtdetr and ssd, the row for end2end and efficient_nms,
-// the class for classification.
-ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadFamily family) {
-  return family == HeadFamily::kYolov5 || family == HeadFamily::kYolov8 || IsScoreRows(family);
+// num_classes + class for layouts with a score for each class, the row for kEnd2EndRows and
+// kEfficientNms, the class for kLogits.
+ENDCAP_HOST_DEVICE inline bool PositionHoldsClass(HeadLayout layout) {
+  switch (layout) {
+    case HeadLayout::kObjectnessRows:
+    case HeadLayout::kAnchorColumns:
+    case HeadLayout::kScoreRows:
+      return true;
+    case HeadLayout::kEnd2EndRows:
+    case HeadLayout::kEfficientNms:
+    case HeadLayout::kLogits:
+      return false;
+  }
+  return false;
 }
 
 }  // namespace endcap

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,6 +27,8 @@ enum class HeadFamily : int32_t {
   kEfficientNms,
   kClassification
 };
+inline constexpr size_t kHeadFamilyCount = static_cast<size_t>(HeadFamily::kClassification) + 1;
+
 enum class BoxFormat : int32_t { kFamilyDefault, kXyxy, kCxcywh };
 enum class BoxUnit : int32_t { kFamilyDefault, kPixel, kNormalized };  // of the model's input
 enum class Activation : int32_t { kFamilyDefault, kNone, kSigmoid, kSoftmax };

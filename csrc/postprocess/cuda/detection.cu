@@ -154,7 +154,7 @@ __device__ uint32_t WriteChunk(const HeadBatch& heads, const DetectionBatch& bat
   const HeadImage& head = heads.images[image];
   if (threadIdx.x < size && row < batch.max_rows) {
     const uint64_t key = chunk.keys[threadIdx.x];
-    if (heads.rule.family == HeadFamily::kClassification) {
+    if (heads.rule.layout == HeadLayout::kLogits) {
       WriteClassRow(batch.images[image], heads.rule, head, row, key);
     } else {
       WriteRow(batch.images[image], row, ReadCandidate(heads.rule, head, key));

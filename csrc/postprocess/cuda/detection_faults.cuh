@@ -63,19 +63,19 @@ __device__ inline float FindBadRowHighest(const HeadRule& rule, const HeadImage&
 
 __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadImage& head,
                                               uint32_t row) {
-  switch (rule.family) {
-    case HeadFamily::kEnd2End:
+  switch (rule.layout) {
+    case HeadLayout::kObjectnessRows:
+    case HeadLayout::kAnchorColumns:
+      return Fault(DetectionFault::kScoreNan, row);
+    case HeadLayout::kScoreRows:
+      return Fault(DetectionFault::kRowHighestNotFinite, row, FindBadRowHighest(rule, head, row));
+    case HeadLayout::kEnd2EndRows:
       return Fault(DetectionFault::kUnknownClass, row, ReadValue(head, 0, uint64_t{row} * 6 + 5));
-    case HeadFamily::kEfficientNms:
+    case HeadLayout::kEfficientNms:
       return Fault(DetectionFault::kUnknownClass, row,
                    static_cast<const int32_t*>(head.inputs[3])[row]);
-    case HeadFamily::kRtdetr:
-    case HeadFamily::kSsd:
-      return Fault(DetectionFault::kRowHighestNotFinite, row, FindBadRowHighest(rule, head, row));
-    case HeadFamily::kClassification:
+    case HeadLayout::kLogits:
       break;
-    default:
-      return Fault(DetectionFault::kScoreNan, row);
   }
   if (rule.activation == Activation::kSoftmax) {
     return Fault(DetectionFault::kHighestNotFinite, 0, row == kHighestInf ? INFINITY : -INFINITY);
@@ -91,7 +91,7 @@ __device__ inline DetectionRecord ValueFault(const HeadRule& rule, const HeadIma
     return static_cast<double>(*static_cast<const int32_t*>(head.inputs[0]));
   };
   if (state.bad_count == 1) return Fault(DetectionFault::kNegativeCount, 0, given());
-  const int first_input = IsScoreRows(rule.family) ? rule.rows.score_input : 0;
+  const int first_input = rule.layout == HeadLayout::kScoreRows ? rule.rows.score_input : 0;
   for (int i = 0; i < 3; ++i) {
     const int input = i == 0 ? first_input : (i == first_input ? 0 : i);
     if (state.nan[input] == 0) continue;

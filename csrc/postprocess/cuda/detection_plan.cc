@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include "box_decode/families.h"
-#include "box_decode/head_input.h"
-#include "box_decode/score_rows.h"
 #include "common/fail.h"
 #include "common/score_order.h"
 #include "masks/masks.h"
@@ -20,37 +18,14 @@ constexpr size_t kAlignment = 256;
 
 size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// The tensor, and the axis of it, that says how many rows (as of HeadImage) there are.
-uint64_t CountRows(HeadFamily family, const std::vector<ConstTensorView>& head) {
-  switch (PlainFamily(family)) {
-    case HeadFamily::kYolov8:
-      return static_cast<uint64_t>(head[0].shape[1]);
-    case HeadFamily::kEfficientNms:
-      return static_cast<uint64_t>(head[1].shape[0]);
-    default:
-      return static_cast<uint64_t>(head[0].shape[0]);
-  }
-}
-
-void CheckHead(const HeadParams& params, const std::vector<ConstTensorView>& head, int device_id) {
-  const HeadSpecs specs = MakeHeadSpecs(params);
-  if (head.size() != specs.count) {
-    FailArgument("head ", HeadFamilyName(params.family), " came with ", head.size(),
-                 " tensors: it needs ", specs.count);
-  }
-  for (size_t i = 0; i < specs.count; ++i) {
-    CheckHeadTensor(specs.specs[i], head[i]);
+void CheckDevice(const HeadParams& params, const std::vector<ConstTensorView>& head,
+                 int device_id) {
+  for (size_t i = 0; i < head.size(); ++i) {
     if (head[i].device == Device::kCuda && head[i].device_id != device_id) {
-      FailArgument(specs.specs[i].name, " is in memory of GPU ", head[i].device_id,
+      FailArgument(MakeHeadSpecs(params).specs[i].name, " is in memory of GPU ", head[i].device_id,
                    ": the postprocessor runs on GPU ", device_id);
     }
   }
-  if (params.family == HeadFamily::kEfficientNms &&
-      (head[2].shape[0] != head[1].shape[0] || head[3].shape[0] != head[1].shape[0])) {
-    FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
-                 " and ", head[3].shape[0], " rows: they must have as many");
-  }
-  if (IsScoreRows(params.family)) CheckRowCounts(params, head);
 }
 
 // Calls use(view) for the tensors that are to be staged.
@@ -85,7 +60,7 @@ HeadImage MakeHeadImage(const HeadParams& params, const PostprocessInput& input,
 // run_lengths: of this image, where it wants them.
 DetectionImage MakeDetectionImage(const PostprocessParams& params, const PostprocessInput& input,
                                   const PostprocessOutput& output, RunLengthText* run_lengths) {
-  const bool is_seg = params.head.family == HeadFamily::kYolov8Seg;
+  const bool is_seg = GetFamily(params.head.family).extra == HeadExtra::kMaskCoefficients;
   const bool packs = is_seg && params.mask_resolution != MaskResolution::kSource;
   DetectionImage image = {};
   const std::vector<TensorView>& tensors = output.tensors;
@@ -126,13 +101,43 @@ void SetMasks(const PostprocessParams& params, std::span<const PostprocessOutput
   }
 }
 
+// What the kernels need for the values beside box and scores.
+void SetExtra(const PostprocessParams& params, const DetectionGroups& groups,
+              std::span<const PostprocessOutput> outputs, const RunLengthMemory& runs,
+              DetectionLaunch& launch) {
+  const HeadParams& head = params.head;
+  const auto first_row = static_cast<uint32_t>(4 + head.num_classes);
+  DetectionBatch& batch = launch.detections;
+  switch (GetFamily(head.family).extra) {
+    case HeadExtra::kNone:
+      return;
+    case HeadExtra::kAngle:
+      batch.extra_values = 1;
+      batch.rotated = {MakeRotatedRule(params.rotated_nms, params.iou_threshold), groups.rotated,
+                       first_row};
+      return;
+    case HeadExtra::kKeypoints:
+      batch.extra_values = 3 * static_cast<uint32_t>(head.num_keypoints);
+      batch.keypoints = {MakeKeypointRule(head), static_cast<uint32_t>(head.num_keypoints),
+                         static_cast<uint32_t>(head.keypoint_values), first_row};
+      return;
+    case HeadExtra::kMaskCoefficients:
+      batch.keypoints.count = static_cast<uint32_t>(head.mask_coefficients);
+      batch.keypoints.values = 1;
+      batch.keypoints.first_row = first_row;
+      SetMasks(params, outputs, runs, launch);
+      return;
+  }
+}
+
 }  // namespace
 
 void CheckDetectionInputs(const PostprocessParams& params, std::span<const PostprocessInput> inputs,
                           int device_id) {
   for (const PostprocessInput& input : inputs) {
     if (input.status != 0) continue;
-    CheckHead(params.head, input.head, device_id);
+    CheckHead(params.head, input.head);
+    CheckDevice(params.head, input.head, device_id);
     // A GPU's error for this would end all its work in the process.
     if (input.geometry_device == Device::kCuda &&
         reinterpret_cast<uintptr_t>(input.geometry) % alignof(float) != 0) {
@@ -173,7 +178,7 @@ DetectionGroups PlanGroups(const PostprocessParams& params,
     groups.kept_capacity = std::min(groups.key_capacity, static_cast<uint32_t>(rows));
   }
   groups.kept_bytes = kKeptBytes * groups.kept_capacity;
-  if (params.head.family == HeadFamily::kYolov8Obb) {
+  if (GetFamily(params.head.family).extra == HeadExtra::kAngle) {
     const auto most = static_cast<uint32_t>(params.head.max_candidates);
     groups.rotated = SizeRotatedScratch(params.rotated_nms, std::min(groups.key_capacity, most),
                                         groups.kept_capacity);
@@ -198,7 +203,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
                                     std::span<const PostprocessInput> inputs,
                                     std::span<const PostprocessOutput> outputs,
                                     DetectionMemory& memory) {
-  const bool classifies = params.head.family == HeadFamily::kClassification;
+  const bool classifies = GetFamily(params.head.family).layout == HeadLayout::kLogits;
   DetectionLaunch launch = {};
   HeadBatch& heads = launch.heads;
   heads.rule = MakeHeadRule(params.head);
@@ -220,24 +225,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   batch.kept_anchors = reinterpret_cast<uint32_t*>(memory.scratch + groups.anchors_at);
   batch.kept_rows = reinterpret_cast<uint32_t*>(memory.scratch + groups.rows_at);
   batch.kept_bytes = groups.kept_bytes;
-  if (params.head.family == HeadFamily::kYolov8Obb) {
-    batch.extra_values = 1;
-    batch.rotated = {MakeRotatedRule(params.rotated_nms, params.iou_threshold), groups.rotated,
-                     static_cast<uint32_t>(4 + params.head.num_classes)};
-  }
-  if (params.head.family == HeadFamily::kYolov8Pose) {
-    batch.extra_values = 3 * static_cast<uint32_t>(params.head.num_keypoints);
-    batch.keypoints = {MakeKeypointRule(params.head),
-                       static_cast<uint32_t>(params.head.num_keypoints),
-                       static_cast<uint32_t>(params.head.keypoint_values),
-                       static_cast<uint32_t>(4 + params.head.num_classes)};
-  }
-  if (params.head.family == HeadFamily::kYolov8Seg) {
-    batch.keypoints.count = static_cast<uint32_t>(params.head.mask_coefficients);
-    batch.keypoints.values = 1;
-    batch.keypoints.first_row = static_cast<uint32_t>(4 + params.head.num_classes);
-    SetMasks(params, outputs, memory.runs, launch);
-  }
+  SetExtra(params, groups, outputs, memory.runs, launch);
   batch.records = memory.records;
   for (size_t i = 0; i < inputs.size(); ++i) {
     heads.images[i] = MakeHeadImage(params.head, inputs[i], memory.staged);

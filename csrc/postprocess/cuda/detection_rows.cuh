@@ -35,9 +35,9 @@ __device__ inline void FillExtra(const DetectionImage& image, uint32_t values, u
 }
 
 // Rows [first, rows) hold nothing.
-__device__ inline void FillRows(const DetectionImage& image, HeadFamily family, uint32_t first,
+__device__ inline void FillRows(const DetectionImage& image, HeadLayout layout, uint32_t first,
                                 uint32_t rows) {
-  if (family == HeadFamily::kClassification) {
+  if (layout == HeadLayout::kLogits) {
     FillOutput(image, kClassScoresOutput, first, rows, 0.0F);
     FillOutput(image, kClassIdsOutput, first, rows, -1);
     return;
@@ -49,9 +49,9 @@ __device__ inline void FillRows(const DetectionImage& image, HeadFamily family, 
 }
 
 // By one thread.
-__device__ inline void WriteCounts(const DetectionImage& image, HeadFamily family, uint32_t rows,
+__device__ inline void WriteCounts(const DetectionImage& image, HeadLayout layout, uint32_t rows,
                                    int32_t status) {
-  const bool classifies = family == HeadFamily::kClassification;
+  const bool classifies = layout == HeadLayout::kLogits;
   auto* num = Output<int32_t>(image, kNumOutput);
   if (!classifies && num != nullptr) *num = static_cast<int32_t>(rows);
   auto* to =
@@ -62,11 +62,11 @@ __device__ inline void WriteCounts(const DetectionImage& image, HeadFamily famil
 // No detection, no class.
 __device__ inline void WriteBlank(const DetectionImage& image, const HeadRule& rule, uint32_t rows,
                                   int32_t status) {
-  FillRows(image, rule.family, 0, rows);
-  if (rule.family == HeadFamily::kClassification) {
+  FillRows(image, rule.layout, 0, rows);
+  if (rule.layout == HeadLayout::kLogits) {
     FillOutput(image, kProbabilitiesOutput, 0, static_cast<uint32_t>(rule.num_classes), 0.0F);
   }
-  if (threadIdx.x == 0) WriteCounts(image, rule.family, 0, status);
+  if (threadIdx.x == 0) WriteCounts(image, rule.layout, 0, status);
 }
 
 // What every detection has beside its box. One row, by one thread.
@@ -181,15 +181,15 @@ __device__ inline void WriteFault(const HeadBatch& heads, const DetectionBatch& 
 __device__ inline void FinishImage(const HeadBatch& heads, const DetectionBatch& batch,
                                    uint32_t image, uint32_t rows, const DetectionRecord& record) {
   const DetectionImage& target = batch.images[image];
-  FillRows(target, heads.rule.family, rows, batch.max_rows);
+  FillRows(target, heads.rule.layout, rows, batch.max_rows);
   FillExtra(target, batch.extra_values, rows, batch.max_rows);
   if (threadIdx.x != 0) return;
-  WriteCounts(target, heads.rule.family, rows, 0);
+  WriteCounts(target, heads.rule.layout, rows, 0);
   batch.kept_rows[image] = rows;
   if (batch.records == nullptr) return;
   DetectionRecord& told = batch.records[image];
   told = record;
-  if (heads.rule.family == HeadFamily::kClassification) return;
+  if (heads.rule.layout == HeadLayout::kLogits) return;
   told.num_detections = static_cast<int32_t>(rows);
   told.truncated = heads.states[image].count > batch.max_candidates ? 1 : 0;
 }
