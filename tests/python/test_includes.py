@@ -52,25 +52,20 @@ HEADERS: dict[tuple[str, str], str] = {
     ("csrc/postprocess", "csrc/cuda_library/kernel_table.h"): _TABLE,
     ("csrc/preprocess", "csrc/decode/bands.h"): "rows of the decoder",
     ("csrc/preprocess", "csrc/decode/planes.h"): "YCbCr planes for the CUDA preprocess",
-    ("csrc/postprocess", "csrc/box_decode/candidates.h"): "candidates of a head",
+    ("csrc/postprocess", "csrc/box_decode/families.h"): "the descriptor of a head family",
+    ("csrc/postprocess", "csrc/box_decode/cuda/head_batch.h"): "heads as kernels read them",
+    ("csrc/postprocess", "csrc/box_decode/cuda/filters.h"): "filters, launched before its kernels",
+    ("csrc/postprocess", "csrc/box_decode/cuda/candidate.cuh"): "candidates in its own kernels",
+    ("csrc/postprocess", "csrc/box_decode/cuda/candidate_keys.cuh"): "their keys",
     ("csrc/postprocess", "csrc/nms/suppression.h"): "the launch of rotated suppression",
     ("csrc/postprocess", "csrc/nms/cuda/suppression.cuh"): "suppression inside its own kernels",
     ("csrc/postprocess", "csrc/masks/masks.h"): "mask arithmetic of its own kernels",
 }
-_UNTIL_MERGED = "2026-11-24: until the headers of box_decode are merged into candidates.h"
 # Crossings that remain, with date and reason. An entry that is no longer needed fails the test.
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("csrc/postprocess", f"csrc/box_decode/{name}.h"): _UNTIL_MERGED
-    for name in (
-        "candidate_cuda",
-        "candidate_keys_cuda",
-        "families",
-        "filter_cuda",
-        "head_batch_cuda",
-        "head_input",
-        "score",
-        "score_rows",
-    )
+    ("csrc/postprocess", "csrc/box_decode/score.h"): (
+        "2026-11-24: until the search for faulty scores moves to box_decode/cuda"
+    ),
 }
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
