@@ -1,5 +1,5 @@
-// The builds of DALI and endcap that this library belongs to. Nothing calls it: endcap.dali.load()
-// finds the text in the file before it loads the library.
+// The builds of DALI and endcap that this library belongs to. endcap.dali.load() searches the file
+// for the text before it loads the library.
 #include "endcap/c_api.h"
 
 #ifndef ENDCAP_DALI_RELEASE

@@ -9,8 +9,8 @@
 
 #include "endcap/c_api.h"
 
-// The core behind its C functions, with the lifetimes and errors of C++. No DALI header comes in
-// here, and no exception type of the core: those belong to another C++ runtime, perhaps.
+// The core's C functions with owning handles and exceptions. Includes no DALI header, and uses no
+// exception type of the core, which may have another C++ runtime.
 namespace endcap::operators {
 
 constexpr endcap_status kInvalidArgumentStatus = 4;  // of endcap/error.h
@@ -18,14 +18,14 @@ constexpr endcap_status kInvalidArgumentStatus = 4;  // of endcap/error.h
 // Parameters as text, in the form of endcap/params.h.
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 
-// Throws for a libendcap_c.so of another version than the header that this was compiled with.
+// Throws if libendcap_c.so has another version than the header that this was compiled with.
 void CheckVersion();
 
-// Throws what DALI shows as ValueError for kInvalidArgument and as RuntimeError else, with the
-// message of the calling thread's last call. Does nothing for success.
+// Throws std::invalid_argument (in Python ValueError) for kInvalidArgumentStatus, for other
+// failures std::runtime_error (RuntimeError), with the message of the calling thread's last call.
 void Check(endcap_status status);
 
-// Throws `corrupt_image: image index 1 of 5: <message>`.
+// Throws as Check, with the message `corrupt_image: image index 1 of 5: <message>`.
 [[noreturn]] void FailItem(endcap_status status, size_t index, size_t count,
                            const std::string& message);
 
@@ -46,9 +46,9 @@ PostprocessorHandle NewPostprocessor(const Parameters& parameters, int32_t devic
 std::span<const endcap_tensor_spec> GetInputs(const endcap_postprocessor* handle);
 std::span<const endcap_tensor_spec> GetOutputs(const endcap_postprocessor* handle);
 
-// What one sample came to on a thread of DALI's pool, kept until all are done.
+// The result of one sample, kept until all tasks of DALI's pool are done.
 struct SampleResult {
-  endcap_status call = 0;    // not 0: the call failed, whatever on_error says
+  endcap_status call = 0;    // not 0: the call failed; on_error does not apply
   endcap_status status = 0;  // of the item
   std::string message;
 };

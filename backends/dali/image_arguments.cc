@@ -14,8 +14,8 @@ using Samples = ::dali::TensorList<CPUBackend>;
 
 constexpr int64_t kRoiValues = 4;  // x1, y1, x2, y2
 
-// "size of sample 3 is float [2]"
-std::string WhatCame(const char* name, const Samples& samples, int sample) {
+// Returns "size of sample 3 is float [2]".
+std::string DescribeSample(const char* name, const Samples& samples, int sample) {
   std::string shape;
   for (const int64_t side : samples.tensor_shape(sample)) {
     shape.append(shape.empty() ? "" : ", ").append(std::to_string(side));
@@ -47,7 +47,7 @@ ImageSize GetImageSize(const Samples& samples, int sample) {
     if (samples.type() == DALI_INT32) return ReadSize<int32_t>(samples, sample, count);
     if (samples.type() == DALI_INT64) return ReadSize<int64_t>(samples, sample, count);
   }
-  throw std::invalid_argument(WhatCame("size", samples, sample) +
+  throw std::invalid_argument(DescribeSample("size", samples, sample) +
                               ": give int32 or int64 [2], its height and width, or one number for "
                               "both; fn.cast converts other types");
 }
@@ -55,7 +55,7 @@ ImageSize GetImageSize(const Samples& samples, int sample) {
 ImageRois GetRois(const Samples& samples, int sample) {
   const auto& shape = samples.tensor_shape(sample);
   if (samples.type() != DALI_FLOAT || shape.size() != 2 || shape[1] != kRoiValues) {
-    throw std::invalid_argument(WhatCame("rois", samples, sample) +
+    throw std::invalid_argument(DescribeSample("rois", samples, sample) +
                                 ": give float [N, 4], the regions' x1, y1, x2, y2 in pixels; "
                                 "fn.cast converts other types");
   }

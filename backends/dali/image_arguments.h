@@ -20,7 +20,7 @@ struct ImageRois {
   int64_t count = 0;
 };
 
-// The arguments that every sample may have its own value of.
+// The arguments that may have a value for each sample.
 class ImageArguments {
  public:
   explicit ImageArguments(const ::dali::OpSpec& spec);
@@ -28,8 +28,8 @@ class ImageArguments {
   // Whether the outputs have a row for each region.
   bool has_rois() const noexcept { return has_rois_; }
 
-  // One for each of `count` samples. Throw for a type, dims or values that do not fit. The regions
-  // lie in the workspace's memory.
+  // Return one value for each of `count` samples. Throw std::invalid_argument for a type, dims or
+  // values that do not fit. The regions are in the workspace's memory.
   std::vector<ImageSize> Sizes(const ::dali::ArgumentWorkspace& ws, int count) const;
   std::vector<ImageRois> Rois(const ::dali::ArgumentWorkspace& ws, int count) const;
 

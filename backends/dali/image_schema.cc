@@ -1,4 +1,4 @@
-// What fn.endcap.preprocess and fn.endcap.resize_normalize have in common: schema and arguments.
+// The schema of the arguments that fn.endcap.preprocess and fn.endcap.resize_normalize share.
 #include "dali/pipeline/operator/operator.h"
 #include "parameters.h"
 

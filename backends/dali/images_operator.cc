@@ -23,9 +23,9 @@ enum Output { kImages, kGeometry, kStatus };
 
 Parameters ReadParameters(const ::dali::OpSpec& spec) {
   Parameters given = GivenParameters(spec, PreprocessTable(), {"preset"});
-  // A bad file should not end DALI's whole pipeline, unless the user says so.
+  // By default a bad file must not end DALI's whole pipeline.
   if (!spec.HasArgument("on_error")) given.emplace_back("on_error", "blank");
-  // Where every sample has a size of its own, the default one must not be what is refused.
+  // If each sample has a size of its own, the default size must not be rejected.
   if (spec.HasTensorArgument("size")) given.emplace_back("size", "1");
   return given;
 }
@@ -40,9 +40,9 @@ TensorShape<> WithRows(int64_t rows, const TensorShape<>& shape) {
   return ::dali::shape_cat(rows, shape);
 }
 
-// Memory that the GPU copies from, given back in the order of the stream.
+// Allocates pinned memory, whose release is stream-ordered.
 template <typename T>
-std::shared_ptr<T> Pinned(size_t count, cudaStream_t stream) {
+std::shared_ptr<T> AllocatePinned(size_t count, cudaStream_t stream) {
   namespace mm = ::dali::mm;
   return mm::alloc_raw_async_shared<T, mm::memory_kind::pinned>(count, mm::host_sync, stream);
 }
@@ -74,7 +74,8 @@ void CopySourceInfo(const Workspace& ws, const ::dali::TensorList<Backend>& inpu
 
 ImagesOperator::ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu)
     : StatelessOperator(spec), arguments_(spec), on_gpu_(on_gpu) {
-  // The tasks of the pool call at once, so that each takes one thread; a GPU's call takes them all.
+  // The pool's tasks call the core concurrently, with one thread each; a GPU's call uses all
+  // threads.
   const int32_t device = on_gpu ? spec.GetArgument<int>("device_id") : ENDCAP_CPU;
   preprocessor_ = NewPreprocessor(ReadParameters(spec), device, on_gpu ? num_threads_ : 1);
   default_tensor_ = DefaultTensor(preprocessor_.get());
@@ -107,7 +108,7 @@ bool ImagesOperator::SetupImpl(std::vector<::dali::OutputDesc>& outputs, const W
   return true;
 }
 
-// Throws for a sample whose outputs there is no making room for.
+// Throws for a sample whose outputs exceed the limits.
 TensorShape<> ImagesOperator::GetSampleShape(int sample, int count) const {
   const auto check = [&](endcap_status call) {
     if (call != 0) FailItem(call, sample, count, endcap_last_error());
@@ -142,7 +143,7 @@ void ImagesOperator::RunSamples(Workspace& ws, const std::vector<endcap_image>& 
   auto& pool = ws.GetThreadPool();
   for (size_t i = 0; i < images.size(); ++i) {
     const endcap_image& image = images[i];
-    // The largest first, so that none is left over at the end.
+    // The pool runs the largest first, so that no large one is last.
     const size_t work = image.size_bytes + static_cast<size_t>(image.width) * image.height;
     pool.AddWork([&, i](int) { results[i] = RunSample(images[i], ws, static_cast<int>(i)); },
                  static_cast<int64_t>(work));
@@ -175,7 +176,7 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
     result.message = endcap_last_error();
     return result;
   }
-  if (rows) {  // after those of the regions there is the image's message
+  if (rows) {  // the image's message follows those of the regions
     result.message = endcap_item_error(count);
   } else {
     result.status = status[0];
@@ -187,8 +188,8 @@ SampleResult ImagesOperator::RunSample(const endcap_image& image, Workspace& ws,
 void ImagesOperator::RunBatch(Workspace& ws, const std::vector<endcap_image>& images) {
   const size_t count = images.size();
   if (count == 0) return;
-  const auto geometry = Pinned<float>(count * kGeometryValues, ws.stream());
-  const auto status = Pinned<int32_t>(count, ws.stream());
+  const auto geometry = AllocatePinned<float>(count * kGeometryValues, ws.stream());
+  const auto status = AllocatePinned<int32_t>(count, ws.stream());
   std::vector<endcap_preprocess_output> outputs;
   outputs.reserve(count);
   for (size_t i = 0; i < count; ++i) {

@@ -10,20 +10,20 @@
 
 namespace endcap::operators {
 
-// A batch of images -> images, geometry, status: what preprocess and resize_normalize share. On the
-// CPU every sample is a task of DALI's thread pool; for a GPU the batch is one call, on the
-// workspace's stream.
+// A batch of images -> images, geometry, status, for preprocess and resize_normalize. On the CPU
+// each sample is a task of DALI's thread pool; on a GPU the batch is one call on the workspace's
+// stream.
 class ImagesOperator : public StatelessOperator {
  public:
-  // on_gpu: whether the outputs are memory of the pipeline's GPU. Throws as the core does for
-  // parameters that cannot be used.
+  // on_gpu: whether the outputs are in memory of the pipeline's GPU. Throws for invalid parameters,
+  // as the core does.
   ImagesOperator(const ::dali::OpSpec& spec, bool on_gpu);
 
   bool SetupImpl(std::vector<::dali::OutputDesc>& outputs, const ::dali::Workspace& ws) override;
   void RunImpl(::dali::Workspace& ws) override;
 
  protected:
-  // The batch's images, where they lie. Throws for a type or dims that do not fit.
+  // Returns views of the batch's images. Throws for a type or dims that do not fit.
   virtual std::vector<endcap_image> ReadImages(const ::dali::Workspace& ws) const = 0;
 
  private:
@@ -38,7 +38,7 @@ class ImagesOperator : public StatelessOperator {
   bool on_gpu_;
   bool strict_;  // a bad image ends the pipeline
   ::dali::TensorLayout layout_;
-  // Of the batch that is under way: SetupImpl reads them for RunImpl.
+  // Of the current batch: SetupImpl sets them for RunImpl.
   std::vector<ImageSize> sizes_;
   std::vector<ImageRois> rois_;
   std::vector<size_t> tensor_bytes_;

@@ -21,8 +21,8 @@ using ::dali::Workspace;
 
 constexpr int kBoxes = 0, kScores = 1, kClassIds = 2;
 
-// The double that the user wrote: DALI keeps the nearest float32.
-double AsWritten(float value) {
+// Returns the double of the user's text; DALI stores the nearest float32.
+double RestoreDouble(float value) {
   char text[32];
   const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
   double written = 0;
@@ -40,17 +40,17 @@ struct Candidates {
 
 template <typename Backend>
 Candidates ReadSample(const Workspace& ws, int sample) {
-  const auto refuse = [sample](const char* wanted) {
+  const auto reject = [sample](const char* wanted) {
     throw std::invalid_argument(::dali::make_string("sample ", sample, ": give ", wanted));
   };
   const auto& boxes = ws.Input<Backend>(kBoxes);
   const auto& shape = boxes.tensor_shape(sample);
   if (boxes.type() != DALI_FLOAT || shape.size() != 2 || shape[1] != 4) {
-    refuse("boxes as float [N, 4], their x1, y1, x2, y2");
+    reject("boxes as float [N, 4], their x1, y1, x2, y2");
   }
   const auto& scores = ws.Input<Backend>(kScores);
   if (scores.type() != DALI_FLOAT || scores.tensor_shape(sample) != shape.first(1)) {
-    refuse("scores as float [N], one for each box");
+    reject("scores as float [N], one for each box");
   }
   Candidates candidates = {boxes.template tensor<float>(sample),
                            scores.template tensor<float>(sample), nullptr,
@@ -58,7 +58,7 @@ Candidates ReadSample(const Workspace& ws, int sample) {
   if (ws.NumInput() <= kClassIds) return candidates;
   const auto& class_ids = ws.Input<Backend>(kClassIds);
   if (class_ids.type() != DALI_INT32 || class_ids.tensor_shape(sample) != shape.first(1)) {
-    refuse("class_ids as int32 [N], one for each box");
+    reject("class_ids as int32 [N], one for each box");
   }
   candidates.class_ids = class_ids.template tensor<int32_t>(sample);
   return candidates;
@@ -68,16 +68,16 @@ class NmsOperator : public StatelessOperator {
  public:
   explicit NmsOperator(const ::dali::OpSpec& spec)
       : StatelessOperator(spec),
-        iou_threshold_(AsWritten(spec.GetArgument<float>("iou_threshold"))),
+        iou_threshold_(RestoreDouble(spec.GetArgument<float>("iou_threshold"))),
         max_detections_(spec.GetArgument<int64_t>("max_detections")) {
     CheckVersion();
-    // Arguments that cannot be used are refused now, not at the first batch.
+    // Rejects invalid arguments now instead of at the first batch.
     int64_t kept_count = 0;
     Check(endcap_nms(nullptr, nullptr, nullptr, 0, iou_threshold_, max_detections_, nullptr,
                      &kept_count));
   }
 
-  // How many are kept is known only then.
+  // The number of kept boxes is known after the run only.
   bool SetupImpl(std::vector<::dali::OutputDesc>&, const Workspace&) override { return false; }
 
  protected:
@@ -91,7 +91,7 @@ class NmsCpu : public NmsOperator {
 
   void RunImpl(Workspace& ws) override {
     const int count = ws.GetInputBatchSize(kBoxes);
-    // All are read before the first task is added: tasks must not outlive what they work on.
+    // All are read before the first task is added, because tasks must not outlive their data.
     std::vector<Candidates> candidates(count);
     for (int i = 0; i < count; ++i) candidates[i] = ReadSample<CPUBackend>(ws, i);
     std::vector<std::vector<int64_t>> kept(count);
@@ -132,7 +132,7 @@ class NmsGpu : public NmsOperator {
 
   void RunImpl(Workspace& ws) override {
     const int count = ws.GetInputBatchSize(kBoxes);
-    TensorList<GPUBackend> kept;  // as many as there are boxes
+    TensorList<GPUBackend> kept;  // one for each box
     kept.set_order(ws.stream());
     kept.Resize(ws.GetInputShape(kScores), DALI_INT64);
     TensorList<GPUBackend> counts_on_gpu;
@@ -147,13 +147,13 @@ class NmsGpu : public NmsOperator {
     TensorList<CPUBackend> counts;
     counts.Copy(counts_on_gpu, ws.stream());
     ::dali::AccessOrder::host().wait(ws.stream());
-    ws.Output<GPUBackend>(0).Copy(Beginnings(kept, counts), ws.stream());
+    ws.Output<GPUBackend>(0).Copy(Truncate(kept, counts), ws.stream());
   }
 
  private:
-  // The first counts[i] of each sample, in the same memory.
-  static TensorList<GPUBackend> Beginnings(TensorList<GPUBackend>& samples,
-                                           const TensorList<CPUBackend>& counts) {
+  // Returns the first counts[i] values of each sample, in the same memory.
+  static TensorList<GPUBackend> Truncate(TensorList<GPUBackend>& samples,
+                                         const TensorList<CPUBackend>& counts) {
     TensorList<GPUBackend> cut(samples.num_samples());
     cut.set_pinned(samples.is_pinned());
     cut.set_device_id(samples.device_id());

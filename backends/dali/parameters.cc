@@ -49,7 +49,7 @@ std::string GetValue(const ::dali::OpSpec& spec, const std::string& name) {
     case DALI_FLOAT:
       return ToText(spec.GetArgument<float>(name));
     case DALI_INT_VEC:
-      // As DALI keeps them, so that the core sees what is out of range.
+      // As 64-bit integers, so that the core can reject values out of range.
       return ToText(spec.GetRepeatedArgument<int64_t>(name));
     case DALI_FLOAT_VEC:
       return ToText(spec.GetRepeatedArgument<float>(name));
@@ -60,7 +60,7 @@ std::string GetValue(const ::dali::OpSpec& spec, const std::string& name) {
   }
 }
 
-// note: stands for the default, where it is not "".
+// note: replaces the default value unless it is empty.
 std::string FormatDoc(std::span<const endcap_parameter_info> table, std::string_view name,
                       std::string_view note = "") {
   for (const endcap_parameter_info& row : table) {

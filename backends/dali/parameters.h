@@ -10,16 +10,16 @@
 
 namespace endcap::operators {
 
-// What help() shows of a parameter: the core's own words. "" for a name that its table lacks. With
-// a note, that stands in place of the default.
+// Return the text of help() for a parameter, from the core's table; "" for an unknown name. A note
+// replaces the default value.
 std::string PreprocessDoc(std::string_view name);
 std::string PostprocessDoc(std::string_view name, std::string_view note = "");
 
-// The parameters that `spec` was given, of the table's names and `others`, as text. Those that come
-// as argument inputs are left out. What was not given is left to the core, whose defaults count.
+// Returns the parameters in `spec` that are in the table or in `others`, as text, without argument
+// inputs. The core has the defaults of absent ones.
 //
-// DALI keeps real numbers as float32: the text is the shortest decimal that stands for one, which
-// is what the user wrote for up to 6 digits.
+// DALI stores real numbers as float32: the text is the shortest decimal for that value, which is
+// the user's text for up to 6 digits.
 Parameters GivenParameters(const ::dali::OpSpec& spec, std::span<const endcap_parameter_info> table,
                            std::initializer_list<std::string_view> others);
 

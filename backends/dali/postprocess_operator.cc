@@ -31,7 +31,7 @@ bool HasOutput(std::span<const endcap_tensor_spec> outputs, std::string_view nam
                      [name](const endcap_tensor_spec& output) { return name == output.name; });
 }
 
-// What the operator gives of the core's outputs: `status` last, and only where it was asked for.
+// Returns the core's outputs that the operator has: `status` last, and only if requested.
 std::vector<size_t> WantedOutputs(std::span<const endcap_tensor_spec> outputs, bool with_status) {
   if (HasOutput(outputs, "mask_size") && !HasOutput(outputs, "detection_masks")) {
     throw std::invalid_argument(
@@ -51,7 +51,7 @@ endcap_tensor ViewInput(const char* name, const Workspace& ws, int input, int sa
   const auto view = [&](const auto& samples, bool on_gpu) {
     endcap_tensor tensor = MakeView(name, samples.raw_tensor(sample), samples.type(),
                                     samples.tensor_shape(sample), on_gpu);
-    if (tensor.rank == 0) {  // a scalar is a tensor of one
+    if (tensor.rank == 0) {  // a scalar becomes a tensor of 1 element
       tensor.rank = 1;
       tensor.shape[0] = 1;
     }
@@ -144,7 +144,7 @@ void PostprocessOperator::RunSamples(Workspace& ws, Batch& batch,
   pool.RunAll();
 }
 
-// Waits for the GPU only where a bad head must end the pipeline.
+// Synchronises with the GPU only if a bad head must end the pipeline.
 void PostprocessOperator::RunBatch(Workspace& ws, Batch& batch,
                                    std::vector<SampleResult>& results) {
   const int32_t wait = with_status_ ? 0 : 1;
@@ -203,7 +203,7 @@ void PostprocessOperator::SetGeometry(const Workspace& ws, int sample,
   item.geometry_on_gpu = view.on_gpu;
 }
 
-// The core reads them on the host: those on a GPU are waited for.
+// The core reads them in host memory; synchronises with the GPU if they are there.
 std::vector<int32_t> PostprocessOperator::Statuses(const Workspace& ws, int count) const {
   if (ws.NumInput() <= status_input_) return std::vector<int32_t>(count, 0);
   if (!ws.InputIsType<GPUBackend>(status_input_)) {

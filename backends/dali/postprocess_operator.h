@@ -8,15 +8,15 @@
 
 namespace endcap::operators {
 
-// How many outputs the arguments make. Throws as the core does for parameters that cannot be used.
+// Returns the number of outputs for the arguments. Throws for invalid parameters, as the core does.
 int CountOutputs(const ::dali::OpSpec& spec);
 
-// Raw heads, and perhaps geometry and status -> detections. On the CPU every sample is a task of
-// DALI's thread pool; for a GPU the batch is one call, on the workspace's stream.
+// Raw heads, optionally geometry and status -> detections. On the CPU each sample is a task of
+// DALI's thread pool; on a GPU the batch is one call on the workspace's stream.
 class PostprocessOperator : public StatelessOperator {
  public:
-  // on_gpu: whether the outputs are memory of the pipeline's GPU. Throws as CountOutputs, and for a
-  // number of inputs that does not fit the head.
+  // on_gpu: whether the outputs are in memory of the pipeline's GPU. Throws as CountOutputs, and
+  // for a number of inputs that does not fit the head.
   PostprocessOperator(const ::dali::OpSpec& spec, bool on_gpu);
 
   bool SetupImpl(std::vector<::dali::OutputDesc>& outputs, const ::dali::Workspace& ws) override;

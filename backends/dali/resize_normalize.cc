@@ -52,7 +52,7 @@ class ResizeNormalize : public ImagesOperator {
     for (int i = 0; i < count; ++i) {
       const auto& shape = pixels.tensor_shape(i);
       endcap_image& image = images[i];
-      image.format = FormatFor(shape[kChannels], i);
+      image.format = ChooseFormat(shape[kChannels], i);
       image.on_gpu = on_gpu ? 1 : 0;
       image.data = ::dali::volume(shape) == 0 ? kNoPixels : pixels.template tensor<uint8_t>(i);
       image.height = static_cast<int32_t>(shape[kHeight]);
@@ -62,8 +62,8 @@ class ResizeNormalize : public ImagesOperator {
     return images;
   }
 
-  // One channel is gray, whatever colour images are.
-  int32_t FormatFor(int64_t channels, int sample) const {
+  // One channel is gray with any image_type.
+  int32_t ChooseFormat(int64_t channels, int sample) const {
     if (channels == 1) return ENDCAP_GRAY;
     if (channels == 3 && format_ != ENDCAP_GRAY) return format_;
     throw std::invalid_argument(::dali::make_string(

@@ -7,8 +7,8 @@
 
 namespace endcap::operators {
 
-// An operator for all of DALI's devices that keeps nothing from batch to batch, so that pipelines
-// with it can be checkpointed: there is nothing to write.
+// An operator without state between batches, for all of DALI's devices. Pipelines with it can be
+// checkpointed; its checkpoint is empty.
 class StatelessOperator : public ::dali::OperatorBase {
  public:
   using OperatorBase::OperatorBase;

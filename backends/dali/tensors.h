@@ -6,16 +6,16 @@
 
 namespace endcap::operators {
 
-// DALI's type of a core's tensor.
+// Returns DALI's type for a dtype of the core.
 ::dali::DALIDataType ToDaliType(int32_t dtype);
 
 ::dali::TensorShape<> ToDaliShape(const endcap_tensor_spec& spec);
 
-// Bytes of one tensor of that type and shape.
+// Returns the bytes of one tensor.
 size_t CountBytes(::dali::DALIDataType type, const ::dali::TensorShape<>& shape);
 
-// A view of DALI's memory for the core. `name` is for the error: throws for a type or rank that the
-// core has none of.
+// Returns a view of DALI's memory for the core. Throws with `name` for a type or rank that the core
+// does not support.
 endcap_tensor MakeView(const char* name, const void* data, ::dali::DALIDataType type,
                        const ::dali::TensorShape<>& shape, bool on_gpu);
 
