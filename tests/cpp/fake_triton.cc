@@ -14,7 +14,7 @@
 namespace endcap::fake {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kReleaseTimeout{60};
 
 void Require(TRITONSERVER_Error* error) {
   if (error == nullptr) return;
@@ -93,7 +93,7 @@ Server::Server(const std::map<std::string, std::string>& parameters,
 
 Server::~Server() = default;
 
-std::vector<Answer> Server::Infer(const std::vector<Request>& requests) {
+std::vector<Response> Server::Infer(const std::vector<Request>& requests) {
   std::vector<TRITONBACKEND_Request> handles(requests.size());
   std::vector<TRITONBACKEND_Request*> pointers;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -107,22 +107,22 @@ std::vector<Answer> Server::Infer(const std::vector<Request>& requests) {
     return std::ranges::all_of(handles, [](const auto& handle) { return handle.releases > 0; });
   };
   std::unique_lock lock(SharedState().mutex);
-  if (!SharedState().released.wait_for(lock, kPatience, all_released)) {
+  if (!SharedState().released.wait_for(lock, kReleaseTimeout, all_released)) {
     // A thread of the backend may still use the handles.
     std::fputs("a request was not released\n", stderr);
     std::abort();
   }
-  std::vector<Answer> answers;
+  std::vector<Response> responses;
   for (TRITONBACKEND_Request& handle : handles) {
-    if (handle.answers != 1 || handle.releases != 1) {
-      throw std::logic_error("a request was not answered and released once");
+    if (handle.responses != 1 || handle.releases != 1) {
+      throw std::logic_error("a request did not get one response and one release");
     }
-    answers.push_back(std::move(handle.answer));
+    responses.push_back(std::move(handle.response));
   }
-  return answers;
+  return responses;
 }
 
-std::string Server::WhyNotReady() {
+std::string Server::GetReadinessError() {
   const std::unique_ptr<TRITONSERVER_Error> error(
       TRITONBACKEND_ModelInstanceReady(&state_->instance));
   return error == nullptr ? "" : error->message;

@@ -10,9 +10,9 @@
 
 #include "triton_util/triton_api.h"
 
-// A server for one backend, which is linked into the test: it loads one model with one instance,
-// and says where inputs lie and outputs go. GPU memory is that of the emulated library: the
-// host reaches it by copies only.
+// A fake server for one backend, which is linked into the test: one model with one instance. The
+// test chooses the memory of inputs and outputs. GPU memory is that of the emulated library, which
+// the host accesses by copies only.
 
 namespace endcap::fake {
 
@@ -22,7 +22,7 @@ struct Buffer {
   TRITONSERVER_MemoryType type = TRITONSERVER_MEMORY_CPU;
 };
 
-// A copy of `bytes` in memory of that type, and one of a buffer into host memory.
+// Copy into new memory of that type, and from a buffer into host memory.
 Buffer Put(std::span<const std::byte> bytes, TRITONSERVER_MemoryType type);
 void Get(const Buffer& buffer, void* to);
 
@@ -33,10 +33,10 @@ struct Input {
   std::vector<Buffer> buffers;
 };
 
-// What becomes of a wish for an output's memory. Without: it is fulfilled.
+// The memory that the server promises and provides for an output; none: what the backend requests.
 struct OutputPolicy {
   std::optional<TRITONSERVER_MemoryType> promised;
-  std::optional<TRITONSERVER_MemoryType> given;
+  std::optional<TRITONSERVER_MemoryType> provided;
 };
 
 struct Request {
@@ -48,7 +48,7 @@ struct Request {
 struct Output {
   std::vector<int64_t> shape;
   Buffer buffer;
-  TRITONSERVER_MemoryType asked = TRITONSERVER_MEMORY_CPU;  // by the backend, before any promise
+  TRITONSERVER_MemoryType requested = TRITONSERVER_MEMORY_CPU;  // requested by the backend
 
   template <typename T>
   std::vector<T> Values() const {
@@ -58,30 +58,30 @@ struct Output {
   }
 };
 
-struct Answer {
-  std::string error;  // empty: it is none
+struct Response {
+  std::string error;  // empty: none
   TRITONSERVER_Error_Code error_code = TRITONSERVER_ERROR_UNKNOWN;
   std::map<std::string, Output> outputs;
 };
 
 class Server {
  public:
-  // parameters: as in config.pbtxt. inputs: the names that it lists, for a model without batches;
-  // with none it lists no input, and batches. Throws std::runtime_error with what the backend
-  // refuses.
+  // parameters: as in config.pbtxt. inputs: the inputs in config.pbtxt, for a model without a batch
+  // dimension; if empty, the model has one. Throws std::runtime_error with the backend's error.
   Server(const std::map<std::string, std::string>& parameters, TRITONSERVER_InstanceGroupKind kind,
          int device_id = 0, const std::vector<std::string>& inputs = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // One batch. Every request is answered and released once, or std::logic_error.
-  std::vector<Answer> Infer(const std::vector<Request>& requests);
+  // Executes one batch. Throws std::logic_error unless each request gets one response and is
+  // released once.
+  std::vector<Response> Infer(const std::vector<Request>& requests);
 
-  // What the instance says of its readiness; empty: it is ready.
-  std::string WhyNotReady();
+  // Returns the error of the readiness check; empty if the instance is ready.
+  std::string GetReadinessError();
 
-  // The sum of a counter over its labels.
+  // Returns the sum of a counter over its labels.
   static double Counter(const std::string& name);
 
  private:

@@ -9,7 +9,7 @@
 
 #include "fake_triton.h"
 
-// What Triton's API leaves open, for the tests' server.
+// The opaque types of Triton's API, for the fake server.
 
 struct TRITONSERVER_Error {
   TRITONSERVER_Error_Code code;
@@ -45,9 +45,9 @@ struct TRITONBACKEND_Input {
 struct TRITONBACKEND_Request {
   const endcap::fake::Request* given;
   std::vector<TRITONBACKEND_Input> inputs;
-  std::map<std::string, TRITONSERVER_MemoryType> asked;
-  endcap::fake::Answer answer;
-  int answers = 0;
+  std::map<std::string, TRITONSERVER_MemoryType> requested;
+  endcap::fake::Response response;
+  int responses = 0;
   int releases = 0;
 };
 struct TRITONBACKEND_Output {
@@ -62,7 +62,8 @@ struct TRITONBACKEND_Response {
 
 namespace endcap::fake {
 
-// What the threads of a backend change, under the mutex; `released` hears of each request.
+// State that the threads of a backend change, under the mutex; `released` is notified of each
+// release.
 struct Shared {
   std::mutex mutex;
   std::condition_variable released;

@@ -6,9 +6,9 @@ namespace {
 
 const endcap::fake::OutputPolicy& GetPolicy(const TRITONBACKEND_Request* request,
                                             const std::string& output) {
-  static const endcap::fake::OutputPolicy fulfil;
+  static const endcap::fake::OutputPolicy as_requested;
   const auto found = request->given->policies.find(output);
-  return found == request->given->policies.end() ? fulfil : found->second;
+  return found == request->given->policies.end() ? as_requested : found->second;
 }
 
 }  // namespace
@@ -66,13 +66,13 @@ TRITONSERVER_Error* TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Re
                                                                 size_t* /*byte_size*/,
                                                                 TRITONSERVER_MemoryType* type,
                                                                 int64_t* /*memory_type_id*/) {
-  request->asked[name] = *type;
+  request->requested[name] = *type;
   *type = GetPolicy(request, name).promised.value_or(*type);
   return nullptr;
 }
 TRITONSERVER_Error* TRITONBACKEND_RequestRelease(TRITONBACKEND_Request* request,
                                                  uint32_t /*flags*/) {
-  // Notified under the lock: behind it the request may be gone.
+  // Notified under the lock, because the request may be destroyed as soon as it is released.
   const std::scoped_lock lock(endcap::fake::SharedState().mutex);
   ++request->releases;
   endcap::fake::SharedState().released.notify_all();
@@ -122,7 +122,7 @@ TRITONSERVER_Error* TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response* respons
   owner->request = response->request;
   owner->name = name;
   owner->result.shape.assign(shape, shape + rank);
-  owner->result.asked = response->request->asked[name];
+  owner->result.requested = response->request->requested[name];
   *output = owner.get();
   return nullptr;
 }
@@ -130,7 +130,7 @@ TRITONSERVER_Error* TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output* output, voi
                                                uint64_t size_bytes,
                                                TRITONSERVER_MemoryType* memory_type,
                                                int64_t* memory_type_id) {
-  *memory_type = GetPolicy(output->request, output->name).given.value_or(*memory_type);
+  *memory_type = GetPolicy(output->request, output->name).provided.value_or(*memory_type);
   *memory_type_id = 0;
   output->result.buffer = {NewMemory(size_bytes, *memory_type), size_bytes, *memory_type};
   *buffer = output->result.buffer.memory.get();
@@ -139,14 +139,14 @@ TRITONSERVER_Error* TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output* output, voi
 TRITONSERVER_Error* TRITONBACKEND_ResponseSend(TRITONBACKEND_Response* response, uint32_t /*flags*/,
                                                TRITONSERVER_Error* error) {
   const std::unique_ptr<TRITONBACKEND_Response> owner(response);
-  ++response->request->answers;
-  endcap::fake::Answer& answer = response->request->answer;
+  ++response->request->responses;
+  endcap::fake::Response& sent = response->request->response;
   if (error != nullptr) {
-    answer.error = error->message;
-    answer.error_code = error->code;
+    sent.error = error->message;
+    sent.error_code = error->code;
   }
   for (auto& output : response->outputs) {
-    answer.outputs[output->name] = std::move(output->result);
+    sent.outputs[output->name] = std::move(output->result);
   }
   return nullptr;
 }

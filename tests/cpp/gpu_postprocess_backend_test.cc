@@ -16,7 +16,7 @@
 namespace endcap {
 namespace {
 
-using fake::Answer;
+using fake::Response;
 using fake::Server;
 
 [[maybe_unused]] const int library_chosen =
@@ -70,33 +70,33 @@ fake::Input Logits(TRITONSERVER_MemoryType place) {
   return Tensor("logits", TRITONSERVER_TYPE_FP32, {kImages, 5}, logits, place);
 }
 
-Answer OnCpu(const std::map<std::string, std::string>& parameters, fake::Request request) {
+Response OnCpu(const std::map<std::string, std::string>& parameters, fake::Request request) {
   Server server(parameters, kOnCpu);
   request.policies.clear();
   return server.Infer({request})[0];
 }
 
-void ExpectSame(const Answer& answer, const Answer& expected) {
-  ASSERT_EQ(answer.error, "");
+void ExpectSame(const Response& response, const Response& expected) {
+  ASSERT_EQ(response.error, "");
   ASSERT_EQ(expected.error, "");
-  ASSERT_EQ(answer.outputs.size(), expected.outputs.size());
+  ASSERT_EQ(response.outputs.size(), expected.outputs.size());
   for (const auto& [name, output] : expected.outputs) {
-    EXPECT_EQ(answer.outputs.at(name).shape, output.shape) << name;
-    EXPECT_EQ(answer.outputs.at(name).Values<uint8_t>(), output.Values<uint8_t>()) << name;
+    EXPECT_EQ(response.outputs.at(name).shape, output.shape) << name;
+    EXPECT_EQ(response.outputs.at(name).Values<uint8_t>(), output.Values<uint8_t>()) << name;
   }
 }
 
-TEST(GpuPostprocessBackend, AnswersAsTheCpuWhereverTheInputsLie) {
-  const Answer expected = OnCpu(kYolov8, {{Head(kCpu), Geometry(kCpu)}, kDetections, {}});
+TEST(GpuPostprocessBackend, RespondsAsTheCpuWhereverTheInputsLie) {
+  const Response expected = OnCpu(kYolov8, {{Head(kCpu), Geometry(kCpu)}, kDetections, {}});
   EXPECT_GT(expected.outputs.at("num_detections").Values<int32_t>()[0], 0);
   Server server(kYolov8, kOnGpu);
   for (const auto head : {kCpu, kGpu}) {
     for (const auto geometry : {kCpu, kGpu}) {
       const fake::Request request{{Head(head), Geometry(geometry)}, kDetections, {}};
-      const Answer answer = server.Infer({request})[0];
-      ExpectSame(answer, expected);
-      EXPECT_EQ(answer.outputs.at("detection_boxes").asked, kPinned);
-      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kPinned);
+      const Response response = server.Infer({request})[0];
+      ExpectSame(response, expected);
+      EXPECT_EQ(response.outputs.at("detection_boxes").requested, kPinned);
+      EXPECT_EQ(response.outputs.at("detection_boxes").buffer.type, kPinned);
     }
   }
   EXPECT_EQ(Server::Counter("endcap_postprocess_spills_total"), 0);
@@ -105,24 +105,24 @@ TEST(GpuPostprocessBackend, AnswersAsTheCpuWhereverTheInputsLie) {
 
 TEST(GpuPostprocessBackend, FillsTheGpuMemoryOfAReaderThatHasIt) {
   fake::Request request{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
-  const Answer expected = OnCpu(kYolov8, request);
+  const Response expected = OnCpu(kYolov8, request);
   request.policies["detection_boxes"].promised = kGpu;
   request.policies["num_detections"].promised = kGpu;
   request.policies["detection_scores"].promised = kCpu;
   for (const auto kind : {kOnGpu, kOnCpu}) {
     Server server(kYolov8, kind);
-    const std::vector<Answer> answers = server.Infer({request, request});
-    for (const Answer& answer : answers) {
-      ExpectSame(answer, expected);
-      EXPECT_EQ(answer.outputs.at("detection_boxes").buffer.type, kGpu);
-      EXPECT_EQ(answer.outputs.at("detection_scores").buffer.type, kCpu);
+    const std::vector<Response> responses = server.Infer({request, request});
+    for (const Response& response : responses) {
+      ExpectSame(response, expected);
+      EXPECT_EQ(response.outputs.at("detection_boxes").buffer.type, kGpu);
+      EXPECT_EQ(response.outputs.at("detection_scores").buffer.type, kCpu);
     }
   }
 }
 
 TEST(GpuPostprocessBackend, AHeadInSeveralBuffersIsGathered) {
   fake::Request request{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
-  const Answer expected = OnCpu(kYolov8, request);
+  const Response expected = OnCpu(kYolov8, request);
   const std::vector<float> values = fake::Output{{}, request.inputs[0].buffers[0]}.Values<float>();
   const auto bytes = std::as_bytes(std::span(values));
   request.inputs[0].buffers = {fake::Put(bytes.first(1001), kGpu),
@@ -132,7 +132,7 @@ TEST(GpuPostprocessBackend, AHeadInSeveralBuffersIsGathered) {
 
 TEST(GpuPostprocessBackend, StatusFromTheGpuBlanksItsImage) {
   const fake::Request request{{Head(kGpu), Geometry(kCpu), Status(kGpu)}, kDetections, {}};
-  const Answer expected = OnCpu(kYolov8, request);
+  const Response expected = OnCpu(kYolov8, request);
   EXPECT_EQ(expected.outputs.at("num_detections").Values<int32_t>()[1], 0);
   ExpectSame(Server(kYolov8, kOnGpu).Infer({request})[0], expected);
 }
@@ -140,31 +140,31 @@ TEST(GpuPostprocessBackend, StatusFromTheGpuBlanksItsImage) {
 TEST(GpuPostprocessBackend, ABadHeadFailsItsOwnRequest) {
   const fake::Request good{{Head(kGpu), Geometry(kGpu)}, kDetections, {}};
   const fake::Request bad{{Head(kGpu, NAN), Geometry(kGpu)}, kDetections, {}};
-  const Answer expected = OnCpu(kYolov8, good);
+  const Response expected = OnCpu(kYolov8, good);
   const std::string message = OnCpu(kYolov8, bad).error;
   Server server(kYolov8, kOnGpu);
-  const std::vector<Answer> answers = server.Infer({good, bad, good});
-  ExpectSame(answers[0], expected);
-  EXPECT_EQ(answers[1].error, message);
+  const std::vector<Response> responses = server.Infer({good, bad, good});
+  ExpectSame(responses[0], expected);
+  EXPECT_EQ(responses[1].error, message);
   EXPECT_NE(message.find("NaN"), std::string::npos);
-  ExpectSame(answers[2], expected);
+  ExpectSame(responses[2], expected);
 }
 
 TEST(GpuPostprocessBackend, LabelsFollowFromIdsOnTheGpu) {
   fake::Request request{
       {Logits(kGpu)}, {"class_scores", "class_ids", "class_labels", "class_probabilities"}, {}};
-  const Answer expected = OnCpu(kClassification, request);
+  const Response expected = OnCpu(kClassification, request);
   Server server(kClassification, kOnGpu);
   ExpectSame(server.Infer({request})[0], expected);
   request.policies["class_ids"].promised = kGpu;
-  request.policies["class_labels"].given = kGpu;
+  request.policies["class_labels"].provided = kGpu;
   ExpectSame(server.Infer({request})[0], expected);
-  // Without the ids in the answer.
+  // Without the ids in the response.
   request.outputs = {"class_labels"};
   ExpectSame(server.Infer({request})[0], OnCpu(kClassification, request));
 }
 
-TEST(GpuPostprocessBackend, HeadsOfTwoTensorsAnswerAsOnTheCpu) {
+TEST(GpuPostprocessBackend, HeadsOfTwoTensorsRespondAsOnTheCpu) {
   const std::map<std::string, std::string> parameters{{"head", "rtdetr"},
                                                       {"num_classes", "3"},
                                                       {"max_detections", "10"},
@@ -184,26 +184,26 @@ TEST(GpuPostprocessBackend, HeadsOfTwoTensorsAnswerAsOnTheCpu) {
          Geometry(place)},
         kDetections,
         {}};
-    const Answer expected = OnCpu(parameters, request);
+    const Response expected = OnCpu(parameters, request);
     EXPECT_GT(expected.outputs.at("num_detections").Values<int32_t>()[0], 0);
     ExpectSame(server.Infer({request})[0], expected);
   }
 }
 
-TEST(GpuPostprocessBackend, SeveralLabelsAnswerAsOnTheCpu) {
+TEST(GpuPostprocessBackend, SeveralLabelsRespondAsOnTheCpu) {
   auto parameters = kClassification;
   parameters["multi_label"] = "true";
   parameters["activation"] = "sigmoid";
   parameters["score_threshold"] = "0.97";
   const fake::Request request{
       {Logits(kGpu)}, {"class_scores", "class_ids", "class_labels", "class_probabilities"}, {}};
-  const Answer expected = OnCpu(parameters, request);
+  const Response expected = OnCpu(parameters, request);
   EXPECT_EQ(expected.outputs.at("class_ids").Values<int32_t>(),
             (std::vector<int32_t>{-1, -1, 0, 3}));
   ExpectSame(Server(parameters, kOnGpu).Infer({request})[0], expected);
 }
 
-TEST(GpuPostprocessBackend, MasksAnswerAsOnTheCpu) {
+TEST(GpuPostprocessBackend, MasksRespondAsOnTheCpu) {
   std::map<std::string, std::string> parameters = {
       {"head", "yolov8_seg"},    {"num_classes", "1"},    {"mask_coefficients", "2"},
       {"prototype_size", "8,8"}, {"input_size", "32,32"}, {"mask_resolution", "input"},
@@ -215,17 +215,17 @@ TEST(GpuPostprocessBackend, MasksAnswerAsOnTheCpu) {
                          Tensor("protos", TRITONSERVER_TYPE_FP32, {1, 2, 8, 8}, prototypes, kGpu)},
                         {"num_detections", "mask_size", "detection_masks"},
                         {}};
-  const Answer packed = OnCpu(parameters, request);
+  const Response packed = OnCpu(parameters, request);
   EXPECT_EQ(packed.outputs.at("num_detections").Values<int32_t>()[0], 2);
   EXPECT_EQ(packed.outputs.at("mask_size").Values<int32_t>(), (std::vector<int32_t>{32, 32}));
   fake::Request both_forms = request;
   both_forms.outputs.push_back("detection_rle");
-  const Answer all = OnCpu(parameters, both_forms);
+  const Response all = OnCpu(parameters, both_forms);
   EXPECT_GT(all.outputs.at("detection_rle").buffer.bytes, 30U);
   Server server(parameters, kOnGpu);
-  const std::vector<Answer> answers = server.Infer({both_forms, request});
-  ExpectSame(answers[0], all);
-  ExpectSame(answers[1], packed);
+  const std::vector<Response> responses = server.Infer({both_forms, request});
+  ExpectSame(responses[0], all);
+  ExpectSame(responses[1], packed);
 
   parameters["mask_resolution"] = "source";
   request.outputs = {"mask_size", "detection_rle"};
@@ -262,10 +262,10 @@ TEST(GpuPostprocessBackend, TheHostWaitsAsOftenForAllOutputsAsForOne) {
     for (const std::string& name : outputs) request.policies[name].promised = memory;
     const auto waits = Emulated<int()>("EndcapEmulatedWaits");
     const int before = waits();
-    const Answer answer = server.Infer({request})[0];
+    const Response response = server.Infer({request})[0];
     const int after = waits();
-    ExpectSame(answer, OnCpu(parameters, request));
-    EXPECT_EQ(answer.outputs.at(outputs.back()).buffer.type, memory);
+    ExpectSame(response, OnCpu(parameters, request));
+    EXPECT_EQ(response.outputs.at(outputs.back()).buffer.type, memory);
     return after - before;
   };
   const int for_one = waits_for({"num_detections"}, kCpu);
@@ -279,18 +279,18 @@ TEST(GpuPostprocessBackendFault, AnInstanceIsNotReadyAfterAnUnrecoverableError) 
   const fake::Request request{{Head(kCpu), Geometry(kCpu)}, kDetections, {}};
   Server server(kYolov8, kOnGpu);
   EXPECT_EQ(server.Infer({request})[0].error, "");
-  EXPECT_EQ(server.WhyNotReady(), "");
+  EXPECT_EQ(server.GetReadinessError(), "");
   constexpr int kIllegalAddress = 700;
   Emulated<void(int)>("EndcapEmulateFault")(kIllegalAddress);
   // Before any request has met the error.
-  EXPECT_NE(server.WhyNotReady().find("restart"), std::string::npos);
-  const Answer failed = server.Infer({request})[0];
+  EXPECT_NE(server.GetReadinessError().find("restart"), std::string::npos);
+  const Response failed = server.Infer({request})[0];
   EXPECT_NE(failed.error.find("this process can no longer use CUDA: restart it"),
             std::string::npos);
   EXPECT_EQ(failed.error_code, TRITONSERVER_ERROR_UNAVAILABLE);
-  EXPECT_EQ(Server(kYolov8, kOnCpu).WhyNotReady(), "");
+  EXPECT_EQ(Server(kYolov8, kOnCpu).GetReadinessError(), "");
   Emulated<void(int)>("EndcapEmulateFault")(0);
-  EXPECT_NE(server.WhyNotReady().find("restart the server"), std::string::npos);
+  EXPECT_NE(server.GetReadinessError().find("restart the server"), std::string::npos);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace endcap {
 namespace {
 
-using fake::Answer;
+using fake::Response;
 using fake::Server;
 
 [[maybe_unused]] const int library_chosen =
@@ -82,24 +82,24 @@ fake::Request Wanting(std::vector<std::string> outputs, fake::Input input) {
   return {{std::move(input)}, std::move(outputs), {}};
 }
 
-void ExpectSame(const Answer& answer) {
+void ExpectSame(const Response& response) {
   const Expected expected = OnCpu();
-  ASSERT_EQ(answer.error, "");
-  EXPECT_EQ(answer.outputs.at("images").Values<float>(), expected.images);
-  EXPECT_EQ(answer.outputs.at("geometry").Values<float>(), expected.geometry);
-  EXPECT_EQ(answer.outputs.at("status").Values<int32_t>(), expected.status);
+  ASSERT_EQ(response.error, "");
+  EXPECT_EQ(response.outputs.at("images").Values<float>(), expected.images);
+  EXPECT_EQ(response.outputs.at("geometry").Values<float>(), expected.geometry);
+  EXPECT_EQ(response.outputs.at("status").Values<int32_t>(), expected.status);
 }
 
 const std::vector<std::string> kAll{"images", "geometry", "status"};
 
 TEST(GpuPreprocessBackend, LeavesImagesOnTheGpuAndTheRestOnTheHost) {
   Server server(kParameters, kOnGpu);
-  const std::vector<Answer> answers = server.Infer({Wanting(kAll, Encoded(kFiles, kCpu))});
-  ExpectSame(answers[0]);
-  EXPECT_EQ(answers[0].outputs.at("images").buffer.type, kGpu);
-  EXPECT_EQ(answers[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
-  EXPECT_EQ(answers[0].outputs.at("geometry").buffer.type, kCpu);
-  EXPECT_EQ(answers[0].outputs.at("status").buffer.type, kCpu);
+  const std::vector<Response> responses = server.Infer({Wanting(kAll, Encoded(kFiles, kCpu))});
+  ExpectSame(responses[0]);
+  EXPECT_EQ(responses[0].outputs.at("images").buffer.type, kGpu);
+  EXPECT_EQ(responses[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
+  EXPECT_EQ(responses[0].outputs.at("geometry").buffer.type, kCpu);
+  EXPECT_EQ(responses[0].outputs.at("status").buffer.type, kCpu);
   EXPECT_EQ(Server::Counter(kSpills), 0);
   EXPECT_EQ(Server::Counter("endcap_preprocess_images_total"), 2);
 }
@@ -109,10 +109,10 @@ TEST(GpuPreprocessBackend, FillsHostMemoryForAReaderThatWantsIt) {
   for (const auto type : {kCpu, kPinned}) {
     fake::Request request = Wanting(kAll, Encoded(kFiles, kCpu));
     request.policies["images"].promised = type;
-    const Answer answer = server.Infer({request})[0];
-    ExpectSame(answer);
-    EXPECT_EQ(answer.outputs.at("images").asked, kGpu);
-    EXPECT_NE(answer.outputs.at("images").buffer.type, kGpu);
+    const Response response = server.Infer({request})[0];
+    ExpectSame(response);
+    EXPECT_EQ(response.outputs.at("images").requested, kGpu);
+    EXPECT_NE(response.outputs.at("images").buffer.type, kGpu);
   }
   EXPECT_EQ(Server::Counter(kSpills), 0);
 }
@@ -120,10 +120,10 @@ TEST(GpuPreprocessBackend, FillsHostMemoryForAReaderThatWantsIt) {
 TEST(GpuPreprocessBackend, CountsSpills) {
   Server server(kParameters, kOnGpu);
   fake::Request spilled = Wanting(kAll, Encoded(kFiles, kCpu));
-  spilled.policies["images"].given = kPinned;
-  const std::vector<Answer> answers =
+  spilled.policies["images"].provided = kPinned;
+  const std::vector<Response> responses =
       server.Infer({spilled, Wanting(kAll, Encoded(kFiles, kCpu)), spilled});
-  for (const Answer& answer : answers) ExpectSame(answer);
+  for (const Response& response : responses) ExpectSame(response);
   EXPECT_EQ(Server::Counter(kSpills), 2);
 }
 
@@ -132,9 +132,9 @@ TEST(GpuPreprocessBackend, FillsGpuMemoryWithWhatTheHostMade) {
     Server server(kParameters, kind);
     fake::Request request = Wanting(kAll, Encoded(kFiles, kCpu));
     for (const std::string& name : kAll) request.policies[name].promised = kGpu;
-    const Answer answer = server.Infer({request})[0];
-    ExpectSame(answer);
-    for (const std::string& name : kAll) EXPECT_EQ(answer.outputs.at(name).buffer.type, kGpu);
+    const Response response = server.Infer({request})[0];
+    ExpectSame(response);
+    for (const std::string& name : kAll) EXPECT_EQ(response.outputs.at(name).buffer.type, kGpu);
   }
 }
 
@@ -152,20 +152,20 @@ TEST(GpuPreprocessBackend, GathersFilesFromTheGpu) {
 
 TEST(GpuPreprocessBackend, ImagesThatNobodyWantsAreStillDecoded) {
   Server server(kParameters, kOnGpu);
-  const Answer answer = server.Infer({Wanting({"geometry"}, Encoded(kFiles, kCpu))})[0];
-  ASSERT_EQ(answer.error, "");
-  EXPECT_EQ(answer.outputs.size(), 1U);
-  EXPECT_EQ(answer.outputs.at("geometry").Values<float>(), OnCpu().geometry);
+  const Response response = server.Infer({Wanting({"geometry"}, Encoded(kFiles, kCpu))})[0];
+  ASSERT_EQ(response.error, "");
+  EXPECT_EQ(response.outputs.size(), 1U);
+  EXPECT_EQ(response.outputs.at("geometry").Values<float>(), OnCpu().geometry);
 }
 
 TEST(GpuPreprocessBackend, ABadFileFailsItsOwnRequest) {
   Server server(kParameters, kOnGpu);
   const std::vector<testing::Bytes> bad{kFiles[0], {1, 2, 3}};
-  const std::vector<Answer> answers =
+  const std::vector<Response> responses =
       server.Infer({Wanting(kAll, Encoded(bad, kCpu)), Wanting(kAll, Encoded(kFiles, kCpu))});
-  EXPECT_TRUE(answers[0].error.starts_with("corrupt_image: image index 1 of 2"))
-      << answers[0].error;
-  ExpectSame(answers[1]);
+  EXPECT_TRUE(responses[0].error.starts_with("corrupt_image: image index 1 of 2"))
+      << responses[0].error;
+  ExpectSame(responses[1]);
 }
 
 TEST(GpuPreprocessBackend, WithoutGpuMemoryARequestFailsAndTheServerGoesOn) {

@@ -18,7 +18,7 @@
 namespace endcap {
 namespace {
 
-using fake::Answer;
+using fake::Response;
 using fake::Server;
 
 [[maybe_unused]] const int library_chosen =
@@ -76,32 +76,32 @@ TEST(RoisBackend, SeveralRequestsInOneCallKeepApart) {
   for (const auto& [where, type] :
        {std::pair{&on_cpu, kCpu}, {&on_cpu, kGpu}, {&on_gpu, kCpu}, {&on_gpu, kGpu}}) {
     Server& server = *where;
-    const std::vector<Answer> answers =
+    const std::vector<Response> responses =
         server.Infer({MakeRequest(first, two, type), MakeRequest({1, 2, 3}, one, type),
                       MakeRequest(second, {}, type), MakeRequest(first, {{9, 9, 3, 3}}, type),
                       MakeRequest(second, one, type)});
-    ASSERT_EQ(answers[0].error, "");
-    EXPECT_EQ(answers[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
-    EXPECT_EQ(answers[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
-    EXPECT_EQ(answers[0].outputs.at("status").Values<int32_t>(), (std::vector<int32_t>{0, 0}));
-    EXPECT_EQ(answers[0].outputs.at("images").Values<float>(), Expected(first, two));
-    EXPECT_TRUE(answers[1].error.starts_with("corrupt_image: ")) << answers[1].error;
-    ASSERT_EQ(answers[2].error, "");
-    EXPECT_EQ(answers[2].outputs.at("images").shape, (std::vector<int64_t>{0, 3, 24, 32}));
-    EXPECT_TRUE(answers[3].error.starts_with("invalid_argument: roi index 0 of 1"))
-        << answers[3].error;
-    ASSERT_EQ(answers[4].error, "");
-    EXPECT_EQ(answers[4].outputs.at("images").Values<float>(), Expected(second, one));
+    ASSERT_EQ(responses[0].error, "");
+    EXPECT_EQ(responses[0].outputs.at("images").shape, (std::vector<int64_t>{2, 3, 24, 32}));
+    EXPECT_EQ(responses[0].outputs.at("geometry").shape, (std::vector<int64_t>{2, 8}));
+    EXPECT_EQ(responses[0].outputs.at("status").Values<int32_t>(), (std::vector<int32_t>{0, 0}));
+    EXPECT_EQ(responses[0].outputs.at("images").Values<float>(), Expected(first, two));
+    EXPECT_TRUE(responses[1].error.starts_with("corrupt_image: ")) << responses[1].error;
+    ASSERT_EQ(responses[2].error, "");
+    EXPECT_EQ(responses[2].outputs.at("images").shape, (std::vector<int64_t>{0, 3, 24, 32}));
+    EXPECT_TRUE(responses[3].error.starts_with("invalid_argument: roi index 0 of 1"))
+        << responses[3].error;
+    ASSERT_EQ(responses[4].error, "");
+    EXPECT_EQ(responses[4].outputs.at("images").Values<float>(), Expected(second, one));
   }
 }
 
 TEST(RoisBackend, TensorsStayOnTheGpu) {
   const testing::Bytes file = testing::MakeJpeg(60, 80);
   Server server(kParameters, kOnGpu, 0, kInputs);
-  const Answer answer = server.Infer({MakeRequest(file, {{1, 2, 30, 40}}, kCpu)})[0];
-  ASSERT_EQ(answer.error, "");
-  EXPECT_EQ(answer.outputs.at("images").asked, kGpu);
-  EXPECT_EQ(answer.outputs.at("geometry").asked, kCpu);
+  const Response response = server.Infer({MakeRequest(file, {{1, 2, 30, 40}}, kCpu)})[0];
+  ASSERT_EQ(response.error, "");
+  EXPECT_EQ(response.outputs.at("images").requested, kGpu);
+  EXPECT_EQ(response.outputs.at("geometry").requested, kCpu);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace endcap {
 namespace {
 
-using fake::Answer;
+using fake::Response;
 using fake::Server;
 using testing::Bytes;
 using testing::largest_allocation;
@@ -64,7 +64,7 @@ fake::Request RoisRequest(const Bytes& file, const std::vector<Roi>& rois,
 }
 
 // Of two requests that differ in their outputs alone.
-void ExpectSame(const Answer& without, const Answer& with) {
+void ExpectSame(const Response& without, const Response& with) {
   EXPECT_EQ(without.error, with.error);
   EXPECT_FALSE(without.outputs.contains("images"));
   if (!with.error.empty()) return;
@@ -96,9 +96,9 @@ TEST(UnwantedTensors, OfImagesLeaveStatusAndGeometryAsTheyAre) {
       for (const std::string fit : {"letterbox", "center_crop"}) {
         Server server({{"size", "24,24"}, {"on_error", on_error}, {"fit", fit}}, kind);
         for (const Bytes& file : Files()) {
-          const auto answers =
+          const auto responses =
               server.Infer({ImageRequest(file, NoTensor()), ImageRequest(file, AllOutputs())});
-          ExpectSame(answers[0], answers[1]);
+          ExpectSame(responses[0], responses[1]);
         }
       }
     }
@@ -113,9 +113,9 @@ TEST(UnwantedTensors, OfRegionsLeaveStatusAndGeometryAsTheyAre) {
       Server server({{"size", "24,32"}, {"on_error", on_error}}, kind, 0, RoisInputs());
       for (const Bytes& file : Files()) {
         for (const auto& rois : choices) {
-          const auto answers = server.Infer(
+          const auto responses = server.Infer(
               {RoisRequest(file, rois, NoTensor()), RoisRequest(file, rois, AllOutputs())});
-          ExpectSame(answers[0], answers[1]);
+          ExpectSame(responses[0], responses[1]);
         }
       }
     }
@@ -144,11 +144,11 @@ TEST(UnwantedTensors, RegionsOfTooManyBytesAreRefusedAllTheSame) {
   Server server({{"max_roi_bytes", "9830400"}}, kOnCpu, 0, RoisInputs());
   const std::vector<Roi> three(3, Roi{0, 0, 160, 120});
   for (const std::vector<std::string>& outputs : {NoTensor(), AllOutputs()}) {
-    const Answer answer = server.Infer({RoisRequest(file, three, outputs)})[0];
-    EXPECT_EQ(answer.error,
+    const Response response = server.Infer({RoisRequest(file, three, outputs)})[0];
+    EXPECT_EQ(response.error,
               "invalid_argument: the tensors of 3 rois take 14745600 bytes; max_roi_bytes allows "
               "9830400: give them in several calls, or a greater max_roi_bytes");
-    EXPECT_EQ(answer.error_code, TRITONSERVER_ERROR_INVALID_ARG);
+    EXPECT_EQ(response.error_code, TRITONSERVER_ERROR_INVALID_ARG);
   }
 }
 
