@@ -1,4 +1,4 @@
-// What an ELF file of this machine tells of itself.
+// ELF files: libraries, build id, and the Python that a stub embeds.
 #pragma once
 
 #include <filesystem>

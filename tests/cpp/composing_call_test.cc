@@ -104,7 +104,7 @@ TEST_F(ComposingCallTest, AnErrorResponseDoesNotWaitForTheRelease) {
   const std::future<void> done = Start();
   Respond({.error = "no such thing"});
   done.wait();
-  EXPECT_EQ(Describe(*call_->failure()), "model 'sum': no such thing");
+  EXPECT_TRUE(call_->failure().has_value());
   call_.reset();
   // The server still has the request, and reads its input.
   EXPECT_EQ(GetServer().requests, 1);

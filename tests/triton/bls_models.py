@@ -117,7 +117,6 @@ def write_all(repository: Path) -> None:
     write_cascade(repository, "cached", {**routed, "detect_model": "found_cached"})
     write_cascade(repository, "narrow", {**routed, "max_in_flight": 1, "classify_batch_size": 3})
     write_cascade(repository, "single", routed, batch=0)
-    write_cascade(repository, "detect_only", {"detect_model": "found"})
     write_cascade(repository, "orphan", {"detect_model": "nowhere"})
     write_cascade(repository, "classless", {**routed, "classifiers": "*=rois+nobody"}, more=delay)
     write_cascade(repository, "strict", {**routed, "classifiers": "*=rois_strict+kinds"})

@@ -1,4 +1,4 @@
-"""Cascades over inner models with known answers, and pictures that say what is in them."""
+"""Cascades of composing models with known responses, and pictures that encode their content."""
 
 from __future__ import annotations
 

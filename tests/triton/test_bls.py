@@ -46,7 +46,7 @@ def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]
 
 
 @pytest.mark.parametrize("count", [0, 1, 30, ROWS])
-def test_the_answer_is_that_of_the_steps_by_hand(client, count):
+def test_response_equals_the_steps_by_hand(client, count):
     file = told(PHOTO, count=count)
     expected = by_hand(client, file)
     assert_same(ask(client, [file]), expected)
@@ -60,31 +60,23 @@ def test_several_images_of_a_request(client):
     assert_same(ask(client, files), joined([by_hand(client, file) for file in files]))
 
 
-def test_a_model_without_batches(client):
+def test_model_without_batch_dimension(client):
     file = told(PHOTO, count=6)
     answer = infer(client, "single", {"encoded": strings([file], batched=False)})
     assert answer["detection_boxes"].shape == (ROWS, 4)
     assert_same(answer, {name: array[0] for name, array in by_hand(client, file).items()})
 
 
-def test_without_classifiers_it_only_detects(client):
-    answer = ask(client, [told(PHOTO, count=5)], "detect_only")
-    assert (answer["detection_scores"][0] > 0).sum() == 5
-    assert (answer["class_ids"] == -1).all()
-    assert not answer["class_scores"].any()
-    assert (answer["class_labels"] == b"").all()
-
-
 @pytest.mark.parametrize(
     "wanted", [["class_ids"], ["class_labels", "num_detections"], ["detection_boxes"], ["status"]]
 )
-def test_only_the_outputs_that_were_asked_for(client, wanted):
+def test_response_has_the_requested_outputs_only(client, wanted):
     file = told(PHOTO, count=4)
     expected = by_hand(client, file)
     assert_same(ask(client, [file], outputs=wanted), {name: expected[name] for name in wanted})
 
 
-def test_nothing_is_cut_out_for_a_request_without_classes(client, server):
+def test_no_region_is_cropped_for_a_request_without_classes(client, server):
     before = server.requests("rois")
     ask(client, [told(PHOTO, count=4)], outputs=["detection_scores"])
     ask(client, [told(PHOTO, count=0)])
@@ -144,13 +136,13 @@ def test_a_bad_image_fails_alone_with_its_class(client):
         assert (answer["class_ids"] >= 0).sum() == 5
 
 
-def test_a_region_that_cannot_be_cut_out_is_not_classified(client):
+def test_a_region_that_cannot_be_cropped_is_not_classified(client):
     answer = ask(client, [told(b"no picture", count=5)])
     assert answer["num_detections"].item() == 5
     assert (answer["class_ids"] == -1).all()
 
 
-def test_a_model_that_is_not_there(client, server):
+def test_missing_detection_model(client, server):
     with pytest.raises(InferenceServerException) as error:
         ask(client, [told(PHOTO)], "orphan")
     assert error.value.message().startswith("model 'nowhere': Request for unknown model")
@@ -158,14 +150,14 @@ def test_a_model_that_is_not_there(client, server):
     assert server.log_lines("model 'orphan' version 1 calls model 'nowhere', which is not ready")
 
 
-def test_a_classifier_that_is_not_there_fails_only_what_needs_it(client):
+def test_missing_classifier_fails_only_requests_that_need_it(client):
     answers = at_once(client, [told(PHOTO, count=0), told(PHOTO, count=2)], "classless")
     assert isinstance(answers[0], dict)
     assert isinstance(answers[1], InferenceServerException)
     assert "model 'nobody': " in answers[1].message()
 
 
-def test_a_detector_whose_answers_the_server_keeps(client, server):
+def test_detector_with_response_cache(client, server):
     """It answers from within the call then, on the thread that calls."""
 
     def hits() -> int:
@@ -191,7 +183,7 @@ def test_a_cancelled_request_cancels_its_calls(client, server):
     assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
 
 
-def test_a_shared_call_goes_on_for_those_who_still_wait(client, server):
+def test_a_shared_call_continues_for_the_other_requests(client, server):
     """Both are in one call; the first to be cancelled must not take the other with it."""
     answers: list[Any] = []
     slow = told(PHOTO, count=3, wait_s=1.0)
@@ -206,7 +198,7 @@ def test_a_shared_call_goes_on_for_those_who_still_wait(client, server):
     wait_for(lambda: server.statistics("cascade")["execution_count"] == executions + 1)
 
 
-def test_unloaded_while_a_request_is_under_way(client, server):
+def test_unloading_during_a_request(client, server):
     answers: list[Any] = []
     send(
         client,
@@ -223,7 +215,7 @@ def test_unloaded_while_a_request_is_under_way(client, server):
     assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))
 
 
-def test_an_inner_model_that_comes_back(client):
+def test_composing_model_that_is_loaded_again(client):
     file = told(PHOTO, count=3)
     expected = by_hand(client, file)
     client.unload_model("kinds")
@@ -251,7 +243,7 @@ def test_an_inner_model_that_comes_back(client):
         ("max_in_flight", "0", "max_in_flight is 0: give a whole number of 1 or more"),
     ],
 )
-def test_a_parameter_that_cannot_be_fails_the_load(client, name, value, says):
+def test_an_invalid_parameter_fails_the_load(client, name, value, says):
     parameters = {name: {"string_value": value}}
     config = {"backend": "endcap_bls", "max_batch_size": 8, "parameters": parameters}
     with pytest.raises(InferenceServerException) as error:

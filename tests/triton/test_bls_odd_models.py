@@ -63,7 +63,7 @@ def test_an_ensemble_that_fails_while_another_step_runs(client):
 @pytest.mark.parametrize(
     ("code", "status"), [("UNAVAILABLE", "UNAVAILABLE"), ("CANCELLED", "INTERNAL")]
 )
-def test_codes_that_are_of_the_inner_model_alone(client, server, code, status):
+def test_codes_that_apply_to_the_composing_model_only(client, server, code, status):
     labels = {"model": "on_uneven", "reason": "internal"}
     before = server.metric("endcap_bls_failed_total", **labels)
     with pytest.raises(InferenceServerException, match="model 'uneven': not today") as error:
@@ -72,7 +72,7 @@ def test_codes_that_are_of_the_inner_model_alone(client, server, code, status):
     assert server.metric("endcap_bls_failed_total", **labels) == before + 1
 
 
-def test_an_inner_model_that_is_loaded_anew_with_more_outputs(client, repository):
+def test_composing_model_that_is_reloaded_with_more_outputs(client, repository):
     file = told(PHOTO, count=2)
 
     def labels() -> list[bytes]:

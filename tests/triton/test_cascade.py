@@ -53,7 +53,7 @@ def assert_same(answer: Mapping[str, np.ndarray], expected: Arrays) -> None:
 
 @pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("count", [0, 1, 30])
-def test_so_many_detections(cascades, model, count):
+def test_numbers_of_detections(cascades, model, count):
     files = [shapes(count)]
     answer = infer(cascades, model, {"encoded": strings(files)})
     assert answer["num_detections"].tolist() == [[count]]
@@ -159,7 +159,7 @@ def test_detect_bls_is_detect(cascades):
 
 @pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("wanted", [["class_labels"], ["num_detections", "detection_indices"]])
-def test_only_the_outputs_that_were_asked_for(cascades, cascade_server, model, wanted):
+def test_response_has_the_requested_outputs_only(cascades, cascade_server, model, wanted):
     files = [shapes(5)]
     asked = cascade_server.requests("classify")
     answer = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)

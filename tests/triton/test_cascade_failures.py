@@ -1,4 +1,4 @@
-"""Cascades whose inner models fail, are not there, or answer less: over a scripted detector."""
+"""Cascades whose composing models fail, are missing, or lack outputs; with a scripted detector."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_serve
     assert answers[1].status() == "StatusCode.INTERNAL"
 
 
-def test_a_classifier_that_is_not_there(cascade_server, model):
+def test_missing_classifier(cascade_server, model):
     rows = [row(20, OK), row(90, ABSENT)]
     good = picture(rows[:1])
     answers = send_together(cascade_server, model, [picture(rows), good])
@@ -180,7 +180,7 @@ def test_a_batch_of_pictures_in_one_request(cascades, model):
         assert_shades(of_image, file, rows, [True] * len(rows))
 
 
-def test_a_request_that_is_given_up_is_not_worked_on_any_further(cascade_server, model):
+def test_a_cancelled_request_makes_no_further_calls(cascade_server, model):
     encoded = strings([picture([row(20, OK)], slow=True)])
     asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
@@ -205,7 +205,7 @@ def given_up(server: RunningServer, model: str) -> list[str]:
     return server.log_lines(said)
 
 
-def test_a_stream_that_is_given_up(cascade_server):
+def test_a_cancelled_stream(cascade_server):
     asked, slow = cascade_server.requests("preprocess_rois"), slow_pictures(cascade_server)
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         client.start_stream(callback=lambda result, error: None)

@@ -1,4 +1,4 @@
-"""The stub in a model's folder: it serves where it can, and says a sentence where it cannot."""
+"""The stub in a model's folder: serves the model, or reports one error message."""
 
 from __future__ import annotations
 
@@ -97,16 +97,16 @@ def test_a_model_that_fits_is_served(stub_client, models, model):
 
 
 @pytest.mark.parametrize("model", sorted(REFUSED))
-def test_a_refusal_is_one_sentence_everywhere(stub_server, models, model):
+def test_the_error_message_is_the_same_everywhere(stub_server, models, model):
     entry = stub_server.index()[model]
     assert entry["state"] == "UNAVAILABLE"
     for text in REFUSED[model]:
         assert text in entry["reason"]
     (logged,) = (models / model / "endcap-stub.log").read_text().splitlines()
-    _, _, sentence = logged.partition(" ")
-    assert sentence in entry["reason"]
-    assert sentence == check(models / model).problem
-    assert stub_server.log_lines(f"endcap stub: model '{model}': {sentence}")
+    _, _, message = logged.partition(" ")
+    assert message in entry["reason"]
+    assert message == check(models / model).problem
+    assert stub_server.log_lines(f"endcap stub: model '{model}': {message}")
 
 
 def test_a_broken_archive_is_told_by_the_check(stub_server, models):
@@ -150,7 +150,7 @@ def test_a_refused_model_is_served_once_it_fits(stub_server, stub_client, models
     assert not (model / "endcap-stub.log").exists()
 
 
-def test_a_start_fails_with_the_sentence(tmp_path):
+def test_a_start_fails_with_the_message(tmp_path):
     folder = write_model(tmp_path / "models", "echo", ECHO)
     (folder / "endcap-stub.json").write_text('{"stub": 1}')
     with (
