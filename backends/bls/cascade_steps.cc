@@ -366,8 +366,10 @@ std::vector<bls::SelectedRow> SelectRows(const CascadeImage& image,
 }
 
 std::vector<std::unique_ptr<CallPlan>> NewRoisPlans(CascadeJob& job) {
+  const size_t model_count = job.settings->routes.rois_models().size();
   std::vector<std::unique_ptr<CallPlan>> plans;
-  for (size_t i = 0; i < job.settings->routes.rois_models().size(); ++i) {
+  plans.reserve(model_count);
+  for (size_t i = 0; i < model_count; ++i) {
     plans.push_back(std::make_unique<RoisPlan>(job, i));
   }
   return plans;
