@@ -15,7 +15,7 @@ namespace endcap::triton {
 class Labels {
  public:
   Labels() = default;  // no names: every label is empty
-  // separator: what stands between the parts of a path; empty where lines are names. Throws
+  // separator: the text between the parts of a path; empty where lines are names. Throws
   // kInvalidArgument when the file cannot be read, does not have num_classes lines, or has a path
   // with an empty part.
   Labels(const std::filesystem::path& file, int num_classes, std::string_view separator = {});

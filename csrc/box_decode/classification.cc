@@ -38,7 +38,7 @@ void Activate(Activation activation, std::span<const float> logits, std::vector<
   for (const float logit : logits) scores.push_back(ActivateScore(activation, logit));
 }
 
-// The classes that may be in the answer: all, or with multi_label those over the threshold.
+// The classes that may be in the result: all, or with multi_label those over the threshold.
 void ListCandidates(const HeadParams& params, std::span<const float> scores,
                     std::vector<int32_t>& class_ids) {
   if (!params.ResolvedMultiLabel()) {

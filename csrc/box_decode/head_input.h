@@ -12,7 +12,7 @@
 
 namespace endcap {
 
-// Checks rank, fixed dimensions and dtype against `spec` (float16 may stand for float32), in
+// Checks rank, fixed dimensions and dtype against `spec` (float16 is accepted for float32), in
 // whatever memory the values are. Throws kInvalidArgument, and kUnsupported beyond 2^32 elements.
 void CheckHeadTensor(const TensorSpec& spec, const ConstTensorView& view);
 

@@ -95,7 +95,7 @@ ScanResult CollectGreater(const float* values, size_t count, float limit, uint32
 }
 
 // Where the scores `v` of class `c` are the `greatest` of the anchors that are `raised`, they and
-// the class become the best ones, as they stand there (-0 or 0).
+// the class become the best ones, with their bits (-0 or 0).
 HWY_INLINE void TakeClass(FloatVector v, size_t c, FloatVector greatest, hn::Mask<Floats> raised,
                           FloatVector& best, SignedVector& best_class) {
   const Signed di;

@@ -104,7 +104,7 @@ ScoreRows::ScoreRows(const HeadParams& params, const HeadInput& head, int64_t fi
 void CheckRowCounts(const HeadParams& params, HeadTensors inputs) {
   const auto rows = [&](size_t input) { return inputs[input].shape[0]; };
   if (params.family == HeadFamily::kSsd) {
-    // Where anchors are no input, the boxes stand for them.
+    // Where anchors are no input, the boxes take their place.
     const size_t anchors = inputs.size() > 2 ? 2 : 0;
     if (rows(0) == rows(1) && rows(0) == rows(anchors)) return;
     FailArgument("boxes, scores and anchors have ", rows(0), ", ", rows(1), " and ", rows(anchors),

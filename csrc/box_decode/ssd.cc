@@ -26,7 +26,7 @@ void DecodeAnchors(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
   const bool has_anchors = params.anchors == AnchorSource::kInput;
   const HeadInput boxes(specs[0], inputs[0], scratch.head, implementation);
   const HeadInput scores(specs[1], inputs[1], scratch.scores, implementation);
-  // Where they are no input, the boxes stand for them in what is the same for all.
+  // Where they are no input, the boxes take their place in checks that are the same for all.
   const size_t anchors_at = has_anchors ? 2 : 0;
   const HeadInput anchors(specs[anchors_at], inputs[anchors_at], scratch.anchors, implementation);
   CheckRowCounts(params, inputs);

@@ -10,7 +10,7 @@
 
 namespace endcap::c_api {
 
-// What the calling thread's last calls came to, for endcap_last_error and endcap_item_error.
+// The results of the calling thread's last calls, for endcap_last_error and endcap_item_error.
 
 // Keeps the message; returns the code.
 endcap_status KeepError(ItemStatus error) noexcept;

@@ -6,7 +6,7 @@
 
 namespace endcap {
 
-// How chroma planes come to full size; kGray: there are none.
+// How chroma planes are upsampled; kGray: there are none.
 enum class ChromaUpsampling : int32_t { kGray, kNone, kColumns, kRows, kColumnsAndRows };
 
 // Whether chroma has half the rows, so that an image row needs two rows of it.
@@ -54,7 +54,7 @@ ENDCAP_HOST_DEVICE constexpr int UpsampleBlendedColumn(int near, int far, bool o
   return (3 * near + far + UpsampleBias(true, odd_column)) >> 4;
 }
 
-// Where a component's samples stand.
+// The positions of a component's samples.
 struct ChromaPlane {
   const uint8_t* data = nullptr;
   int64_t row_stride = 0;   // bytes

@@ -1,6 +1,6 @@
 #pragma once
 
-// Marks arithmetic that stands once and compiles for the host and for CUDA devices.
+// Marks arithmetic that is written once and compiles for the host and for CUDA devices.
 #if defined(__CUDACC__)
 #define ENDCAP_HOST_DEVICE __host__ __device__
 #else

@@ -16,7 +16,7 @@ namespace endcap {
 bool ReadBool(std::string_view name, std::string_view text);
 int64_t ReadInteger(std::string_view name, std::string_view text, int64_t low, int64_t high);
 double ReadNumber(std::string_view name, std::string_view text, double low, double high);
-// 1 or `count` numbers with commas between; one number stands for all.
+// 1 or `count` numbers with commas between; one number is used for all.
 std::vector<double> ReadNumbers(std::string_view name, std::string_view text, size_t count);
 // "640" or "480,640".
 std::pair<int, int> ReadSize(std::string_view name, std::string_view text, int high);

@@ -18,7 +18,7 @@
 namespace endcap {
 namespace {
 
-// What the pool keeps when the device has come to rest; more goes back to other users of the
+// What the pool keeps when the device is idle; more goes back to other users of the
 // device. What is in use counts, buffers of contexts that live long too; a batch of 64 float
 // tensors of 3 x 640 x 640 and its heads fit in the least.
 constexpr uint64_t kLeastKeptBytes = uint64_t{1} << 30;

@@ -58,7 +58,7 @@ class LastRowSink : public BandSink {
   int end_row_;
 };
 
-// Where a window of the turned image lies in the file.
+// The rectangle of the file that is a window of the oriented image.
 PixelRect StoredWindow(const BandFormat& stored, int orientation, const PixelRect& window) {
   const OrientationTransform transform = GetOrientationTransform(orientation);
   PixelRect rect = window;

@@ -45,15 +45,16 @@ inline int TakeValue(ScanBits& bits, unsigned size) {
   return value - (negative & ((1 << size) - 1));
 }
 
-// The entry of a code whose value the lookup does not tell; the code is dropped. False: a bad code.
+// The entry of a code whose value is not in the lookup table; the code is dropped. False: a bad
+// code.
 inline bool TakeCode(ScanBits& bits, const HuffmanTable& table, HuffmanEntry& entry) {
   if (entry.nothing()) entry = table.Search(bits.bits);
   bits.Drop(entry.length());
   return entry.length() <= HuffmanTable::kLongestCode;
 }
 
-// The blocks that a progressive scan's code with this run stands for: 2^run, and as many as the
-// next bits say.
+// The number of blocks that a progressive scan's code with this run means: 2^run, and as many as
+// the next bits say.
 inline uint32_t TakeEobRun(ScanBits& bits, unsigned run) {
   const auto more = static_cast<uint32_t>(bits.bits >> 1 >> (63 - run));
   bits.Drop(run);

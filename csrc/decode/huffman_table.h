@@ -11,7 +11,7 @@ namespace endcap {
 // with their values, few enough for two tables to stay in the first-level cache.
 inline constexpr unsigned kHuffmanLookupBits = 10;
 
-// What the next bits of the data say, as far as kHuffmanLookupBits tell. One of
+// The meaning of the next kHuffmanLookupBits bits of the data. One of
 //   values:  one or two codes with the values behind them
 //   code:    a code alone, where its value is cut off or where it has none
 //   nothing: a code that is longer; see HuffmanTable::Search
@@ -73,7 +73,7 @@ class HuffmanEntry {
   uint64_t bits_ = 0;
 };
 
-// The value that `size` bits stand for: half of the range is negative. Source: ITU-T T.81, F.2.2.1.
+// The value of `size` bits: half of the range is negative. Source: ITU-T T.81, F.2.2.1.
 constexpr int ExtendedValue(uint32_t bits, unsigned size) noexcept {
   const int value = static_cast<int>(bits);
   return size > 0 && (bits >> (size - 1) & 1U) == 0 ? value - (1 << size) + 1 : value;
@@ -83,7 +83,7 @@ constexpr int ExtendedValue(uint32_t bits, unsigned size) noexcept {
 class HuffmanTable {
  public:
   static constexpr unsigned kLongestCode = 16;
-  // What the codes stand for: DC differences; AC coefficients of sequential scans; those of
+  // What the codes mean: DC differences; AC coefficients of sequential scans; those of
   // progressive scans, where a code without a value may end several blocks; nothing that a lookup
   // could tell.
   enum class Use { kDc, kAc, kBands, kCodes };

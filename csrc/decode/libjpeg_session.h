@@ -45,7 +45,7 @@ inline int64_t NanosecondsSince(DecodeClock::time_point start) {
 }
 
 // One libjpeg-turbo decompression, from header to last row. Errors of the library become
-// kCorruptImage; so do its warnings that stand for lost image data, which it would conceal by
+// kCorruptImage; so do its warnings of lost image data, which it would conceal by
 // making up pixels. Harmless ones (stray bytes between segments, a missing end marker) pass, and
 // with Truncated::kAccept those that come of image data that ends early.
 class LibjpegSession {
@@ -58,7 +58,7 @@ class LibjpegSession {
   const jpeg_decompress_struct& info() const noexcept { return info_; }
 
   // Throws kCorruptImage where the file is not the one that `expected` was read of: limits were
-  // checked on that, and memory that somebody writes to meanwhile must not get past them.
+  // checked on that, and memory that another thread writes to meanwhile must not get past them.
   void ReadHeader(const ImageHeader& expected);
   // Sets output color space and DCT scale; afterwards the sizes in info() are settled.
   void SetOutput(J_COLOR_SPACE color, int scale_denominator);

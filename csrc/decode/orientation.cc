@@ -23,16 +23,16 @@ constexpr std::array<OrientationTransform, 8> kTransforms = {{
     {false, true, true},    // 3 upside down
     {false, false, true},   // 4 mirrored top to bottom
     {true, false, false},   // 5 transposed
-    {true, false, true},    // 6 to be turned 90 degrees clockwise
+    {true, false, true},    // 6 to be rotated by 90 degrees clockwise
     {true, true, true},     // 7 transposed along the other diagonal
-    {true, true, false},    // 8 to be turned 90 degrees counter-clockwise
+    {true, true, false},    // 8 to be rotated by 90 degrees counter-clockwise
 }};
 
 // Pixels of a tile's side: 32 rows of the source, which are read across, stay in the first-level
 // cache.
 constexpr int kTile = 32;
 
-// Copies width x height pixels to dense rows; pixel (x, y) stands at x * step_right + y * step_down
+// Copies width x height pixels to dense rows; pixel (x, y) is at x * step_right + y * step_down
 // of `from`.
 template <int kChannels>
 void CopyTransformed(const uint8_t* from, ptrdiff_t step_right, ptrdiff_t step_down, int width,

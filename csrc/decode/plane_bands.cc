@@ -68,7 +68,7 @@ class ChromaRows {
     return samples_.data();
   }
 
-  // The same as sums for DoubleYccToRgb, where a sum stands for two columns.
+  // The same as sums for DoubleYccToRgb, where a sum is that of two columns.
   const int16_t* Sums(int y, const ColumnSpan& columns) {
     int16_t* sums = sums_.data() + 1;
     // With the neighbours that the first and the last column take their quarters from.

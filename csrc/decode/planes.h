@@ -48,7 +48,7 @@ struct JpegPlaneLayout {
 class LibjpegSession;
 
 // Entropy decoding and inverse DCT of one file, straight into memory of the caller's (pinned memory
-// that a GPU copies from); upsampling and color conversion are left to whoever reads the planes.
+// that a GPU copies from); upsampling and color conversion are left to the reader of the planes.
 // The samples are those that DecodeToBands makes its pixels of.
 //
 // The file is opened once, for layout and decoding; its bytes must stay as they are until then. A
@@ -87,7 +87,7 @@ class JpegPlaneReader {
 // about the file before it decodes (decode/nvjpeg_decoder.h).
 
 // A batch of so many pixels, as files, is taken to be worth nvJPEG. Not measured yet: a placeholder
-// until a GPU has told where nvJPEG overtakes the CPU's threads.
+// until a GPU has been measured on which nvJPEG overtakes the CPU's threads.
 inline constexpr int64_t kNvjpegCrossoverPixels = int64_t{8} << 20;
 
 // What of a file decides.

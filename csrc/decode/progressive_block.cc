@@ -16,7 +16,7 @@ constexpr uint64_t kFirstPlace = uint64_t{1} << 63;
 // What ScanBits::Fill gives at least.
 constexpr unsigned kMostCorrections = 56;
 
-// Places, and how many bits of the data they stand for.
+// Places, and how many bits of the data they take.
 struct Places {
   uint64_t places = 0;
   unsigned count = 0;

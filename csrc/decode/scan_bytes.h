@@ -70,7 +70,7 @@ class ScanBytes {
   const uint8_t* raw_ = nullptr;
   const uint8_t* raw_end_ = nullptr;
   uint8_t marker_ = 0;       // that ended the data; 0: none so far
-  bool has_marker_ = false;  // that it stands in the file
+  bool has_marker_ = false;  // whether the file has it
   uint8_t* data_end_ = nullptr;
   const uint8_t* enough_ = nullptr;
   std::array<uint8_t, kWindowBytes + kBlockBytes + 8> window_;

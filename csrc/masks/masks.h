@@ -126,7 +126,7 @@ inline constexpr int kRleGroupBits = 5;
 inline constexpr int64_t kRleGroup = 31;
 inline constexpr int64_t kRleSign = 16;  // of the last group
 inline constexpr int kRleMore = 32;      // another group follows
-inline constexpr int kRleZero = 48;      // '0' stands for a group of 0
+inline constexpr int kRleZero = 48;      // '0' is a group of 0
 inline constexpr int kRleMaxGroups = 7;  // differences of 32-bit numbers
 
 // Calls put(char) for each group of the number.

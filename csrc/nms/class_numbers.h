@@ -11,7 +11,7 @@ namespace endcap {
 // each other keep their distance; others become their rank.
 class ClassNumbers {
  public:
-  // An empty span stands for boxes of one class.
+  // An empty span means boxes of one class.
   void Assign(std::span<const int32_t> class_ids) {
     ids_ = class_ids;
     ranked_.clear();

@@ -11,7 +11,7 @@ struct RotatedBox {
   double cx, cy;
   double half_w, half_h;
   double cos, sin;                      // of the angle
-  double half_extent_x, half_extent_y;  // of the upright bounding box
+  double half_extent_x, half_extent_y;  // of the axis-aligned bounding box
   double area;
 };
 
@@ -48,7 +48,7 @@ ENDCAP_HOST_DEVICE inline double ClippedIntegral(double x0, double y0, double x1
   return (to - from) * MeanClipped(y0 + (from - x0) * slope, y0 + (to - x0) * slope, half_h);
 }
 
-// Where a box lies in the frame of another: there the other is upright, with its centre at 0.
+// Where a box lies in the frame of another: there the other is axis-aligned, with its centre at 0.
 struct Pose {
   double cx, cy, cos, sin;
 };

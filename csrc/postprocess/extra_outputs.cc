@@ -24,7 +24,7 @@ void WriteKeypoints(const HeadParams& head, std::span<const float> values, const
   }
 }
 
-// Writes the boxes `kept` of boxes_xywhr [N][5]: their corners before they are turned, and their
+// Writes the boxes `kept` of boxes_xywhr [N][5]: their corners before rotation, and their
 // angles, in pixels of the source image as of RotatedToSource (geometry null: as they are), as of
 // PostprocessOutputs.
 void WriteRotatedBoxes(std::span<const float> boxes_xywhr, std::span<const int64_t> kept,

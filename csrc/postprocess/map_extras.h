@@ -61,7 +61,7 @@ ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Ge
           box.h * std::sqrt(sin2 * x_unit2 + cos2 * y_unit2), box.angle + turned};
 }
 
-// The corners that the box has before it is turned around its centre: float32 [4].
+// The corners that the box has before it is rotated around its centre: float32 [4].
 ENDCAP_HOST_DEVICE inline void UnturnedCorners(const SourceBox& box, float* xyxy) {
   xyxy[0] = static_cast<float>(box.cx - 0.5 * box.w);
   xyxy[1] = static_cast<float>(box.cy - 0.5 * box.h);

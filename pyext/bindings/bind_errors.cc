@@ -4,7 +4,7 @@
 namespace py = pybind11;
 
 void BindErrors(py::module_& /*module*/) {
-  // endcap.errors says which class stands for which code.
+  // endcap.errors says the class of each code.
   py::register_exception_translator([](std::exception_ptr pointer) {
     try {
       if (pointer) std::rethrow_exception(pointer);

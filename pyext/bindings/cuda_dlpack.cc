@@ -85,7 +85,7 @@ py::capsule ToDlpack(const CudaTensor& tensor, std::optional<StreamHandle> consu
   managed.owner = exported.get();
   managed.deleter = DeleteExport;
   py::capsule capsule(&managed, dlpack::kFresh, [](PyObject* object) {
-    if (PyCapsule_IsValid(object, dlpack::kFresh) == 0) return;  // somebody has taken it over
+    if (PyCapsule_IsValid(object, dlpack::kFresh) == 0) return;  // a consumer has taken it over
     auto* unused = static_cast<ManagedTensor*>(PyCapsule_GetPointer(object, dlpack::kFresh));
     unused->deleter(unused);
   });

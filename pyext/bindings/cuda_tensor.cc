@@ -229,7 +229,7 @@ StreamOrder::~StreamOrder() {
     try {
       OrderCudaAfter(other, target_.stream);
     } catch (...) {
-      // The stream is broken; the next call on it tells so.
+      // The stream is broken; the next call on it reports it.
       return;
     }
   }

@@ -22,7 +22,7 @@ __device__ inline BoxXyxy ReadScoreRowBox(const HeadRule& rule, const HeadImage&
   return BoxAtAnchor(box, anchor, anchors.variances);
 }
 
-// What a key of a HeadBatch stands for.
+// The candidate of a key of a HeadBatch.
 struct Candidate {
   BoxXyxy box;  // pixels of the model's input
   float score;

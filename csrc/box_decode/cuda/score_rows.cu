@@ -4,7 +4,7 @@
 #include "cuda/launch.h"
 
 // rtdetr and ssd: rows of scores, of which a group of lanes takes one: few of eight are idle in
-// rows of 21 or 91, and they read whole sectors of 32 bytes. All lanes of a warp come to every
+// rows of 21 or 91, and they read whole sectors of 32 bytes. All lanes of a warp call every
 // function; a group without a row reads nothing.
 
 namespace endcap {

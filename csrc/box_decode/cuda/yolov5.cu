@@ -16,7 +16,7 @@ struct RowStart {
   float raw_objectness;
 };
 
-// A warp's way through one row. All lanes come to every function.
+// One row, read by a warp. All lanes call every function.
 template <typename T>
 struct Row {
   const HeadRule& rule;

@@ -122,7 +122,7 @@ __device__ bool FindWarpBests(const AnchorTile<T>& tile, uint32_t num_classes, W
   float values[kLane];
   if (tile.aligned) {
     for (uint32_t first = warp; first < num_classes; first += kTileWarps * kBatchRows) {
-      // The last class stands for those beyond it: to meet it again changes nothing.
+      // The last class is read in place of those beyond it: reading it again changes nothing.
       const auto class_at = [&](uint32_t j) {
         return min(first + j * kTileWarps, num_classes - 1);
       };

@@ -87,8 +87,8 @@ struct HeadParams {
   int ResolvedTopK() const noexcept { return top_k.value_or(std::min(5, num_classes)); }
 };
 
-// What stands between box_decode and nms: N boxes, best score first, equal scores by lower index
-// and then lower class.
+// The result of box_decode and the input of nms: N boxes, best score first, equal scores by lower
+// index and then lower class.
 struct Candidates {
   std::vector<float> boxes_xyxy;   // [N][4], pixels of the model's input
   std::vector<float> scores;       // [N]

@@ -43,7 +43,7 @@ void Validate(const PostprocessParams& params);
 // mask_size int32 [2] = height, width of the masks and, where mask_resolution is not kSource,
 // detection_masks uint8 [K,height,ceil(width/8)] as of WritePackedMasks; yolov8_obb's
 // detection_angles [K], in radians: its detection_boxes are the corners that the boxes have before
-// they are turned around their centres, and are not clipped. Classification: class_scores [top_k],
+// they are rotated around their centres, and are not clipped. Classification: class_scores [top_k],
 // class_ids int32 [top_k] (with multi_label the rows beyond the classes over the threshold are 0
 // and -1), class_probabilities [num_classes] (all scores in class order), status int32 [1].
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params);

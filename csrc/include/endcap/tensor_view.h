@@ -50,8 +50,8 @@ constexpr std::string_view DTypeName(DType dtype) noexcept {
   return "unknown";
 }
 
-// A dense row-major array that somebody else owns. `T` is `void` for outputs and `const void` for
-// inputs. A view with data == nullptr stands for an absent tensor.
+// A dense row-major array that it does not own. `T` is `void` for outputs and `const void` for
+// inputs. A view with data == nullptr is an absent tensor.
 template <typename T>
 struct BasicTensorView {
   static constexpr int kMaxRank = 4;

@@ -30,7 +30,7 @@ struct Staging {
   Staging& operator=(const Staging&) = delete;
 };
 
-// Pinned memory of more text is given back at once.
+// Pinned memory for more text is freed at once.
 constexpr size_t kMostKeptText = size_t{64} << 20;
 
 std::span<const DetectionRecord> RecordsIn(const std::vector<uint8_t>& read, size_t count) {
@@ -131,7 +131,7 @@ class CudaPostprocess final : public PostprocessDevice {
     return heads;
   }
 
-  // records: device memory for one of each image, or null. runs: null where nobody wants them.
+  // records: device memory for one of each image, or null. runs: null where they are not wanted.
   void Launch(std::span<const PostprocessInput> in, std::span<const PostprocessOutput> out,
               DetectionRecord* records, const CudaRunLengths* runs, const CudaTarget& target) {
     const std::shared_ptr<void> heads = UploadHeads(in, target);

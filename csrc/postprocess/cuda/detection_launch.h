@@ -96,7 +96,7 @@ struct RotatedHeads {
 };
 
 // Memory that blocks take as much of as they need, until there is no more of it: then nothing is
-// written, and what is asked for tells how much more would do. An image of which more than
+// written, and the requested size says how much is needed. An image of which more than
 // kMaxRleBytes are known takes no more of the text.
 struct RunLengthMemory {
   uint32_t* scratch;

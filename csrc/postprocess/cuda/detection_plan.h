@@ -42,7 +42,7 @@ struct DetectionMemory {
   uint8_t* scratch;          // DetectionGroups::bytes, 256-byte aligned
   const uint8_t* staged;     // the next image's staged heads; moved on
   DetectionRecord* records;  // the next image's record; moved on. Or null
-  RunLengthMemory runs;      // for one launch; all null: nobody wants them
+  RunLengthMemory runs;      // for one launch; all null: not wanted
 };
 
 // One launch, for at most groups.images images.

@@ -95,7 +95,7 @@ __device__ inline void WriteRow(const DetectionImage& image, uint32_t row,
 __device__ inline void WriteClassRow(const DetectionImage& image, const HeadRule& rule,
                                      const HeadImage& head, uint32_t row, uint64_t key) {
   const uint32_t class_id = KeyPosition(key);
-  // The key does not tell -0 from 0.
+  // The key is the same for -0 and 0.
   const bool is_raw = rule.activation == Activation::kNone;
   const float score = is_raw ? ReadValue(head, 0, class_id) : KeyScore(key);
   if (auto* scores = Output<float>(image, kClassScoresOutput); scores != nullptr)
@@ -104,7 +104,7 @@ __device__ inline void WriteClassRow(const DetectionImage& image, const HeadRule
   if (ids != nullptr) ids[row] = static_cast<int32_t>(class_id);
 }
 
-// The beginning and the end of one image, which the kernels for upright and for rotated boxes
+// The beginning and the end of one image, which the kernels for axis-aligned and for rotated boxes
 // share. Every thread of the image's block calls every function.
 
 // In shared memory.
@@ -156,7 +156,7 @@ __device__ inline void FindFault(const HeadBatch& heads, const DetectionBatch& b
     FindBadCandidate(heads, batch, image, keys, shared);
   }
   if (batch.masks_of_source != 0 && shared.record.fault == DetectionFault::kNone) {
-    __syncthreads();  // everybody has read it
+    __syncthreads();  // all threads have read it
     if (threadIdx.x == 0) shared.record = MaskSideFault(batch.images[image]);
     __syncthreads();
   }

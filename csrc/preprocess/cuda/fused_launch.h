@@ -28,7 +28,7 @@ enum class FusedSource : int32_t {
 // How a block reads rows. There is a kernel for each variant, so that one does not hold the
 // registers of the others; images of several variants take several launches.
 enum class FusedVariant : int32_t {
-  kCopied,     // into shared memory as they are: kRgb and kBgr, not turned on a side, to three
+  kCopied,     // into shared memory as they are: kRgb and kBgr, without swapped axes, to three
                // channels
   kStaged,     // into shared memory as pixels of 4 bytes: all sources but kYuv
   kStagedYuv,  // the same, kYuv

@@ -97,7 +97,7 @@ AxisTaps NearestTaps(const AxisRequest& request, TapWeights weights) {
 
 // The two neighbours. Source: OpenCV's INTER_LINEAR.
 // Columns beyond the border take the border sample with weight 1; rows keep both weights and repeat
-// the border row, which OpenCV's fixed-point sum can tell apart.
+// the border row, which gives another fixed-point sum in OpenCV.
 AxisTaps LinearTaps(const AxisRequest& request, TapWeights weights) {
   AxisTaps axis = AllocateTaps(weights, request.count, 2);
   const int last = request.source_size - 1;

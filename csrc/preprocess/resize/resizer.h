@@ -23,7 +23,7 @@ class Resizer : public BandSink {
 int RowChannels(Implementation implementation, const PreprocessParams& params);
 
 // Whether a file that EXIF rotates is resized as its rows arrive. Else it is decoded whole and
-// turned first, which is the definition.
+// oriented first, which is the definition.
 bool StreamsTransposed(Implementation implementation, const PreprocessParams& params);
 
 // transform: how the rows that will come lie in the oriented image. All arguments but it must
