@@ -16,7 +16,7 @@ void DecodeEnd2End(const HeadParams& params, HeadTensors inputs, DecodeScratch& 
   CandidateList list(params, scratch);
   for (int64_t k = 0; k < head.rows(); ++k) {
     const float* row = head.row(k);
-    const float score = ActivateScore(params.activation, row[4]);
+    const float score = ActivateScore(params.ResolvedActivation(), row[4]);
     if (static_cast<double>(score) > params.score_threshold) {
       CheckedClass(params, static_cast<double>(row[5]), k);
       list.Add(score, static_cast<uint32_t>(k));

@@ -16,11 +16,12 @@ void AddYolov5Row(const HeadParams& params, const HeadInput& head, uint32_t anch
   const auto classes = static_cast<uint32_t>(params.num_classes);
   const float* row = head.row(anchor);
   const bool multi_label = params.ResolvedMultiLabel();
-  const float objectness = ActivateScore(params.activation, row[4]);
+  const Activation activation = params.ResolvedActivation();
+  const float objectness = ActivateScore(activation, row[4]);
   float best = 0.0F;
   int best_class = -1;
   for (uint32_t c = 0; c < classes; ++c) {
-    const float score = objectness * ActivateScore(params.activation, row[5 + c]);
+    const float score = objectness * ActivateScore(activation, row[5 + c]);
     if (std::isnan(score)) FailArgument("the score of anchor ", anchor, " is not a number");
     if (multi_label) {
       list.Add(score, anchor * classes + c);
@@ -71,8 +72,9 @@ void DecodeYolov5Simd(const HeadParams& params, HeadTensors inputs, DecodeScratc
   scratch.passing.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors);
   CandidateList list(params, scratch);
-  const ObjectnessLimits limits{list.ScoreLimit(), params.activation == Activation::kSigmoid,
-                                RawLimit(params.activation, list.ScoreLimit())};
+  const Activation activation = params.ResolvedActivation();
+  const ObjectnessLimits limits{list.ScoreLimit(), activation == Activation::kSigmoid,
+                                RawLimit(activation, list.ScoreLimit())};
   const ScanResult found =
       ScanRows(head.values().data(), anchors, static_cast<size_t>(params.num_classes), limits,
                scratch.passing.data());

@@ -38,17 +38,18 @@ void FinishYolov8(const HeadParams& params, const HeadInput& head, CandidateList
 
 bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratch& scratch,
                    CandidateList& list) {
+  const Activation activation = params.ResolvedActivation();
   const auto anchors = static_cast<size_t>(head.row_length());
   const auto classes = static_cast<uint32_t>(params.num_classes);
   bool may_hold_nan = false;
   for (uint32_t c = 0; c < classes; ++c) {
     const float* scores = head.row(4 + c);
-    const float limit = RawLimit(params.activation, list.ScoreLimit());
+    const float limit = RawLimit(activation, list.ScoreLimit());
     const ScanResult found = ScanGreater({scores, anchors}, limit, scratch.passing.data());
     may_hold_nan |= found.may_hold_nan;
     for (size_t i = 0; i < found.passing; ++i) {
       const uint32_t anchor = scratch.passing[i];
-      list.Add(ActivateScore(params.activation, scores[anchor]), anchor * classes + c);
+      list.Add(ActivateScore(activation, scores[anchor]), anchor * classes + c);
     }
   }
   return may_hold_nan;
@@ -56,16 +57,17 @@ bool AddEveryClass(const HeadParams& params, const HeadInput& head, DecodeScratc
 
 bool AddBestClass(const HeadParams& params, const HeadInput& head, DecodeScratch& scratch,
                   CandidateList& list) {
+  const Activation activation = params.ResolvedActivation();
   const auto anchors = static_cast<size_t>(head.row_length());
   scratch.best.resize(anchors + kScanRoom);
   scratch.best_class.resize(anchors + kScanRoom);
-  const float limit = RawLimit(params.activation, list.ScoreLimit());
+  const float limit = RawLimit(activation, list.ScoreLimit());
   const ScanResult found =
       ScanBest(head.row(4), static_cast<size_t>(params.num_classes), anchors, limit,
                scratch.passing.data(), scratch.best.data(), scratch.best_class.data());
   for (size_t i = 0; i < found.passing; ++i) {
     const uint32_t anchor = scratch.passing[i];
-    list.Add(ActivateScore(params.activation, scratch.best[anchor]), anchor);
+    list.Add(ActivateScore(activation, scratch.best[anchor]), anchor);
   }
   return found.may_hold_nan;
 }
@@ -79,18 +81,19 @@ void DecodeYolov8(const HeadParams& params, HeadTensors inputs, DecodeScratch& s
   head.RefuseNan(4 + params.num_classes);
   const auto anchors = static_cast<uint32_t>(head.row_length());
   const auto classes = static_cast<uint32_t>(params.num_classes);
+  const Activation activation = params.ResolvedActivation();
   CandidateList list(params, scratch);
   if (params.ResolvedMultiLabel()) {
     for (uint32_t c = 0; c < classes; ++c) {
       const float* scores = head.row(4 + c);
       for (uint32_t a = 0; a < anchors; ++a) {
-        list.Add(ActivateScore(params.activation, scores[a]), a * classes + c);
+        list.Add(ActivateScore(activation, scores[a]), a * classes + c);
       }
     }
   } else {
     FindBestClasses(head, params.num_classes, scratch);
     for (uint32_t a = 0; a < anchors; ++a) {
-      list.Add(ActivateScore(params.activation, scratch.best[a]), a);
+      list.Add(ActivateScore(activation, scratch.best[a]), a);
     }
   }
   FinishYolov8(params, head, list, scratch, candidates);

@@ -63,7 +63,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
 
-  const bool whole = header.orientation != 1 && !StreamsTransposed(implementation, params);
+  const bool whole = header.orientation != 1 && !StreamsOriented(implementation, params);
   const OrientationTransform transform =
       whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
   TensorSink sink(implementation, params, image_w, image_h, transform, output.image);

@@ -11,9 +11,10 @@ namespace endcap {
 // and GPU:
 //
 // - Ties: of boxes with equal scores the one with the lower index comes first, both in the order of
-//   suppression and in the result (-0 equals 0). common/score_order.h (ScoreKey) is the definition.
-//   Tests: Nms.TiesGoToTheLowerIndex and RotatedNms.TiesClassesAndLimits; candidates of a head are
-//   in this order, too.
+//   suppression and in the result (-0 equals 0). The definition is the stable sort of nms/nms.cc;
+//   vector code and kernels sort the keys of common/score_order.h (ScoreKey). Tests:
+//   Nms.TiesGoToTheLowerIndex, RotatedNms.TiesClassesAndLimits, tests/python/test_nms.py;
+//   candidates of a head are in this order, too.
 // - Threshold: a box is suppressed if its IoU is greater than the threshold; equal is kept. IoU is
 //   float32, compared as double, as torchvision does. A NaN IoU (two empty boxes) does not
 //   suppress. Test: Nms.AHairPastTheThreshold.

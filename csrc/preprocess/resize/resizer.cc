@@ -33,7 +33,7 @@ int RowChannels(Implementation implementation, const PreprocessParams& params) {
 }
 
 // Sums of whole numbers do not depend on the taps' order.
-bool StreamsTransposed(Implementation implementation, const PreprocessParams& params) {
+bool StreamsOriented(Implementation implementation, const PreprocessParams& params) {
   const ResizeArithmetic arithmetic = SelectArithmetic(params);
   return implementation == Implementation::kSimd && params.color != Color::kGray &&
          (arithmetic == ResizeArithmetic::kOpencv8 || arithmetic == ResizeArithmetic::kPillow8);

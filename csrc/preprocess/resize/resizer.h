@@ -22,9 +22,9 @@ class Resizer : public BandSink {
 // pixels of four bytes.
 int RowChannels(Implementation implementation, const PreprocessParams& params);
 
-// Whether a file that EXIF rotates is resized as its rows arrive. Else it is decoded whole and
-// oriented first, which is the definition.
-bool StreamsTransposed(Implementation implementation, const PreprocessParams& params);
+// Whether a file with an EXIF orientation other than 1 is resized as its rows arrive. Else it is
+// decoded whole and oriented first, which is the definition.
+bool StreamsOriented(Implementation implementation, const PreprocessParams& params);
 
 // transform: how the rows that will come lie in the oriented image. All arguments but it must
 // outlive the resizer.
