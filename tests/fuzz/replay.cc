@@ -19,7 +19,7 @@ std::vector<fs::path> FindFiles(const fs::path& place) {
   if (!fs::is_directory(place)) return {place};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(place)) {
-    if (entry.is_regular_file()) files.push_back(entry.implementation());
+    if (entry.is_regular_file()) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
