@@ -103,7 +103,7 @@ def test_a_constant_reaches_its_stage_and_the_table(tree: Path, tmp_path: Path) 
     }
     assert {name: values(out / name / cuda_variants.LIBRARY) for name in expected} == expected
     made = {path.name for path in (tree / "variants" / "warps-9").iterdir()}
-    assert made == {"api.cc.o", "tile.cc.o"}
+    assert made == {"cuda_library-library.cc.o", "box_decode-tile.cc.o"}
     record = json.loads((out / "variants.json").read_text())
     assert record["sm"] == "sm_90"
     assert record["variants"]["both"]["constants"] == variants[2].constants
