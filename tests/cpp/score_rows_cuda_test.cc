@@ -184,7 +184,7 @@ TEST(SsdCuda, OffsetsThatMakeHugeBoxes) {
   EXPECT_GT(ExpectSameAsCpu(params, {head.Image()}).items[0].num_detections, 5);
 }
 
-TEST(ScoreRowsCudaBatch, OfAllSorts) {
+TEST(ScoreRowsBatch, OfAllSorts) {
   const ScalarPath scalar;
   for (const HeadFamily family : {HeadFamily::kRtdetr, HeadFamily::kSsd}) {
     const PostprocessParams params = ScoreRowParams(family, 3);
