@@ -58,7 +58,7 @@ std::vector<TensorContract> PostprocessInputContracts(const PostprocessParams& p
 
 std::vector<TensorContract> PostprocessOutputContracts(const PostprocessParams& params,
                                                        bool labels_are_paths) {
-  const bool classifies = params.head.family == HeadFamily::kClassification;
+  const bool classifies = IsClassification(params.head.family);
   const std::string rows = "max_detections=" + std::to_string(params.max_detections);
   std::vector<TensorContract> contracts;
   for (const TensorSpec& spec : PostprocessOutputs(params)) {

@@ -22,7 +22,7 @@ Labels ReadLabels(const std::optional<std::string>& file,
                 "separates, or leave it out");
   }
   if (!file.has_value()) return {};
-  if (params.head.family != HeadFamily::kClassification) {
+  if (!IsClassification(params.head.family)) {
     throw Error(ErrorCode::kInvalidArgument, "labels_file was given with head=" +
                                                  std::string(HeadFamilyName(params.head.family)) +
                                                  ": it is for head=classification only");

@@ -56,6 +56,10 @@ HeadSpecs MakeSsdSpecs(const HeadParams& params) noexcept {
   return heads;
 }
 
+AnchorSettings GetSsdAnchors(const HeadParams& params) noexcept {
+  return {params.anchors, &params.anchor_grid, params.anchor_offset, params.variances, kMaxLogSize};
+}
+
 Activation GetSsdActivation(const HeadParams& params) noexcept {
   return params.ResolvedBackground() == Background::kNone ? Activation::kSigmoid
                                                           : Activation::kSoftmax;
@@ -74,6 +78,10 @@ HeadSpecs MakeClassificationSpecs(const HeadParams& params) noexcept {
 Activation GetClassificationActivation(const HeadParams& /*params*/) noexcept {
   return Activation::kSoftmax;
 }
+
+// An entry without one of the fields that have no default does not compile.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
 
 // yolov8 and the families with more rows below its scores.
 constexpr HeadFamilyInfo MakeYolov8Family(HeadFamily family, std::string_view name,
@@ -131,7 +139,8 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .background = Background::kFirst,
      .multi_label = true,
      .activation = GetSsdActivation,
-     .allows_softmax = true},
+     .allows_softmax = true,
+     .anchors = GetSsdAnchors},
     {.family = HeadFamily::kEfficientNms,
      .name = "efficient_nms",
      .layout = HeadLayout::kEfficientNms,
@@ -147,20 +156,21 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .allows_softmax = true},
 }};
 
-constexpr bool IsComplete(const HeadFamilyInfo& info) {
-  const bool decodes = info.scalar != nullptr && info.simd != nullptr;
-  return !info.name.empty() && info.layout != HeadLayout{} && info.specs != nullptr &&
-         (decodes || info.layout == HeadLayout::kLogits);
-}
+#pragma GCC diagnostic pop
 
-constexpr bool AreComplete() {
+constexpr bool HasEveryFamily() {
   for (size_t i = 0; i < kFamilies.size(); ++i) {
-    if (static_cast<size_t>(kFamilies[i].family) != i || !IsComplete(kFamilies[i])) return false;
+    const HeadFamilyInfo& info = kFamilies[i];
+    const bool decodes = info.scalar != nullptr && info.simd != nullptr;
+    if (static_cast<size_t>(info.family) != i || info.specs == nullptr ||
+        decodes == (info.layout == HeadLayout::kLogits)) {
+      return false;
+    }
   }
   return true;
 }
 #ifndef __SANITIZE_ADDRESS__  // with UBSan GCC takes no address of a function for a constant
-static_assert(AreComplete(), "a head family lacks its entry, or a part of it");
+static_assert(HasEveryFamily(), "a head family lacks its entry or its decode functions");
 #endif
 
 constexpr std::array<std::string_view, kHeadFamilyCount> kNames = [] {
@@ -182,6 +192,10 @@ std::string_view HeadFamilyName(HeadFamily family) noexcept { return GetFamily(f
 
 bool NeedsNms(HeadFamily family) noexcept { return GetFamily(family).needs_nms; }
 
+bool IsClassification(HeadFamily family) noexcept {
+  return GetFamily(family).layout == HeadLayout::kLogits;
+}
+
 BoxFormat HeadParams::ResolvedBoxFormat() const noexcept {
   return box_format != BoxFormat::kFamilyDefault ? box_format : GetFamily(family).box_format;
 }
@@ -202,6 +216,11 @@ Activation HeadParams::ResolvedActivation() const noexcept {
 
 bool HeadParams::ResolvedMultiLabel() const noexcept {
   return multi_label.has_value() ? *multi_label : GetFamily(family).multi_label;
+}
+
+AnchorSettings ResolveAnchors(const HeadParams& params) noexcept {
+  const auto resolve = GetFamily(params.family).anchors;
+  return resolve == nullptr ? AnchorSettings{} : resolve(params);
 }
 
 int ScoreColumns(const HeadParams& params) noexcept {

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "endcap/box_decode.h"
 
@@ -29,12 +30,12 @@ DecodeFunction DecodeEnd2End, DecodeEfficientNms;
 
 // How the values of a head are arranged. Kernels and the messages of their errors are chosen by it.
 enum class HeadLayout : int32_t {
-  kObjectnessRows = 1,  // [A, 5+C]: box, objectness, class scores
-  kAnchorColumns,       // [4+C+extra, A]: rows of boxes, of class scores, of extra values
-  kScoreRows,           // rows of class scores, and rows of boxes
-  kEnd2EndRows,         // [K, 6]: box, score, class
-  kEfficientNms,        // number of rows; boxes, scores and classes
-  kLogits               // [C]
+  kObjectnessRows,  // [A, 5+C]: box, objectness, class scores
+  kAnchorColumns,   // [4+C+extra, A]: rows of boxes, of class scores, of extra values
+  kScoreRows,       // rows of class scores, and rows of boxes
+  kEnd2EndRows,     // [K, 6]: box, score, class
+  kEfficientNms,    // number of rows; boxes, scores and classes
+  kLogits           // [C]
 };
 
 // A switch over the layouts that lacks one does not compile: a new layout needs its kernels.
@@ -47,6 +48,15 @@ enum class HeadExtra : int32_t { kNone, kMaskCoefficients, kKeypoints, kAngle };
 struct HeadSpecs {
   std::array<TensorSpec, 4> specs;
   size_t count;
+};
+
+// The anchors that a head's boxes are relative to.
+struct AnchorSettings {
+  AnchorSource source = AnchorSource::kNone;
+  const std::vector<AnchorLevel>* grid = nullptr;  // never null where a family has anchors
+  double offset = 0.0;                             // of a centre in its cell, see AnchorLevel
+  std::array<double, 4> variances = {};
+  double max_log_size = 0.0;  // the logarithm of a box's size over its anchor's is cut off here
 };
 
 // Defaults are those of most families.
@@ -71,6 +81,7 @@ struct HeadFamilyInfo {
   bool multi_label = false;
   Activation (*activation)(const HeadParams& params) noexcept = nullptr;  // null: kNone
   bool allows_softmax = false;
+  AnchorSettings (*anchors)(const HeadParams& params) noexcept = nullptr;  // null: kNone
 };
 
 const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept;
@@ -78,6 +89,9 @@ const HeadFamilyInfo& GetFamily(HeadFamily family) noexcept;
 inline HeadSpecs MakeHeadSpecs(const HeadParams& params) noexcept {
   return GetFamily(params.family).specs(params);
 }
+
+// The parameters' and the family's anchors. Of kNone only the source counts.
+AnchorSettings ResolveAnchors(const HeadParams& params) noexcept;
 
 // Scores in a row: the classes, and the background where there is one.
 int ScoreColumns(const HeadParams& params) noexcept;

@@ -10,11 +10,12 @@ namespace {
 // candidates, as in RT-DETR's own post-processing (arXiv 2304.08069), and nothing is suppressed.
 void DecodeQueries(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                    Candidates& candidates, Implementation implementation) {
-  const auto specs = MakeHeadSpecs(params).specs;
+  const HeadSpecs head = MakeHeadSpecs(params);
+  const auto& specs = head.specs;
   const size_t boxes_at = params.joined ? 0 : 1;
   const HeadInput scores(specs[0], inputs[0], scratch.scores, implementation);
   const HeadInput boxes(specs[boxes_at], inputs[boxes_at], scratch.head, implementation);
-  CheckRowCounts(params, inputs);
+  CheckRowCounts(head, inputs);
   CandidateList list(params, scratch);
   const ScoreRows rows(params, scores, params.joined ? 4 : 0);
   AddScoreRows(params, rows, implementation, {&boxes}, scratch, list);

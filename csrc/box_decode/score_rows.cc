@@ -101,18 +101,13 @@ ScoreRows::ScoreRows(const HeadParams& params, const HeadInput& head, int64_t fi
   if (!head.values().empty()) first += first_column + static_cast<int64_t>(first_class);
 }
 
-void CheckRowCounts(const HeadParams& params, HeadTensors inputs) {
-  const auto rows = [&](size_t input) { return inputs[input].shape[0]; };
-  if (params.family == HeadFamily::kSsd) {
-    // Where anchors are no input, the boxes take their place.
-    const size_t anchors = inputs.size() > 2 ? 2 : 0;
-    if (rows(0) == rows(1) && rows(0) == rows(anchors)) return;
-    FailArgument("boxes, scores and anchors have ", rows(0), ", ", rows(1), " and ", rows(anchors),
-                 " rows: they must have as many");
+void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs) {
+  for (size_t i = 1; i < specs.count; ++i) {
+    const int64_t rows = inputs[i].shape[0];
+    if (rows == inputs[0].shape[0]) continue;
+    FailArgument(specs.specs[0].name, " has ", inputs[0].shape[0], " rows and ",
+                 specs.specs[i].name, " has ", rows, ": they must have as many");
   }
-  if (inputs.size() == 1 || rows(0) == rows(1)) return;
-  FailArgument("logits and boxes have ", rows(0), " and ", rows(1),
-               " rows: they must have as many");
 }
 
 void AddScoreRows(const HeadParams& params, const ScoreRows& rows, Implementation implementation,

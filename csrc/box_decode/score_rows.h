@@ -27,9 +27,9 @@ struct ScoreRows {
   }
 };
 
-// Throws kInvalidArgument when the inputs of rtdetr or ssd, whose ranks are checked, differ in
-// their rows.
-void CheckRowCounts(const HeadParams& params, HeadTensors inputs);
+// Throws kInvalidArgument when the inputs of kScoreRows, whose ranks are checked, differ in their
+// rows.
+void CheckRowCounts(const HeadSpecs& specs, HeadTensors inputs);
 
 // Adds the candidates of every row, in the manner of AnchorLabel. The simd implementation scans
 // first, and leaves out the rows that cannot pass. Throws kInvalidArgument for a NaN in the scores

@@ -104,7 +104,7 @@ PostprocessItem RunItem(const PostprocessParams& params, const PostprocessInput&
   try {
     thread_local ItemScratch scratch;
     const TrimAtEnd trim(scratch);
-    if (GetFamily(params.head.family).layout == HeadLayout::kLogits) {
+    if (IsClassification(params.head.family)) {
       ClassifyItem(params, input, output, scratch);
     } else {
       Detect(params, input, output, scratch, item);

@@ -10,10 +10,6 @@
 namespace endcap {
 namespace {
 
-bool Classifies(const HeadParams& head) {
-  return GetFamily(head.family).layout == HeadLayout::kLogits;
-}
-
 std::vector<TensorSpec> ClassOutputs(const HeadParams& head) {
   const int64_t k = head.ResolvedTopK();
   return {{"class_scores", DType::kFloat32, {k}, 1},
@@ -83,7 +79,7 @@ bool GivesRle(const PostprocessParams& params) noexcept {
 
 std::vector<TensorSpec> PostprocessOutputs(const PostprocessParams& params) {
   std::vector<TensorSpec> specs =
-      Classifies(params.head) ? ClassOutputs(params.head) : DetectionOutputs(params);
+      IsClassification(params.head.family) ? ClassOutputs(params.head) : DetectionOutputs(params);
   specs.push_back({"status", DType::kInt32, {1}, 1});
   return specs;
 }
@@ -120,7 +116,7 @@ void WriteEmpty(const PostprocessParams& params, const PostprocessOutput& output
   for (const TensorView& view : output.tensors) {
     if (view.data != nullptr) std::memset(view.data, 0, view.size_bytes());
   }
-  const bool classifies = Classifies(params.head);
+  const bool classifies = IsClassification(params.head.family);
   FillIndices(output, classifies ? size_t{kClassIds} : size_t{kIndices});
 }
 

@@ -242,14 +242,15 @@ void ValidateSizes(const PostprocessParams& params) {
 }
 
 void ValidateAnchors(const HeadParams& head) {
-  const bool uses_grid = head.anchors == AnchorSource::kGrid;
-  if (uses_grid == head.anchor_grid.empty()) {
+  const AnchorSettings settings = ResolveAnchors(head);
+  const bool uses_grid = settings.source == AnchorSource::kGrid;
+  if (uses_grid == settings.grid->empty()) {
     FailArgument(uses_grid
                      ? "anchors is grid, and anchor_grid is missing: describe its levels, for "
                        "example 8:16x16,32x32;16:64x64"
                      : "anchor_grid was given, and anchors is not grid: give anchors=grid");
   }
-  for (const AnchorLevel& level : head.anchor_grid) {
+  for (const AnchorLevel& level : *settings.grid) {
     if (!(level.stride >= 1.0)) FailArgument("anchor_grid has a stride of ", level.stride);
   }
   const int64_t anchors = HeadInputs(head)[0].shape[0];
@@ -258,7 +259,7 @@ void ValidateAnchors(const HeadParams& head) {
                  " can be read");
   }
   if (uses_grid && head.ResolvedBoxUnit() == BoxUnit::kNormalized) {
-    FailArgument("box_unit is normalized with anchors=grid: the grid is in pixels");
+    FailArgument("box_unit is normalized with a grid of anchors, which is in pixels");
   }
 }
 
@@ -290,12 +291,12 @@ std::vector<ParameterInfo> DescribePostprocessParams(const PostprocessParams& pa
 void Validate(const PostprocessParams& params) {
   const HeadParams& head = params.head;
   const HeadFamilyInfo& family = GetFamily(head.family);
-  if (family.layout == HeadLayout::kLogits) ValidateClassification(head);
+  if (IsClassification(head.family)) ValidateClassification(head);
   if (!family.allows_softmax && head.activation == Activation::kSoftmax) {
     FailArgument("activation is softmax with head ", family.name, ": give none or sigmoid");
   }
   ValidateSizes(params);
-  if (head.family == HeadFamily::kSsd) ValidateAnchors(head);
+  if (family.anchors != nullptr) ValidateAnchors(head);
   if (family.extra == HeadExtra::kAngle && head.box_format == BoxFormat::kXyxy) {
     FailArgument("box_format is xyxy with head ", family.name,
                  ": rotated boxes are centres and sizes");

@@ -19,7 +19,7 @@ __device__ inline BoxXyxy ReadScoreRowBox(const HeadRule& rule, const HeadImage&
     anchor = ReadBoxRow(head, kAnchorInput, uint64_t{row} * 4);
     if (anchors.from_corners != 0) anchor = ToCentreForm(anchor);
   }
-  return BoxAtAnchor(box, anchor, anchors.variances);
+  return BoxAtAnchor(box, anchor, anchors.variances, anchors.max_log_size);
 }
 
 // The candidate of a key of a HeadBatch.

@@ -11,13 +11,14 @@ namespace endcap {
 namespace {
 
 ScoreRowRule MakeScoreRowRule(const HeadParams& params) {
-  const bool is_ssd = params.family == HeadFamily::kSsd;
-  const bool joined = params.family == HeadFamily::kRtdetr && params.joined;
+  const HeadSpecs specs = MakeHeadSpecs(params);
+  const bool joined = specs.count == 1;
+  const bool boxes_first = !joined && specs.specs[0].name == "boxes";
   const auto columns = static_cast<uint32_t>(ScoreColumns(params));
   const Background background = params.ResolvedBackground();
   ScoreRowRule rule = {};
-  rule.score_input = is_ssd ? 1 : 0;
-  rule.box_input = is_ssd || joined ? 0 : 1;
+  rule.score_input = boxes_first ? 1 : 0;
+  rule.box_input = boxes_first || joined ? 0 : 1;
   rule.first_score = joined ? 4 : 0;
   rule.score_row_length = rule.first_score + columns;
   rule.box_row_length = joined ? rule.score_row_length : 4;
@@ -37,7 +38,7 @@ void CheckRows(const HeadParams& params, HeadTensors head) {
     case HeadLayout::kLogits:
       return;  // all in one tensor
     case HeadLayout::kScoreRows:
-      return CheckRowCounts(params, head);
+      return CheckRowCounts(MakeHeadSpecs(params), head);
     case HeadLayout::kEfficientNms:
       if (head[2].shape[0] == head[1].shape[0] && head[3].shape[0] == head[1].shape[0]) return;
       FailArgument("boxes, scores and classes have ", head[1].shape[0], ", ", head[2].shape[0],
@@ -63,13 +64,13 @@ uint64_t CountRows(HeadFamily family, HeadTensors head) noexcept {
 }
 
 HeadRule MakeHeadRule(const HeadParams& params) {
+  const HeadLayout layout = GetFamily(params.family).layout;
   Activation activation = params.ResolvedActivation();
   // efficient_nms gives scores, whatever the activation says.
-  if (params.family == HeadFamily::kEfficientNms) activation = Activation::kNone;
+  if (layout == HeadLayout::kEfficientNms) activation = Activation::kNone;
   const float limit = FloatBelow(params.score_threshold);
-  const bool at_anchors =
-      params.family == HeadFamily::kSsd && params.anchors != AnchorSource::kNone;
-  return {GetFamily(params.family).layout,
+  const bool at_anchors = ResolveAnchors(params).source != AnchorSource::kNone;
+  return {layout,
           at_anchors ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(),
           params.ResolvedBoxUnit(),
           activation,

@@ -113,6 +113,9 @@ std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 // Whether the family's candidates still overlap and need non-maximum suppression.
 bool NeedsNms(HeadFamily family) noexcept;
 
+// Whether the head has scores of classes and no boxes: Classify reads it, not BoxDecode.
+bool IsClassification(HeadFamily family) noexcept;
+
 // Reads one image's raw outputs, in the order of HeadInputs, float32 or float16 (int32 where
 // HeadInputs says so). Throws kInvalidArgument for a wrong count, shape or dtype, a NaN in boxes or
 // scores, or a candidate whose box is not finite. Every family but classification.

@@ -50,9 +50,10 @@ constexpr const char* kUseCpu =
 
 void RefuseForCuda(const PostprocessParams& params) {
   const HeadParams& head = params.head;
-  if (head.family == HeadFamily::kSsd && !GridFits(head)) {
-    Fail(ErrorCode::kUnsupported, "head ssd with an anchor_grid of more than ", kMaxGridLevels,
-         " levels or ", kMaxGridSizes, " sizes is read", kUseCpu);
+  if (!GridFits(head)) {
+    Fail(ErrorCode::kUnsupported, "head ", HeadFamilyName(head.family),
+         " with an anchor_grid of more than ", kMaxGridLevels, " levels or ", kMaxGridSizes,
+         " sizes is read", kUseCpu);
   }
 }
 

@@ -203,7 +203,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
                                     std::span<const PostprocessInput> inputs,
                                     std::span<const PostprocessOutput> outputs,
                                     DetectionMemory& memory) {
-  const bool classifies = GetFamily(params.head.family).layout == HeadLayout::kLogits;
+  const bool classifies = IsClassification(params.head.family);
   DetectionLaunch launch = {};
   HeadBatch& heads = launch.heads;
   heads.rule = MakeHeadRule(params.head);
