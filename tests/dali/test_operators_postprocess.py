@@ -21,57 +21,10 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 def heads(family: str) -> tuple[list[Tensors], dict[str, Any]]:
     """A batch of the family's tensors, and the parameters they ask for."""
-
-    def each(make: Any) -> list[Tensors]:
-        made = [make(seed) for seed in range(COUNT)]
-        return [m if isinstance(m, dict) else {"head": m} for m in made]
-
-    classes: dict[str, Any] = {"num_classes": 7}
-    size = {"anchors": 300, "num_classes": 7}
-    match family:
-        case "yolov5":
-            return each(lambda s: sample_heads.yolov5_head(s, **size)), classes
-        case "yolov8":
-            return each(lambda s: sample_heads.yolov8_head(s, **size)), classes
-        case "yolov8_pose":
-            fields = {**classes, "num_keypoints": 5}
-            return each(lambda s: sample_heads.pose_head(s, **size, keypoints=5)), fields
-        case "yolov8_obb":
-            return each(lambda s: sample_heads.obb_head(s, **size)), classes
-        case "yolov8_seg":
-            fields = {"mask_coefficients": 8, "prototype_size": (40, 48), "input_size": (160, 192)}
-            fields |= {**classes, "mask_resolution": "input", "max_detections": 20}
-            return each(lambda s: sample_heads.seg_outputs(s, **size, size=(40, 48))), fields
-        case "end2end":
-            return each(lambda s: sample_heads.end2end_head(s, rows=50, num_classes=7)), classes
-        case "rtdetr":
-            return each(
-                lambda s: sample_heads.rtdetr_outputs(s, queries=60, num_classes=7)
-            ), classes
-        case "ssd":
-            fields = {**classes, "variances": [0.1, 0.1, 0.2, 0.2]}
-            return each(lambda s: sample_heads.ssd_outputs(s, anchors=80, columns=8)), fields
-        case "efficient_nms":
-            return each(lambda s: sample_heads.efficient_nms_outputs(3 + s)), classes
-    random = np.random.default_rng(5)
-    return each(lambda _: {"logits": random.normal(0, 3, 7).astype(np.float32)}), {
-        **classes,
-        "top_k": 3,
-    }
+    sample = sample_heads.FAMILIES[family]
+    return sample.images(COUNT), {"num_classes": 7, **sample.parameters}
 
 
-FAMILIES = [
-    "yolov5",
-    "yolov8",
-    "yolov8_pose",
-    "yolov8_obb",
-    "yolov8_seg",
-    "end2end",
-    "rtdetr",
-    "ssd",
-    "efficient_nms",
-    "classification",
-]
 GEOMETRY = [
     np.array([0.5 + i / 10, 0.5, 3, 20 + i, 900, 700, 1, 0], np.float32) for i in range(COUNT)
 ]
@@ -111,7 +64,7 @@ def expect_equal(outputs: list[Any], wanted: list[Any]) -> None:
         assert output[0].dtype == rows.dtype
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", sample_heads.FAMILIES)
 @pytest.mark.parametrize("given", ["head", "geometry", "geometry and status"])
 def test_every_family(family: str, given: str) -> None:
     batch, fields = heads(family)

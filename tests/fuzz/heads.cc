@@ -10,7 +10,7 @@ namespace {
 PostprocessParams PickParams(FuzzInput& input) {
   PostprocessParams params;
   HeadParams& head = params.head;
-  head.family = input.PickEnum(HeadFamily::kClassification);
+  head.family = static_cast<HeadFamily>(input.Int(0, int{kHeadFamilyCount} - 1));
   head.num_classes = input.Int(1, input.Happens(32) ? 90 : 12);
   head.box_format = input.PickEnum(BoxFormat::kCxcywh);
   head.box_unit = input.PickEnum(BoxUnit::kNormalized);

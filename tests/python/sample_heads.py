@@ -1,6 +1,10 @@
-"""Raw heads of one image with random boxes and scores, from a seed."""
+"""Raw heads of one image with random boxes and scores, from a seed; FAMILIES has them all."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -103,3 +107,50 @@ def obb_head(seed: int, *, anchors: int, num_classes: int) -> Floats:
     random = np.random.default_rng(seed + 3000)
     head = yolov8_head(seed, anchors=anchors, num_classes=num_classes)
     return np.vstack([head, random.uniform(-7, 7, anchors).astype(np.float32)])
+
+
+def logits(seed: int, *, num_classes: int) -> Floats:
+    return np.random.default_rng(seed).normal(0, 3, num_classes).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A head family as tests of every implementation call it.
+
+    parameters: of postprocess, beside head and num_classes. make(seed): the tensor of one image, or
+    its tensors by name.
+    """
+
+    make: Callable[[int], Any]
+    parameters: Mapping[str, Any]
+
+    def images(self, count: int) -> list[dict[str, npt.NDArray[Any]]]:
+        """The tensors of several images."""
+        made = [self.make(seed) for seed in range(count)]
+        return [each if isinstance(each, dict) else {"head": each} for each in made]
+
+    def batch(self, count: int) -> dict[str, npt.NDArray[Any]]:
+        """The same, stacked."""
+        images = self.images(count)
+        return {name: np.stack([image[name] for image in images]) for name in images[0]}
+
+
+_SIZE = {"anchors": 300, "num_classes": 7}
+_SEG = {"mask_coefficients": 8, "prototype_size": (40, 48), "input_size": (160, 192)}
+FAMILIES = {
+    "yolov5": Family(lambda seed: yolov5_head(seed, **_SIZE), {}),
+    "yolov8": Family(lambda seed: yolov8_head(seed, **_SIZE), {}),
+    "yolov8_pose": Family(lambda seed: pose_head(seed, **_SIZE, keypoints=5), {"num_keypoints": 5}),
+    "yolov8_obb": Family(lambda seed: obb_head(seed, **_SIZE), {}),
+    "yolov8_seg": Family(
+        lambda seed: seg_outputs(seed, **_SIZE, size=(40, 48)),
+        {**_SEG, "mask_resolution": "input", "max_detections": 20},
+    ),
+    "end2end": Family(lambda seed: end2end_head(seed, rows=50, num_classes=7), {}),
+    "rtdetr": Family(lambda seed: rtdetr_outputs(seed, queries=60, num_classes=7), {}),
+    "ssd": Family(
+        lambda seed: ssd_outputs(seed, anchors=80, columns=8), {"variances": (0.1, 0.1, 0.2, 0.2)}
+    ),
+    "efficient_nms": Family(lambda seed: efficient_nms_outputs(4 + seed), {}),
+    "classification": Family(lambda seed: {"logits": logits(seed, num_classes=7)}, {"top_k": 3}),
+}

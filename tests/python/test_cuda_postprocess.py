@@ -9,16 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, ByDlpack, on_gpu, require_cuda
-from sample_heads import (
-    efficient_nms_outputs,
-    end2end_head,
-    obb_head,
-    pose_head,
-    rtdetr_outputs,
-    ssd_outputs,
-    yolov5_head,
-    yolov8_head,
-)
+from sample_heads import FAMILIES, obb_head, pose_head, rtdetr_outputs, ssd_outputs, yolov8_head
 
 import endcap
 
@@ -37,21 +28,15 @@ HEADS: dict[str, Any] = {
         [pose_head(seed, anchors=70, num_classes=3, keypoints=17) for seed in (1, 2)]
     ),
     "yolov8_obb": np.stack([obb_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
-    "yolov5": np.stack([yolov5_head(seed, anchors=70, num_classes=3) for seed in (1, 2)]),
-    "end2end": np.stack([end2end_head(seed, rows=20, num_classes=3) for seed in (1, 2)]),
     "rtdetr": batch(rtdetr_outputs(seed, queries=30, num_classes=3) for seed in (1, 2)),
     "ssd": batch(ssd_outputs(seed, anchors=50, columns=4) for seed in (1, 2)),
-    "efficient_nms": {
-        name: np.stack([values] * 2) for name, values in efficient_nms_outputs(9, rows=20).items()
-    },
     "classification": np.random.default_rng(1).normal(size=(2, 3)).astype(np.float32),
 }
 HEAD = HEADS["yolov8"]
 
 
 def make(family: str = "yolov8", **more: Any) -> endcap.Postprocessor:
-    num_classes = 7 if family == "efficient_nms" else 3
-    return endcap.Postprocessor(family, num_classes=num_classes, **more)
+    return endcap.Postprocessor(family, num_classes=3, **more)
 
 
 def held(head: Any, hold: Any) -> Any:
@@ -73,12 +58,18 @@ def assert_same(actual: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("hold", [np.asarray, *HOLDERS])
-@pytest.mark.parametrize("family", HEADS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_head_wherever_it_lies(family: str, hold: Any) -> None:
-    head = HEADS[family]
-    assert_same(
-        make(family, device="cuda")(held(head, hold), GEOMETRY), make(family)(head, GEOMETRY)
-    )
+    head = FAMILIES[family].batch(2)
+    options = {"head": family, "num_classes": 7, **FAMILIES[family].parameters}
+    expected = endcap.Postprocessor(**options)(head, GEOMETRY)
+    actual = endcap.Postprocessor(**options, device="cuda")(held(head, hold), GEOMETRY)
+    assert_same(actual, expected)
+
+
+def test_every_family_has_a_sample() -> None:
+    (row,) = (row for row in endcap.Postprocessor().describe() if row.name == "head")
+    assert set(row.allowed.removeprefix("one of ").split(", ")) == set(FAMILIES)
 
 
 @pytest.mark.parametrize("hold", HOLDERS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from running_server import RunningServer, run_server
 from tritonclient.utils import InferenceServerException
 
 import endcap
+from endcap._text import to_parameters
 
 pytestmark = pytest.mark.both_roads
 
@@ -32,6 +33,11 @@ DETECTIONS = {
     "detection_classes": "class_ids",
     "detection_indices": "indices",
 }
+
+
+def _as_text(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters as a config.pbtxt has them."""
+    return dict(to_parameters(parameters))
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,12 @@ CASES = {
         {"head": "ssd", "iou_threshold": "0.5"},
         lambda seed: sample_heads.ssd_outputs(seed, anchors=90, columns=3),
     ),
+}
+# Families whose outputs are the usual ones.
+CASES |= {
+    family: Case({"head": family, "num_classes": 7, **_as_text(sample.parameters)}, sample.make)
+    for family, sample in sample_heads.FAMILIES.items()
+    if family not in ("classification", "rtdetr", "ssd") and not family.startswith("yolov8_")
 }
 
 

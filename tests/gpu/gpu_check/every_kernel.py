@@ -155,6 +155,10 @@ def cases() -> Iterator[Case]:
     rtdetr = sample_heads.rtdetr_outputs(0, queries=60, num_classes=4, columns=4)
     pose = sample_heads.pose_head(0, anchors=90, num_classes=2, keypoints=5, values=3)[None]
     four: dict[str, Any] = {"num_classes": 4}
+    for family, sample in sample_heads.FAMILIES.items():
+        if family != "classification":
+            options = {"head": family, "num_classes": 7, **sample.parameters}
+            yield Case(f"{family}, two images", (), partial(both, sample.batch(2), **options))
     yield Case("yolov8", ("FilterYolov8", "WriteDetections"), lambda: both(v8, **four))
     yield Case("yolov8, float16", ("FilterYolov8",), lambda: both(v8.astype(np.float16), **four))
     yield Case(
