@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "box_decode/anchors.h"
 #include "box_decode/candidate_list.h"
 #include "box_decode/families.h"
 #include "box_decode/head_input.h"
@@ -46,13 +47,20 @@ void AddYolov5Rows(const HeadParams& params, const HeadInput& head, DecodeScratc
 void FinishYolov5(const HeadParams& params, const HeadInput& head, CandidateList& list,
                   const DecodeScratch& scratch, Candidates& candidates) {
   const auto label = [&](uint32_t position) { return AnchorLabel(params, scratch, position); };
-  const auto read_box = [&](int32_t anchor) { return head.Box(anchor); };
-  list.Finish(params.ResolvedBoxFormat(), label, read_box, candidates);
+  const AnchorSettings settings = ResolveAnchors(params);
+  const bool at_grid = settings.source == AnchorSource::kGrid;
+  const auto read_box = [&](int32_t anchor) {
+    const BoxXyxy box = head.Box(anchor);
+    return at_grid ? BoxAtAnchor(box, AnchorAt(params, settings, anchor), settings) : box;
+  };
+  list.Finish(at_grid ? BoxFormat::kCxcywh : params.ResolvedBoxFormat(), label, read_box,
+              candidates);
 }
 
 }  // namespace
 
-// `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score.
+// `head` [A, 5+C]: box, objectness, class scores. A score is objectness times class score. The
+// boxes may be at a grid of anchors.
 void DecodeYolov5(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                   Candidates& candidates) {
   const HeadInput head(MakeHeadSpecs(params).specs[0], inputs[0], scratch.head);

@@ -5,12 +5,11 @@
 
 namespace endcap {
 
-// The box of a row of rtdetr or ssd, in the rule's format and unit.
-__device__ inline BoxXyxy ReadScoreRowBox(const HeadRule& rule, const HeadImage& head,
-                                          uint32_t row) {
+// The four numbers of a row's box in the rule's format and unit: with its anchor where the head has
+// anchors, else as they are.
+__device__ inline BoxXyxy ApplyAnchor(const HeadRule& rule, const HeadImage& head,
+                                      const BoxXyxy& box, uint32_t row) {
   const AnchorRule& anchors = rule.anchors;
-  const BoxXyxy box =
-      ReadBoxRow(head, rule.rows.box_input, uint64_t{row} * rule.rows.box_row_length);
   if (anchors.source == AnchorSource::kNone) return box;
   BoxXyxy anchor = {};
   if (anchors.source == AnchorSource::kGrid) {
@@ -52,7 +51,7 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
       class_id = static_cast<int32_t>(ReadValue(head, 0, uint64_t{index} * 6 + 5));
       break;
     case HeadLayout::kScoreRows:
-      raw = ReadScoreRowBox(rule, head, index);
+      raw = ReadBoxRow(head, rule.rows.box_input, uint64_t{index} * rule.rows.box_row_length);
       break;
     case HeadLayout::kEfficientNms:
       raw = ReadBoxRow(head, 1, uint64_t{index} * 4);
@@ -61,7 +60,8 @@ __device__ inline Candidate ReadCandidate(const HeadRule& rule, const HeadImage&
     case HeadLayout::kLogits:
       break;  // has no boxes
   }
-  return {ToPixels(rule, raw), KeyScore(key), class_id, static_cast<int32_t>(index)};
+  return {ToPixels(rule, ApplyAnchor(rule, head, raw, index)), KeyScore(key), class_id,
+          static_cast<int32_t>(index)};
 }
 
 }  // namespace endcap

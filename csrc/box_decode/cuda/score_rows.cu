@@ -157,7 +157,11 @@ __device__ void FilterRow(const HeadBatch& batch, uint32_t image) {
   if (!passes) scores.count = 0;
   KeyMaker maker = {rule, state, row, facts.highest, 1.0, false};
   if (rule.activation == Activation::kSoftmax) maker.sum = SumPowers(scores, facts.highest);
-  if (passes) maker.bad_box = !IsFinite(ToPixels(rule, ReadScoreRowBox(rule, head, row)));
+  if (passes) {
+    const uint64_t place = uint64_t{row} * rule.rows.box_row_length;
+    const BoxXyxy box = ReadBoxRow(head, rule.rows.box_input, place);
+    maker.bad_box = !IsFinite(ToPixels(rule, ApplyAnchor(rule, head, box, row)));
+  }
   if (rule.multi_label == 0) {
     const bool takes = passes && GroupLane() == 0;
     AppendKeys(batch, image, takes ? maker.Key(facts.best, facts.best_class) : kNoKey);

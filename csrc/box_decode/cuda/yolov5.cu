@@ -1,4 +1,4 @@
-#include "box_decode/cuda/candidate_keys.cuh"
+#include "box_decode/cuda/candidate.cuh"
 #include "box_decode/cuda/filters.h"
 #include "box_decode/score.h"
 #include "cuda/launch.h"
@@ -67,7 +67,10 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
   CandidateState& state = batch.states[image];
   RowStart start = {};
   float objectness = 0.0F;
-  bool bad_box = false;
+  const auto has_bad_box = [&] {
+    const BoxXyxy box = ApplyAnchor(row.rule, batch.images[image], start.box, row.anchor);
+    return !IsFinite(ToPixels(row.rule, box));
+  };
   uint64_t best = kNoKey;
   for (uint32_t first = 0; first < row.length; first += 32 * kLoads) {
     float share[kLoads];
@@ -75,7 +78,6 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
     if (first == 0) {
       start = GetRowStart(share[0]);
       objectness = ActivateScore(row.rule.activation, start.raw_objectness);
-      bad_box = !IsFinite(ToPixels(row.rule, start.box));
     }
 #pragma unroll
     for (uint32_t q = 0; q < kLoads; ++q) {
@@ -88,7 +90,7 @@ __device__ uint64_t FilterRow(const HeadBatch& batch, uint32_t image, const Row<
         const float score = row.Score(start.raw_objectness, objectness, share[q]);
         if (IsNan(score)) NoteFirst(&state.bad_row, row.anchor);
         key = row.Key(score, i - 5);
-        if (key != kNoKey && (bad_box || !IsFinite(score))) NoteBadKey(state, key);
+        if (key != kNoKey && (!IsFinite(score) || has_bad_box())) NoteBadKey(state, key);
       }
       if (row.rule.multi_label != 0) {
         AppendKeys(batch, image, key);
