@@ -14,13 +14,11 @@ from endcap.repository.class_names import ClassNames
 from endcap.repository.contracts import Contract, postprocess_contract
 from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
-from endcap.repository.family_parameters import FAMILY_PARAMETERS
 from endcap.repository.head import Head
+from endcap.repository.head_families import HEAD_FAMILIES
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 
-_NEED_FORMAT = ("yolov5", "yolov8", "yolov8_seg", "yolov8_pose")
-_NEED_ACTIVATION = (*_NEED_FORMAT, "yolov8_obb", "classification")  # the others' are found or final
 # Written down although they are the defaults: what people tune first.
 _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 
@@ -61,17 +59,23 @@ def choose_reading(
 def needs_input_size(parameters: Mapping[str, str]) -> bool:
     """Whether the size of the images matters to postprocess."""
     has_fractions = parameters.get("box_unit") == "normalized"
-    return has_fractions or parameters.get("anchors") == "grid" or "prototype_size" in parameters
+    return has_fractions or _has_grid(parameters) or "prototype_size" in parameters
+
+
+def _has_grid(parameters: Mapping[str, str]) -> bool:
+    """Whether boxes are relative to anchors that postprocess makes."""
+    return parameters.get("anchors") == "grid" or HEAD_FAMILIES[parameters["head"]].has_grid
 
 
 def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None:
     """Raises RepositoryError where nothing tells how boxes or scores are to be read."""
-    if head.family in _NEED_ACTIVATION and "activation" not in chosen:
+    missing = [name for name in HEAD_FAMILIES[head.family].needs if name not in chosen]
+    if "activation" in missing:
         raise RepositoryError(
             f"nothing in {path} tells what its scores need to be from 0 to 1; say it: "
             "--set activation=none, sigmoid or softmax"
         )
-    if head.family in _NEED_FORMAT and "box_format" not in chosen:
+    if "box_format" in missing:
         raise RepositoryError(
             f"nothing in {path} tells whether its boxes are corners or centres and sizes; say it: "
             "--set box_format=xyxy or cxcywh"
@@ -80,7 +84,7 @@ def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None
 
 def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
     """Raises InvalidArgumentError where a grid has not as many anchors as there are boxes."""
-    if parameters.get("anchors") == "grid":
+    if _has_grid(parameters):
         nothing = {part: np.zeros(each.dims, np.float32) for part, each in head.inputs.items()}
         options: dict[str, Any] = dict(parameters)
         Postprocessor(threads=1, **options)(nothing)
@@ -88,7 +92,7 @@ def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
 
 def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
     """The family's parameters; a classifier's threshold is for several labels only."""
-    read = FAMILY_PARAMETERS[head.family]
+    read = HEAD_FAMILIES[head.family].parameters
     if head.family == "classification" and options.settings.get("multi_label") != "true":
         return tuple(name for name in read if name != "score_threshold")
     return read
