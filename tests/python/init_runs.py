@@ -13,6 +13,9 @@ from family_networks import Network
 from onnx import TensorProto, helper
 from typer.testing import Result
 
+from endcap.repository.options import InitOptions
+from endcap.repository.plan import Plan, make_plan
+
 Shape = list[Any]  # a text stands for a free dimension
 
 # What is written whatever runs the network.
@@ -26,6 +29,12 @@ COMMON = {
 }
 
 IMAGE: Mapping[str, Shape] = {"images": ["batch", 3, 64, 64]}
+
+
+def plan_of(network: Network, folder: Path, **options: object) -> Plan:
+    """What init decides about a network."""
+    model = network.write(folder / "model.onnx")
+    return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]
 
 
 def init(model: Path, *options: object, output: Path | None = None) -> Result:

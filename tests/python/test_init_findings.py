@@ -12,7 +12,7 @@ import odd_networks as odd
 import onnx
 import pytest
 from family_networks import Network, Output, grid_rows
-from init_runs import write_shapes
+from init_runs import plan_of, write_shapes
 
 import endcap
 from endcap.errors import InvalidArgumentError
@@ -20,16 +20,11 @@ from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import read_notes
 from endcap.repository.options import InitOptions, Runtime
-from endcap.repository.plan import Plan, make_plan, values
+from endcap.repository.plan import make_plan, values
 from endcap.repository.rendering import render
 
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
 CLASSIFIES = {"author": "Ultralytics", "task": "classify", "imgsz": "[64, 64]"}
-
-
-def plan_of(network: Network, folder: Path, **options: object) -> Plan:
-    model = network.write(folder / "model.onnx")
-    return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]
 
 
 def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) -> Network:

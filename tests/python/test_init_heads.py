@@ -12,17 +12,11 @@ import pair_networks as pairs
 import pytest
 from cli_runs import endcap as run
 from family_networks import Network, Output
-from init_runs import written
+from init_runs import plan_of, written
 
 import endcap
-from endcap.repository.options import InitOptions
-from endcap.repository.plan import Plan, make_plan, values
+from endcap.repository.plan import Plan, values
 from endcap.repository.rendering import render
-
-
-def plan_of(network: Network, folder: Path, **options: object) -> Plan:
-    model = network.write(folder / "model.onnx")
-    return make_plan(model, InitOptions(**options), folder)  # type: ignore[arg-type]
 
 
 def task(name: str, **more: object) -> dict[str, str]:
