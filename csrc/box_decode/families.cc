@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <vector>
 
 #include "box_decode/anchors.h"
 
@@ -18,6 +20,26 @@ TensorSpec Matrix(std::string_view name, int64_t rows, int64_t columns) noexcept
 
 HeadSpecs MakeYolov5Specs(const HeadParams& params) noexcept {
   return {{Matrix("head", -1, 5 + int64_t{params.num_classes})}, 1};
+}
+
+// Cells of 8, 16 and 32 pixels with one anchor each, as large as the cell.
+const std::vector<AnchorLevel>& GetYoloxGrid() noexcept {
+  static const std::vector<AnchorLevel> kGrid = {
+      {8.0, {{8.0, 8.0}}}, {16.0, {{16.0, 16.0}}}, {32.0, {{32.0, 32.0}}}};
+  return kGrid;
+}
+
+// arXiv 2107.08430: the centre moves from the cell's upper left corner by parts of the stride.
+AnchorSettings GetYoloxAnchors(const HeadParams& params) noexcept {
+  return {.source = AnchorSource::kGrid,
+          .grid = params.anchor_grid.empty() ? &GetYoloxGrid() : &params.anchor_grid,
+          .offset = 0.0,
+          .variances = {1.0, 1.0, 1.0, 1.0},
+          .max_log_size = std::numeric_limits<double>::infinity()};
+}
+
+HeadSpecs MakeYoloxSpecs(const HeadParams& params) noexcept {
+  return {{Matrix("head", AnchorCount(params), 5 + int64_t{params.num_classes})}, 1};
 }
 
 HeadSpecs MakeYolov8Specs(const HeadParams& params) noexcept {
@@ -108,6 +130,15 @@ constexpr std::array<HeadFamilyInfo, kHeadFamilyCount> kFamilies = {{
      .simd = DecodeYolov5Simd,
      .needs_nms = true,
      .box_format = BoxFormat::kCxcywh},
+    {.family = HeadFamily::kYolox,
+     .name = "yolox",
+     .layout = HeadLayout::kObjectnessRows,
+     .specs = MakeYoloxSpecs,
+     .scalar = DecodeYolov5,
+     .simd = DecodeYolov5Simd,
+     .needs_nms = true,
+     .box_format = BoxFormat::kCxcywh,
+     .anchors = GetYoloxAnchors},
     MakeYolov8Family(HeadFamily::kYolov8, "yolov8", HeadExtra::kNone),
     MakeYolov8Family(HeadFamily::kYolov8Seg, "yolov8_seg", HeadExtra::kMaskCoefficients),
     MakeYolov8Family(HeadFamily::kYolov8Pose, "yolov8_pose", HeadExtra::kKeypoints),

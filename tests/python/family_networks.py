@@ -177,6 +177,18 @@ def yolov5(seed: int = 1, *, classes: int = 4, **options: Any) -> Network:
     return Network({"output": Output(base, change)}, **options)
 
 
+def yolox(seed: int = 8, *, classes: int = 4, **options: Any) -> Network:
+    """YOLOX as its exporter writes it: boxes relative to the cells, scores from 0 to 1."""
+    boxes, scores = grid_rows(seed, classes=classes)
+    cells = np.array([stride for stride in STRIDES for _ in range((64 // stride) ** 2)])[:, None]
+    centres = boxes[:, :2] / cells
+    relative = np.hstack([centres - np.floor(centres), np.log(boxes[:, 2:] / cells)])
+    base = np.hstack([relative, np.full((len(boxes), 1), 0.9), scores]).astype(np.float32)
+    change = np.zeros_like(base)
+    change[:, 5:] = 1
+    return Network({"output": Output(base, change)}, **options)
+
+
 def end2end(seed: int = 2, *, rows: int = 30, classes: int = 5, **options: Any) -> Network:
     random = np.random.default_rng(seed)
     corners = random.uniform(0, 40, (rows, 2))

@@ -35,6 +35,20 @@ def yolov5_head(seed: int, *, anchors: int, num_classes: int) -> Floats:
     return np.hstack([random_boxes(random, anchors), scores]).astype(np.float32)
 
 
+def yolox_head(
+    seed: int,
+    *,
+    size: tuple[int, int],
+    num_classes: int,
+    strides: tuple[int, ...] = (8, 16, 32),
+) -> Floats:
+    """Rows of offsets from the cell's corner, logarithms of sizes over the stride, and scores."""
+    random = np.random.default_rng(seed)
+    cells = sum(-(-size[0] // stride) * -(-size[1] // stride) for stride in strides)
+    boxes = np.hstack([random.uniform(-1, 2, (cells, 2)), random.normal(0.3, 0.8, (cells, 2))])
+    return np.hstack([boxes, random.uniform(0, 1, (cells, 1 + num_classes))]).astype(np.float32)
+
+
 def end2end_head(seed: int, *, rows: int, num_classes: int) -> Floats:
     random = np.random.default_rng(seed)
     corners = random.uniform(0, 300, (rows, 2))
@@ -139,6 +153,9 @@ _SIZE = {"anchors": 300, "num_classes": 7}
 _SEG = {"mask_coefficients": 8, "prototype_size": (40, 48), "input_size": (160, 192)}
 FAMILIES = {
     "yolov5": Family(lambda seed: yolov5_head(seed, **_SIZE), {}),
+    "yolox": Family(
+        lambda seed: yolox_head(seed, size=(96, 128), num_classes=7), {"input_size": (96, 128)}
+    ),
     "yolov8": Family(lambda seed: yolov8_head(seed, **_SIZE), {}),
     "yolov8_pose": Family(lambda seed: pose_head(seed, **_SIZE, keypoints=5), {"num_keypoints": 5}),
     "yolov8_obb": Family(lambda seed: obb_head(seed, **_SIZE), {}),

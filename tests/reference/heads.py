@@ -75,6 +75,28 @@ def yolov5(head: Floats, *, score_threshold: float, multi_label: bool = False) -
     return found
 
 
+def yolox(
+    head: Floats,
+    *,
+    size: tuple[int, int],
+    score_threshold: float,
+    strides: tuple[int, ...] = (8, 16, 32),
+    multi_label: bool = False,
+) -> list[Candidate]:
+    """[A, 5+C]: yolov5's rows, boxes relative to the cells: level by level, row by row."""
+    decoded = head.copy()
+    anchor = 0
+    for stride in strides:
+        for row in range(-(-size[0] // stride)):
+            for column in range(-(-size[1] // stride)):
+                x, y, w, h = head[anchor, :4].astype(np.float64)
+                decoded[anchor, :2] = (x + column) * stride, (y + row) * stride
+                decoded[anchor, 2:4] = np.exp(w) * stride, np.exp(h) * stride
+                anchor += 1
+    assert anchor == len(head)
+    return yolov5(decoded, score_threshold=score_threshold, multi_label=multi_label)
+
+
 def end2end(head: Floats, *, score_threshold: float) -> list[Candidate]:
     """[K, 6]: x1, y1, x2, y2, score, class."""
     return [

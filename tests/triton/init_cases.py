@@ -55,6 +55,16 @@ def as_bytes(jpeg: bytes) -> tuple[Floats, Floats]:
     return np.round(tensor * 255), geometry
 
 
+def as_yolox(jpeg: bytes) -> tuple[Floats, Floats]:
+    """YOLOX's way into 64x64: BGR from 0 to 255 in the upper left corner."""
+    pixels = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
+    height, width = pixels.shape[:2]
+    place = placement.letterbox(height, width, 64, 64, upscale=True, pad_align="top_left")
+    resized = cv2.resize(pixels, (place.new_w, place.new_h), interpolation=cv2.INTER_LINEAR)
+    canvas = placement.on_canvas(resized, place, 64, 64)
+    return canvas.astype(np.float32).transpose(2, 0, 1), place.geometry(height, width)
+
+
 def channels_last(jpeg: bytes) -> tuple[Floats, Floats]:
     tensor, geometry = letterboxed(jpeg)
     return tensor.transpose(1, 2, 0), geometry
@@ -72,6 +82,8 @@ def cropped(jpeg: bytes) -> tuple[Floats, None]:
 
 
 IN_PYTHON = ("--preprocess", "python", "--runtime", "python", "--postprocess", "python")
+YOLOX = ["--preset", "ultralytics"]
+YOLOX += [f"--set={each}" for each in ("color=bgr", "scale=1", "pad_align=top_left")]
 CASES = {
     "v8": Case(families.yolov8(), "yolov8"),
     "v8_single": Case(families.yolov8(batch=1), "yolov8"),
@@ -88,6 +100,7 @@ CASES = {
     ),
     "v8_in_python": Case(families.yolov8(), "yolov8", IN_PYTHON),
     "v5": Case(families.yolov5(), "yolov5"),
+    "yolox": Case(families.yolox(), "yolox", YOLOX, image=as_yolox),
     "v10": Case(families.end2end(), "end2end", ["--num-classes", 5, "--preset", "ultralytics"]),
     "nms_inside": Case(
         families.efficient_nms(),
@@ -131,8 +144,9 @@ def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:
         ]
     else:
         read: Any = getattr(heads, case.family)
-        candidates = read(first, score_threshold=0.25)
-    suppresses = case.family in ("yolov5", "yolov8")
+        grid = {"size": (64, 64)} if case.family == "yolox" else {}
+        candidates = read(first, score_threshold=0.25, **grid)
+    suppresses = case.family in ("yolov5", "yolox", "yolov8")
     ranked, _ = heads.best(candidates, 30000)
     return detections.pack(
         ranked,

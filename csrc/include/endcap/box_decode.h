@@ -17,6 +17,7 @@ namespace endcap {
 
 enum class HeadFamily : int32_t {
   kYolov5,
+  kYolox,
   kYolov8,
   kYolov8Seg,
   kYolov8Pose,
@@ -66,7 +67,7 @@ struct HeadParams {
   bool joined = false;
   // rtdetr and ssd: num_classes does not count it.
   Background background = Background::kFamilyDefault;
-  // ssd only.
+  // ssd only; anchor_grid of yolox too, where none is strides 8, 16 and 32.
   AnchorSource anchors = AnchorSource::kInput;
   std::vector<AnchorLevel> anchor_grid;
   double anchor_offset = 0.5;
@@ -102,12 +103,12 @@ std::span<const std::string_view> HeadFamilyNames() noexcept;  // in the order o
 std::string_view HeadFamilyName(HeadFamily family) noexcept;
 
 // Names, dtypes and shapes of the tensors that a family reads, for one image.
-//   yolov5 `head` [A, 5+C]; yolov8 `head` [4+C, A]; yolov8_seg `head` [4+C+M, A] and `protos`
-//   [M, height, width]; yolov8_pose `head` [4+C+P*values, A]; yolov8_obb `head` [4+C+1, A]; end2end
-//   `head` [K, 6] = x1,y1,x2,y2,score,class; rtdetr `logits` [Q, C] and `boxes` [Q, 4], or joined
-//   `head` [Q, 4+C]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input, `anchors`
-//   [A, 4] (C with the background, where there is one); efficient_nms `num_detections` int32 [1],
-//   `boxes` [K, 4], `scores` [K], `classes` int32 [K]; classification `logits` [C]
+//   yolov5 and yolox `head` [A, 5+C]; yolov8 `head` [4+C, A]; yolov8_seg `head` [4+C+M, A] and
+//   `protos` [M, height, width]; yolov8_pose `head` [4+C+P*values, A]; yolov8_obb `head` [4+C+1,
+//   A]; end2end `head` [K, 6] = x1,y1,x2,y2,score,class; rtdetr `logits` [Q, C] and `boxes` [Q, 4],
+//   or joined `head` [Q, 4+C]; ssd `boxes` [A, 4], `scores` [A, C] and, where they are an input,
+//   `anchors` [A, 4] (C with the background, where there is one); efficient_nms `num_detections`
+//   int32 [1], `boxes` [K, 4], `scores` [K], `classes` int32 [K]; classification `logits` [C]
 std::vector<TensorSpec> HeadInputs(const HeadParams& params);
 
 // Whether the family's candidates still overlap and need non-maximum suppression.

@@ -35,6 +35,17 @@ is the objectness times the class score. YOLOv5 exports this.""",
         _YOLO,
         needs=_BOTH,
     ),
+    "yolox": HeadFamily(
+        """\
+The rows of `yolov5`, with boxes relative to the cells of a grid: YOLOX as its own exporter writes
+it (`decode_in_inference` off, its default). The centre is (cell + offset) * stride, width and
+height are e to the number, times the stride. Strides are 8, 16 and 32, so A follows from
+`input_size` (8400 for 640,640); others are told as `anchor_grid`, each level with one size, the
+stride: `8:8x8;16:16x16;32:32x32;64:64x64`. Exported with boxes decoded it is `yolov5`.""",
+        (*_GENERAL, *_SUPPRESSION, "input_size", "activation", "anchor_grid"),
+        needs=("activation",),
+        has_grid=True,
+    ),
     "yolov8": HeadFamily(
         """\
 One column for each anchor: four rows of boxes, then one row of scores for each class; there is

@@ -20,6 +20,7 @@ _CANDIDATES = {
     "classification": "torchvision, inception or vgg",
     "rtdetr": "rtdetr",
     "ssd": "ssd",
+    "yolox": "ultralytics with --set color=bgr --set scale=1 --set pad_align=top_left",
 }
 _OF_DETECTORS = "ultralytics, rtdetr or ssd"
 _OF_DETR = "torchvision with --set fit=stretch"

@@ -1,6 +1,6 @@
 """Recognises heads that give all boxes in one tensor: YOLO's families and RT-DETR's export.
 
-Shapes: yolov8 [4 + C, A], yolov5 [A, 5 + C], end2end [K, 6], rtdetr [Q, 4 + C]. Heads with more
+Shapes: yolov8 [4 + C, A], yolov5 and yolox [A, 5 + C], end2end [K, 6], rtdetr [Q, 4 + C]. Heads with more
 than boxes and scores are in `yolo_extras`.
 """
 
@@ -108,9 +108,36 @@ def _propose_grids(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
             fits = grids is not None and named in told
             form = GridForm(family="yolov5", classes=classes, grids=grids)
             yield from read_grid_head(output, form, hints.size, is_sure=fits)
+        if grids is not None and grids.anchors == 1:
+            yield from _propose_yolox(output, grids, fits_names=named in (None, classes))
     if columns > 4 and named != columns - 5:
         grids = find_grids(rows, hints.size)
         yield from _propose_transposed(output, grids, is_sure=named == columns - 4)
+
+
+def _propose_yolox(output: NetworkOutput, grids: Grids, *, fits_names: bool) -> Iterator[Head]:
+    """Boxes relative to the cells of the grids: logarithms of sizes, some of them negative."""
+    rows, columns = output.dims
+    values = output.values
+    is_relative = values is not None and not have_sizes(values[:, :4])
+    activation = score_activation(None if values is None else values[:, 4:])
+    parameters = {}
+    if activation is not None:
+        parameters["activation"] = activation
+    if grids.strides != (8, 16, 32):
+        levels = ";".join(f"{stride}:{stride}x{stride}" for stride in grids.strides)
+        parameters["anchor_grid"] = Decision(levels, f"the output has a row for each of {grids}")
+    reason = f"{output.name} [{rows}, 5 + {columns - 5}]: {grids}, with boxes relative to them"
+    are_scores = activation is not None and activation.value == "none"
+    yield Head(
+        family="yolox",
+        inputs={"head": output},
+        num_classes=columns - 5,
+        reason=reason,
+        is_sure=is_relative and are_scores and fits_names,
+        parameters=parameters,
+        is_likely=is_relative,
+    )
 
 
 def _propose_transposed(
