@@ -61,8 +61,8 @@ std::unique_ptr<Instance> CascadeModel::NewInstance(const ExecutionContext& exec
   return std::make_unique<CascadeInstance>(execution_context);
 }
 
-void CascadeModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                         std::span<TRITONBACKEND_Request*> requests) noexcept {
+void CascadeModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                           std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& cascade_instance = static_cast<CascadeInstance&>(instance);
   cascade_instance.in_flight.Enter(1, kNoLimit);
   try {

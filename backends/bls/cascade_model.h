@@ -24,10 +24,10 @@ class CascadeInstance final : public Instance {
 };
 
 // A cascade of composing models: `encoded` -> detections, and a class for each detection that has a
-// route. Serve queues the first calls and returns; the model's worker starts each further step when
-// the calls of the one before are done, and never waits for a call. No step starts in a callback of
-// the server: it runs on a thread of the model that responded, and the server may hold a lock that
-// the next call needs (its response cache and its ensembles do).
+// route. Execute queues the first calls and returns; the model's worker starts each further step
+// when the calls of the one before are done, and never waits for a call. No step starts in a
+// callback of the server: it runs on a thread of the model that responded, and the server may hold
+// a lock that the next call needs (its response cache and its ensembles do).
 class CascadeModel final : public Model {
  public:
   CascadeModel(const ModelConfig& config, const MetricFamilies& families, CascadeSettings settings);
@@ -35,8 +35,8 @@ class CascadeModel final : public Model {
 
   std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
   // Blocks while `max_in_flight` images are in flight.
-  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-             std::span<TRITONBACKEND_Request*> requests) noexcept override;
+  void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+               std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  private:
   friend class CascadeRun;

@@ -126,7 +126,7 @@ NetworkRun::NetworkRun(const RunContext& context, std::span<NetworkRequest> requ
   for (const NetworkRequest& request : requests) item_count_ += request.item_count;
 }
 
-void NetworkRun::Execute() {
+void NetworkRun::Run() {
   const OnnxRuntime& runtime = context_.runtime;
   OrtIoBinding* raw = nullptr;
   runtime.Check(runtime.api().CreateIoBinding(context_.session, &raw));

@@ -47,8 +47,8 @@ class NetworkRun {
 
   // Runs the network. Throws OrtError, Error and ApiError; responses of merged requests have no
   // outputs then.
-  void Execute();
-  // Adds the outputs that Execute has not written to the response of the n-th request.
+  void Run();
+  // Adds the outputs that Run has not written to the response of the n-th request.
   void AddOutputs(size_t request);
 
  private:

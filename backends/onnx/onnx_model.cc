@@ -87,11 +87,11 @@ std::unique_ptr<Instance> OnnxModel::NewInstance(const ExecutionContext& executi
   return instance;
 }
 
-void OnnxModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                      std::span<TRITONBACKEND_Request*> requests) noexcept {
+void OnnxModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                        std::span<TRITONBACKEND_Request*> requests) noexcept {
   auto& onnx_instance = static_cast<OnnxInstance&>(instance);
   if (onnx_instance.threads == nullptr) {
-    SynchronousModel::Serve(handle, instance, requests);
+    SynchronousModel::Execute(handle, instance, requests);
     return;
   }
   for (TRITONBACKEND_Request* request : requests) {
@@ -102,11 +102,11 @@ void OnnxModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
 
 void OnnxModel::ServeOne(const RequestThreads::Task& task) noexcept {
   TRITONBACKEND_Request* request = task.request;
-  SynchronousModel::Serve(task.handle, *task.instance, {&request, 1});
+  SynchronousModel::Execute(task.handle, *task.instance, {&request, 1});
   static_cast<OnnxInstance&>(*task.instance).in_flight.Leave(1);
 }
 
-void OnnxModel::Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+void OnnxModel::Process(Instance& instance, std::span<PendingRequest> pending_requests,
                         ExecutionTimes& times) {
   const auto& onnx_instance = static_cast<const OnnxInstance&>(instance);
   std::vector<NetworkRequest> requests = ReadRequests(onnx_instance, pending_requests);
@@ -163,7 +163,7 @@ void OnnxModel::Run(const OnnxInstance& instance, std::span<NetworkRequest> requ
   NetworkRun run({*runtime_, *instance.sessions, lease.session(), run_options_.get(),
                   instance.execution_context(), batched(), counters()},
                  requests);
-  run.Execute();
+  run.Run();
   // Before the response, after which a client may send its next request.
   lease.End();
   runs_.Add(1);

@@ -14,7 +14,7 @@
 namespace endcap::triton {
 
 // A network of ONNX Runtime. On a CPU each request is a run of its own on one of the model's
-// threads, and Serve returns when the requests are queued. On a GPU, or with merge_requests, the
+// threads, and Execute returns when the requests are queued. On a GPU, or with merge_requests, the
 // requests of an execution that have equal shapes are merged into one run.
 class OnnxModel final : public SynchronousModel {
  public:
@@ -24,11 +24,11 @@ class OnnxModel final : public SynchronousModel {
             std::shared_ptr<SessionPair> cpu_sessions);
 
   std::unique_ptr<Instance> NewInstance(const ExecutionContext& execution_context) override;
-  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-             std::span<TRITONBACKEND_Request*> requests) noexcept override;
+  void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+               std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
-  void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+  void Process(Instance& instance, std::span<PendingRequest> pending_requests,
                ExecutionTimes& times) override;
 
  private:

@@ -43,8 +43,8 @@ inline Failure MakeItemFailure(const ItemStatus& status, size_t index, size_t co
 }
 
 // A model whose requests are processed by the core. If RequestThreadCount is 0, the requests of a
-// batch share one call of the core, and Serve returns when they are released. Otherwise that many
-// threads serve one request each, with a call of its own; Serve returns when they are queued, and
+// batch share one call of the core, and Execute returns when they are released. Otherwise that many
+// threads serve one request each, with a call of its own; Execute returns when they are queued, and
 // no request waits for another one of its batch.
 template <typename Input, typename Output, typename Item>
 class BatchModel : public SynchronousModel {
@@ -67,11 +67,11 @@ class BatchModel : public SynchronousModel {
     return instance;
   }
 
-  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-             std::span<TRITONBACKEND_Request*> requests) noexcept final {
+  void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+               std::span<TRITONBACKEND_Request*> requests) noexcept final {
     auto& batch_instance = static_cast<BatchInstance&>(instance);
     if (batch_instance.threads == nullptr) {
-      SynchronousModel::Serve(handle, instance, requests);
+      SynchronousModel::Execute(handle, instance, requests);
       return;
     }
     for (TRITONBACKEND_Request* request : requests) {
@@ -80,7 +80,7 @@ class BatchModel : public SynchronousModel {
     }
   }
 
-  void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+  void Process(Instance& instance, std::span<PendingRequest> pending_requests,
                ExecutionTimes& times) final {
     auto& batch_instance = static_cast<BatchInstance&>(instance);
     std::vector<JobType> jobs;
@@ -135,7 +135,7 @@ class BatchModel : public SynchronousModel {
 
   void ServeOne(const RequestThreads::Task& task) noexcept {
     TRITONBACKEND_Request* request = task.request;
-    SynchronousModel::Serve(task.handle, *task.instance, {&request, 1});
+    SynchronousModel::Execute(task.handle, *task.instance, {&request, 1});
     static_cast<BatchInstance&>(*task.instance).in_flight.Leave(1);
   }
 

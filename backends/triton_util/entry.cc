@@ -91,8 +91,8 @@ TRITONSERVER_Error* TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
   return Guard([&] {
     Model& model = GetModel(instance);
     auto* state = static_cast<Instance*>(GetState<TRITONBACKEND_ModelInstanceState>(instance));
-    // Serve takes ownership of the requests.
-    model.Serve(instance, *state, {requests, count});
+    // Execute takes ownership of the requests.
+    model.Execute(instance, *state, {requests, count});
   });
 }
 

@@ -80,8 +80,8 @@ void Model::LogParameters(const std::vector<ParameterInfo>& parameters) const {
   Log(TRITONSERVER_LOG_INFO, line);
 }
 
-void SynchronousModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                             std::span<TRITONBACKEND_Request*> requests) noexcept {
+void SynchronousModel::Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                               std::span<TRITONBACKEND_Request*> requests) noexcept {
   const uint64_t start = NowNs();
   ExecutionTimes times{start, start, start, start};
   std::vector<PendingRequest> pending_requests;
@@ -107,7 +107,7 @@ void SynchronousModel::Serve(TRITONBACKEND_ModelInstance* handle, Instance& inst
 void SynchronousModel::RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
                                     ExecutionTimes& times) noexcept {
   try {
-    Execute(instance, pending_requests, times);
+    Process(instance, pending_requests, times);
   } catch (...) {
     FailOpen(pending_requests, MakeFailureFromCurrentException());
   }

@@ -50,7 +50,7 @@ void ReleaseRequest(TRITONBACKEND_Request* request) noexcept;
 // Responds with an error to requests and releases them. Needs no memory of its own.
 void FailAndRelease(std::span<TRITONBACKEND_Request*> requests, const Failure& failure) noexcept;
 
-// One loaded model, which its instances share. Serve may run on several threads at the same time.
+// One loaded model, which its instances share. Execute may run on several threads at the same time.
 class Model {
  public:
   Model(const ModelConfig& config, const MetricFamilies& families);
@@ -65,8 +65,8 @@ class Model {
   // Takes ownership of the requests. Each gets one response, is reported, and is released once,
   // before this returns or later. instance: one of NewInstance's; handle: the server's object for
   // it.
-  virtual void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-                     std::span<TRITONBACKEND_Request*> requests) noexcept = 0;
+  virtual void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+                       std::span<TRITONBACKEND_Request*> requests) noexcept = 0;
 
   // Responds with an error and logs it: as a warning, for a cancelled request as an info.
   void SendError(PendingRequest& pending, const Failure& failure) noexcept;
@@ -90,18 +90,18 @@ class Model {
   StageCounters counters_;
 };
 
-// A model that has responded to its requests and released them when Serve returns.
+// A model that has responded to its requests and released them when Execute returns.
 class SynchronousModel : public Model {
  public:
   using Model::Model;
 
-  void Serve(TRITONBACKEND_ModelInstance* handle, Instance& instance,
-             std::span<TRITONBACKEND_Request*> requests) noexcept override;
+  void Execute(TRITONBACKEND_ModelInstance* handle, Instance& instance,
+               std::span<TRITONBACKEND_Request*> requests) noexcept override;
 
  protected:
   // Responds to all requests, and sets the times of the computation. An exception fails the
   // requests without a response.
-  virtual void Execute(Instance& instance, std::span<PendingRequest> pending_requests,
+  virtual void Process(Instance& instance, std::span<PendingRequest> pending_requests,
                        ExecutionTimes& times) = 0;
 
  private:
