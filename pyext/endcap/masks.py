@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import SupportsIndex
 
 import numpy as np
@@ -72,3 +73,11 @@ def _sides(size: tuple[SupportsIndex, SupportsIndex]) -> tuple[int, int]:
     if height < 0 or width < 0:
         raise InvalidArgumentError(f"size is {size!r}: sides cannot be negative")
     return height, width
+
+
+def pad_rle(rle: Sequence[Sequence[bytes]], rows: int) -> npt.NDArray[np.object_]:
+    """Return the run lengths of B images as a tensor of bytes [B, rows], empty without a mask."""
+    padded = np.full((len(rle), rows), b"", np.object_)
+    for row, masks in zip(padded, rle, strict=True):
+        row[: len(masks)] = masks
+    return padded

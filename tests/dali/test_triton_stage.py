@@ -13,8 +13,8 @@ import endcap
 from endcap._device import Target
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.settings import Settings, preprocess_dali_settings
 from endcap.server.gpu import gpu_count
+from endcap.triton.stage_settings import StageSettings, preprocess_dali_settings
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 CUT = FILES[3][:700]
@@ -30,7 +30,7 @@ TARGETS = [
 ]
 
 
-def settings(max_batch_size: int = 8, **parameters: object) -> Settings:
+def settings(max_batch_size: int = 8, **parameters: object) -> StageSettings:
     values = {name: {"string_value": str(value)} for name, value in parameters.items()}
     return preprocess_dali_settings({"max_batch_size": max_batch_size, "parameters": values})
 

@@ -18,8 +18,8 @@ from endcap._labels import read_labels
 from endcap._upright import NOT_A_PICTURE, open_picture, upright, upright_size
 from endcap.cli.console import PlainConsole
 from endcap.cli.top_table import as_lines
-from endcap.client.labels import parse_labels
 from endcap.monitor import compare, parse_metrics
+from endcap.triton.labels import parse_labels
 
 LABELS = "cat\ndog\r\nä b,c\n".encode()
 PICTURE = jpegs.photo_jpeg(32, 24)

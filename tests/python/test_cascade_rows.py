@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from endcap import InvalidArgumentError
-from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.detection_rows import Regions, choose_regions, read_detections
-from endcap.python_backend.routes import parse_routes
+from endcap.triton.cascade_settings import CascadeSettings, parse_routes
 
 ROWS = 5
 THRESHOLD = 0.3

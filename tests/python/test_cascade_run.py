@@ -11,9 +11,8 @@ import pytest
 from server_requests import StubTensor
 
 from endcap.python_backend.cascade import Cascade, CascadeJob
-from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.model_calls import ModelCall, Tensor
-from endcap.python_backend.routes import parse_routes
+from endcap.triton.cascade_settings import CascadeSettings, parse_routes
 
 SETTINGS = CascadeSettings(classifiers=parse_routes("*=rois+kinds"))
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from endcap import InvalidArgumentError
-from endcap.python_backend.cascade_settings import CascadeSettings, read_cascade_settings
-from endcap.python_backend.routes import Route, Routes, parse_routes
+from endcap.triton.cascade_settings import (
+    CascadeSettings,
+    Route,
+    Routes,
+    parse_routes,
+    read_cascade_settings,
+)
 
 CLASSIFY = Route("preprocess_rois", "classify")
 RINGS = Route("preprocess_rois", "classify_rings")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from endcap.client import ClassScore, ImageResult, Task
 from endcap.client.best_classes import read_best_classes
 from endcap.client.errors import RequestError
-from endcap.client.labels import parse_labels
 from endcap.client.rows import read_classes
 from endcap.client.task import task_of
 from endcap.errors import InvalidArgumentError
+from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]
 

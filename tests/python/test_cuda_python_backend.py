@@ -17,7 +17,7 @@ from endcap._device import Target
 from endcap.python_backend.device import target_of
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.settings import Settings, postprocess_settings, preprocess_settings
+from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings
 
 require_cuda()
 GPU = Target(0)
@@ -33,7 +33,7 @@ def config(max_batch_size: int, **parameters: object) -> dict[str, Any]:
     return {"max_batch_size": max_batch_size, "parameters": values}
 
 
-def yolov8(max_batch_size: int = 8) -> Settings:
+def yolov8(max_batch_size: int = 8) -> StageSettings:
     given = config(max_batch_size, head="yolov8", num_classes=3, max_detections=9)
     return postprocess_settings(given, Path())
 

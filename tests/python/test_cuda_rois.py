@@ -15,7 +15,7 @@ from yuv_images import noise
 import endcap
 from endcap._device import Target
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.settings import preprocess_settings
+from endcap.triton.stage_settings import preprocess_settings
 
 require_cuda()
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)

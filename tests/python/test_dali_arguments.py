@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import endcap
-from endcap.repository.dali_arguments import dali_arguments
+from endcap.triton.dali_arguments import dali_arguments
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import endcap
 from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
 from endcap.python_backend.head_job import read_heads
 from endcap.python_backend.input_tensors import encoded_files, get_input
-from endcap.python_backend.labels import Labels
-from endcap.python_backend.parameters import parse_count, read_parameters
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.row_memory import RowMemory
-from endcap.python_backend.settings import postprocess_settings
+from endcap.triton.labels import Labels
+from endcap.triton.parameters import parse_count, read_parameters
+from endcap.triton.stage_settings import postprocess_settings
 
 IDS = np.int32([[2, 0], [1, -1]])
 

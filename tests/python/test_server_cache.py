@@ -417,7 +417,7 @@ def test_the_environment_has_endcap_and_the_packages_alone(tmp_path: Path) -> No
             (packages / path.name).symlink_to(path)
     folder = python_packages.make_environment(tmp_path / "environment", packages)
     program = (
-        "import sys, endcap, numpy, endcap.python_backend.settings\n"
+        "import sys, endcap, numpy, endcap.triton.stage_settings\n"
         "print(sys.prefix, endcap.__version__, numpy.__file__)\n"
         "import onnxruntime\n"
     )

@@ -45,7 +45,7 @@ MODEL = """
 import importlib.util, json, sys
 import numpy as np
 import onnxruntime, endcap
-from endcap.python_backend.settings import preprocess_settings
+from endcap.triton.stage_settings import preprocess_settings
 import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:

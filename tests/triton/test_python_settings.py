@@ -11,8 +11,8 @@ from model_folders import tensor, write_postprocess, write_preprocess
 from python_configs import read_config
 
 from endcap.errors import EndcapError
-from endcap.python_backend.settings import postprocess_settings, preprocess_settings
-from endcap.python_backend.tensor_settling import settle
+from endcap.triton.stage_settings import postprocess_settings, preprocess_settings
+from endcap.triton.tensor_completion import complete_tensors
 
 
 def completed(folder: Path, *, stage: str = "preprocess") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def completed(folder: Path, *, stage: str = "preprocess") -> dict[str, Any]:
         if stage == "preprocess"
         else postprocess_settings(config, folder)
     )
-    settle(config, settings.contracts, complete=True)
+    complete_tensors(config, settings.contracts, complete=True)
     return config
 
 
@@ -74,5 +74,5 @@ def test_a_config_that_is_complete_is_not_touched(tmp_path: Path) -> None:
     whole = completed(tmp_path / "post", stage="postprocess")
     settings = postprocess_settings(whole, tmp_path)
     before = {side: [dict(entry) for entry in whole[side]] for side in ("input", "output")}
-    settle(whole, settings.contracts, complete=False)
+    complete_tensors(whole, settings.contracts, complete=False)
     assert {side: whole[side] for side in before} == before

@@ -10,9 +10,9 @@ import triton_python_backend_utils as pb_utils
 from endcap.python_backend.answers import answer_each
 from endcap.python_backend.bls import CallLoop, call_model_async, to_tensor
 from endcap.python_backend.cascade import Cascade, CascadeJob
-from endcap.python_backend.cascade_settings import read_cascade_settings
 from endcap.python_backend.declarations import CASCADE_OUTPUTS, ENCODED_INPUT, complete_config
 from endcap.python_backend.log import ModelLog
+from endcap.triton.cascade_settings import read_cascade_settings
 
 
 class TritonPythonModel:

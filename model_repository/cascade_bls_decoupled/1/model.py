@@ -9,10 +9,10 @@ import triton_python_backend_utils as pb_utils
 
 from endcap.python_backend.answers import failed
 from endcap.python_backend.bls import call_model, to_tensor
-from endcap.python_backend.cascade_settings import read_cascade_settings
 from endcap.python_backend.cascade_stream import CascadeStream
 from endcap.python_backend.declarations import ENCODED_INPUT, STREAM_OUTPUTS, complete_config
 from endcap.python_backend.log import ModelLog
+from endcap.triton.cascade_settings import read_cascade_settings
 
 
 class TritonPythonModel:

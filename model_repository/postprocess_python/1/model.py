@@ -13,8 +13,8 @@ from endcap.python_backend.device import target_of
 from endcap.python_backend.log import ModelLog
 from endcap.python_backend.outputs import to_tensors
 from endcap.python_backend.postprocess_stage import PostprocessStage
-from endcap.python_backend.settings import Settings, postprocess_settings
-from endcap.python_backend.tensor_settling import settle
+from endcap.triton.stage_settings import StageSettings, postprocess_settings
+from endcap.triton.tensor_completion import complete_tensors
 
 
 class TritonPythonModel:
@@ -23,14 +23,14 @@ class TritonPythonModel:
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
         """Fills in the inputs and outputs that the parameters determine."""
-        settle(config.as_dict(), _settings(config.as_dict()).contracts, complete=True)
+        complete_tensors(config.as_dict(), _settings(config.as_dict()).contracts, complete=True)
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
         """Reads config.pbtxt; what cannot be carried out fails the load with a sentence."""
         config = json.loads(args["model_config"])
         settings = _settings(config)
-        settle(config, settings.contracts, complete=False)
+        complete_tensors(config, settings.contracts, complete=False)
         self._stage = PostprocessStage(settings, target_of(args))
         self._log = ModelLog(args)
         self._log.parameters(self._stage.parameters.items())
@@ -46,6 +46,6 @@ class TritonPythonModel:
         )
 
 
-def _settings(config: dict[str, Any]) -> Settings:
+def _settings(config: dict[str, Any]) -> StageSettings:
     # labels_file is relative to the model's folder, which holds that of the version.
     return postprocess_settings(config, Path(pb_utils.get_model_dir()).parent)

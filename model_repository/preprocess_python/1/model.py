@@ -10,8 +10,8 @@ from endcap.python_backend.device import target_of
 from endcap.python_backend.log import ModelLog
 from endcap.python_backend.outputs import to_tensors
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.python_backend.settings import preprocess_settings
-from endcap.python_backend.tensor_settling import settle
+from endcap.triton.stage_settings import preprocess_settings
+from endcap.triton.tensor_completion import complete_tensors
 
 
 class TritonPythonModel:
@@ -21,14 +21,14 @@ class TritonPythonModel:
     def auto_complete_config(config: Any) -> Any:
         """Fills in the inputs and outputs that the parameters determine."""
         settings = preprocess_settings(config.as_dict())
-        settle(config.as_dict(), settings.contracts, complete=True)
+        complete_tensors(config.as_dict(), settings.contracts, complete=True)
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
         """Reads config.pbtxt; what cannot be carried out fails the load with a sentence."""
         config = json.loads(args["model_config"])
         settings = preprocess_settings(config)
-        settle(config, settings.contracts, complete=False)
+        complete_tensors(config, settings.contracts, complete=False)
         self._stage = PreprocessStage(settings, target_of(args))
         self._log = ModelLog(args)
         self._log.parameters(self._stage.parameters.items())

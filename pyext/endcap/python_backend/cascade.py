@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from endcap.python_backend import cascade_calls as calls
 from endcap.python_backend.cascade_calls import CallModelAsync
-from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.crops import CLASS_OUTPUTS, ClassAnswers, Crops, in_batches
 from endcap.python_backend.detection_rows import READ_OUTPUTS, Regions, choose_regions
 from endcap.python_backend.failures import RequestCancelledError
 from endcap.python_backend.model_calls import Tensor
+from endcap.triton.cascade_settings import CascadeSettings
 
 Result = TypeVar("Result")
 

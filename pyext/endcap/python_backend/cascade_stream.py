@@ -11,11 +11,11 @@ import numpy.typing as npt
 from endcap.errors import InvalidArgumentError
 from endcap.python_backend import cascade_calls as calls
 from endcap.python_backend.cascade_calls import CallModel
-from endcap.python_backend.cascade_settings import CascadeSettings
 from endcap.python_backend.crops import ClassAnswers, Crops, in_batches
 from endcap.python_backend.detection_rows import READ_OUTPUTS, choose_regions
 from endcap.python_backend.failures import RequestCancelledError
 from endcap.python_backend.model_calls import Tensor, arrays
+from endcap.triton.cascade_settings import CascadeSettings
 
 # One row of each of these is passed on.
 _ROWS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")

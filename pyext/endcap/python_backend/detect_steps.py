@@ -8,7 +8,7 @@ from typing import Any
 
 from endcap.python_backend.cascade_calls import ENCODED, CallModelAsync
 from endcap.python_backend.model_calls import ModelCall, Tensor
-from endcap.python_backend.parameters import read_parameters
+from endcap.triton.parameters import read_parameters
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from endcap.errors import InvalidArgumentError
-from endcap.python_backend.cascade_settings import CascadeSettings
+from endcap.triton.cascade_settings import CascadeSettings
 
 # What is read of a detector's answer, whatever else it has.
 READ_OUTPUTS = ("num_detections", "detection_boxes", "detection_scores", "detection_classes")

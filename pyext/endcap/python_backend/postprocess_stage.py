@@ -11,10 +11,10 @@ from endcap import _core, _cuda_input
 from endcap._device import Target
 from endcap.cuda_array import CudaArray
 from endcap.errors import error_for_status
+from endcap.masks import pad_rle
 from endcap.python_backend.head_job import HeadJob, read_heads
 from endcap.python_backend.row_memory import RowMemory
-from endcap.python_backend.run_lengths import padded_run_lengths
-from endcap.python_backend.settings import Settings
+from endcap.triton.stage_settings import StageSettings
 
 _LABELS = ("class_labels", "class_paths")  # are made of class_ids
 
@@ -30,7 +30,7 @@ class PostprocessStage:
         UnsupportedError, CudaError: what the device cannot do.
     """
 
-    def __init__(self, settings: Settings, target: Target | None) -> None:
+    def __init__(self, settings: StageSettings, target: Target | None) -> None:
         self._batched = settings.batched
         self._labels = settings.labels
         self._target = target
@@ -79,7 +79,7 @@ class PostprocessStage:
             results["class_labels"] = self._labels.names_of(ids)
             results["class_paths"] = self._labels.paths_of(ids)
         if job.wants_run_lengths:
-            results["detection_rle"] = padded_run_lengths(job.rle, self._max_detections)
+            results["detection_rle"] = pad_rle(job.rle, self._max_detections)
         return {name: self._shaped(rows) for name, rows in results.items() if name in job.wanted}
 
     def _give_memory(self, jobs: Sequence[HeadJob]) -> None:

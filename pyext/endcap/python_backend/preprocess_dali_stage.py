@@ -14,8 +14,8 @@ from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.errors import Status
 from endcap.python_backend.preprocess_stage import PreprocessJob, PreprocessStage
-from endcap.python_backend.settings import Settings
-from endcap.repository.dali_arguments import dali_arguments
+from endcap.triton.dali_arguments import dali_arguments
+from endcap.triton.stage_settings import StageSettings
 
 _SMALL = ("geometry", "status")  # which are read and completed on the host
 # Nothing runs ahead: what is fed is what the next run works on.
@@ -40,7 +40,7 @@ class PreprocessDaliStage(PreprocessStage):
         DaliError: DALI is not installed, or endcap's operators are not built for it.
     """
 
-    def __init__(self, settings: Settings, target: Target | None) -> None:
+    def __init__(self, settings: StageSettings, target: Target | None) -> None:
         super().__init__(replace(settings, threads=1), None)  # its core is for the sentences alone
         self._target = target
         self._pipeline = _build(settings, target)
@@ -90,7 +90,7 @@ class PreprocessDaliStage(PreprocessStage):
         return status, f"the DALI pipeline gave status {Status(status).label}", 0, ""
 
 
-def _build(settings: Settings, target: Target | None) -> Any:
+def _build(settings: StageSettings, target: Target | None) -> Any:
     from endcap import dali  # only where such a model runs
 
     dali.load()

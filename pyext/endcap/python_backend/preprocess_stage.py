@@ -17,7 +17,7 @@ from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
 from endcap.python_backend.input_tensors import encoded_files, get_input, on_host
 from endcap.python_backend.row_memory import RowMemory
-from endcap.python_backend.settings import Settings
+from endcap.triton.stage_settings import StageSettings
 
 _Item = tuple[int, str, int, str]  # status, message, decode_ns, decoder
 
@@ -57,7 +57,7 @@ class PreprocessStage:
         UnsupportedError, CudaError: what the device cannot do.
     """
 
-    def __init__(self, settings: Settings, target: Target | None) -> None:
+    def __init__(self, settings: StageSettings, target: Target | None) -> None:
         self._batched = settings.batched
         self._with_rois = settings.with_rois
         self._target = target

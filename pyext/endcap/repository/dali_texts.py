@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from endcap.repository.contracts import preprocess_contract
-from endcap.repository.dali_arguments import Argument, dali_arguments
 from endcap.repository.options import FirstEnd
 from endcap.repository.plan import Plan, values
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.triton.dali_arguments import Argument, dali_arguments
+from endcap.triton.stage_contract import preprocess_contract
+from endcap.triton.tensor_spec import TensorSpec
 
 Text = tuple[str, str, Mapping[str, Any]]  # a file's path, its template, and what that is given
 

@@ -11,13 +11,13 @@ import numpy as np
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
 from endcap.repository.class_names import ClassNames
-from endcap.repository.contracts import Contract, postprocess_contract
 from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head import Head
 from endcap.repository.head_families import HEAD_FAMILIES
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
+from endcap.triton.stage_contract import StageContract, postprocess_contract
 
 # Written down although they are the defaults: what people tune first.
 _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
@@ -98,7 +98,7 @@ def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
     return read
 
 
-def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, Decision]:
+def _given(head: Head, contract: StageContract, options: InitOptions) -> dict[str, Decision]:
     given = {}
     for name, value in options.settings.items():
         if name not in contract.parameters:
@@ -113,7 +113,7 @@ def _given(head: Head, contract: Contract, options: InitOptions) -> dict[str, De
     return given
 
 
-def _check_inputs(path: Path, head: Head, contract: Contract) -> None:
+def _check_inputs(path: Path, head: Head, contract: StageContract) -> None:
     for spec in contract.inputs:
         if spec.name not in head.inputs:
             raise InvalidArgumentError(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from endcap.preprocess import presets
-from endcap.repository.contracts import preprocess_contract
 from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes
@@ -14,6 +13,7 @@ from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.options import InitOptions
 from endcap.repository.yolo_heads import RTDETR_DECODER
+from endcap.triton.stage_contract import preprocess_contract
 
 # What a preset is good for, where the user has to choose.
 _CANDIDATES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.onnx_file import OnnxFile
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.triton.tensor_spec import TensorSpec
 
 # The types that preprocess writes, by Triton's name.
 IMAGE_DTYPES = {"FP32": "float32", "FP16": "float16", "UINT8": "uint8", "INT8": "int8"}

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import OnnxFile
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
 from endcap.repository.trial_run import TrialRun
+from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from endcap.repository.errors import RepositoryError, import_onnx
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _IN_MEMORY = "_ORT_MEM_ADDR_"

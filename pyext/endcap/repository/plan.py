@@ -8,7 +8,6 @@ from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
 from endcap.repository.class_names import ClassNames, choose_class_names
-from endcap.repository.contracts import postprocess_contract, preprocess_contract
 from endcap.repository.decision import Decision
 from endcap.repository.errors import RepositoryError
 from endcap.repository.exporter_notes import read_notes
@@ -25,9 +24,10 @@ from endcap.repository.onnx_file import OnnxFile, read_onnx
 from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.other_heads import propose_classifier, propose_suppressed
 from endcap.repository.served_outputs import NetworkModel, choose_runtime, served_outputs
-from endcap.repository.tensor_spec import TensorSpec
 from endcap.repository.trial_run import try_network
 from endcap.repository.yolo_heads import propose_yolo
+from endcap.triton.stage_contract import postprocess_contract, preprocess_contract
+from endcap.triton.tensor_spec import TensorSpec
 
 # Decided before the others, and by more than a value.
 _HAVE_OPTIONS = {

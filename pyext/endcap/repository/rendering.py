@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.contracts import ENCODED, SIDE_INPUTS, preprocess_contract
 from endcap.repository.dali_texts import Text, dali_context, in_dali_backend
 from endcap.repository.decision import Decision
 from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
 from endcap.repository.options import End, FirstEnd, Runtime
 from endcap.repository.plan import Plan, values
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.triton.stage_contract import ENCODED, SIDE_INPUTS, preprocess_contract
+from endcap.triton.tensor_spec import TensorSpec
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.repository.contracts import postprocess_contract
 from endcap.repository.decision import AS_GIVEN
 from endcap.repository.errors import RepositoryError
 from endcap.repository.head import Head
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.options import Runtime
-from endcap.repository.tensor_spec import TensorSpec
+from endcap.triton.stage_contract import postprocess_contract
+from endcap.triton.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from endcap.repository.contracts import postprocess_contract
 from endcap.repository.decision import Decision
 from endcap.repository.exporter_notes import ExporterNotes
 from endcap.repository.grid_head import GridForm, read_grid_head
@@ -20,6 +19,7 @@ from endcap.repository.head import Head
 from endcap.repository.hints import Hints
 from endcap.repository.network_output import NetworkOutput
 from endcap.repository.suppressed_extras import propose_suppressed_extras
+from endcap.triton.stage_contract import postprocess_contract
 
 _TASKS = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 _MASKS = 32  # prototypes of Ultralytics' segmentation heads

@@ -1,7 +1,7 @@
 """Recognises heads that give all boxes in one tensor: YOLO's families and RT-DETR's export.
 
-Shapes: yolov8 [4 + C, A], yolov5 and yolox [A, 5 + C], end2end [K, 6], rtdetr [Q, 4 + C]. Heads with more
-than boxes and scores are in `yolo_extras`.
+Shapes: yolov8 [4 + C, A], yolov5 and yolox [A, 5 + C], end2end [K, 6], rtdetr [Q, 4 + C]. Heads
+with more than boxes and scores are in `yolo_extras`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from endcap.client.errors import RequestError
 from endcap.client.steps.model_config import ModelConfig, TensorConfig
 from endcap.client.steps.served_steps import Step
 from endcap.errors import InvalidArgumentError, Status, UnsupportedError
-from endcap.python_backend.parameters import OPTIONAL
-from endcap.python_backend.settings import Settings, postprocess_settings, preprocess_settings
-from endcap.python_backend.tensor_settling import settle
+from endcap.triton.parameters import OPTIONAL
+from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings
+from endcap.triton.tensor_completion import complete_tensors
 
 _PYTHON = "python"
 _PREPROCESSED = {"images", "geometry", "status"}
@@ -35,7 +35,7 @@ def is_postprocess(step: Step) -> bool:
     return "head" in step.model.parameters
 
 
-def read_preprocess(step: Step) -> Settings:
+def read_preprocess(step: Step) -> StageSettings:
     """Returns what a preprocess step does.
 
     Raises UnsupportedError where it cannot be done here, or works on regions.
@@ -48,7 +48,7 @@ def read_preprocess(step: Step) -> Settings:
     return _read(step, "preprocess")
 
 
-def read_postprocess(step: Step) -> Settings:
+def read_postprocess(step: Step) -> StageSettings:
     """Returns what a postprocess step does, without the labels, whose file is the server's.
 
     Raises UnsupportedError where it cannot be done here.
@@ -65,7 +65,7 @@ def first_failure(items: Sequence[tuple[Any, ...]]) -> RequestError | None:
     return None
 
 
-def _read(step: Step, stage: str) -> Settings:
+def _read(step: Step, stage: str) -> StageSettings:
     model = step.model
     config = _as_json(model)
     try:
@@ -74,7 +74,7 @@ def _read(step: Step, stage: str) -> Settings:
             if stage == "preprocess"
             else postprocess_settings(config, None)
         )
-        settle(config, settings.contracts, complete=False)
+        complete_tensors(config, settings.contracts, complete=False)
     except (InvalidArgumentError, UnsupportedError) as error:
         raise UnsupportedError(
             f"what model '{model.name}' does cannot be done in this client ({error}); install the "

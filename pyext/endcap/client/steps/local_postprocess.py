@@ -15,7 +15,7 @@ from endcap.client.steps.local_model import first_failure, read_postprocess
 from endcap.client.steps.served_steps import Step
 from endcap.client.steps.tensors import BatchTensors
 from endcap.errors import EndcapError, UnsupportedError
-from endcap.python_backend.run_lengths import padded_run_lengths
+from endcap.masks import pad_rle
 
 _RUN_LENGTHS, _LABELS = "detection_rle", "class_labels"
 
@@ -69,7 +69,7 @@ class LocalPostprocess:
         except EndcapError as error:
             return RequestError(error.status.label, str(error))
         if _RUN_LENGTHS in self._outputs:
-            made[_RUN_LENGTHS] = padded_run_lengths(rle, self._max_detections)
+            made[_RUN_LENGTHS] = pad_rle(rle, self._max_detections)
         if self._has_no_labels:
             (top_k,) = next(shape for name, _, shape in self._core.outputs if name == "class_ids")
             made[_LABELS] = np.full((count, top_k), b"", np.object_)

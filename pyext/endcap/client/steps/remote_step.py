@@ -10,7 +10,7 @@ from endcap.client.calls import Answer, Call, OutputTensor, numpy_type
 from endcap.client.steps.model_config import TensorConfig
 from endcap.client.steps.served_steps import Step
 from endcap.client.steps.tensors import BatchTensors
-from endcap.repository.tensor_spec import TRITON_TYPES
+from endcap.triton.tensor_spec import TRITON_TYPES
 
 # What NumPy has, too, and of one size for each element.
 _OF_FIXED_SIZE = {*TRITON_TYPES.values()} - {"BF16", "STRING"}

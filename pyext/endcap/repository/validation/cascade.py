@@ -6,15 +6,11 @@ import re
 from collections.abc import Iterator
 
 from endcap.errors import InvalidArgumentError
-from endcap.python_backend.cascade_settings import (
-    CascadeSettings,
-    models_called,
-    read_cascade_settings,
-)
-from endcap.python_backend.parameters import parse_count
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.steps import Known
+from endcap.triton.cascade_settings import CascadeSettings, models_called, read_cascade_settings
+from endcap.triton.parameters import parse_count
 
 BLS = "endcap_bls"
 _MAX_IN_FLIGHT = "max_in_flight"  # which a cascade in Python does not have

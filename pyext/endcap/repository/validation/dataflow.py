@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from endcap.repository.tensor_spec import Dims, dims_fit
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.steps import Step
 from endcap.repository.validation.tensors import SIDES, Port, declared_ports, form
+from endcap.triton.tensor_spec import Dims, dims_fit
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from endcap.repository.tensor_contracts import class_paths_contract, contracts_of
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.labels import check_labels_file, check_labels_separator
 from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Model
@@ -10,6 +9,7 @@ from endcap.repository.validation.parameters import read_parameters
 from endcap.repository.validation.rois import check_rois
 from endcap.repository.validation.settle import settle
 from endcap.repository.validation.tensors import SIDES, Interface, Port, declared_interface
+from endcap.triton.tensor_contract import class_paths_contract, contracts_of
 
 
 def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from endcap.client.labels import parse_labels
 from endcap.errors import InvalidArgumentError
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import POSTPROCESS, Model
+from endcap.triton.labels import parse_labels
 
 _LABELS = "labels"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.tensor_spec import TensorSpec, dims_fit
 from endcap.repository.validation.files import network_file
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model
@@ -21,6 +20,7 @@ from endcap.repository.validation.tensors import (
     declared_ports,
     form,
 )
+from endcap.triton.tensor_spec import TensorSpec, dims_fit
 
 _BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from endcap import _core
 from endcap.errors import EndcapError, UnsupportedError
-from endcap.python_backend.parameters import OPTIONAL, SERVER_PARAMETERS
-from endcap.repository.tensor_contracts import Core
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import POSTPROCESS, PREPROCESS, Model
+from endcap.triton.parameters import OPTIONAL, SERVER_PARAMETERS
+from endcap.triton.tensor_contract import Core
 
 _CORES: dict[str, type[Core]] = {PREPROCESS: _core.Preprocessor, POSTPROCESS: _core.Postprocessor}
 # The stages' own, which the core does not know.

@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from endcap.repository.pbtxt_lines import Block
-from endcap.repository.tensor_contracts import Contract
-from endcap.repository.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.tensors import (
@@ -17,10 +15,12 @@ from endcap.repository.validation.tensors import (
     declared_ports,
     form,
 )
+from endcap.triton.tensor_contract import TensorContract
+from endcap.triton.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 
 
 def settle(
-    model: Model, side: str, contracts: Sequence[Contract]
+    model: Model, side: str, contracts: Sequence[TensorContract]
 ) -> tuple[list[Finding], dict[str, Port]]:
     """Compares the declared inputs or outputs with their contracts, and completes them."""
     declared = getattr(model.config, side)
@@ -49,15 +49,15 @@ def settle(
     return findings, ports
 
 
-def _undeclared(contract: Contract) -> Port:
+def _undeclared(contract: TensorContract) -> Port:
     return Port(contract.forms[0], optional=contract.optional, determined_by=contract.determined_by)
 
 
-def _is_required(side: str, contract: Contract) -> bool:
+def _is_required(side: str, contract: TensorContract) -> bool:
     return side == "input" and not contract.optional
 
 
-def _completed(port: Port, entry: Any, contract: Contract) -> Port:
+def _completed(port: Port, entry: Any, contract: TensorContract) -> Port:
     form_taken = _fitting(entry, contract)
     if form_taken is None:
         return replace(port, in_doubt=True, optional=True)
@@ -68,7 +68,7 @@ def _completed(port: Port, entry: Any, contract: Contract) -> Port:
     return replace(port, tensor=tensor, determined_by=contract.determined_by)
 
 
-def _fitting(entry: Any, contract: Contract) -> TensorSpec | None:
+def _fitting(entry: Any, contract: TensorContract) -> TensorSpec | None:
     """Returns the first form of the contract that the declaration leaves room for."""
     data_type, shape = data_type_of(entry), _shape(entry)
     for allowed in contract.forms:
@@ -87,7 +87,7 @@ def _shape(entry: Any) -> Dims | None:
 
 
 def _check_entry(
-    model: Model, side: str, entry: Any, block: Block, contract: Contract
+    model: Model, side: str, entry: Any, block: Block, contract: TensorContract
 ) -> Iterator[Finding]:
     if contract.labels_belong_to and entry.label_filename:
         yield model.error(
@@ -110,7 +110,7 @@ def _check_entry(
 
 
 def _misnamed(
-    model: Model, side: str, entry: Any, block: Block, by_name: dict[str, Contract]
+    model: Model, side: str, entry: Any, block: Block, by_name: dict[str, TensorContract]
 ) -> Finding:
     return model.error(
         block.line_of("name"),
@@ -119,7 +119,7 @@ def _misnamed(
     )
 
 
-def _missing(model: Model, contract: Contract) -> Finding:
+def _missing(model: Model, contract: TensorContract) -> Finding:
     return model.error(
         model.lines.line_of("input"),
         f"input {contract.name} is missing among those declared",

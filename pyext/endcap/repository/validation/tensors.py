@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from endcap.repository.pbtxt_lines import Block
-from endcap.repository.tensor_spec import TensorSpec, free_dims
 from endcap.repository.validation.model import Model, enum_name
+from endcap.triton.tensor_spec import TensorSpec, free_dims
 
 SIDES = ("input", "output")
 

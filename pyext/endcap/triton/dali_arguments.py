@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from endcap.repository.contracts import preprocess_contract
+from endcap.triton.stage_contract import preprocess_contract
 
 Argument = bool | int | float | str | list[int | float]
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from endcap import _core
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec
+from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
 
 @dataclass(frozen=True)
-class Contract:
+class StageContract:
     """parameters, meanings: of all of them, as text. inputs, outputs: of one image, unbatched."""
 
     parameters: Mapping[str, str]
@@ -24,13 +24,13 @@ ENCODED = TensorSpec("encoded", "STRING", (1,))
 SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32", (1,)))
 
 
-def preprocess_contract(parameters: Mapping[str, str]) -> Contract:
+def preprocess_contract(parameters: Mapping[str, str]) -> StageContract:
     """Raises InvalidArgumentError or UnsupportedError for parameters that cannot be."""
     core = _core.Preprocessor(list(parameters.items()), 1)
-    return Contract(*_texts(core.parameters), (ENCODED,), _tensors(core.outputs))
+    return StageContract(*_texts(core.parameters), (ENCODED,), _tensors(core.outputs))
 
 
-def postprocess_contract(parameters: Mapping[str, str]) -> Contract:
+def postprocess_contract(parameters: Mapping[str, str]) -> StageContract:
     """inputs: of the head only. outputs: without names of classes.
 
     A dimension that the network decides is None. Raises InvalidArgumentError for parameters that
@@ -38,7 +38,7 @@ def postprocess_contract(parameters: Mapping[str, str]) -> Contract:
     """
     core = _core.Postprocessor(list(parameters.items()), 1)
     outputs = (*_tensors(core.outputs), *run_lengths(core))
-    return Contract(*_texts(core.parameters), _tensors(core.inputs), outputs)
+    return StageContract(*_texts(core.parameters), _tensors(core.inputs), outputs)
 
 
 def run_lengths(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:

@@ -1,7 +1,8 @@
-"""Class names of a classifier, as elements of BYTES tensors."""
+"""Class names: the lines of `labels_file`, and the parameter `labels` of an ensemble."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,30 @@ class Labels:
     def paths_of(self, class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:
         """Return the whole lines of class ids, empty for -1 and without a file."""
         return _looked_up(self.lines, class_ids)
+
+
+def parse_labels(text: str) -> list[str]:
+    """Return the names by class id, of the parameter `labels`.
+
+    text: names with commas between, or a JSON list of texts, which begins with `[`, where a name
+    has a comma in it. Raises InvalidArgumentError for a list that is none.
+    """
+    text = text.strip()
+    if not text.startswith("["):
+        return [label.strip() for label in text.split(",")] if text else []
+    try:
+        labels = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"the labels begin with [ and are no JSON list: {error}; give a list of texts, or "
+            "names with commas between"
+        ) from error
+    for position, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise InvalidArgumentError(
+                f"label {position} of the JSON list is {json.dumps(label)}; give texts only"
+            )
+    return list(labels)
 
 
 def _looked_up(texts: Sequence[bytes], class_ids: npt.NDArray[np.int32]) -> npt.NDArray[np.object_]:

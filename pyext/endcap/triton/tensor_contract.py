@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from endcap import _core
-from endcap.repository.contracts import ENCODED, SIDE_INPUTS, run_lengths
-from endcap.repository.tensor_spec import TRITON_TYPES, TensorSpec, free_dims
+from endcap.triton.stage_contract import ENCODED, SIDE_INPUTS, run_lengths
+from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec, free_dims
 
 Core = _core.Preprocessor | _core.Postprocessor
 
@@ -20,7 +20,7 @@ _SORTED = ("class_scores", "class_ids")  # best first, not in the order of the c
 
 
 @dataclass(frozen=True)
-class Contract:
+class TensorContract:
     """What a tensor may be: one of `forms`, the first where nothing is declared.
 
     determined_by: the parameters on which the form depends, "" where it is always the same.
@@ -38,19 +38,19 @@ class Contract:
         return self.forms[0].name
 
 
-def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Contract]]:
+def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[TensorContract]]:
     """Returns the contracts of the inputs and of the outputs, in their order.
 
     with_rois: the config lists an input `rois`, which only preprocess may have.
     """
     if isinstance(core, _core.Preprocessor):
         specs = [_spec(each) for each in core.outputs]
-        inputs = [Contract(_ENCODED)]
+        inputs = [TensorContract(_ENCODED)]
         if with_rois:
             specs = [_for_each_roi(spec) for spec in specs]
-            inputs.append(Contract((_ROIS,)))
+            inputs.append(TensorContract((_ROIS,)))
         outputs = [
-            Contract((spec,), "size, color, layout or dtype" if spec.name == "images" else "")
+            TensorContract((spec,), "size, color, layout or dtype" if spec.name == "images" else "")
             for spec in specs
         ]
         return {"input": inputs, "output": outputs}
@@ -59,7 +59,7 @@ def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[Contr
         outputs = _class_outputs(core, values)
     else:
         specs = [*map(_spec, core.outputs), *run_lengths(core)]
-        outputs = [Contract((spec,), _says(values, "max_detections")) for spec in specs]
+        outputs = [TensorContract((spec,), _says(values, "max_detections")) for spec in specs]
     return {"input": [*_head_inputs(core, values), *_side_inputs()], "output": outputs}
 
 
@@ -68,41 +68,41 @@ def _for_each_roi(spec: TensorSpec) -> TensorSpec:
     return TensorSpec(spec.name, spec.data_type, (None, *of_one))
 
 
-def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:
+def _head_inputs(core: _core.Postprocessor, values: dict[str, str]) -> list[TensorContract]:
     determined_by = f"{_says(values, 'head')} or {_says(values, 'num_classes')}"
     contracts = []
     for each in core.inputs:
         spec = _spec(each)
         half = (TensorSpec(spec.name, "FP16", spec.dims),) if spec.data_type == "FP32" else ()
-        contracts.append(Contract((spec, *half), determined_by))
+        contracts.append(TensorContract((spec, *half), determined_by))
     return contracts
 
 
-def _side_inputs() -> list[Contract]:
-    return [Contract((spec,), optional=True) for spec in SIDE_INPUTS]
+def _side_inputs() -> list[TensorContract]:
+    return [TensorContract((spec,), optional=True) for spec in SIDE_INPUTS]
 
 
-def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[Contract]:
+def _class_outputs(core: _core.Postprocessor, values: dict[str, str]) -> list[TensorContract]:
     contracts = []
     for each in core.outputs:
         spec = _spec(each)
         all_classes = spec.name == "class_probabilities"
         contracts.append(
-            Contract(
+            TensorContract(
                 (spec,),
                 _says(values, "num_classes" if all_classes else "top_k"),
                 labels_belong_to="class_probabilities" if spec.name in _SORTED else "",
             )
         )
     labels = TensorSpec("class_labels", "STRING", (int(values["top_k"]),))
-    return [*contracts, Contract((labels,), _says(values, "top_k"))]
+    return [*contracts, TensorContract((labels,), _says(values, "top_k"))]
 
 
-def class_paths_contract(core: Core) -> Contract:
+def class_paths_contract(core: Core) -> TensorContract:
     """The output that `labels_separator` adds to a classifier."""
     values = {name: value for name, _, _, value in core.parameters}
     paths = TensorSpec("class_paths", "STRING", (int(values["top_k"]),))
-    return Contract((paths,), _says(values, "top_k"))
+    return TensorContract((paths,), _says(values, "top_k"))
 
 
 def _says(values: dict[str, str], name: str) -> str:
