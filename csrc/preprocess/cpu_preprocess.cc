@@ -78,7 +78,8 @@ class CpuPreprocess final : public PreprocessDevice {
                                   void* /*stream*/) override {
     std::vector<PreprocessItem> items(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i].rois) items[i].rois.resize(inputs[i].rois->size());
+      const auto& rois = inputs[i].rois;
+      if (rois) items[i].rois.resize(rois->size());
     }
     std::vector<Share> shares = MakeShares(inputs);
     pool_.ParallelFor(static_cast<int>(shares.size()), [&](int i) {

@@ -6,11 +6,11 @@
 namespace endcap {
 namespace {
 
-void CheckRegions(const PreprocessParams& params, const PreprocessInput& input) {
-  if (input.rois->size() != input.outputs.size()) {
-    FailArgument(input.rois->size(), " rois came with ", input.outputs.size(), " outputs");
+void CheckRegions(const PreprocessParams& params, const PreprocessInput& input, size_t count) {
+  if (count != input.outputs.size()) {
+    FailArgument(count, " rois came with ", input.outputs.size(), " outputs");
   }
-  CheckRoiTensors(params, static_cast<int64_t>(input.rois->size()));
+  CheckRoiTensors(params, static_cast<int64_t>(count));
   static_cast<void>(WantsTensors(input));
 }
 
@@ -88,7 +88,7 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> i
   for (size_t i = 0; i < inputs.size(); ++i) {
     const PreprocessInput& input = inputs[i];
     if (input.rois) {
-      CheckRegions(params_, input);
+      CheckRegions(params_, input, input.rois->size());
     } else if (input.outputs.size() != 1) {
       FailArgument("image ", i, " came with ", input.outputs.size(), " outputs: give one");
     }

@@ -49,13 +49,13 @@ std::vector<RoiTarget> MakeRoiTargets(const PreprocessParams& params, const Prep
                                       std::span<ItemStatus> statuses) {
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
+  const std::span<const Roi> rois = input.rois.value_or(std::span<const Roi>{});
   std::vector<RoiTarget> targets;
   for (size_t i = 0; i < statuses.size(); ++i) {
     const size_t index = first + i;
     const PreprocessOutput& output = input.outputs[index];
     try {
-      const PixelRect rect =
-          ClipRoi((*input.rois)[index], index, input.rois->size(), image_w, image_h);
+      const PixelRect rect = ClipRoi(rois[index], index, rois.size(), image_w, image_h);
       WriteGeometry(output, MakeRoiGeometry(Place(params, rect.width, rect.height), rect, image_w,
                                             image_h, header.orientation, output.source_index));
       targets.push_back({rect, &output});

@@ -53,7 +53,8 @@ DeviceBatch::DeviceBatch(const PreprocessParams& params,
       offsets_(inputs.size()),
       plan_begins_(inputs.size()) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].rois) items_[i].rois.resize(inputs[i].rois->size());
+    const auto& rois = inputs[i].rois;
+    if (rois) items_[i].rois.resize(rois->size());
   }
 }
 
@@ -215,8 +216,9 @@ std::vector<PreprocessItem> DeviceBatch::Finish(FusedPlan& plan) {
   bool planes = false;
   for (size_t i = 0; i < items_.size(); ++i) {
     PreprocessItem& item = items_[i];
-    if (images_[i] && item.status.ok()) {
-      images_[i]->WriteWholeGeometry();
+    auto& image = images_[i];
+    if (image && item.status.ok()) {
+      image->WriteWholeGeometry();
     } else {
       Blank(i, plan);
     }
