@@ -13,7 +13,7 @@ import endcap
 from endcap._device import Target
 from endcap.python_backend.preprocess_dali_stage import PreprocessDaliStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
-from endcap.server.gpu import gpu_count
+from endcap.triton.installation import gpu_count
 from endcap.triton.stage_settings import StageSettings, preprocess_dali_settings
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]

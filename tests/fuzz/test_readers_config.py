@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.cli.demo import find_repository
-from endcap.environment.model_config import get_parameter, read_config, set_parameter
 from endcap.evaluation.served_config import read_settings
 from endcap.repository.validation import validate_repository
-from endcap.server.override import read_model_config
-from endcap.server.repository import read_repository
 from endcap.stub.checking import execution_environment
+from endcap.triton.config_text import get_parameter, read_config, set_parameter
+from endcap.triton.model_config import read_model_config
+from endcap.triton.model_folder import read_repository
 
 # Python's decoder warns of "\\m", protobuf takes it.
 pytestmark = pytest.mark.filterwarnings("ignore:.*invalid escape sequence:DeprecationWarning")

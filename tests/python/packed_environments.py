@@ -14,8 +14,8 @@ from conda_channel import VERSION, installed_package, python_package, write_chan
 from endcap_wheel import write_wheel
 from typer.testing import Result
 
-from endcap.environment.model_config import set_parameter
 from endcap.environment.placing import PARAMETER
+from endcap.triton.config_text import set_parameter
 
 CONFIG = '# Answers what it is asked.\nbackend: "python"\nmax_batch_size: 0  # none\n'
 

@@ -24,7 +24,7 @@ from endcap.client.errors import RequestError
 from endcap.client.shared_memory import Lease
 from endcap.client.steps import ClientStepsRoad, ServedSteps
 from endcap.client.steps.served_steps import steps_reading
-from endcap.server.override import read_model_config
+from endcap.triton.model_config import read_model_config
 
 Json = dict[str, Any]
 Configs = Mapping[str, Json]

@@ -19,7 +19,7 @@ from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.failure import one_sentence
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
-from endcap.server.repository import read_repository
+from endcap.triton.model_folder import read_repository
 
 
 @pytest.fixture

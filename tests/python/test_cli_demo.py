@@ -21,7 +21,7 @@ from endcap.cli.images import expand_images
 from endcap.cli.latency import measure
 from endcap.client import DetectionClient
 from endcap.server.chosen_models import choose_models
-from endcap.server.repository import read_repository
+from endcap.triton.model_folder import read_repository
 
 
 @pytest.fixture(scope="module")

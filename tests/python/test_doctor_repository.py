@@ -11,9 +11,8 @@ from doctor_world import World, doctor, pasted
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 from without_dali import python_without_dali
 
-from endcap.doctor.repository import needed_backend
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
-from endcap.server.repository import read_repository
+from endcap.triton.model_folder import needed_backend, read_repository
 
 FREE = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
 

@@ -19,8 +19,8 @@ from conda_channel import SITE_PACKAGES, VERSION, write_channel
 from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
 
-from endcap.environment.model_config import get_parameter
 from endcap.environment.placing import PARAMETER
+from endcap.triton.config_text import get_parameter
 
 DEADLINE_S = 60.0
 IMPORTS = """

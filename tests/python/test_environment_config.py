@@ -10,9 +10,9 @@ from conda_channel import VERSION as RUNNING
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from endcap.environment.model_config import get_parameter, set_parameter
 from endcap.environment.placing import PARAMETER, check_model, environment_of, place
 from endcap.errors import EndcapError, InvalidArgumentError
+from endcap.triton.config_text import get_parameter, set_parameter
 
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
 OTHER = "3.10" if RUNNING == "3.11" else "3.11"  # another Python that the server has a stub for

@@ -10,7 +10,7 @@ import pytest
 from endcap.errors import UnsupportedError
 from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.served_ensemble import find_network, read_ensemble
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 

@@ -20,7 +20,7 @@ from endcap.server.optional_models import (
 )
 from endcap.server.private_server import EXECUTABLE, private_server_folder
 from endcap.server.python_stub import PYTHON_VERSION
-from endcap.server.repository import read_model_folder, read_repository
+from endcap.triton.model_folder import read_model_folder, read_repository
 
 REASON = "DALI is not installed; install it"
 

@@ -24,12 +24,13 @@ from endcap.server import (
     locate_server,
     python_stub,
 )
-from endcap.server.backend_directory import OUR_BACKENDS, compose_backend_directory
-from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, gpu_count, pool_megabytes
+from endcap.server.backend_directory import compose_backend_directory
+from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, pool_megabytes
 from endcap.server.plan import plan_launch
 from endcap.server.release import read_release
-from endcap.server.repository import read_repository
 from endcap.server.restriction import restrict
+from endcap.triton.installation import OUR_BACKENDS, gpu_count
+from endcap.triton.model_folder import read_repository
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 

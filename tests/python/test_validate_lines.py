@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2
 
-from endcap.repository.pbtxt_lines import Block, read_lines
+from endcap.triton.config_text import Block, read_lines
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 MAPS = st.dictionaries(TEXTS, TEXTS, max_size=3)

@@ -16,7 +16,7 @@ from init_runs import init
 from endcap._worker_command import worker_command
 from endcap.doctor.dali import check_dali
 from endcap.server.dali_operators import find_operators
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 NEEDS_DALI = pytest.mark.skipif(
     importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None,

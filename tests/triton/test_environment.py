@@ -16,9 +16,9 @@ from packed_environments import workshop
 from running_server import RunningServer, run_server
 from stub_models import RUNNING
 
-from endcap.environment.model_config import set_parameter
 from endcap.environment.placing import PARAMETER
 from endcap.stub import install
+from endcap.triton.config_text import set_parameter
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"
 STAGES = ("preprocess", "postprocess")

@@ -17,7 +17,7 @@ from served_models import ANCHORS, ENCODED, NUM_CLASSES, POSTPROCESS, PREPROCESS
 from tritonclient.utils import InferenceServerException
 
 import endcap
-from endcap.server.gpu import gpu_count
+from endcap.triton.installation import gpu_count
 
 STATE = endcap.cuda_state()
 WHY_NOT = STATE.reason or ("" if gpu_count() else "the server sees no GPU, and refuses KIND_GPU")

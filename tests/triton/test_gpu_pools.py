@@ -16,7 +16,7 @@ from endcap.client.calls import Call
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import SharedMemoryPool
-from endcap.server.gpu import gpu_count
+from endcap.triton.installation import gpu_count
 
 STATE = endcap.cuda_state()
 WHY_NOT = STATE.reason or ("" if gpu_count() else "the server sees no GPU")

@@ -15,7 +15,7 @@ from running_server import run_server
 from served_models import ANCHORS, NUM_CLASSES, POSTPROCESS, PREPROCESS, PREPROCESS_TEXT
 
 import endcap
-from endcap.server.backend_directory import find_our_backends
+from endcap.triton.installation import find_our_backends
 
 FILE = jpegs.photo_jpeg(120, 90)
 

@@ -16,7 +16,7 @@ from model_folders import write_postprocess, write_preprocess
 from running_server import run_server
 
 from endcap.repository.validation import Finding, validate_repository
-from endcap.server.gpu import gpu_count
+from endcap.triton.installation import gpu_count
 
 # What the damaged ensemble of the shipped repository calls.
 CALLED = ("preprocess", "detector", "postprocess")

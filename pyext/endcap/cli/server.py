@@ -13,11 +13,11 @@ from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signal
 from endcap.cli.options import Verbose
 from endcap.cli.progress import installing
 from endcap.server.cache import remove_all
-from endcap.server.errors import ServerError
 from endcap.server.locate import locate_server
 from endcap.server.private_server import download_server, install_private_server
 from endcap.server.python_packages import check_python, download_packages, install_packages
 from endcap.server.release import read_release
+from endcap.triton.errors import ServerError
 
 INSTALL_EXAMPLES = """
 **Examples**

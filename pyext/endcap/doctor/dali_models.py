@@ -5,8 +5,8 @@ from __future__ import annotations
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
 from endcap.server.dali_operators import find_operators
-from endcap.server.errors import ServerError
 from endcap.server.optional_models import why_no_private_dali
+from endcap.triton.errors import ServerError
 
 DALI_MODELS = Topic(
     name="dali_models",

@@ -13,7 +13,7 @@ from pathlib import Path
 import endcap
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
-from endcap.server.gpu import gpu_count
+from endcap.triton.installation import gpu_count
 
 _KERNEL_MODULE = Path("/proc/driver/nvidia/version")
 _OLDEST_CUDA = 13000  # as cuDriverGetVersion writes it

@@ -11,9 +11,9 @@ from pathlib import Path
 from endcap.doctor.cgroup import cpu_quota
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
-from endcap.server.errors import ServerError
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.settings import ServerSettings
+from endcap.triton.errors import ServerError
 
 _CPU_INFO = Path("/proc/cpuinfo")
 # Those for which SIMD code is commonly compiled, on x86-64 and on ARM.

@@ -13,7 +13,7 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reas
 from endcap.doctor.subject import Subject
 from endcap.errors import UnsupportedError
 from endcap.server.leftovers import abandoned, shared_memory_prefix, shared_memory_regions
-from endcap.server.repository import ModelFolder
+from endcap.triton.model_folder import ModelFolder
 
 _MIB = 2**20
 # A container of Docker has 64 MiB unless told otherwise: too little for one full batch of 640x640.

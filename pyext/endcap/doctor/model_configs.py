@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
-from endcap.doctor.repository import tells_no_backend
 from endcap.doctor.subject import Subject
-from endcap.server.errors import ServerError
-from endcap.server.override import CONFIG_NAME, read_model_config
+from endcap.triton.errors import ServerError
+from endcap.triton.model_config import CONFIG_NAME, read_model_config
+from endcap.triton.model_folder import tells_no_backend
 
 CONFIGS = Topic(
     name="model_configs",

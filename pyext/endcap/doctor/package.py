@@ -13,8 +13,8 @@ from endcap import _core
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.libraries import NO_LDD, find_ldd, linked_libraries, missing_libraries
 from endcap.doctor.subject import Subject
-from endcap.server.backend_directory import find_our_backends
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
+from endcap.triton.installation import find_our_backends
 
 _OUR_LIBJPEG = "libendcap_jpeg.so"
 _FORCE = "ENDCAP_FORCE_IMPLEMENTATION"

@@ -11,8 +11,8 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reas
 from endcap.doctor.subject import Subject
 from endcap.server import python_packages, python_stub
 from endcap.server.backend_directory import needs_stub
-from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
+from endcap.triton.errors import ServerError
 
 _NO_SERVER = "there is no server"
 _OTHER_PYTHON = "the server runs Python models in a Python of its own"

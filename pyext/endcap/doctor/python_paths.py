@@ -5,8 +5,8 @@ from __future__ import annotations
 from endcap._scratch import root_path
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
-from endcap.server.errors import ServerError
 from endcap.server.shell_words import check_model_names, check_scratch
+from endcap.triton.errors import ServerError
 
 PATHS = Topic(
     name="python_paths",

@@ -8,30 +8,11 @@ from pathlib import Path
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reason_of
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
-from endcap.server.backend_directory import OUR_BACKENDS
-from endcap.server.errors import ServerError
-from endcap.server.repository import ModelFolder
+from endcap.triton.errors import ServerError
+from endcap.triton.installation import OUR_BACKENDS
+from endcap.triton.model_folder import ModelFolder, needed_backend
 
-_PLATFORM = re.compile(r'\bplatform\s*:\s*"([^"]*)"')
 _STEP = re.compile(r'\bmodel_name\s*:\s*"([^"]*)"')
-# Triton takes the backend from the platform, and without one from the model's file.
-_BACKEND_OF_PLATFORM = {
-    "onnxruntime_onnx": "onnxruntime",
-    "pytorch_libtorch": "pytorch",
-    "tensorflow_graphdef": "tensorflow",
-    "tensorflow_savedmodel": "tensorflow",
-    "tensorrt_plan": "tensorrt",
-}
-_BACKEND_OF_FILE = {
-    "model.graphdef": "tensorflow",
-    "model.onnx": "onnxruntime",
-    "model.plan": "tensorrt",
-    "model.pt": "pytorch",
-    "model.py": "python",
-    "model.savedmodel": "tensorflow",
-    "model.xml": "openvino",
-}
-
 REPOSITORY = Topic(
     name="repository",
     group=Group.REPOSITORY,
@@ -174,24 +155,6 @@ def check_steps(subject: Subject) -> Finding:
             repository=folder,
         )
     return STEPS.fine(", ".join(ensembles) or "none")
-
-
-def needed_backend(model: ModelFolder) -> str:
-    """Returns the backend that Triton would take for a model, "" for an ensemble or none known."""
-    platform = _PLATFORM.search(model.config)
-    if model.backend or platform:
-        return model.backend or _BACKEND_OF_PLATFORM.get(platform.group(1) if platform else "", "")
-    if _STEP.search(model.config):
-        return ""
-    files = {path.name for version in _versions(model) for path in version.iterdir()}
-    of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
-    return of_file[0] if of_file else model.path.name.partition(".")[2]
-
-
-def tells_no_backend(model: ModelFolder) -> bool:
-    """Whether Triton would not find out what to run a model with."""
-    is_told = _PLATFORM.search(model.config) or _STEP.search(model.config)
-    return not is_told and not needed_backend(model)
 
 
 def _versions(model: ModelFolder) -> list[Path]:

@@ -12,10 +12,10 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic, reas
 from endcap.doctor.libraries import NO_LDD, find_ldd, missing_libraries
 from endcap.doctor.subject import Subject
 from endcap.server.advisories import find_advisories, first_fixed, summarise
-from endcap.server.errors import ServerError
 from endcap.server.locate import NoServerError, ServerInstallation
 from endcap.server.private_server import why_no_private_server
 from endcap.server.release import read_release
+from endcap.triton.errors import ServerError
 
 HELP_WITHIN_S = 20.0  # for a program on a slow disk; it takes far less
 

@@ -13,7 +13,7 @@ from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.repository import ModelFolder
+from endcap.triton.model_folder import ModelFolder
 
 _ENSEMBLE = "detect"
 _IS_ENSEMBLE = re.compile(r'\bplatform\s*:\s*"ensemble"')

@@ -11,14 +11,14 @@ from pathlib import Path
 from endcap._scratch import scratch_folder
 from endcap.errors import EndcapError
 from endcap.server.backend_directory import needs_stub
-from endcap.server.errors import ServerError
 from endcap.server.leftovers import SHARED_MEMORY
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.optional_models import why_no_python
 from endcap.server.plan import server_environment
 from endcap.server.ports import ServerPorts
 from endcap.server.python_packages import find_packages, make_environment
-from endcap.server.repository import ModelFolder, read_repository
+from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder, read_repository
 
 
 @dataclass(frozen=True, kw_only=True)

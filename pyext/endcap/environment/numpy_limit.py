@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.stub.installing import find_real_stub
+from endcap.triton.errors import ServerError
 
 _BELOW_2 = "<2"
 

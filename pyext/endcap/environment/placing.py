@@ -6,19 +6,14 @@ import re
 import shutil
 from pathlib import Path
 
+from endcap._replaced_file import replaced_file
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.kept_files import kept_files
-from endcap.environment.model_config import (
-    get_parameter,
-    read_config,
-    set_parameter,
-    write_config,
-)
-from endcap.environment.replaced_file import replaced_file
 from endcap.errors import InvalidArgumentError
-from endcap.server.repository import read_model_folder
 from endcap.stub import install
 from endcap.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
+from endcap.triton.config_text import get_parameter, read_config, set_parameter, write_config
+from endcap.triton.model_folder import read_model_folder
 
 PARAMETER = "EXECUTION_ENV_PATH"
 # Triton puts the model's folder in its place, wherever the repository lies.

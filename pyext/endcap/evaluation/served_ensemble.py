@@ -9,7 +9,7 @@ from typing import Any
 
 from endcap.errors import UnsupportedError
 from endcap.evaluation.errors import EvaluationError
-from endcap.server.override import CONFIG_NAME, read_model_config
+from endcap.triton.model_config import CONFIG_NAME, read_model_config
 
 PREPROCESS_BACKEND = "endcap_preprocess"
 POSTPROCESS_BACKEND = "endcap_postprocess"

@@ -17,7 +17,7 @@ from endcap.errors import InvalidArgumentError
 from endcap.repository.options import FirstEnd, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
-from endcap.server.backend_directory import find_our_backends
+from endcap.triton.installation import find_our_backends
 
 _OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.

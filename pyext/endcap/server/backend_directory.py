@@ -2,52 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 
-import endcap
-from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import find_stub
-
-OUR_BACKENDS = ("endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls")
-# A folder of compiled backends that is used instead of the package's: a build with a sanitizer.
-BACKENDS_VARIABLE = "ENDCAP_BACKENDS"
-
-
-def find_our_backends(needed: Collection[str] = OUR_BACKENDS) -> dict[str, Path]:
-    """Return the folder of each compiled backend of this package.
-
-    The environment variable ENDCAP_BACKENDS names a folder to use instead of the package's.
-
-    Args:
-        needed: Backends that must be there. `make demo` builds those of the demo only.
-
-    Raises:
-        ServerError: One of these is missing.
-    """
-    chosen = os.environ.get(BACKENDS_VARIABLE)
-    # An editable install has two package folders: the sources, and what was built.
-    folders = [Path(chosen)] if chosen else [Path(root) / "backends" for root in endcap.__path__]
-    found: dict[str, Path] = {}
-    for name in OUR_BACKENDS:
-        for folder in folders:
-            if (folder / name / f"libtriton_{name}.so").is_file():
-                found[name] = folder / name
-                break
-        if name in needed and name not in found:
-            searched = ", ".join(map(str, folders))
-            remedy = (
-                f"unset {BACKENDS_VARIABLE}, or build the backends there"
-                if chosen
-                else "reinstall it with `pip install endcap`, or type `make build` in a source tree"
-            )
-            raise ServerError(
-                f"the compiled backend {name} is not in this installation of endcap "
-                f"(searched {searched}); {remedy}"
-            )
-    return found
+from endcap.triton.installation import OUR_BACKENDS, find_our_backends
 
 
 def compose_backend_directory(

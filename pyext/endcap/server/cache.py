@@ -20,7 +20,7 @@ from endcap._scratch import descriptor_path, partial_folder
 from endcap._stages import Stages
 from endcap._user_cache import make_cache_folder, only_writer, user_cache
 from endcap.errors import UnsupportedError
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 MARKER_NAME = ".endcap-server"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from endcap.server.errors import ServerError
-from endcap.server.repository import ModelFolder
+from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder
 
 
 def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[ModelFolder]:

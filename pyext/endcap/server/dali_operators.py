@@ -9,7 +9,7 @@ from typing import Any
 
 from endcap._worker_command import worker_command
 from endcap.errors import EndcapError
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 _LOADED_WITHIN_S = 120
 

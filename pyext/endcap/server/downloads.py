@@ -10,7 +10,7 @@ from pathlib import Path
 
 from endcap._pip import PipError, environment_for_pip, pip_command, pip_errors
 from endcap.server.cache import full_disk
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 # A folder of wheels that is searched in place of every package index.
 WHEELHOUSE_VARIABLE = "ENDCAP_WHEELHOUSE"

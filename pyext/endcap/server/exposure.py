@@ -6,9 +6,9 @@ import ipaddress
 import socket
 
 from endcap.server.advisories import find_advisories, first_fixed, summarise
-from endcap.server.errors import ServerError
 from endcap.server.release import ServerRelease
 from endcap.server.settings import ServerSettings
+from endcap.triton.errors import ServerError
 
 _REMEDY = (
     "run NVIDIA's current container, listen on 127.0.0.1 behind a proxy, or take the risk with "

@@ -16,7 +16,6 @@ from endcap._scratch import scratch_folder
 from endcap._stages import Progress, no_progress
 from endcap.errors import UnsupportedError
 from endcap.server.cache import hold
-from endcap.server.errors import ServerError
 from endcap.server.exit_reasons import describe_exit, exit_reasons
 from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
 from endcap.server.log import LogPump
@@ -38,6 +37,7 @@ from endcap.server.restriction import Restriction
 from endcap.server.revival import Pacing, StubWatch
 from endcap.server.settings import ServerSettings
 from endcap.server.stub_reasons import refusals
+from endcap.triton.errors import ServerError
 
 _POLL_INTERVAL_S = 0.05
 _LOG_CLOSES_WITHIN_S = 2.0

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._stages import Progress, no_progress
-from endcap.server.errors import ServerError
 from endcap.server.private_server import (
     EXECUTABLE,
     find_private_server,
     install_private_server,
     private_server_folder,
 )
+from endcap.triton.errors import ServerError
 
 CONTAINER_EXECUTABLE = Path("/opt/tritonserver/bin/tritonserver")
 SERVER_VARIABLE = "ENDCAP_TRITONSERVER"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 _CANNOT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP)  # some network file systems
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from endcap.server.locate import ServerInstallation
-from endcap.server.repository import ModelFolder
+from endcap.triton.model_folder import ModelFolder
 
 BACKEND = "endcap_onnx"
 # Names a library; the backend reads it itself.

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from endcap.server.backend_directory import needs_stub
 from endcap.server.dali_operators import find_operators
-from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_packages import PACKAGES_VARIABLE, check_python, more_packages
 from endcap.server.python_stub import find_stub
-from endcap.server.repository import ModelFolder
+from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder
 
 
 @dataclass(frozen=True)

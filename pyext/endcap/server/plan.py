@@ -8,11 +8,7 @@ from pathlib import Path
 
 from endcap._stages import Progress, no_progress
 from endcap.server import gpu, python_packages, python_stub
-from endcap.server.backend_directory import (
-    OUR_BACKENDS,
-    compose_backend_directory,
-    needs_stub,
-)
+from endcap.server.backend_directory import compose_backend_directory, needs_stub
 from endcap.server.chosen_models import choose_models
 from endcap.server.dali_operators import find_operators
 from endcap.server.exposure import check_exposure
@@ -23,7 +19,6 @@ from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.private_server import private_server_folder
 from endcap.server.release import ServerRelease, read_release
-from endcap.server.repository import ModelFolder, check_config_name, read_repository
 from endcap.server.restriction import Restriction, restrict
 from endcap.server.settings import ServerSettings
 from endcap.server.shell_words import (
@@ -32,6 +27,8 @@ from endcap.server.shell_words import (
     link_models,
     link_repository,
 )
+from endcap.triton.installation import OUR_BACKENDS, gpu_count
+from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
 
 _UNLOADING_TAKES_S = (
     5  # of a stop, after the requests in flight: that much earlier Triton drops them
@@ -247,7 +244,7 @@ def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list
         cuda_mb = gpu.pool_megabytes(models)
     options = [
         f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}"
-        for device in range(gpu.gpu_count())
+        for device in range(gpu_count())
     ]
     if settings.pinned_pool_mb is not None:
         options.append(f"--pinned-memory-pool-byte-size={settings.pinned_pool_mb * 2**20}")

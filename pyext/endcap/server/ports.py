@@ -9,7 +9,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 # Where Linux takes the ports of outgoing connections from, and what that is unless it was set.
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")

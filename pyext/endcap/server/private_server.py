@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from endcap._stages import Progress, Stages, no_progress
 from endcap.server.cache import cache_folder, find_entry, make_entry
 from endcap.server.downloads import run_pip, wheelhouse_of
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 VERSION = "0.7.0"
 # Of the files nvidia_pytriton-0.7.0-py3-none-manylinux_2_35_*.whl on PyPI.

@@ -21,8 +21,8 @@ import endcap
 from endcap._stages import Progress, no_progress
 from endcap.server.cache import cache_folder, find_entry, make_entry
 from endcap.server.downloads import run_pip, wheelhouse_of
-from endcap.server.errors import ServerError
 from endcap.server.python_stub import PYTHON_VERSION
+from endcap.triton.errors import ServerError
 
 # More packages for Python models, such as "opencv-python-headless torch==2.4".
 PACKAGES_VARIABLE = "ENDCAP_SERVER_PACKAGES"

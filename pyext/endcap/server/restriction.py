@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import endcap
-from endcap.server.errors import ServerError
 from endcap.server.release import Release, ServerRelease
 from endcap.server.settings import ServerSettings
+from endcap.triton.errors import ServerError
 
 HTTP_HEADER = "endcap-key"
 # Header names of HTTP/2 have no capital letters: a request that has one is reset.

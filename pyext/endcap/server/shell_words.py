@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from endcap.server.errors import ServerError
-from endcap.server.repository import ModelFolder
+from endcap.triton.errors import ServerError
+from endcap.triton.model_folder import ModelFolder
 
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./+-]+")
 # What a shell may run something for; a backslash in a configuration may stand for any of them.

@@ -8,7 +8,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server.errors import ServerError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.release import read_release
 from endcap.stub.errors import StubError
@@ -20,6 +19,7 @@ from endcap.stub.front import (
     describe,
     find_front,
 )
+from endcap.triton.errors import ServerError
 
 _BACKEND_LIBRARY = "libtriton_python.so"
 

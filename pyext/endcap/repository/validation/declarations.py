@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model, enum_name
 from endcap.repository.validation.tensors import SIDES
-from endcap.server.gpu import gpu_count
+from endcap.triton.config_text import Block
+from endcap.triton.installation import gpu_count
 
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
 

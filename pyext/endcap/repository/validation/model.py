@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding, Severity
+from endcap.triton.config_text import Block
 
 _VERSION = re.compile("0|[1-9][0-9]*")  # Triton passes 01 over
 _STAGE = re.compile(

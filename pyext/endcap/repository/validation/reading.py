@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap.doctor.repository import needed_backend
 from endcap.repository.errors import RepositoryError
-from endcap.repository.pbtxt_lines import Block, read_lines
 from endcap.repository.validation.finding import Finding, Severity
 from endcap.repository.validation.model import Model, version_folders
-from endcap.server.override import CONFIG_NAME, protobuf_modules
-from endcap.server.repository import read_model_folder
+from endcap.triton.config_text import Block, read_lines
+from endcap.triton.model_config import CONFIG_NAME, protobuf_modules
+from endcap.triton.model_folder import needed_backend, read_model_folder
 
 _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a sentence
 

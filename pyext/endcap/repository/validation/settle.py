@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.tensors import (
@@ -15,6 +14,7 @@ from endcap.repository.validation.tensors import (
     declared_ports,
     form,
 )
+from endcap.triton.config_text import Block
 from endcap.triton.tensor_contract import TensorContract
 from endcap.triton.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.finding import Finding
 from endcap.repository.validation.model import Model
 from endcap.repository.validation.tensors import Interface, Port
+from endcap.triton.config_text import Block
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from endcap.repository.pbtxt_lines import Block
 from endcap.repository.validation.model import Model, enum_name
+from endcap.triton.config_text import Block
 from endcap.triton.tensor_spec import TensorSpec, free_dims
 
 SIDES = ("input", "output")

@@ -1,4 +1,4 @@
-"""What the launcher has to know of a model repository before a server reads it."""
+"""A model repository before a server reads it, however broken its configurations are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server.errors import ServerError
+from endcap.triton.errors import ServerError
 
 _BYTES_PER_ELEMENT = {
     "BOOL": 1, "UINT8": 1, "INT8": 1, "UINT16": 2, "INT16": 2, "FP16": 2, "BF16": 2,
@@ -23,6 +23,25 @@ _OPTIONAL = re.compile(
     r'\bkey\s*:\s*"optional"\s*,?\s*value\s*:?\s*\{\s*string_value\s*:\s*"true"\s*\}'
 )
 _DIMS = re.compile(r"\bdims\s*:\s*(\[[^\]]*\]|-?\d+)")
+_PLATFORM_NAME = re.compile(r'\bplatform\s*:\s*"([^"]*)"')
+_STEP = re.compile(r'\bmodel_name\s*:\s*"([^"]*)"')
+# Triton takes the backend from the platform, and without one from the model's file.
+_BACKEND_OF_PLATFORM = {
+    "onnxruntime_onnx": "onnxruntime",
+    "pytorch_libtorch": "pytorch",
+    "tensorflow_graphdef": "tensorflow",
+    "tensorflow_savedmodel": "tensorflow",
+    "tensorrt_plan": "tensorrt",
+}
+_BACKEND_OF_FILE = {
+    "model.graphdef": "tensorflow",
+    "model.onnx": "onnxruntime",
+    "model.plan": "tensorrt",
+    "model.pt": "pytorch",
+    "model.py": "python",
+    "model.savedmodel": "tensorflow",
+    "model.xml": "openvino",
+}
 
 
 @dataclass(frozen=True)
@@ -155,3 +174,27 @@ def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFold
         config = folder / "config.pbtxt"
     text = config.read_text(encoding="utf-8", errors="replace") if config.is_file() else ""
     return ModelFolder(folder, _COMMENT.sub(lambda match: match.group(1) or "", text))
+
+
+def needed_backend(model: ModelFolder) -> str:
+    """Returns the backend that Triton would take for a model, "" for an ensemble or none known."""
+    platform = _PLATFORM_NAME.search(model.config)
+    if model.backend or platform:
+        return model.backend or _BACKEND_OF_PLATFORM.get(
+            platform.group(1) if platform else "", ""
+        )
+    if _STEP.search(model.config):
+        return ""
+    files = {path.name for version in _versions(model) for path in version.iterdir()}
+    of_file = [backend for file, backend in _BACKEND_OF_FILE.items() if file in files]
+    return of_file[0] if of_file else model.path.name.partition(".")[2]
+
+
+def tells_no_backend(model: ModelFolder) -> bool:
+    """Whether Triton would not find out what to run a model with."""
+    is_told = _PLATFORM_NAME.search(model.config) or _STEP.search(model.config)
+    return not is_told and not needed_backend(model)
+
+
+def _versions(model: ModelFolder) -> list[Path]:
+    return sorted(p for p in model.path.iterdir() if p.is_dir() and p.name.isdecimal())

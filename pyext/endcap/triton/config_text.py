@@ -1,16 +1,21 @@
-"""Where things stand in a text in protobuf's text format: every field with its line.
+"""The text of a config.pbtxt: every field with its line, and one parameter set in place.
 
-Protobuf reads the values and says what is wrong, but keeps no line of what was right. Its language:
-https://protobuf.dev/reference/protobuf/textformat-spec
+Protobuf reads the values and says what is wrong, but it keeps neither the lines of what was right
+nor comments and layout. Its language: https://protobuf.dev/reference/protobuf/textformat-spec
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from endcap._replaced_file import replaced_file
+from endcap.errors import InvalidArgumentError
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|\#[^\n]*)
@@ -19,6 +24,7 @@ _TOKEN = re.compile(
       | (?P<word>[^\s\#"'{}<>\[\]:,;]+)""",
     re.DOTALL | re.VERBOSE,
 )
+_PARAMETER = '\nparameters {{\n  key: "{key}"\n  value {{ string_value: "{value}" }}\n}}\n'
 _CLOSING = {"{": "}", "<": ">"}
 
 
@@ -74,6 +80,8 @@ class _Token:
     kind: str
     text: str
     line: int
+    start: int
+    end: int
 
 
 def read_lines(text: str) -> Block:
@@ -85,9 +93,61 @@ def read_lines(text: str) -> Block:
     return _Reader(text).block(line=1, closing="")
 
 
+def read_config(file: Path) -> str:
+    """Returns the text of a config.pbtxt from which `write_config` makes the same bytes."""
+    return file.read_bytes().decode("utf-8", "surrogateescape")
+
+
+def write_config(file: Path, text: str) -> None:
+    """Replaces a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    file = file.resolve()
+    with replaced_file(file) as edited:
+        edited.write_bytes(text.encode("utf-8", "surrogateescape"))
+        shutil.copymode(file, edited)
+
+
+def get_parameter(text: str, key: str) -> str | None:
+    """Returns the value of a parameter as it is written, None where it has none.
+
+    Raises InvalidArgumentError as `set_parameter`.
+    """
+    written = _find(list(_tokens(text)), key)
+    return "".join(each.text[1:-1] for each in written) if written else None
+
+
+def set_parameter(text: str, key: str, value: str) -> str:
+    """Returns the text of a config.pbtxt in which a parameter has a value, a plain string.
+
+    Where it has one already that one is replaced, else an entry stands at the end, in lines that
+    end as the others; done twice is done once. Raises InvalidArgumentError for a text whose
+    brackets or strings do not close.
+    """
+    written = _find(list(_tokens(text)), key)
+    if written:
+        return f'{text[: written[0].start]}"{value}"{text[written[-1].end :]}'
+    entry = _PARAMETER.format(key=key, value=value)
+    if text and not text.endswith("\n"):
+        entry = f"\n{entry}"
+    return text + (entry.replace("\n", "\r\n") if "\r\n" in text else entry)
+
+
+def _find(tokens: list[_Token], key: str) -> list[_Token]:
+    """Returns the strings that are the value of a parameter, none where it is not there."""
+    for entry in _entries(tokens):
+        strings = _strings_of(entry)
+        if "".join(each.text[1:-1] for each in strings.get("key", [])) == key:
+            if not strings.get("string_value"):
+                raise InvalidArgumentError(
+                    f"the parameter {key} has no string_value; take it out of the config.pbtxt"
+                )
+            return strings["string_value"]
+    return []
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
-        self._tokens = [*_tokens(text)]
+        end = _Token("end", "", text.count("\n") + 1, len(text), len(text))
+        self._tokens = [*_tokens(text), end]
         self._next = 0
 
     def block(self, *, line: int, closing: str) -> Block:
@@ -144,15 +204,55 @@ def _tokens(text: str) -> Iterator[_Token]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise ValueError(f"line {line} has a string that does not end")
+            raise InvalidArgumentError(
+                f"line {line} of the config.pbtxt has a string that does not end; close it"
+            )
         kind = str(match.lastgroup)
         if kind != "space":
-            yield _Token(kind, match.group(), line)
+            yield _Token(kind, match.group(), line, *match.span())
         line += match.group().count("\n")
         position = match.end()
-    yield _Token("end", "", line)
 
 
 def _unescaped(written: str) -> bytes:
     encoding: Any = importlib.import_module("google.protobuf.text_encoding")
     return bytes(encoding.CUnescape(written))
+
+
+def _entries(tokens: list[_Token]) -> Iterator[list[_Token]]:
+    """Yields the tokens of each entry of `parameters`, first the last one, which is in force.
+
+    An entry is a message behind the field's name, or one in a list there.
+    """
+    found: list[list[_Token]] = []
+    depth, field, begin = 0, "", 0
+    for index, token in enumerate(tokens):
+        if token.kind == "mark" and token.text in "{<[":
+            depth += 1
+            if token.text != "[" and field == "parameters" and not begin:
+                begin, outside = index, depth
+        elif token.kind == "mark" and token.text in "}>]":
+            if begin and depth == outside:
+                found.append(tokens[begin : index + 1])
+                begin = 0
+            depth -= 1
+        elif token.kind == "word" and depth == 0:
+            field = token.text
+        if depth < 0:
+            break
+    if depth != 0:
+        raise InvalidArgumentError("the brackets of the config.pbtxt do not close; close them")
+    yield from reversed(found)
+
+
+def _strings_of(entry: list[_Token]) -> dict[str, list[_Token]]:
+    """The strings behind each field's name in an entry; neighbours are one value."""
+    found: dict[str, list[_Token]] = {}
+    field = ""
+    for token in entry:
+        if token.kind == "word":
+            field = token.text
+            found[field] = []
+        elif token.kind == "string" and field:
+            found[field].append(token)
+    return found
