@@ -95,7 +95,7 @@ class BatchModel : public SynchronousModel {
     }
     times.compute_start_ns = times.compute_end_ns = NowNs();
     if (jobs.empty()) return;
-    const std::vector<Item> items = RunAll(batch_instance, jobs);
+    const std::vector<Item> items = RunAll(batch_instance, jobs);  // owns what job.items views
     times.compute_end_ns = NowNs();
     for (JobType& job : jobs) {
       Attempt(*job.pending, [&] { Finish(job, instance.execution_context()); });

@@ -105,7 +105,7 @@ Failure MakeComposingFailure(const std::string& model, TRITONSERVER_Error_Code c
       code != TRITONSERVER_ERROR_UNAVAILABLE && code != TRITONSERVER_ERROR_CANCELLED;
   const ErrorCode reason = is_own ? ToErrorCode(code) : ErrorCode::kInternal;
   if (code == TRITONSERVER_ERROR_CANCELLED) code = TRITONSERVER_ERROR_INTERNAL;
-  return {code, reason, "model '" + model + "': " + message, /*names_its_class=*/true};
+  return {code, reason, "model '" + model + "': " + message, /*has_own_context=*/true};
 }
 
 ComposingModels::ComposingModels(TRITONBACKEND_Model* model, Clock::duration max_age)

@@ -46,7 +46,7 @@ ErrorCode ToErrorCode(TRITONSERVER_Error_Code code) noexcept {
 
 std::string Describe(const Failure& failure) noexcept {
   try {
-    if (failure.names_its_class || failure.reason == ErrorCode::kOk) return failure.message;
+    if (failure.has_own_context || failure.reason == ErrorCode::kOk) return failure.message;
     return std::string(ErrorCodeName(failure.reason)) + ": " + failure.message;
   } catch (const std::bad_alloc&) {
     return {};

@@ -13,9 +13,10 @@ namespace endcap::triton {
 // A failure of one request or of one call, in Triton's terms.
 struct Failure {
   TRITONSERVER_Error_Code code = TRITONSERVER_ERROR_INTERNAL;
-  ErrorCode reason = ErrorCode::kInternal;  // endcap's failure class
+  ErrorCode reason = ErrorCode::kInternal;  // endcap's error code, the class in messages
   std::string message;
-  bool names_its_class = false;  // clients get the message without a failure class in front
+  bool has_own_context =
+      false;  // the message names a model and its class already: none is put in front
 };
 
 // An error that Triton returned; keeps Triton's code.

@@ -107,7 +107,7 @@ class SynchronousModel : public Model {
  private:
   void RespondToAll(Instance& instance, std::span<PendingRequest> pending_requests,
                     ExecutionTimes& times) noexcept;
-  void FailOpen(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
+  void FailUnanswered(std::span<PendingRequest> pending_requests, const Failure& failure) noexcept;
 };
 
 // One backend as the server loaded it; creates models.

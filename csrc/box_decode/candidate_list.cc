@@ -8,7 +8,7 @@
 namespace endcap {
 namespace {
 
-constexpr size_t kLeastSpare = 4096;
+constexpr size_t kMinSpare = 4096;
 
 }  // namespace
 
@@ -19,7 +19,7 @@ CandidateList::CandidateList(const HeadParams& params, DecodeScratch& scratch)
       scratch_(scratch),
       threshold_(FloatBelow(params.score_threshold)),
       limit_(static_cast<size_t>(params.max_candidates)),
-      cut_at_(limit_ + std::max(limit_, kLeastSpare)) {
+      cut_at_(limit_ + std::max(limit_, kMinSpare)) {
   scratch_.keys.clear();
 }
 

@@ -197,6 +197,8 @@ constexpr bool HasEveryFamily() {
         decodes == (info.layout == HeadLayout::kLogits)) {
       return false;
     }
+    // Kernels read extra values of columns only.
+    if (info.extra != HeadExtra::kNone && info.layout != HeadLayout::kAnchorColumns) return false;
     // The layouts whose decode functions and kernels read anchors.
     if (info.anchors != nullptr && info.layout != HeadLayout::kScoreRows &&
         info.layout != HeadLayout::kObjectnessRows) {

@@ -16,9 +16,9 @@ struct DecodeScratch;  // candidate_list.h
 // One image's tensors, in the order of HeadInputs.
 using HeadTensors = std::span<const ConstTensorView>;
 
-// Decodes one image on the CPU, in the file of the family's name. `inputs` has the length of
-// HeadInputs(params); the function checks shapes, dtypes and values. A simd implementation gives
-// the result of the scalar one, errors included.
+// Decodes one image on the CPU; families of one layout may share a function. `inputs` has the
+// length of HeadInputs(params); the function checks shapes, dtypes and values. A simd
+// implementation gives the result of the scalar one, errors included.
 using DecodeFunction = void(const HeadParams& params, HeadTensors inputs, DecodeScratch& scratch,
                             Candidates& candidates);
 

@@ -27,7 +27,7 @@ ENDCAP_HOST_DEVICE inline float KeyScore(uint64_t key) noexcept {
   return std::bit_cast<float>((descending >> 31) != 0 ? descending : descending ^ 0x7FFFFFFFU);
 }
 
-// Sorts different keys, ascending. `spare` is memory for it; what it holds does not matter.
+// Sorts distinct keys, ascending. `spare` is memory for it; what it holds does not matter.
 void SortKeys(std::vector<uint64_t>& keys, std::vector<uint64_t>& spare);
 
 // The greatest float that is not greater than `limit`. For every float x, also an infinite one,

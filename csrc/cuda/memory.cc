@@ -21,13 +21,13 @@ namespace {
 // What the pool keeps when the device is idle; more goes back to other users of the
 // device. What is in use counts, buffers of contexts that live long too; a batch of 64 float
 // tensors of 3 x 640 x 640 and its heads fit in the least.
-constexpr uint64_t kLeastKeptBytes = uint64_t{1} << 30;
+constexpr uint64_t kMinKeptBytes = uint64_t{1} << 30;
 constexpr uint64_t kKeptShare = 8;  // one part in so many of the device's memory
 
 uint64_t KeptBytes(int32_t device) {
   CudaDeviceFacts facts{};
   DescribeDevice(device, &facts);
-  return std::max(kLeastKeptBytes, static_cast<uint64_t>(facts.memory_bytes) / kKeptShare);
+  return std::max(kMinKeptBytes, static_cast<uint64_t>(facts.memory_bytes) / kKeptShare);
 }
 
 cudaMemPool_t MakePool(int32_t device) {
@@ -145,12 +145,12 @@ class PinnedPool {
       idle_.push_back({memory, size});
       idle_bytes_ += size;
     }
-    FreeIdle(kMostIdleBytes);
+    FreeIdle(kMaxIdleBytes);
   }
 
  private:
-  static constexpr size_t kLeastBytes = size_t{64} << 10;
-  static constexpr size_t kMostIdleBytes = size_t{512} << 20;
+  static constexpr size_t kMinBytes = size_t{64} << 10;
+  static constexpr size_t kMaxIdleBytes = size_t{512} << 20;
 
   struct Block {
     void* memory;
@@ -159,8 +159,8 @@ class PinnedPool {
 
   // Four sizes from one power of two to the next, so that blocks fit again.
   static size_t RoundUp(size_t bytes) {
-    const size_t step = std::bit_floor(std::max(bytes, kLeastBytes)) / 4;
-    return (std::max(bytes, kLeastBytes) + step - 1) / step * step;
+    const size_t step = std::bit_floor(std::max(bytes, kMinBytes)) / 4;
+    return (std::max(bytes, kMinBytes) + step - 1) / step * step;
   }
 
   // Frees the blocks that have been idle for longest, down to so many bytes.

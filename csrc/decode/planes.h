@@ -84,7 +84,7 @@ class JpegPlaneReader {
 };
 
 // Which decoder takes a JPEG on its way to the GPU. kNvjpeg is a proposal: the JPEG engine is asked
-// about the file before it decodes (decode/nvjpeg_decoder.h).
+// about the file before it decodes (decode/cuda/nvjpeg_decoder.h).
 
 // A batch of so many pixels, as files, is taken to be worth nvJPEG. Not measured yet: a placeholder
 // until a GPU has been measured on which nvJPEG overtakes the CPU's threads.

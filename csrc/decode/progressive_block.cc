@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kFirstPlace = uint64_t{1} << 63;
 // What ScanBits::Fill gives at least.
-constexpr unsigned kMostCorrections = 56;
+constexpr unsigned kMaxCorrections = 56;
 
 // Places, and how many bits of the data they take.
 struct Places {
@@ -32,7 +32,7 @@ struct Loops {
   // Of the first places of a set, which are taken from it, those whose bit is 1.
   static Places TakeOnes(uint64_t bits, uint64_t& set) {
     Places ones;
-    for (; set != 0 && ones.count < kMostCorrections; ++ones.count) {
+    for (; set != 0 && ones.count < kMaxCorrections; ++ones.count) {
       const uint64_t place = kFirstPlace >> std::countl_zero(set);
       set &= ~place;
       ones.places |= static_cast<uint64_t>(static_cast<int64_t>(bits) >> 63) & place;
@@ -51,7 +51,7 @@ struct Deposits {
   }
   ENDCAP_DEPOSIT static Places TakeOnes(uint64_t bits, uint64_t& set) {
     uint64_t taken = set;
-    if (std::popcount(taken) > static_cast<int>(kMostCorrections)) taken &= ~PlacesFrom(32);
+    if (std::popcount(taken) > static_cast<int>(kMaxCorrections)) taken &= ~PlacesFrom(32);
     set &= ~taken;
     const auto count = static_cast<unsigned>(std::popcount(taken));
     return {_pdep_u64(bits >> (64 - count), taken), count};

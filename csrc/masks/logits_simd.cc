@@ -53,7 +53,7 @@ HWY_INLINE void AddPrototypes(const PrototypeRow& row, const float* coefficients
 // beyond the last column: x - x is 0 for every finite x, else NaN.
 bool SettleSums(float* logits, size_t rows, size_t columns, size_t stride) {
   const Floats d;
-  const auto least = hn::Set(d, kLeastLogit);
+  const auto least = hn::Set(d, kMinLogit);
   auto doubt = hn::Zero(d);
   for (size_t row = 0; row < rows; ++row) {
     for (size_t x = 0; x < columns; x += hn::Lanes(d)) {

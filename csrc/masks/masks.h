@@ -106,18 +106,18 @@ ENDCAP_HOST_DEVICE inline float Interpolate(float from, float to, float weight) 
 
 // Whether all values that Interpolate gives between these two are positive, or none is. False for
 // very small values, whose products with weights may underflow to 0.
-inline constexpr float kLeastSafe = 4.0F * std::numeric_limits<float>::min();
+inline constexpr float kMinSafe = 4.0F * std::numeric_limits<float>::min();
 
 ENDCAP_HOST_DEVICE inline bool IsOneSided(float from, float to) {
-  return (from <= 0.0F && to <= 0.0F) || (from >= kLeastSafe && to >= kLeastSafe);
+  return (from <= 0.0F && to <= 0.0F) || (from >= kMinSafe && to >= kMinSafe);
 }
 
 // A sum of prototypes closer to 0 than this counts as 0, so that interpolation between others
 // cannot underflow. No network gives such a value a meaning.
-inline constexpr float kLeastLogit = 1e-20F;
+inline constexpr float kMinLogit = 1e-20F;
 
 ENDCAP_HOST_DEVICE inline float SettledLogit(float sum) {
-  return sum > -kLeastLogit && sum < kLeastLogit ? 0.0F : sum;
+  return sum > -kMinLogit && sum < kMinLogit ? 0.0F : sum;
 }
 
 // A number of COCO's compressed run-length encoding (RLE): groups of 5 bits, the lowest first, one

@@ -22,7 +22,7 @@ using FloatVector = hn::Vec<Floats>;
 constexpr size_t kWordBits = 64;
 
 // The values of a mask's column at each row of the prototypes, and their signs. `values` are whole
-// words of rows. Returns whether none of them is below kLeastSafe and positive.
+// words of rows. Returns whether none of them is below kMinSafe and positive.
 bool MakeColumn(const float* left, const float* right, float right_weight, ColumnScratch& scratch) {
   const Floats d;
   const auto weight = hn::Set(d, right_weight);
@@ -35,7 +35,7 @@ bool MakeColumn(const float* left, const float* right, float right_weight, Colum
       const auto value = Interpolate(d, hn::LoadU(d, left + i), hn::LoadU(d, right + i), weight);
       const auto positive = hn::Gt(value, zero);
       word |= LaneBits(d, positive) << i;
-      unsafe = hn::Or(unsafe, hn::And(positive, hn::Lt(value, hn::Set(d, kLeastSafe))));
+      unsafe = hn::Or(unsafe, hn::And(positive, hn::Lt(value, hn::Set(d, kMinSafe))));
       hn::StoreU(value, d, values + i);
     }
     left += kWordBits;

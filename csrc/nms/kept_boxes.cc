@@ -13,8 +13,8 @@ namespace {
 // BoxIou (below 1e-6 of its value) and of the cores. Where these are no longer relative, nothing
 // is shrunk: thresholds so small, and areas so near to the subnormal numbers.
 constexpr double kSlack = 1e-5;
-constexpr double kLeastThreshold = 1e-3;
-constexpr float kLeastArea = 0x1p-100F;
+constexpr double kMinThreshold = 1e-3;
+constexpr float kMinArea = 0x1p-100F;
 
 constexpr size_t kSample = 256;
 constexpr size_t kBoxesPerCell = 64;
@@ -46,7 +46,7 @@ struct Sample {
 
 void KeptBoxes::Reset(std::span<const float> boxes_xyxy, std::span<const int32_t> class_ids,
                       double iou_threshold) {
-  const bool shrinks = iou_threshold >= kLeastThreshold;
+  const bool shrinks = iou_threshold >= kMinThreshold;
   shrink_ = shrinks ? iou_threshold / (1.0 + iou_threshold) * (1.0 - kSlack) : 0.0;
   least_area_ratio_ = shrinks ? static_cast<float>(iou_threshold * (1.0 - kSlack)) : 0.0F;
   const size_t count = boxes_xyxy.size() / 4;
@@ -117,7 +117,7 @@ void KeptBoxes::LayOut(ClassGrid& grid, size_t boxes) const noexcept {
 KeptBoxes::Cells KeptBoxes::FindCells(const ClassGrid& grid, const float* box,
                                       float area) const noexcept {
   if (grid.columns * grid.rows == 1) return {0, 0, 0, 0};
-  const double shrink = area >= kLeastArea ? shrink_ : 0.0;
+  const double shrink = area >= kMinArea ? shrink_ : 0.0;
   const double x1 = box[0];
   const double y1 = box[1];
   const double x2 = box[2];

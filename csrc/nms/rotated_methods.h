@@ -56,7 +56,7 @@ class PolygonBounds {
   using Method = PolygonMethod;
 
   explicit PolygonBounds(double iou_threshold)
-      : share_(iou_threshold >= kLeastThreshold
+      : share_(iou_threshold >= kMinThreshold
                    ? static_cast<float>(iou_threshold / (1.0 + iou_threshold) * (1.0 - kSlack))
                    : 0.0F) {}
 
@@ -85,7 +85,7 @@ class PolygonBounds {
   // at most 6e-8 of their sum; the share is less by more than those of the products.
   static constexpr double kGrowth = 1.0 + 1e-6;
   static constexpr double kSlack = 1e-5;
-  static constexpr double kLeastThreshold = 1e-3;  // below, any overlap counts
+  static constexpr double kMinThreshold = 1e-3;  // below, any overlap counts
 
   float share_ = 0.0F;
 };

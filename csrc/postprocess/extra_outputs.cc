@@ -35,7 +35,7 @@ void WriteRotatedBoxes(std::span<const float> boxes_xywhr, std::span<const int64
     const SourceBox box = RotatedToSource(boxes_xywhr.data() + 5 * from, geometry);
     if (angles != nullptr) *angles++ = static_cast<float>(box.angle);
     if (corners == nullptr) continue;
-    UnturnedCorners(box, corners);
+    UnrotatedCorners(box, corners);
     corners += 4;
   }
 }

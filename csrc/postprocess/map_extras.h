@@ -62,7 +62,7 @@ ENDCAP_HOST_DEVICE inline SourceBox RotatedToSource(const float* xywhr, const Ge
 }
 
 // The corners that the box has before it is rotated around its centre: float32 [4].
-ENDCAP_HOST_DEVICE inline void UnturnedCorners(const SourceBox& box, float* xyxy) {
+ENDCAP_HOST_DEVICE inline void UnrotatedCorners(const SourceBox& box, float* xyxy) {
   xyxy[0] = static_cast<float>(box.cx - 0.5 * box.w);
   xyxy[1] = static_cast<float>(box.cy - 0.5 * box.h);
   xyxy[2] = static_cast<float>(box.cx + 0.5 * box.w);

@@ -63,9 +63,10 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   const int image_w = header.oriented_width();
   const int image_h = header.oriented_height();
 
-  const bool whole = header.orientation != 1 && !StreamsOriented(implementation, params);
+  // Where rows cannot be streamed in their orientation, the image is decoded and oriented first.
+  const bool decode_whole = header.orientation != 1 && !StreamsOriented(implementation, params);
   const OrientationTransform transform =
-      whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
+      decode_whole ? OrientationTransform{} : GetOrientationTransform(header.orientation);
   TensorSink sink(implementation, params, image_w, image_h, transform, output.image);
   const Placement& placement = sink.placement();
   const int channels = RowChannels(implementation, params);
@@ -76,7 +77,7 @@ int64_t ImageToTensor(const PreprocessParams& params, const ImageView& image,
   } else {
     const DecodeOptions options{channels, DecodeScale(params, placement, image_w, image_h),
                                 params.truncated};
-    if (whole) {
+    if (decode_whole) {
       decode_ns = OrientedFileToTensor(image, header, options, sink);
     } else {
       decode_ns = DecodeToBands(image, header, options, sink.resizer());

@@ -14,8 +14,8 @@ void CheckRegions(const PreprocessParams& params, const PreprocessInput& input, 
   static_cast<void>(WantsTensors(input));
 }
 
-// The first region that failed fails the image, unless the image did.
-void SettleStatus(PreprocessItem& item) {
+// The first region that failed fails the image, unless the image failed itself.
+void SetStatusFromRegions(PreprocessItem& item) {
   for (const ItemStatus& status : item.rois) {
     if (!item.status.ok()) return;
     item.status = status;
@@ -99,7 +99,7 @@ std::vector<PreprocessItem> Preprocessor::Run(std::span<const PreprocessInput> i
   }
   if (inputs.empty()) return {};
   std::vector<PreprocessItem> items = engine_->Run(inputs, stream);
-  for (PreprocessItem& item : items) SettleStatus(item);
+  for (PreprocessItem& item : items) SetStatusFromRegions(item);
   return items;
 }
 

@@ -95,7 +95,7 @@ TEST(Decode, CmykIsInkTimesBlack) {
   }
 }
 
-TEST(Decode, AppliesOrUnappliesOrientation) {
+TEST(Decode, AppliesOrIgnoresOrientation) {
   for (int orientation = 1; orientation <= 8; ++orientation) {
     const Bytes file = MakeJpeg(13, 29, 3, {.orientation = orientation});
     const PixelBuffer stored = DecodeAll(file, 3, false);

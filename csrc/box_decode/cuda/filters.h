@@ -12,7 +12,7 @@ namespace endcap {
 // kCuda.
 void LaunchFilter(const HeadBatch& batch, cudaStream_t stream);
 
-// Its parts, one for each family; the states are zeroed by LaunchFilter.
+// Its parts, one for each layout; the states are zeroed by LaunchFilter.
 void LaunchFilterYolov8(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov8MultiLabel(const HeadBatch& batch, cudaStream_t stream);
 void LaunchFilterYolov5(const HeadBatch& batch, cudaStream_t stream);

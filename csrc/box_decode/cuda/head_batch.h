@@ -71,7 +71,7 @@ struct CandidateState {
   unsigned long long bad_key;    // first candidate whose box or score is not finite
   unsigned long long bad_logit;  // yolov8_seg: first that is not finite: detection, MaskPlace
   uint32_t count;                // candidates
-  uint32_t nan[3];               // first element that is NaN, of each input
+  uint32_t nan[4];               // first element that is NaN, of each input
   uint32_t bad_row;    // first row whose score is NaN, whose class is none of the head's, or whose
                        // softmax cannot be taken
   uint32_t bad_count;  // efficient_nms: 1 num_detections is negative, 2 more than the rows

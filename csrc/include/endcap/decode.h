@@ -131,13 +131,18 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 // the image is to be shown. ReadHeader reads the tag. ApplyOrientation, DecodeOriented and
 // DecodeWindow are the definition: they move pixels (orientation.cc). Preprocess applies the
 // orientation by default (PreprocessParams::exif), and where it can without moving pixels:
-// image_to_tensor.cc chooses; resize/band_resizer.h mirrors, resize/transposed_resizer.h swaps the
-// axes, on a GPU cuda/fused_rows.cuh does both by its addresses. Boxes are mapped back to the
-// oriented image, which viewers and PIL.ImageOps.exif_transpose show (common/map_box.h), never to
-// the stored one. Tests, each for all eight values: Decode.AppliesOrUnappliesOrientation,
+// csrc/preprocess/image_to_tensor.cc chooses; csrc/preprocess/resize/band_resizer.h mirrors and
+// transposed_resizer.h swaps the axes; on a GPU csrc/preprocess/cuda/fused_rows.cuh flips rows and
+// swaps the axes, MakeRows of fused_preprocess.cu flips columns, both while reading.
+//
+// Boxes are mapped back (csrc/common/map_box.h) to the image that was preprocessed: with exif=apply
+// the upright one, which viewers and PIL.ImageOps.exif_transpose show; with exif=ignore, the
+// default of the presets torchvision, inception, rtdetr and ssd, the stored one.
+//
+// Tests, each for all eight values: Decode.AppliesOrIgnoresOrientation,
 // ApplyOrientation.MovesEveryPixelToItsPlace, of preprocess tests/cpp/implementations_test.cc,
-// tests/cpp/fused_jpeg_test.cc and tests/python/test_preprocess.py; damaged tags:
-// Exif.DamageIsHarmless, tests/fuzz/exif.cc.
+// tests/cpp/fused_jpeg_test.cc and tests/python/test_preprocess.py; boxes:
+// tests/python/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
 
 // Returns the orientation, 1 to 8, in the payload of a JPEG APP1 segment (after its length field);
 // 1 if it is not an Exif segment, has no orientation, or is damaged. Reads IFD0 only, so that

@@ -18,7 +18,7 @@ struct Geometry {
   float pad_y = 0.0F;
   float image_w = 0.0F;  // source pixels, after EXIF orientation
   float image_h = 0.0F;
-  float orientation = 1.0F;   // EXIF orientation that was applied, 1 to 8
+  float orientation = 1.0F;   // EXIF orientation that was applied, 1 to 8; for information only
   float source_index = 0.0F;  // index of the image in its request
 
   std::array<float, kSize> ToArray() const noexcept {

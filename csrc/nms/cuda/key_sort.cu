@@ -32,7 +32,8 @@ void SortScoreKeys(const uint64_t* keys, uint64_t* sorted, int64_t count, void*,
                    cudaStream_t stream) {
   emulation::Enqueue(stream, [=] {
     std::copy_n(keys, count, sorted);
-    std::sort(sorted, sorted + count);
+    std::stable_sort(sorted, sorted + count,
+                     [](uint64_t a, uint64_t b) { return a >> 32 < b >> 32; });
   });
 }
 

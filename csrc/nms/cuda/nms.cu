@@ -118,7 +118,7 @@ __device__ void WriteKept(const NmsLaunch& launch, const NmsArrays& arrays, uint
 }
 
 __global__ void __launch_bounds__(kNmsChunk)
-    SettleChunk(const NmsLaunch launch, const NmsArrays arrays, uint32_t chunk) {
+    ResolveChunk(const NmsLaunch launch, const NmsArrays arrays, uint32_t chunk) {
   __shared__ uint32_t kept[32];
   if (arrays.progress->kept >= static_cast<unsigned long long>(launch.max_detections)) return;
   const uint32_t t = threadIdx.x;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kNmsChunk)
   for (uint32_t group = 0; group < 32; ++group) {
     const uint32_t suppressors = overlaps[group * kNmsChunk];
     if (t / 32 == group) {
-      const uint32_t settled = SettleGroup(__ballot_sync(0xFFFFFFFFU, alive), suppressors);
+      const uint32_t settled = ResolveGroup(__ballot_sync(0xFFFFFFFFU, alive), suppressors);
       if (t % 32 == 0) kept[group] = settled;
     }
     __syncthreads();
@@ -200,7 +200,7 @@ void LaunchNms(const NmsLaunch& launch, void* stream) {
   Launch(OrderBoxes, blocks, kThreads, 0, cuda_stream, launch, arrays);
   Launch(FindOverlaps, dim3(chunks, 32), kNmsChunk, 0, cuda_stream, launch, arrays);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-    Launch(SettleChunk, 1, kNmsChunk, 0, cuda_stream, launch, arrays, chunk);
+    Launch(ResolveChunk, 1, kNmsChunk, 0, cuda_stream, launch, arrays, chunk);
     const int64_t later = (int64_t{chunk} + 1) * kNmsChunk;
     if (later >= launch.count) break;
     Launch(SuppressLater, BlocksFor(launch.count - later, kThreads), kThreads, 0, cuda_stream,

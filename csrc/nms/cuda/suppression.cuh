@@ -39,7 +39,7 @@ __device__ inline bool Suppresses(const NmsBox& kept, const NmsBox& candidate, f
 //
 // A candidate is kept if it is alive and has no kept suppressor. Suppressors precede it, so there
 // is exactly one such set, the fixed point of this rule; after n steps the first n are final.
-__device__ inline uint32_t SettleGroup(uint32_t alive, uint32_t suppressors) {
+__device__ inline uint32_t ResolveGroup(uint32_t alive, uint32_t suppressors) {
   const uint32_t lane = threadIdx.x % 32;
   uint32_t kept = alive;
   for (;;) {
@@ -76,7 +76,7 @@ inline constexpr uint32_t kNoSuppressor = 0xFFFFFFFFU;
 struct RotatedChunk {
   SuppressorBounds bounds[kRotatedChunk];
   uint32_t alive[32];        // a bit for each candidate; unused words are 0
-  uint32_t suppressors[32];  // of the current group, see SettleGroup
+  uint32_t suppressors[32];  // of the current group, see ResolveGroup
   uint32_t pairs[2];         // in the queue; the two alternate, and the one not in use is 0
 };
 using RotatedKeyChunk = KeyChunk<kRotatedChunk>;
@@ -137,7 +137,7 @@ class RotatedSuppression {
       const uint32_t alive_in_group = shared_.alive[group];
       FindSuppressors(first, alive_in_group);
       __syncthreads();
-      uint32_t kept = SettleGroup(alive_in_group, shared_.suppressors[t % 32]);
+      uint32_t kept = ResolveGroup(alive_in_group, shared_.suppressors[t % 32]);
       kept = FirstBits(kept, max_rows - rows_);
       if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
         const uint32_t row = rows_ + __popc(kept & ((1U << (t % 32)) - 1U));

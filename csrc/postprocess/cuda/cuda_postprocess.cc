@@ -31,7 +31,7 @@ struct Staging {
 };
 
 // Pinned memory for more text is freed at once.
-constexpr size_t kMostKeptText = size_t{64} << 20;
+constexpr size_t kMaxKeptText = size_t{64} << 20;
 
 std::span<const DetectionRecord> RecordsIn(const std::vector<uint8_t>& read, size_t count) {
   return {reinterpret_cast<const DetectionRecord*>(read.data()), count};
@@ -184,17 +184,17 @@ class CudaPostprocess final : public PostprocessDevice {
   // Some images of a call that wants run lengths: nothing, and a greater `room`, where there was
   // too little of it.
   std::vector<PostprocessItem> RunPart(std::span<const PostprocessInput> in,
-                                       std::span<const PostprocessOutput> out, RunLengthRoom& room,
+                                       std::span<const PostprocessOutput> out, RleCapacity& room,
                                        const CudaTarget& target) {
     const CudaRunLengths runs(in.size(), static_cast<size_t>(params_.max_detections), room, target);
     const std::vector<uint8_t> read = LaunchAndRead(in, out, &runs, target);
     const std::span<const DetectionRecord> records = RecordsIn(read, in.size());
     const uint8_t* noted = read.data() + records.size_bytes();
-    if (!runs.HadRoom(noted, room)) return {};
+    if (!runs.Fits(noted, room)) return {};
     std::vector<PostprocessItem> items = MakeItems(records);
     std::unique_ptr<Staging> staging = TakeStaging();
     runs.Read(noted, records, outputs_, out, staging->memory, items);
-    if (staging->memory.capacity() <= kMostKeptText) GiveBack(std::move(staging));
+    if (staging->memory.capacity() <= kMaxKeptText) GiveBack(std::move(staging));
     return items;
   }
 
@@ -206,7 +206,7 @@ class CudaPostprocess final : public PostprocessDevice {
                                                  const CudaTarget& target) {
     std::vector<PostprocessItem> items;
     size_t most = std::min(PlanGroups(params_, in).images, rooms_.Together());
-    std::optional<RunLengthRoom> room;
+    std::optional<RleCapacity> room;
     bool began_with_least = false;
     while (items.size() < in.size()) {
       const size_t count = std::min(most, in.size() - items.size());
@@ -218,12 +218,12 @@ class CudaPostprocess final : public PostprocessDevice {
       try {
         made = RunPart(part_in, part_out, *room, target);
         if (!made.empty()) rooms_.Keep(*room, count);
-        halves = made.empty() && count > 1 && !room->IsModest();
+        halves = made.empty() && count > 1 && !room->IsSmall();
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kOutOfMemory) throw;
         halves = count > 1;
         if (count == 1 && !began_with_least) {  // others may have asked for more
-          room = RunLengthRooms::Least();
+          room = RleCapacities::Smallest();
           began_with_least = true;
           continue;
         }
@@ -246,7 +246,7 @@ class CudaPostprocess final : public PostprocessDevice {
   int device_id_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Staging>> idle_;
-  RunLengthRooms rooms_;
+  RleCapacities rooms_;
 };
 
 }  // namespace

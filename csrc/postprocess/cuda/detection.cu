@@ -18,7 +18,7 @@ struct ChunkBoxes {
   float areas[kChunk];
   int32_t classes[kChunk];
   uint32_t alive[32];        // a bit for each candidate
-  uint32_t suppressors[32];  // of the group in hand, see SettleGroup
+  uint32_t suppressors[32];  // of the group in hand, see ResolveGroup
 
   __device__ NmsBox At(uint32_t i) const { return {xyxy[i], areas[i], classes[i]}; }
   __device__ void Set(uint32_t i, const NmsBox& box) {
@@ -75,7 +75,7 @@ __device__ uint32_t SuppressChunk(const HeadRule& rule, const HeadImage& head,
         FindSuppressors(boxes, static_cast<uint32_t>(group), batch.iou_limit);
     if (t % 32 == 0) boxes.suppressors[warp] = suppressors;
     __syncthreads();
-    uint32_t kept = SettleGroup(alive_in_group, boxes.suppressors[t % 32]);
+    uint32_t kept = ResolveGroup(alive_in_group, boxes.suppressors[t % 32]);
     kept = FirstBits(kept, batch.max_rows - rows);
     if (warp == static_cast<uint32_t>(group) && (kept >> (t % 32) & 1U) != 0) {
       const uint32_t row = rows + __popc(kept & ((1U << (t % 32)) - 1U));
@@ -172,9 +172,9 @@ __device__ uint32_t WriteRows(const HeadBatch& heads, const DetectionBatch& batc
   for (uint32_t taken = 0; taken < candidates && rows < batch.max_rows;) {
     const uint32_t came = NextChunk(keys, count, count - taken, from, shared.chunk);
     const uint32_t size = min(came, candidates - taken);
-    rows = batch.suppresses != 0 ? SuppressChunk(heads.rule, heads.images[image], batch, image,
-                                                 shared.chunk, size, rows, shared.boxes)
-                                 : WriteChunk(heads, batch, image, shared.chunk, size, rows);
+    rows = batch.needs_nms != 0 ? SuppressChunk(heads.rule, heads.images[image], batch, image,
+                                                shared.chunk, size, rows, shared.boxes)
+                                : WriteChunk(heads, batch, image, shared.chunk, size, rows);
     taken += came;
   }
   return rows;

@@ -65,7 +65,7 @@ __device__ inline DetectionRecord BadRowFault(const HeadRule& rule, const HeadIm
                                               uint32_t row) {
   switch (rule.layout) {
     case HeadLayout::kObjectnessRows:
-    case HeadLayout::kAnchorColumns:
+    case HeadLayout::kAnchorColumns:  // never: a score is a value of the head
       return Fault(DetectionFault::kScoreNan, row);
     case HeadLayout::kScoreRows:
       return Fault(DetectionFault::kRowHighestNotFinite, row, FindBadRowHighest(rule, head, row));
@@ -92,7 +92,7 @@ __device__ inline DetectionRecord ValueFault(const HeadRule& rule, const HeadIma
   };
   if (state.bad_count == 1) return Fault(DetectionFault::kNegativeCount, 0, given());
   const int first_input = rule.layout == HeadLayout::kScoreRows ? rule.rows.score_input : 0;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     const int input = i == 0 ? first_input : (i == first_input ? 0 : i);
     if (state.nan[input] == 0) continue;
     DetectionRecord record = Fault(DetectionFault::kNan, ~state.nan[input]);

@@ -138,7 +138,7 @@ inline constexpr size_t kKeptBytes = 32;
 inline constexpr uint32_t kNoRows = ~uint32_t{0};
 
 struct DetectionBatch {
-  int32_t suppresses;  // the family needs NMS
+  int32_t needs_nms;  // not 0: the family does
   int32_t class_agnostic;
   float iou_limit;  // FloatBelow(iou_threshold)
   uint32_t max_candidates;

@@ -212,7 +212,7 @@ DetectionLaunch MakeDetectionLaunch(const PostprocessParams& params, const Detec
   heads.states = reinterpret_cast<CandidateState*>(memory.scratch);
   heads.keys = reinterpret_cast<uint64_t*>(memory.scratch + groups.keys_at);
   DetectionBatch& batch = launch.detections;
-  batch.suppresses = NeedsNms(params.head.family) ? 1 : 0;
+  batch.needs_nms = NeedsNms(params.head.family) ? 1 : 0;
   batch.class_agnostic = params.class_agnostic ? 1 : 0;
   batch.iou_limit = FloatBelow(params.iou_threshold);
   // A classifier's classes are all candidates, and none is left out.

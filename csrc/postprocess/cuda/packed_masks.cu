@@ -15,14 +15,14 @@ constexpr int kTileBytes = 16;
 constexpr int kTileColumns = 8 * kTileBytes;
 constexpr int kTileRows = 32;
 constexpr uint32_t kPackThreads = 256;
-constexpr uint64_t kMostBlocks = 0x7FFFFFFF;  // of a grid's first axis
+constexpr uint64_t kMaxBlocks = 0x7FFFFFFF;  // of a grid's first axis
 // Where no pixel is narrower than one of a prototype: its centre lies between two of those.
-constexpr uint32_t kMostLogits = (kTileColumns + 2) * (kTileRows + 2);
+constexpr uint32_t kMaxLogits = (kTileColumns + 2) * (kTileRows + 2);
 
 struct TileShared {
   MaskTap columns[kTileColumns];
   MaskTap rows[kTileRows];
-  float logits[kMostLogits];
+  float logits[kMaxLogits];
 };
 
 __device__ PixelRange Common(const PixelRange& a, const PixelRange& b) {
@@ -65,7 +65,7 @@ __device__ PixelRange PrototypesUpTo(const MaskAxis& axis, const PixelRange& pix
 struct LogitWindow {
   PixelRange columns, rows;
 
-  __device__ bool fits() const { return uint64_t{columns.size()} * rows.size() <= kMostLogits; }
+  __device__ bool fits() const { return uint64_t{columns.size()} * rows.size() <= kMaxLogits; }
   __device__ float At(const float* logits, int row, int column) const {
     return logits[static_cast<uint32_t>(row - rows.begin) * columns.size() +
                   static_cast<uint32_t>(column - columns.begin)];
@@ -186,7 +186,7 @@ void LaunchPackedMasks(const DetectionLaunch& launch, cudaStream_t stream) {
   const uint32_t tiles = across * ((height + kTileRows - 1) / kTileRows);
   const auto images = static_cast<uint32_t>(launch.heads.count);
   const uint64_t blocks = uint64_t{tiles} * launch.detections.max_rows;
-  if (blocks > kMostBlocks) {
+  if (blocks > kMaxBlocks) {
     Fail(ErrorCode::kUnsupported, launch.detections.max_rows, " masks of ", masks.axes.x.pixels,
          "x", height, " pixels are too many for a GPU: lower max_detections");
   }

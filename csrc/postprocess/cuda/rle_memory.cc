@@ -13,9 +13,9 @@ using Asked = unsigned long long;
 constexpr size_t kAsked = 2;  // words and bytes
 
 // Of an image with a detection or two.
-constexpr RunLengthRoom kLeast = {size_t{1} << 16, size_t{1} << 14};
+constexpr RleCapacity kSmallest = {size_t{1} << 16, size_t{1} << 14};
 // 256 MiB of scratch, 128 MiB of text.
-constexpr RunLengthRoom kModest = {size_t{64} << 20, size_t{128} << 20};
+constexpr RleCapacity kSmall = {size_t{64} << 20, size_t{128} << 20};
 
 // Twice as much while that is modest, so that it is not asked for often.
 size_t Grown(size_t had, Asked asked, size_t modest) {
@@ -73,32 +73,32 @@ void BlankOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
   if (output.rle != nullptr) output.rle->clear();
 }
 
-bool RunLengthRoom::IsModest() const noexcept {
-  return words <= kModest.words && bytes <= kModest.bytes;
+bool RleCapacity::IsSmall() const noexcept {
+  return words <= kSmall.words && bytes <= kSmall.bytes;
 }
 
-RunLengthRoom RunLengthRooms::Least() noexcept { return kLeast; }
+RleCapacity RleCapacities::Smallest() noexcept { return kSmallest; }
 
-size_t RunLengthRooms::Together() {
+size_t RleCapacities::Together() {
   const std::lock_guard lock(mutex_);
-  const size_t by_words = kModest.words / std::max(of_image_.words, kLeast.words);
-  const size_t by_bytes = kModest.bytes / std::max(of_image_.bytes, kLeast.bytes);
+  const size_t by_words = kSmall.words / std::max(of_image_.words, kSmallest.words);
+  const size_t by_bytes = kSmall.bytes / std::max(of_image_.bytes, kSmallest.bytes);
   return std::max<size_t>(1, std::min(by_words, by_bytes));
 }
 
-RunLengthRoom RunLengthRooms::First(size_t images) {
+RleCapacity RleCapacities::First(size_t images) {
   const std::lock_guard lock(mutex_);
-  return {std::min(std::max(of_image_.words, kLeast.words) * images, kModest.words),
-          std::min(std::max(of_image_.bytes, kLeast.bytes) * images, kModest.bytes)};
+  return {std::min(std::max(of_image_.words, kSmallest.words) * images, kSmall.words),
+          std::min(std::max(of_image_.bytes, kSmallest.bytes) * images, kSmall.bytes)};
 }
 
-void RunLengthRooms::Keep(const RunLengthRoom& needed, size_t images) {
+void RleCapacities::Keep(const RleCapacity& needed, size_t images) {
   const std::lock_guard lock(mutex_);
   of_image_.words = std::max(of_image_.words, Share(needed.words, images));
   of_image_.bytes = std::max(of_image_.bytes, Share(needed.bytes, images));
 }
 
-CudaRunLengths::CudaRunLengths(size_t images, size_t rows, RunLengthRoom room,
+CudaRunLengths::CudaRunLengths(size_t images, size_t rows, RleCapacity room,
                                const CudaTarget& target)
     : images_(images),
       rows_(rows),
@@ -127,9 +127,9 @@ void CudaRunLengths::CopyNoted(uint8_t* pinned) const {
   CopyCuda(pinned, noted_.get(), noted_bytes_, target_);
 }
 
-bool CudaRunLengths::HadRoom(const uint8_t* noted, RunLengthRoom& room) const noexcept {
+bool CudaRunLengths::Fits(const uint8_t* noted, RleCapacity& room) const noexcept {
   const auto* asked = AskedIn(noted);
-  room = {Grown(room_.words, asked[0], kModest.words), Grown(room_.bytes, asked[1], kModest.bytes)};
+  room = {Grown(room_.words, asked[0], kSmall.words), Grown(room_.bytes, asked[1], kSmall.bytes)};
   return asked[0] <= room_.words && asked[1] <= room_.bytes;
 }
 

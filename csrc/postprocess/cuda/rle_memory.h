@@ -21,28 +21,28 @@ void BlankOutputs(std::span<const TensorSpec> specs, const PostprocessOutput& ou
                   ErrorCode code, const CudaTarget& target);
 
 // How much the kernels may write: RunLengthMemory's two memories.
-struct RunLengthRoom {
+struct RleCapacity {
   size_t words = 0;  // of scratch
   size_t bytes = 0;  // of text
 
   // So much may be taken for several images together.
-  bool IsModest() const noexcept;
+  bool IsSmall() const noexcept;
 };
 
 // What images have needed, as a guess for the next ones. Thread-safe.
-class RunLengthRooms {
+class RleCapacities {
  public:
   // Of one image that needs little.
-  static RunLengthRoom Least() noexcept;
+  static RleCapacity Smallest() noexcept;
 
-  RunLengthRoom First(size_t images);
+  RleCapacity First(size_t images);
   // How many images are modest together, by what one has needed; at least one.
   size_t Together();
-  void Keep(const RunLengthRoom& needed, size_t images);
+  void Keep(const RleCapacity& needed, size_t images);
 
  private:
   std::mutex mutex_;
-  RunLengthRoom of_image_;
+  RleCapacity of_image_;
 };
 
 // The run lengths of one launch's masks, in device memory. What the kernels found no room for is
@@ -50,7 +50,7 @@ class RunLengthRooms {
 class CudaRunLengths {
  public:
   // rows: of each image's outputs. Throws kOutOfMemory, kCuda.
-  CudaRunLengths(size_t images, size_t rows, RunLengthRoom room, const CudaTarget& target);
+  CudaRunLengths(size_t images, size_t rows, RleCapacity room, const CudaTarget& target);
 
   RunLengthMemory memory() const noexcept;
 
@@ -59,7 +59,7 @@ class CudaRunLengths {
   void CopyNoted(uint8_t* pinned) const;
 
   // From that copy, once it is there: whether there was room for all; else `room` becomes more.
-  bool HadRoom(const uint8_t* noted, RunLengthRoom& room) const noexcept;
+  bool Fits(const uint8_t* noted, RleCapacity& room) const noexcept;
 
   // Fills the `rle` of every image that wants it and has not failed. Uses `pinned`, and waits. An
   // image whose strings take more than kMaxRleBytes fails, as it does on the CPU; its outputs are
@@ -71,7 +71,7 @@ class CudaRunLengths {
  private:
   size_t images_;
   size_t rows_;
-  RunLengthRoom room_;
+  RleCapacity room_;
   CudaTarget target_;
   size_t noted_bytes_;
   std::shared_ptr<void> noted_;  // words and bytes asked, bytes of images, texts

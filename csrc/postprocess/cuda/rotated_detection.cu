@@ -96,7 +96,7 @@ __device__ void WriteRotatedRow(const RotatedHead& head, const DetectionImage& t
   const SourceBox box = RotatedToSource(xywhr, mapped ? &geometry : nullptr);
   if (target.extra != nullptr) target.extra[row] = static_cast<float>(box.angle);
   if (auto* boxes = Output<float>(target, kBoxesOutput); boxes != nullptr) {
-    UnturnedCorners(box, boxes + size_t{4} * row);
+    UnrotatedCorners(box, boxes + size_t{4} * row);
   }
   WriteScore(target, row, ReadCandidate(head.rule, head.image, key));
 }

@@ -94,14 +94,15 @@ void DeviceBatch::StageForNvjpeg(CudaPreprocessContext& context) {
   pool_.ParallelFor(static_cast<int>(nvjpeg_files_.size()), [&](int k) {
     errors.Guard([&] {
       ItemStatus status = nvjpeg.Stage(static_cast<size_t>(k));
-      if (!status.ok()) LeaveNvjpeg(nvjpeg_files_[static_cast<size_t>(k)], std::move(status));
+      if (!status.ok())
+        FallBackFromNvjpeg(nvjpeg_files_[static_cast<size_t>(k)], std::move(status));
     });
   });
   errors.Rethrow();
 }
 
 // For a file that the JPEG engine does not take.
-void DeviceBatch::LeaveNvjpeg(size_t index, ItemStatus why) noexcept {
+void DeviceBatch::FallBackFromNvjpeg(size_t index, ItemStatus why) noexcept {
   std::optional<DeviceImage>& opened = images_[index];
   if (!opened) return;
   DeviceImage& image = *opened;
@@ -207,7 +208,7 @@ void DeviceBatch::Blank(size_t index, FusedPlan& plan) {
 }
 
 // Whether the GPU made the pixels of an image out of a JPEG's planes.
-bool DeviceBatch::NotesPlanes(size_t index) const noexcept {
+bool DeviceBatch::DecodedFromPlanes(size_t index) const noexcept {
   const JpegDecoder decoder = items_[index].decoder;
   return decoder == JpegDecoder::kHybrid || decoder == JpegDecoder::kNvjpeg;
 }
@@ -223,7 +224,7 @@ std::vector<PreprocessItem> DeviceBatch::Finish(FusedPlan& plan) {
       Blank(i, plan);
     }
     WriteStatuses(inputs_[i], item);
-    planes = planes || NotesPlanes(i);
+    planes = planes || DecodedFromPlanes(i);
   }
   NoteRun(Stage::kPreprocess, Implementation::kCuda);
   if (planes) NoteRun(Stage::kDecode, Implementation::kCuda);

@@ -38,13 +38,13 @@ class DeviceBatch {
   template <typename Call>
   bool Try(size_t image, Call call) noexcept;
   void StageForNvjpeg(CudaPreprocessContext& context);
-  void LeaveNvjpeg(size_t index, ItemStatus why) noexcept;
+  void FallBackFromNvjpeg(size_t index, ItemStatus why) noexcept;
   void Reserve(CudaPreprocessContext& context);
   void DecodeByNvjpeg(CudaPreprocessContext& context);
   void Plan(CudaPreprocessContext& context);
   void UploadOne(size_t index, CudaPreprocessContext& context, DeviceErrors& errors) noexcept;
   void Blank(size_t index, FusedPlan& plan);
-  bool NotesPlanes(size_t index) const noexcept;
+  bool DecodedFromPlanes(size_t index) const noexcept;
 
   const PreprocessParams& params_;
   DeviceImage::DecodeContext decode_context_;

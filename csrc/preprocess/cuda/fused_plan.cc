@@ -89,7 +89,7 @@ constexpr int kWarp = 32;
 constexpr int kMinThreads = 64;
 // Words of taps that are kept from batch to batch: those of about ten sizes of large images. They
 // are uploaded with each batch, so that more of them would cost time.
-constexpr size_t kMostKeptWords = size_t{1} << 15;
+constexpr size_t kMaxKeptWords = size_t{1} << 15;
 
 size_t Align(size_t bytes) {
   return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
@@ -124,7 +124,7 @@ FusedPlan::FusedPlan(const PreprocessParams& params, const FusedTuning& tuning)
 
 void FusedPlan::Clear() {
   images_.clear();
-  if (words_.size() > kMostKeptWords) {
+  if (words_.size() > kMaxKeptWords) {
     words_.clear();
     taps_.clear();
   }

@@ -28,8 +28,8 @@ class FusedPlan {
   void AddBlank(void* output);
   void MakeBlank(size_t image);
 
-  // `pixels`: the fields of FusedImage up to the chroma's size; the rest is filled in here. An
-  // oriented image of that size goes where `placement` says; `orientation`: 1 to 8.
+  // `pixels`: the fields of FusedImage that describe the source, planes to yuv, with its size as
+  // stored; the rest is filled in here. `placement`: of the oriented image. `orientation`: 1 to 8.
   void Add(const FusedImage& pixels, const Placement& placement, int orientation, void* output);
 
   // The block. On the device it must be aligned to 16 bytes.

@@ -41,14 +41,14 @@ int FindFirst(const AxisTaps& axis, int output, int source_size, int least) {
 }
 
 // What positions are counted in: far more than pictures of one kind have.
-constexpr size_t kMostWords = size_t{1} << 28;
+constexpr size_t kMaxWords = size_t{1} << 28;
 
 void CheckWords(size_t words) {
-  if (words > kMostWords) {
+  if (words > kMaxWords) {
     FailArgument(
         "images or regions of too many sizes came together: their filters' weights take "
         "more than ",
-        kMostWords, " numbers; give fewer in a call");
+        kMaxWords, " numbers; give fewer in a call");
   }
 }
 

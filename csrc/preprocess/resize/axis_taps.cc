@@ -137,7 +137,7 @@ AxisTaps CubicTaps(const AxisRequest& request, bool eight_bit) {
 // --- OpenCV's INTER_AREA ---
 
 // A cell that an output covers by no more than this is left out. Source: OpenCV 4, imgproc resize.
-constexpr double kLeastCover = 1e-3;
+constexpr double kMinCover = 1e-3;
 
 // Enlarging: an output inside one source sample takes it, one across an edge blends the two.
 AxisTaps EnlargedAreaTaps(const AxisRequest& request, TapWeights weights) {
@@ -186,9 +186,9 @@ AxisTaps CoverTaps(const AxisRequest& request, double scale) {
       axis.index[entry] = index;
       axis.float_weight[entry++] = static_cast<float>(covered / width);
     };
-    if (first - begin > kLeastCover) add(first - 1, first - begin);
+    if (first - begin > kMinCover) add(first - 1, first - begin);
     for (int index = first; index < last; ++index) add(index, 1.0);
-    if (end - last > kLeastCover) add(last, std::min(std::min(end - last, 1.0), width));
+    if (end - last > kMinCover) add(last, std::min(std::min(end - last, 1.0), width));
     std::fill(axis.index.begin() + static_cast<ptrdiff_t>(entry),
               axis.index.begin() + static_cast<ptrdiff_t>(axis.Offset(i + 1)),
               axis.index[entry - 1]);

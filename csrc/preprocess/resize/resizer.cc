@@ -32,7 +32,8 @@ int RowChannels(Implementation implementation, const PreprocessParams& params) {
              : params.channels();
 }
 
-// Sums of whole numbers do not depend on the taps' order.
+// Integer sums do not depend on the order of the taps, so that mirrored taps give the same pixels;
+// sums of floats would round differently.
 bool StreamsOriented(Implementation implementation, const PreprocessParams& params) {
   const ResizeArithmetic arithmetic = SelectArithmetic(params);
   return implementation == Implementation::kSimd && params.color != Color::kGray &&

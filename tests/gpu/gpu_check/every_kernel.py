@@ -32,7 +32,7 @@ from gpu_check.machine import is_emulated  # noqa: E402
 from gpu_check.records import KernelTime, Records  # noqa: E402
 from gpu_check.smoke import upload  # noqa: E402
 
-_NMS = ("MakeKeys", "OrderBoxes", "FindOverlaps", "SettleChunk", "WriteCount")
+_NMS = ("MakeKeys", "OrderBoxes", "FindOverlaps", "ResolveChunk", "WriteCount")
 
 
 @dataclass(frozen=True)

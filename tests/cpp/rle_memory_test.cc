@@ -8,10 +8,10 @@
 namespace endcap {
 namespace {
 
-TEST(RunLengthRooms, GrowWithWhatImagesHaveNeeded) {
-  RunLengthRooms rooms;
+TEST(RleCapacities, GrowWithWhatImagesHaveNeeded) {
+  RleCapacities rooms;
   EXPECT_GE(rooms.Together(), 64U);
-  const RunLengthRoom guess = rooms.First(3);
+  const RleCapacity guess = rooms.First(3);
   EXPECT_EQ(guess.words, 3 * rooms.First(1).words);
   rooms.Keep({10 * guess.words, guess.bytes}, 2);
   EXPECT_EQ(rooms.First(1).words, 5 * guess.words);
@@ -20,15 +20,15 @@ TEST(RunLengthRooms, GrowWithWhatImagesHaveNeeded) {
   EXPECT_EQ(rooms.First(1).words, 5 * guess.words);
 }
 
-TEST(RunLengthRooms, NeverBeginBeyondBounds) {
-  RunLengthRooms rooms;
+TEST(RleCapacities, NeverBeginBeyondBounds) {
+  RleCapacities rooms;
   rooms.Keep({size_t{1} << 40, size_t{1} << 40}, 1);
-  EXPECT_TRUE(rooms.First(1).IsModest());
+  EXPECT_TRUE(rooms.First(1).IsSmall());
   EXPECT_EQ(rooms.Together(), 1);
-  EXPECT_TRUE(rooms.First(64).IsModest());
-  const RunLengthRoom most = rooms.First(64);
-  EXPECT_FALSE((RunLengthRoom{most.words + 1, most.bytes}.IsModest()));
-  EXPECT_FALSE((RunLengthRoom{most.words, most.bytes + 1}.IsModest()));
+  EXPECT_TRUE(rooms.First(64).IsSmall());
+  const RleCapacity most = rooms.First(64);
+  EXPECT_FALSE((RleCapacity{most.words + 1, most.bytes}.IsSmall()));
+  EXPECT_FALSE((RleCapacity{most.words, most.bytes + 1}.IsSmall()));
 }
 
 TEST(RleBytes, AreLimitedForEachImage) {
