@@ -92,7 +92,8 @@ help:
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
 	@echo "make bench-network  the network step beside ONNX Runtime, and its threads"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"
-	@echo "make lint         formatters, ruff, mypy, clang-tidy, links of the documentation, pip-audit"
+	@echo "make lint         formatters, ruff, mypy, layers of imports, clang-tidy, links of the documentation, pip-audit"
+	@echo "make lint-fast    the same without clang-tidy and pip-audit"
 	@echo "make sanitize     the C++ tests under AddressSanitizer and UBSan"
 	@echo "make sanitize-server  the tests on a real server, with backends under AddressSanitizer and UBSan"
 	@echo "make soak         200,000 requests to a real server while parts of it are killed; REQUESTS=20000"
@@ -215,12 +216,16 @@ bench-dali: $(BENCH)/.endcap $(BENCH)/.dali
 	$(BENCH_BIN)/python -m benchmarks dali $(BENCH_OPTIONS)
 	$(BENCH_BIN)/python scripts/dali_page.py
 
-lint: build docs $(VENV)/.test $(VENV)/.lint $(BUILD)/.tidied
+lint: lint-fast $(BUILD)/.tidied
+	$(BIN)/python scripts/audit.py $(VENV) $(wildcard $(BENCH)) $(wildcard build/wheel/*/venv)
+
+# What takes seconds: continuous integration runs it before the tests.
+lint-fast: build docs $(VENV)/.test $(VENV)/.lint
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python scripts/audit.py $(VENV) $(wildcard $(BENCH)) $(wildcard build/wheel/*/venv)
+	cd pyext && $(abspath $(BIN))/lint-imports --config ../pyproject.toml --no-cache
 
 format: $(VENV)/.lint
 	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')

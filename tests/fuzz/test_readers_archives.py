@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
+from endcap.environment.stub.archive import unpack_looked_at
 from endcap.environment.unpacking import unpack
-from endcap.stub.archive import unpack_looked_at
 
 PARTS = ("bin", "lib", "python3", "activate", "..", ".", "", "outside", "x", "a b")
 NAMES = st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("/".join)

@@ -15,9 +15,9 @@ from mutations import damaged, fuzzed, only_own_errors
 from rich.console import Group
 
 from endcap._labels import read_labels
-from endcap._upright import NOT_A_PICTURE, open_picture, upright, upright_size
 from endcap.cli.console import PlainConsole
 from endcap.cli.top_table import as_lines
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright, upright_size
 from endcap.monitor import compare, parse_metrics
 from endcap.triton.labels import parse_labels
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.images import expand_images
 from endcap.client import Detection, DetectionClient, ImageResult
-from endcap.draw import class_color
+from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.web.application import make_application
 from endcap.web.page_server import PageServer

@@ -17,7 +17,7 @@ from echo_model import write_echo_model, write_model
 from PIL import Image
 
 from endcap.client import ClassScore, DetectionClient, Task
-from endcap.draw import class_color
+from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 CLASSES = [

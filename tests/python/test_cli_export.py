@@ -16,11 +16,11 @@ from cli_runs import answering_server, endcap, write_pictures
 from PIL import Image
 from pycocotools.coco import COCO
 
-from endcap._upright import upright_size
 from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
 from endcap.cli.whole_file import whole_file, whole_text_file
 from endcap.client import Detection, ImageResult
+from endcap.drawing.upright import upright_size
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],

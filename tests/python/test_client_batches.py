@@ -19,9 +19,9 @@ from endcap.client.images import ImageReader
 from endcap.client.reading import Found
 from endcap.client.roads import MAX_IMAGE_BYTES, EnsembleRoad, split
 from endcap.client.served_model import ServedModel
-from endcap.client.task import Task
 from endcap.client.walk import walk, walk_async
 from endcap.errors import InvalidArgumentError
+from endcap.results.task import Task
 
 MODEL = ServedModel(
     "detect",

@@ -15,7 +15,7 @@ from endcap.cli.report import as_table, summary
 from endcap.client import ClassScore, Detection, ImageResult
 from endcap.client.errors import RequestError
 from endcap.client.rows import read_rows
-from endcap.draw import draw_detections
+from endcap.drawing.draw import draw_detections
 
 ROWS, KEPT = 4, 3
 LABELS = ["cross", "ring"]

@@ -12,8 +12,8 @@ from endcap.client import ClassScore, ImageResult, Task
 from endcap.client.best_classes import read_best_classes
 from endcap.client.errors import RequestError
 from endcap.client.rows import read_classes
-from endcap.client.task import task_of
 from endcap.errors import InvalidArgumentError
+from endcap.results.task import task_of
 from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]

@@ -17,8 +17,8 @@ from endcap.client.detecting import Answered, DetectRun
 from endcap.client.ending import end_all
 from endcap.client.errors import RequestError
 from endcap.client.pulling import Exhausted, Pulled, Puller
-from endcap.client.results import ImageResult
-from endcap.client.task import Task
+from endcap.results.image_result import ImageResult
+from endcap.results.task import Task
 
 
 def answer(batch: Batch) -> Answered:

@@ -9,12 +9,12 @@ import numpy as np
 from endcap.client.calls import Answer, SequenceStep, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.reading import AnswerReader
-from endcap.client.results import ImageResult
 from endcap.client.roads import EnsembleRoad
 from endcap.client.sequences import SequenceSteps, StreamImage
 from endcap.client.served_model import ServedModel
 from endcap.client.streaming import StreamBook
-from endcap.client.task import Task
+from endcap.results.image_result import ImageResult
+from endcap.results.task import Task
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")
 PARTS = ServedModel(

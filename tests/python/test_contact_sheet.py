@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from endcap.contact_sheet import PICTURES_PER_SHEET, Card, columns_for, contact_sheets
+from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, columns_for, contact_sheets
 
 RED = (255, 0, 0)
 

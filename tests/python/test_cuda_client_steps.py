@@ -25,7 +25,7 @@ from endcap.client.calls import (
 from endcap.client.roads import EnsembleRoad
 from endcap.client.served_model import ServedModel
 from endcap.client.steps import ClientStepsRoad
-from endcap.client.task import Task
+from endcap.results.task import Task
 
 require_cuda()
 if "emulated" not in os.environ.get("ENDCAP_CUDA_LIBRARY", ""):

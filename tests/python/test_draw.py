@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import endcap
-from endcap._upright import open_picture
 from endcap.client import ClassScore, Detection, ImageResult, Task
-from endcap.draw import class_color, draw_class, draw_detections, draw_result
+from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
+from endcap.drawing.upright import open_picture
 
 GRAY = (128, 128, 128)
 

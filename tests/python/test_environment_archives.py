@@ -16,9 +16,9 @@ import pytest
 from cli_runs import assert_one_sentence, endcap
 
 from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.stub.archive import unpack_looked_at
+from endcap.environment.stub.errors import StubError
 from endcap.environment.unpacking import unpack
-from endcap.stub.archive import unpack_looked_at
-from endcap.stub.errors import StubError
 
 Member = tuple[str, bytes, bytes | str, int]  # name, type, content or where a link leads, mode
 

@@ -14,6 +14,8 @@ MOVED = {
     ("endcap.python_backend.cascade_settings", "read_cascade_settings"): (
         "endcap.triton.cascade_settings"
     ),
+    ("endcap.draw", "draw_result"): "endcap.drawing",
+    ("endcap.stub", "install"): "endcap.environment.stub",
 }
 
 
@@ -23,4 +25,4 @@ def test_an_old_name_is_the_new_one_and_warns(old: str, name: str) -> None:
     new = MOVED[old, name]
     with pytest.warns(DeprecationWarning, match=f"{old} is now {new}: import it from there"):
         module = importlib.import_module(old)
-    assert getattr(module, name).__module__ == new
+    assert getattr(module, name).__module__.startswith(new)

@@ -14,7 +14,6 @@ from sample_heads import yolov8_head
 
 from endcap.cli.compare import as_comparison_table, comparison_row, describe_reference_failures
 from endcap.client import ClassScore, Detection, ImageResult, Task
-from endcap.client.results import Box
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
@@ -25,6 +24,7 @@ from endcap.evaluation.side_by_side import (
     match_classes,
     match_detections,
 )
+from endcap.results.image_result import Box
 
 SQUARE: Box = (0.0, 0.0, 10.0, 10.0)
 

@@ -19,10 +19,10 @@ from echo_model import ECHO, TENSORS, write_model
 
 from endcap.doctor.model_stubs import check_stubs
 from endcap.doctor.subject import Subject
+from endcap.environment.stub import StubError, check, install
+from endcap.environment.stub.front import describe, find_front, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
-from endcap.stub import StubError, check, install
-from endcap.stub.front import describe, find_front, is_front
 
 CONFIG = 'backend: "python"' + TENSORS
 ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{path}" }} }}'
@@ -208,7 +208,7 @@ def test_a_config_that_does_not_close(model):
 
 
 def test_a_front_that_gives_no_answer(model, real, monkeypatch):
-    monkeypatch.setattr("endcap.stub.front._ANSWERS_WITHIN_S", 0.0)
+    monkeypatch.setattr("endcap.environment.stub.front._ANSWERS_WITHIN_S", 0.0)
     with pytest.raises(StubError, match="gives no answer within 0 s; see"):
         describe(real)
 

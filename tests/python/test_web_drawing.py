@@ -20,7 +20,7 @@ from PIL import Image
 from playwright.sync_api import Browser, expect
 
 from endcap.client import DetectionClient, ImageResult
-from endcap.draw import class_color
+from endcap.drawing.draw import class_color
 
 pytest_plugins = ["page_fixtures"]
 

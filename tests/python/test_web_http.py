@@ -21,7 +21,7 @@ from page_calls import ask, detect
 from pages import SAMPLE_FILES, result_of, run_client, serve_page
 
 from endcap.client import DetectionClient
-from endcap.draw import class_color
+from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.web.application import MAX_BODY_BYTES, BodyLimits
 

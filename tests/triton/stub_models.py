@@ -12,7 +12,7 @@ import numpy as np
 import tritonclient.grpc as grpc_client
 from calls import infer
 
-from endcap.stub import install
+from endcap.environment.stub import install
 
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 TENSORS = """

@@ -25,8 +25,8 @@ from stub_models import (
 )
 from tritonclient.utils import InferenceServerException
 
+from endcap.environment.stub import check, install
 from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
-from endcap.stub import check, install
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 WITHOUT_LIBPYTHON = version_without_libpython(["3.8", "3.9", "3.12", "3.10"])

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.console import printable
 from endcap.cli.latency import Latency
 from endcap.cli.pictures import save_jpeg
 from endcap.cli.report import count, summary
 from endcap.client import ImageResult
-from endcap.client.task import Task
-from endcap.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
-from endcap.draw import draw_result
+from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
+from endcap.drawing.draw import draw_result
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright_size
+from endcap.results.task import Task
 
 _QUALITY = 76
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap._upright import upright_size
 from endcap.client import Detection, ImageResult
-from endcap.client.found import ROW_COLUMNS
-from endcap.draw import mask_fits
+from endcap.drawing.draw import mask_fits
+from endcap.drawing.upright import upright_size
+from endcap.results.detection import ROW_COLUMNS
 
 Size = tuple[int, int]  # width, height of an upright picture, in pixels
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap._upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.report import count
 from endcap.cli.whole_file import refuse_links, whole_file
 from endcap.client import ImageResult, Mask
-from endcap.draw import draw_result, mask_fits
+from endcap.drawing.draw import draw_result, mask_fits
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright_size
 from endcap.errors import InvalidArgumentError
 
 _QUALITY = 90

@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from endcap._skeleton import SEEN
 from endcap.cli.console import printable
 from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.drawing.skeleton import SEEN
 
 _INDENT = 2
 _SIDES = ("x1", "y1", "x2", "y2")

@@ -12,9 +12,9 @@ from rich.text import Text
 from endcap.cli.console import PlainConsole, printable
 from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
 from endcap.cli.options import Verbose
-from endcap.stub import StubReport
-from endcap.stub import check as check_stub
-from endcap.stub import install as install_stub
+from endcap.environment.stub import StubReport
+from endcap.environment.stub import check as check_stub
+from endcap.environment.stub import install as install_stub
 
 INSTALL_EXAMPLES = """
 **Examples**

@@ -20,11 +20,11 @@ from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, Sequenc
 from endcap.client.connection import Connection
 from endcap.client.detect import DetectionClient
 from endcap.client.errors import ClientError, RequestError
-from endcap.client.found import ClassScore, Detection, Mask
 from endcap.client.options import ConnectionOptions, Keepalive, Tls
-from endcap.client.results import ImageResult, Results
 from endcap.client.shared_memory import AsyncSharedMemoryPool, Lease, SharedMemoryPool
-from endcap.client.task import Task
+from endcap.results.detection import ClassScore, Detection, Mask
+from endcap.results.image_result import ImageResult, Results
+from endcap.results.task import Task
 
 __all__ = [
     "Answer",

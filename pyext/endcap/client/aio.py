@@ -28,12 +28,12 @@ from endcap.client.ending import end_all
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Content, Image, is_read, refuse_single
 from endcap.client.reading import Found
-from endcap.client.results import ImageResult, Results
 from endcap.client.retry import Attempts
 from endcap.client.settings import Plan
 from endcap.client.steps import read_served_steps_async
 from endcap.client.walk import walk_async
 from endcap.errors import EndcapError
+from endcap.results.image_result import ImageResult, Results
 
 if TYPE_CHECKING:
     from endcap.client.shared_memory import AsyncSharedMemoryPool, Lease

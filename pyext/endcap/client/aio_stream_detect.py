@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, is_read
-from endcap.client.results import ImageResult
 from endcap.client.sequences import SequenceSteps, StreamImage
 from endcap.client.stream_detect import read_stream_image
 from endcap.client.streaming import StreamBook
+from endcap.results.image_result import ImageResult
 
 if TYPE_CHECKING:
     from endcap.client.aio_connection import AsyncConnection

@@ -11,7 +11,7 @@ from endcap.client.errors import ClientError
 from endcap.client.images import Color
 from endcap.client.options import ConnectionOptions
 from endcap.client.settings import Plan, read_settings
-from endcap.client.task import Task
+from endcap.results.task import Task
 
 C = TypeVar("C", bound="ClientBase")
 

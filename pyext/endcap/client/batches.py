@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from endcap.client.errors import RequestError
 from endcap.client.images import Content, Image, ImageReader, name_of
 from endcap.client.reading import Found
-from endcap.client.results import ImageResult
-from endcap.client.task import Task
+from endcap.results.image_result import ImageResult
+from endcap.results.task import Task
 
 # What concerns the server or the time, and no image: sending it again would change nothing.
 _OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})

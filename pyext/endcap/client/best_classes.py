@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from endcap.client.errors import RequestError
 from endcap.client.extras import Tensors, check_datatypes, text
-from endcap.client.found import ClassScore
 from endcap.client.rows import check_status, label_of
-from endcap.client.task import PROBABILITIES
+from endcap.results.detection import ClassScore
+from endcap.results.task import PROBABILITIES
 
 
 def read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:

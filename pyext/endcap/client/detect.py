@@ -19,13 +19,13 @@ from endcap.client.detecting import DetectRun
 from endcap.client.errors import RequestError, as_request_error
 from endcap.client.images import Content, Image, refuse_single
 from endcap.client.reading import Found
-from endcap.client.results import ImageResult, Results
 from endcap.client.retry import Attempts
 from endcap.client.settings import Plan
 from endcap.client.steps import read_served_steps
 from endcap.client.stream_detect import stream_results
 from endcap.client.walk import walk
 from endcap.errors import EndcapError
+from endcap.results.image_result import ImageResult, Results
 
 if TYPE_CHECKING:
     from endcap.client.shared_memory import Lease, SharedMemoryPool

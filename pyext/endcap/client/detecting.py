@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from endcap.client.batches import Batch
 from endcap.client.pulling import Exhausted, Pulled, Puller
-from endcap.client.results import ImageResult, Results
-from endcap.client.task import Task
+from endcap.results.image_result import ImageResult, Results
+from endcap.results.task import Task
 
 Answered = Future[list[ImageResult]]
 

@@ -12,7 +12,7 @@ class ClientError(EndcapError, ConnectionError):
 class RequestError(EndcapError, RuntimeError):
     """One request failed; the others are not concerned.
 
-    status_name: the failure class, see `endcap.client.results`.
+    status_name: the failure class, see `endcap.results.image_result`.
     request_id: of which request; "" where neither client nor server tells.
     region_lost: whether the server says that a shared-memory region is not registered with it.
     transient: whether it is unavailable for now, so that the same request may succeed later.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from endcap.client.calls import triton_type
 from endcap.client.errors import RequestError
-from endcap.client.found import ClassScore, Keypoint, Mask
-from endcap.client.task import PROBABILITIES
+from endcap.results.detection import ClassScore, Keypoint, Mask
+from endcap.results.task import PROBABILITIES
 
 Tensors = Mapping[str, NDArray[Any] | None]
 

@@ -10,11 +10,11 @@ import numpy as np
 from endcap.client.best_classes import read_best_classes
 from endcap.client.errors import RequestError
 from endcap.client.extras import Tensors
-from endcap.client.found import ClassScore, Detection
 from endcap.client.rows import read_classes, read_rows
 from endcap.client.served_model import ServedModel
-from endcap.client.task import PROBABILITIES, Task
 from endcap.errors import InvalidArgumentError
+from endcap.results.detection import ClassScore, Detection
+from endcap.results.task import PROBABILITIES, Task
 
 
 @dataclass(frozen=True)

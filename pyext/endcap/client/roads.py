@@ -13,8 +13,8 @@ from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, numpy_t
 from endcap.client.errors import RequestError
 from endcap.client.images import Content
 from endcap.client.served_model import ServedModel
-from endcap.client.task import INPUT
 from endcap.cuda_array import on_host
+from endcap.results.task import INPUT
 
 if TYPE_CHECKING:
     from endcap.client.shared_memory import Lease

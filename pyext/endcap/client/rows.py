@@ -18,10 +18,10 @@ from endcap.client.extras import (
     read_masks,
     text,
 )
-from endcap.client.found import Box, ClassScore, Detection
-from endcap.client.results import status_name
-from endcap.client.task import Task
 from endcap.errors import Status
+from endcap.results.detection import Box, ClassScore, Detection
+from endcap.results.image_result import status_name
+from endcap.results.task import Task
 
 
 def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]:

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeAlias
 from endcap.client.address import Address
 from endcap.client.calls import TensorSpec
 from endcap.client.errors import ClientError, RequestError
-from endcap.client.task import INPUT, Task, task_of
 from endcap.errors import InvalidArgumentError
+from endcap.results.task import INPUT, Task, task_of
 from endcap.triton.labels import parse_labels
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, name_of
 from endcap.client.pulling import Exhausted, Pulled, Puller
-from endcap.client.results import ImageResult
 from endcap.client.sequences import SequenceSteps, StreamImage
 from endcap.client.stream_line import Received, StreamLine
 from endcap.client.streaming import StreamBook
+from endcap.results.image_result import ImageResult
 
 if TYPE_CHECKING:
     from endcap.client.connection import Connection

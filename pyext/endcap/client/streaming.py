@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from endcap.client.calls import Answer, Call
 from endcap.client.errors import RequestError
 from endcap.client.reading import AnswerReader, Found
-from endcap.client.results import ImageResult
 from endcap.client.roads import EnsembleRoad
 from endcap.client.sequences import StreamImage
+from endcap.results.image_result import ImageResult
 
 
 @dataclass

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
+from endcap.environment.stub.front import STUB_NAME
 from endcap.server.locate import ServerInstallation
 from endcap.server.python_stub import PYTHON_VERSION, reads_variables
-from endcap.stub.front import STUB_NAME
 
 # Where the package to install is not called as the module.
 _PACKAGE_OF_MODULE = {

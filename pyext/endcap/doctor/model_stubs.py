@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
-from endcap.stub import check
-from endcap.stub.front import LOG_NAME, STUB_NAME
+from endcap.environment.stub import check
+from endcap.environment.stub.front import LOG_NAME, STUB_NAME
 
 MODEL_STUBS = Topic(
     name="model_stubs",

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
-from endcap.client.task import Task
 from endcap.doctor.finding import Finding, Group, Problem, Severity, Topic
 from endcap.doctor.subject import Subject
 from endcap.errors import EndcapError
+from endcap.results.task import Task
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.triton.model_folder import ModelFolder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from endcap.environment.stub.installing import find_real_stub
 from endcap.server.locate import ServerInstallation, locate_server
-from endcap.stub.installing import find_real_stub
 from endcap.triton.errors import ServerError
 
 _BELOW_2 = "<2"

@@ -9,9 +9,9 @@ from pathlib import Path
 from endcap._replaced_file import replaced_file
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.kept_files import kept_files
+from endcap.environment.stub import install
+from endcap.environment.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 from endcap.errors import InvalidArgumentError
-from endcap.stub import install
-from endcap.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 from endcap.triton.config_text import get_parameter, read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 
@@ -59,7 +59,7 @@ def place(
     """Puts a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
 
     The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
-    tritonserver: where the release's own stub is, as for `endcap.stub.install`. Raises
+    tritonserver: where the release's own stub is, as for `endcap.environment.stub.install`. Raises
     InvalidArgumentError, StubError and OSError; then the model's files are as they were.
     """
     check_model(model)

@@ -243,8 +243,7 @@ def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list
     if cuda_mb is None:
         cuda_mb = gpu.pool_megabytes(models)
     options = [
-        f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}"
-        for device in range(gpu_count())
+        f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}" for device in range(gpu_count())
     ]
     if settings.pinned_pool_mb is not None:
         options.append(f"--pinned-memory-pool-byte-size={settings.pinned_pool_mb * 2**20}")

@@ -180,9 +180,7 @@ def needed_backend(model: ModelFolder) -> str:
     """Returns the backend that Triton would take for a model, "" for an ensemble or none known."""
     platform = _PLATFORM_NAME.search(model.config)
     if model.backend or platform:
-        return model.backend or _BACKEND_OF_PLATFORM.get(
-            platform.group(1) if platform else "", ""
-        )
+        return model.backend or _BACKEND_OF_PLATFORM.get(platform.group(1) if platform else "", "")
     if _STEP.search(model.config):
         return ""
     files = {path.name for version in _versions(model) for path in version.iterdir()}

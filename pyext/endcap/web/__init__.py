@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endcap.client import DetectionClient
-from endcap.client.task import Task
+from endcap.results.task import Task
 from endcap.web.errors import PageError
 
 __all__ = ["PageError", "run"]

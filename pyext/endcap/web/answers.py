@@ -10,9 +10,9 @@ from typing import Any
 
 from aiohttp import web
 
-from endcap._upright import upright_size
 from endcap.client import ImageResult
-from endcap.draw import class_color
+from endcap.drawing.draw import class_color
+from endcap.drawing.upright import upright_size
 from endcap.errors import Status
 
 _HTTP_STATUS = {

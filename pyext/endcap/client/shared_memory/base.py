@@ -11,7 +11,7 @@ from endcap.client.errors import RequestError
 from endcap.client.shared_memory.holdings import Holdings
 from endcap.client.shared_memory.region import Kind
 from endcap.client.shared_memory.stock import Stock
-from endcap.client.shared_memory.upkeep import Upkeep, check_settings
+from endcap.client.shared_memory.upkeep import Upkeep, check_settings, unregister_all
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 # How many ended leases may have living views, by the number of regions: their memory stays.
@@ -27,7 +27,7 @@ class PoolBase:
         check_settings(kind, regions, region_bytes)
         self._timeout_s = float(connection.options.timeout_s)
         self._stock = Stock(regions)
-        self._holdings = Holdings(connection.address, connection.options, kind)
+        self._holdings = Holdings(connection.address, connection.options, kind, unregister_all)
         self._upkeep = Upkeep(
             self._stock, self._holdings, region_bytes=region_bytes, device_id=device_id
         )

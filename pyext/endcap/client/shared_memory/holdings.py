@@ -9,6 +9,7 @@ import functools
 import os
 import time
 import weakref
+from collections.abc import Callable
 from typing import Literal
 
 from endcap.client.address import Address
@@ -24,13 +25,24 @@ EXIT_S = 3.0
 _ANSWER_S = 2.0  # for one question of these; a server that takes longer hangs
 
 _living: weakref.WeakSet[Holdings] = weakref.WeakSet()
+UnregisterAll = Callable[["Holdings", Address, ConnectionOptions, float], None]
 
 
 class Holdings:
-    """The regions of one pool that exist, of one process and one server."""
+    """The regions of one pool that exist, of one process and one server.
 
-    def __init__(self, address: Address, options: ConnectionOptions, kind: Kind) -> None:
+    unregister_all: asks a server, by its address, to let go of the regions, and removes those.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        options: ConnectionOptions,
+        kind: Kind,
+        unregister_all: UnregisterAll,
+    ) -> None:
         self.kind = kind
+        self._unregister_all = unregister_all
         self._address = address
         self._options = options
         self._process = os.getpid()
@@ -85,19 +97,10 @@ class Holdings:
                 self.remove(region)
 
     def _unregister(self, deadline: float) -> None:
-        from endcap.client.connection import Connection
-        from endcap.client.shared_memory.steps import run
-        from endcap.client.shared_memory.stock import Stock
-        from endcap.client.shared_memory.upkeep import Upkeep
-
-        upkeep = Upkeep(Stock(0), self, region_bytes=1, device_id=0)
         timeout_s = min(_ANSWER_S, deadline - time.monotonic(), self._options.timeout_s)
         options = dataclasses.replace(self._options, timeout_s=max(timeout_s, 0.1), retries=0)
-        with (
-            contextlib.suppress(RequestError, ClientError),
-            Connection(self._address, options) as connection,
-        ):
-            run(connection, upkeep.release_all(deadline))
+        with contextlib.suppress(RequestError, ClientError):
+            self._unregister_all(self, self._address, options, deadline)
 
 
 @functools.cache

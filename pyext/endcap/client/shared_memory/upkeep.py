@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from endcap.client.address import Address
+from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory.capacity import check_capacity
 from endcap.client.shared_memory.holdings import Holdings
 from endcap.client.shared_memory.names import FOLDER, is_ours
 from endcap.client.shared_memory.region import Kind, Region, SystemRegion
 from endcap.client.shared_memory.region_file import remove_abandoned, remove_if_abandoned
-from endcap.client.shared_memory.steps import Ask, Steps, Wait, Work, left_s
+from endcap.client.shared_memory.steps import Ask, Steps, Wait, Work, left_s, run
 from endcap.client.shared_memory.stock import Stock
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
@@ -132,6 +135,18 @@ def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
     from endcap.client.shared_memory.cuda_region import CudaRegion
 
     return CudaRegion(byte_size, device_id)
+
+
+def unregister_all(
+    holdings: Holdings, address: Address, options: ConnectionOptions, deadline: float
+) -> None:
+    """Removes all regions that the server lets go of, by a connection of its own.
+
+    Raises RequestError and ClientError.
+    """
+    upkeep = Upkeep(Stock(0), holdings, region_bytes=1, device_id=0)
+    with Connection(address, options) as connection:
+        run(connection, upkeep.release_all(deadline))
 
 
 def check_settings(kind: str, regions: int, region_bytes: int) -> None:

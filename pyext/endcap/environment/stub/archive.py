@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.stub.errors import StubError
 from endcap.environment.unpacking import (
     DAMAGE,
     checked_members,
@@ -13,7 +14,6 @@ from endcap.environment.unpacking import (
     open_archive,
     opened_archive,
 )
-from endcap.stub.errors import StubError
 
 # Programs and libraries that a stub starts with, and the files that tell packages' versions.
 _LOOKED_AT = re.compile(

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from endcap.client.arrays import as_classifications, as_image_detections, with_labels
-from endcap.client.found import ROW_COLUMNS, Box, ClassScore, Detection, Keypoint, Mask, Point
-from endcap.client.task import Task
 from endcap.detections import ImageDetections
 from endcap.errors import InvalidArgumentError, Status
+from endcap.results.arrays import as_classifications, as_image_detections, with_labels
+from endcap.results.detection import ROW_COLUMNS, Box, ClassScore, Detection, Keypoint, Mask, Point
+from endcap.results.task import Task
 
 __all__ = [
     "Box",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from endcap.stub.errors import StubError
+from endcap.environment.stub.errors import StubError
 
 STUB_NAME = "triton_python_backend_stub"
 REAL_STUB_NAME = f"{STUB_NAME}.real"

@@ -8,10 +8,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.server.locate import ServerInstallation, locate_server
-from endcap.server.release import read_release
-from endcap.stub.errors import StubError
-from endcap.stub.front import (
+from endcap.environment.stub.errors import StubError
+from endcap.environment.stub.front import (
     REAL_STUB_NAME,
     SETTINGS_NAME,
     STUB_NAME,
@@ -19,6 +17,8 @@ from endcap.stub.front import (
     describe,
     find_front,
 )
+from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.release import read_release
 from endcap.triton.errors import ServerError
 
 _BACKEND_LIBRARY = "libtriton_python.so"

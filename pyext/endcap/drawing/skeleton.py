@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from PIL import ImageDraw
 
-from endcap._contrast import Color, contrasting
+from endcap.drawing.contrast import Color, contrasting
 
 Keypoint = tuple[float, float, float]  # x, y, visibility
 

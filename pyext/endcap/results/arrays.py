@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from endcap.client.found import ClassScore, Detection
 from endcap.detections import ImageDetections, import_supervision
+from endcap.results.detection import ClassScore, Detection
 
 
 def as_image_detections(detections: Sequence[Detection]) -> ImageDetections:

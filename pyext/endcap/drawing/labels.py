@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from PIL import ImageDraw, ImageFont
 
-from endcap._contrast import Color, contrasting
 from endcap._label_places import Corner, place_labels
+from endcap.drawing.contrast import Color, contrasting
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from endcap._contrast import Color
+from endcap.drawing.contrast import Color
 
 _OPACITY = 115  # of 255: the picture shows through, and neighbouring classes are told apart
 

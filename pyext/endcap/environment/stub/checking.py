@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._scratch import scratch_folder
+from endcap.environment.stub.archive import unpack_looked_at
+from endcap.environment.stub.errors import StubError
+from endcap.environment.stub.front import STUB_NAME, is_front, report
 from endcap.errors import InvalidArgumentError
 from endcap.server.locate import ServerInstallation, locate_server
 from endcap.server.plan import server_environment
 from endcap.server.python_packages import find_packages
-from endcap.stub.archive import unpack_looked_at
-from endcap.stub.errors import StubError
-from endcap.stub.front import STUB_NAME, is_front, report
 from endcap.triton.config_text import get_parameter
 from endcap.triton.errors import ServerError
 from endcap.triton.model_folder import ModelFolder, read_model_folder

@@ -1,0 +1,15 @@
+"""Pictures with what was detected in them, and sheets of many. Needs Pillow.
+
+`draw` draws one result, with `labels`, `skeleton` and `mask_fill`; `upright` reads a picture as the
+core sees it; `contact_sheet` puts many on one page.
+"""
+
+from endcap.drawing.draw import (
+    class_color,
+    draw_class,
+    draw_detections,
+    draw_result,
+    mask_fits,
+)
+
+__all__ = ["class_color", "draw_class", "draw_detections", "draw_result", "mask_fits"]

@@ -1,0 +1,218 @@
+"""Draws detections with their masks and keypoints, or a class, onto the picture that holds them."""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from collections.abc import Sequence
+
+from PIL import Image, ImageDraw
+
+from endcap.drawing.contrast import Color
+from endcap.drawing.labels import Label, draw_label, fit_labels, fonts, label_size
+from endcap.drawing.mask_fill import fill_mask
+from endcap.drawing.skeleton import draw_keypoints
+from endcap.drawing.upright import upright
+from endcap.masks import decode_rle
+from endcap.results.image_result import ClassScore, Detection, ImageResult, Mask
+from endcap.results.task import Task
+
+_GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
+# A shorter picture is enlarged until letters of the least size fit in it beside the objects.
+_READABLE_SIDE = 240
+_LONGEST_ENLARGED_SIDE = 4096
+_FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
+
+
+def class_color(class_id: int) -> Color:
+    """Returns the colour of a class, always the same one, RGB 0-255."""
+    hue = (class_id * _GOLDEN_RATIO_TURN) % 1.0
+    value = (1.0, 0.75)[class_id % 2]
+    red, green, blue = colorsys.hsv_to_rgb(hue, 0.9, value)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def draw_result(
+    image: Image.Image,
+    result: ImageResult,
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Returns a new RGB picture with what a model of either task answered.
+
+    That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
+    """
+    if result.task is Task.classification and result.classes:
+        return draw_class(image, result.classes[0], labels, within=within)
+    return draw_detections(image, result.detections, labels, within=within)
+
+
+def draw_class(
+    image: Image.Image,
+    best: ClassScore,
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Returns a new RGB picture, turned upright, with a class in its upper left corner.
+
+    labels: class names by id, for a class that carries none. The size, and `within`, are as for
+    `draw_detections`; the letters shrink so far that a long name fits the picture's width.
+    """
+    picture, _ = _scaled(upright(image).convert("RGB"), draws=True, within=within)
+    canvas = ImageDraw.Draw(picture)
+    margin = _line_width(picture)
+    caption = _caption(best, labels)
+    for font in fonts(picture.size):
+        if label_size(canvas, caption, margin, font)[0] <= picture.width:
+            break
+    label = Label((0, 0, 0, 0), caption, class_color(best.class_id))
+    draw_label(canvas, (0, 0), label, margin, font)
+    return picture
+
+
+def draw_detections(
+    image: Image.Image,
+    detections: Sequence[Detection],
+    labels: Sequence[str] | None = None,
+    *,
+    within: tuple[int, int] | None = None,
+) -> Image.Image:
+    """Returns a new RGB picture with a box and a label for each detection.
+
+    And what else a detection has: its mask is laid over the picture in the class's colour, a box
+    with an angle is drawn turned, keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a
+    point whose visibility is below 0.5 is left out.
+
+    image: any Pillow image. Its EXIF orientation is applied first, since boxes are in pixels of the
+        upright picture.
+    detections: boxes xyxy in those pixels; parts outside the picture are cut off. A mask of another
+        size than the upright picture is left out (`mask_fits`).
+    labels: class names by id, for detections that carry none.
+    within: width and height in pixels that the picture is scaled to fit. Without it the picture
+        keeps its size; one whose short side is below 240 pixels, too small for letters, is enlarged
+        by a whole factor where something is to be drawn.
+
+    Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
+    drawn last, on top; its label chooses its place first. A label that would hide others is left
+    out: its box still shows the class by its colour.
+
+    Raises InvalidArgumentError for a mask whose run lengths are none.
+    """
+    picture = upright(image).convert("RGB")
+    source_size = picture.size
+    picture, scale = _scaled(picture, draws=bool(detections), within=within)
+    best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)
+    marks = [
+        Label(
+            _label_box(detection, picture.size, scale),
+            _caption(detection, labels),
+            class_color(detection.class_id),
+        )
+        for detection in best_first
+    ]
+    line_width = _line_width(picture)
+    _draw_figures(
+        picture, list(zip(best_first, marks, strict=True)), source_size, scale, line_width
+    )
+    canvas = ImageDraw.Draw(picture)
+    font, places = fit_labels(canvas, marks, line_width, picture.size)
+    for mark, place in reversed(list(zip(marks, places, strict=True))):  # no line crosses a label
+        if place is not None:
+            draw_label(canvas, place, mark, line_width, font)
+    return picture
+
+
+def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
+    """Returns whether a mask is of a picture of this width and height, and can be drawn on it."""
+    width, height = size
+    return mask["size"] == [height, width]
+
+
+def _scaled(
+    picture: Image.Image, *, draws: bool, within: tuple[int, int] | None
+) -> tuple[Image.Image, float]:
+    """The picture to draw on in its size, and the factor that made that size."""
+    scale = _scale(picture.size, draws, within)
+    if scale != 1:
+        width, height = (max(1, round(side * scale)) for side in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
+    return picture, scale
+
+
+def _line_width(picture: Image.Image) -> int:
+    return max(2, round(min(picture.size) / 240))
+
+
+def _scale(size: tuple[int, int], draws: bool, within: tuple[int, int] | None) -> float:
+    if within is not None:
+        return min(within[0] / size[0], within[1] / size[1])
+    if not draws:
+        return 1
+    whole = math.ceil(_READABLE_SIDE / min(size))
+    return max(1, min(whole, _LONGEST_ENLARGED_SIDE // max(size)))
+
+
+def _draw_figures(
+    picture: Image.Image,
+    best_first: Sequence[tuple[Detection, Label]],
+    source_size: tuple[int, int],
+    scale: float,
+    line_width: int,
+) -> None:
+    """Masks, over them outlines, and over these keypoints; of each the best one last."""
+    drawn = best_first[::-1]
+    for detection, mark in drawn:
+        mask = detection.mask
+        if mask is not None and mask_fits(mask, source_size):
+            height, width = mask["size"]
+            fill_mask(picture, decode_rle(mask["counts"], (height, width)), mark.color)
+    canvas = ImageDraw.Draw(picture)
+    for detection, mark in drawn:
+        if detection.angle is None:
+            canvas.rectangle(mark.box, outline=mark.color, width=line_width)
+        else:
+            _draw_turned(canvas, detection, scale, mark.color, line_width)
+    for detection, mark in drawn:
+        points = [(x * scale, y * scale, seen) for x, y, seen in detection.keypoints or ()]
+        draw_keypoints(canvas, points, picture.size, mark.color, line_width=line_width)
+
+
+def _label_box(
+    detection: Detection, size: tuple[int, int], scale: float
+) -> tuple[int, int, int, int]:
+    """What of the box lies in the picture; of a turned one its topmost corner there."""
+    width, height = size
+    corners = [(x * scale, y * scale) for x, y in detection.corners()]
+    if detection.angle is not None:
+        inside = [(x, y) for x, y in corners if 0 <= x < width and 0 <= y < height]
+        corners = [min(inside or corners, key=lambda corner: corner[1])]
+    across = [_clamp(x, width - 1) for x, _ in corners]
+    down = [_clamp(y, height - 1) for _, y in corners]
+    return min(across), min(down), max(across), max(down)
+
+
+def _draw_turned(
+    canvas: ImageDraw.ImageDraw, detection: Detection, scale: float, color: Color, line_width: int
+) -> None:
+    corners = [
+        tuple(max(-_FARTHEST, min(_FARTHEST, side * scale)) for side in corner)
+        for corner in detection.corners()
+    ]
+    # The first side once more, so that all four corners are joined.
+    canvas.line([*corners, *corners[:2]], fill=color, width=line_width, joint="curve")
+
+
+def _caption(answer: Detection | ClassScore, labels: Sequence[str] | None) -> str:
+    name = answer.label
+    if name is None and labels is not None and 0 <= answer.class_id < len(labels):
+        name = labels[answer.class_id]
+    caption = f"{name if name is not None else f'class {answer.class_id}'} {answer.score:.2f}"
+    if isinstance(answer, Detection) and answer.classification is not None:
+        caption += f", {_caption(answer.classification, None)}"
+    return caption
+
+
+def _clamp(value: float, largest: int) -> int:
+    return max(0, min(largest, round(value)))
