@@ -46,13 +46,12 @@ def resize_not_larger(pixels: Pixels, **options: Any) -> Pixels:
 
 def endcap_resize(pixels: Pixels, *, quantize: bool = True, **fields: Any) -> Pixels:
     """endcap's resize alone: uint8 [h, w, 3], or float32 with quantize=False."""
-    dtype = "uint8" if quantize else "float32"
     result = endcap.preprocess(
         pixels,
         size=SIZE,
         layout="nhwc",
         scale=1.0,
-        dtype=dtype,
+        dtype="uint8" if quantize else "float32",
         quantize="uint8" if quantize else "none",
         pad_align="top_left",
         **fields,

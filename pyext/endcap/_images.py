@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +25,40 @@ Image: TypeAlias = Any
 ImageBuffer: TypeAlias = "bytes | bytearray | memoryview | npt.NDArray[np.uint8]"
 # Layout, planes, matrix and range of a YuvImage.
 YuvBuffers: TypeAlias = "tuple[str, list[ImageBuffer | _core.CudaTensor], str, str]"
+
+
+def open_image(image: Image, pixel_format: str, max_bytes: int) -> Image:
+    """Return the bytes of a file and the pixels of a Pillow image; anything else as it is.
+
+    Of a file longer than `max_bytes` only the beginning is read, and one byte more than that: the
+    core rejects it, as it rejects such bytes.
+
+    Raises:
+        InvalidArgumentError: a path that is no file, or a Pillow image of no such pixels.
+        OSError: a file that cannot be read.
+    """
+    if isinstance(image, (str, os.PathLike)):
+        path = Path(image)
+        if path.exists() and not path.is_file():  # a pipe may never end
+            raise InvalidArgumentError(f"{path} is no file: give the path of an image")
+        with path.open("rb") as file:
+            return file.read(max_bytes + 1)
+    pillow = sys.modules.get("PIL.Image")
+    if pillow is not None and isinstance(image, pillow.Image):
+        return _pillow_pixels(image, pixel_format)
+    return image
+
+
+def _pillow_pixels(image: Any, pixel_format: str) -> npt.NDArray[np.uint8]:
+    if image.mode in ("I", "F") or image.mode.startswith("I;"):
+        raise InvalidArgumentError(
+            f"a Pillow image has the mode {image.mode}, of more than 8 bits: bring its values to 0 "
+            'to 255 and convert it, for example to "L"'
+        )
+    if image.mode in ("L", "1"):
+        return np.asarray(image.convert("L"))
+    pixels = np.asarray(image.convert("RGB"))
+    return pixels[..., ::-1] if pixel_format == "bgr" else pixels
 
 
 def is_single_image(images: Image | Sequence[Image]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,10 @@ from endcap import _core
 from endcap._head import Head, to_batched
 from endcap._text import to_parameters
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import HeadParameters, list_parameters
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,14 @@ class Candidates:
     truncated: bool
 
 
-def box_decode(head: Head, *, family: str = "yolov8", **fields: object) -> Candidates:
+@list_parameters(HeadParameters)
+def box_decode(
+    head: Head,
+    *,
+    family: str = "yolov8",
+    num_classes: int | None = None,
+    **fields: Unpack[HeadParameters],
+) -> Candidates:
     """Read one image's raw head.
 
     Args:
@@ -41,12 +53,13 @@ def box_decode(head: Head, *, family: str = "yolov8", **fields: object) -> Candi
             with boxes, scores and anchors, for ``efficient_nms`` with num_detections, boxes, scores
             and classes. float32 or float16.
         family: the head family.
-        fields: num_classes, score_threshold and the others of the head; as in Postprocessor.
+        num_classes: classes of the model.
+        fields: the head's other parameters by name, of ``endcap.parameters.HeadParameters``.
 
     Raises:
         InvalidArgumentError: a shape, dtype or value that does not fit; NaN.
     """
-    parameters = to_parameters({"head": family, **fields})
+    parameters = to_parameters({"head": family, "num_classes": num_classes, **fields})
     specs = _core.Postprocessor(parameters, 1).inputs
     tensors, batched = to_batched(head, specs)
     if batched:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
-from endcap._images import Image, to_buffer
+from endcap._images import Image, open_image, to_buffer
 from endcap._text import to_parameters
 from endcap.errors import InvalidArgumentError
 
@@ -25,7 +27,7 @@ def decode(
     """Decode a JPEG to RGB with libjpeg-turbo's default pixels.
 
     Args:
-        image: encoded bytes: bytes-like, or a 1-D uint8 array.
+        image: encoded bytes: bytes-like, or a 1-D uint8 array; or the path of a file of them.
         exif: ``apply`` (default) turns the image upright by its EXIF orientation, ``ignore``
             leaves it as stored.
         max_pixels: most pixels the header may claim (89478485); checked before any allocation,
@@ -46,8 +48,10 @@ def decode(
         ImageLimitError: beyond one of the limits.
         UnsupportedError: a kind of JPEG that is not decoded (12 bits, lossless, arithmetic coding).
         InvalidArgumentError: not encoded bytes.
+        OSError: a file that cannot be read.
     """
-    buffer = to_buffer(image)
+    limit = _default_max_bytes() if max_bytes is None else max_bytes
+    buffer = to_buffer(open_image(image, "rgb", limit))
     if getattr(buffer, "ndim", 1) != 1:
         raise InvalidArgumentError("the image holds pixels already: give encoded bytes")
     fields = to_parameters(
@@ -62,3 +66,9 @@ def decode(
         }
     )
     return _core.decode([buffer], fields)
+
+
+@cache
+def _default_max_bytes() -> int:
+    values = {name: value for name, _, _, value in _core.Preprocessor([], 1).parameters}
+    return int(values["max_bytes"])

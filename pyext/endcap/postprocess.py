@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from endcap import _core
 from endcap._device import cuda_device, thread_count
 from endcap._head import Head
@@ -9,35 +11,27 @@ from endcap._postprocess_call import Array, Calls, CudaCalls, Engine, HostCalls,
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.errors import InvalidArgumentError
+from endcap.parameters import PostprocessParameters, list_parameters
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Postprocessor:
     """A reusable, thread-safe callable: raw heads in, detections out.
 
     Args:
-        head: the family: ``yolov5``, ``yolov8`` (also v9, 11, 12), ``yolov8_seg``,
-            ``yolov8_pose``, ``yolov8_obb``, ``end2end`` (v10, 26), ``rtdetr``, ``ssd`` (also
-            RetinaNet), ``efficient_nms`` or ``classification``.
-        num_classes: classes of the model; must fit the head's shape (80).
-        score_threshold: a candidate's score must be greater (0.25).
-        iou_threshold: a box is suppressed when its IoU with a kept one is greater (0.7).
-        max_candidates: best scores first (30000).
-        max_detections: rows K of the result (300).
-        multi_label: every class over the threshold is a candidate, not the best only (True for
-            rtdetr and ssd, False else). With classification the answer holds only the classes over
-            score_threshold, at most top_k; activation must be ``sigmoid`` or ``none``.
-        class_agnostic: boxes of different classes suppress each other (False).
+        head: the family, of docs/heads.md: ``yolov8`` (also v9, 11, 12), ``yolov5``, ``end2end``
+            (v10, 26), ``classification`` and others.
+        num_classes: classes of the model; must fit the head's shape.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         threads: images worked on at the same time; all CPUs by default. A GPU takes the batch as a
             whole, whatever is given.
         packed_masks: yolov8_seg also gives its masks as bits, max_detections * height * width / 8
             bytes an image; not with mask_resolution="source".
-        fields: box_format (``default``, ``xyxy``, ``cxcywh``), box_unit (``default``, ``pixel``,
-            ``normalized``), input_size (for normalized boxes), activation (``default``, ``none``,
-            ``sigmoid``, ``softmax``), top_k (classification), joined (rtdetr), background (rtdetr,
-            ssd), anchors, anchor_grid, anchor_offset and variances (ssd), mask_coefficients,
-            prototype_size and mask_resolution (yolov8_seg), num_keypoints and keypoint_values
-            (yolov8_pose), rotated_nms (yolov8_obb). ``describe()`` tells their meanings.
+        fields: the parameters by name, of ``endcap.parameters.PostprocessParameters``, such as
+            score_threshold=0.4, iou_threshold=0.5, max_detections=100. ``describe()`` tells their
+            meanings.
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
@@ -46,33 +40,18 @@ class Postprocessor:
             masks that only the CPU makes.
     """
 
+    @list_parameters(PostprocessParameters)
     def __init__(
         self,
         head: str = "yolov8",
         num_classes: int | None = None,
         *,
-        score_threshold: float | None = None,
-        iou_threshold: float | None = None,
-        max_candidates: int | None = None,
-        max_detections: int | None = None,
-        multi_label: bool | None = None,
-        class_agnostic: bool | None = None,
         device: str = "cpu",
         threads: int | None = None,
         packed_masks: bool = False,
-        **fields: object,
+        **fields: Unpack[PostprocessParameters],
     ) -> None:
-        named = {
-            "head": head,
-            "num_classes": num_classes,
-            "score_threshold": score_threshold,
-            "iou_threshold": iou_threshold,
-            "max_candidates": max_candidates,
-            "max_detections": max_detections,
-            "multi_label": multi_label,
-            "class_agnostic": class_agnostic,
-        }
-        parameters = to_parameters({**named, **fields})
+        parameters = to_parameters({"head": head, "num_classes": num_classes, **fields})
         self._device_id = cuda_device(device)
         core = _core.Postprocessor(parameters, thread_count(threads), self._device_id)
         engine = Engine(core, head, packed_masks, core.inputs, core.outputs)
@@ -85,6 +64,10 @@ class Postprocessor:
         self._calls: Calls = (
             HostCalls(engine) if self._device_id is None else CudaCalls(engine, self._device_id)
         )
+
+    def __repr__(self) -> str:
+        head, classes = self.parameters["head"], self.parameters["num_classes"]
+        return f"<Postprocessor {head}, {classes} classes, on {self.device}>"
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from endcap import _core
 from endcap._device import Target, cuda_device, cuda_target, refuse_stream, thread_count
-from endcap._images import Image, image_count, is_single_image, to_buffer, to_cuda_buffer
+from endcap._images import (
+    Image,
+    image_count,
+    is_single_image,
+    open_image,
+    to_buffer,
+    to_cuda_buffer,
+)
 from endcap._preprocess_out import cuda_output, host_output
 from endcap._rois import image_of_rois, to_rois
 from endcap._text import Parameter, to_parameters
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
+from endcap.parameters import PreprocessParameters, list_parameters
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # A NumPy array; with device="cuda" a CudaArray, and as `out` any array on that device.
 Array: TypeAlias = Any
@@ -45,6 +56,10 @@ class PreprocessResult:
     decode_seconds: npt.NDArray[np.float64]
     decoders: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.images.shape))
+        return f"<PreprocessResult {self.images.dtype} [{shape}], status {self.status.tolist()}>"
+
 
 class Preprocessor:
     """A reusable, thread-safe callable: images in, tensors out.
@@ -52,14 +67,10 @@ class Preprocessor:
     Args:
         preset: a recipe of a whole training pipeline: ``ultralytics``, ``torchvision``,
             ``inception``, ``vgg``, ``rtdetr`` or ``ssd``. Every other field overrides it.
-        size: height and width in pixels, or one number for both.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         threads: images worked on at the same time, on a GPU images decoded; all CPUs by default.
-        fields: the other parameters by name: fit, resize_shorter, interpolation, antialias,
-            quantize, pad_value, pad_align, upscale, color, layout, dtype, scale, mean, std, exif,
-            decode, jpeg_decoder, max_pixels, max_side, max_bytes, max_scans,
-            max_coefficient_bytes, truncated, max_rois, max_roi_bytes, on_error.
-            ``parameters`` shows what each has become.
+        fields: the parameters by name, of ``endcap.parameters.PreprocessParameters``, such as
+            size=640 or size=(480, 640). ``describe()`` tells their meanings.
 
     Raises:
         InvalidArgumentError: an unknown name or an impossible value.
@@ -67,21 +78,27 @@ class Preprocessor:
         CudaError: a CUDA device was asked for that cannot be used; ``cuda_state()`` says more.
     """
 
+    @list_parameters(PreprocessParameters)
     def __init__(
         self,
         preset: str = "ultralytics",
         *,
-        size: int | Sequence[int] | None = None,
         device: str = "cpu",
         threads: int | None = None,
-        **fields: object,
+        **fields: Unpack[PreprocessParameters],
     ) -> None:
-        parameters = to_parameters({"preset": preset, "size": size, **fields})
+        parameters = to_parameters({"preset": preset, **fields})
+        self._preset = preset
         self._device_id = cuda_device(device)
         self._core = _core.Preprocessor(parameters, thread_count(threads), self._device_id)
         self._shape = tuple(self._core.outputs[0][2])
         self._dtype = np.dtype(self._core.outputs[0][1])
+        self._max_bytes = int(self.parameters["max_bytes"])
         self._raises = self.parameters["on_error"] == "error"
+
+    def __repr__(self) -> str:
+        size = "x".join(self.parameters["size"].split(","))
+        return f"<Preprocessor {self._preset}, {size}, {self._dtype}, on {self.device}>"
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -121,17 +138,20 @@ class Preprocessor:
         them; images in host memory may be changed when it returns.
 
         Args:
-            images: encoded bytes (bytes-like, 1-D uint8), pixels (uint8 [H,W,3] or [H,W]) or
-                YUV by ``nv12`` and ``planar_yuv``, or a list of these, or a batch of pixels as one
-                array, uint8 [N,H,W,3]. They are read in place; with ``device="cuda"`` pixels may
-                be on that device, where one array costs less time than a list of N.
+            images: encoded bytes (bytes-like, 1-D uint8), the path of a file of them, pixels
+                (uint8 [H,W,3] or [H,W]), a Pillow image (its pixels as they are: EXIF is not
+                applied) or YUV by ``nv12`` and ``planar_yuv``, or a list of these, or a batch of
+                pixels as one array, uint8 [N,H,W,3]. Arrays are read in place; with
+                ``device="cuda"`` pixels may be on that device, where one array costs less time than
+                a list of N.
             rois: regions of the one image, real numbers [K, 4]: x1, y1, x2, y2 in its pixels after
                 EXIF orientation, as a detector's boxes are. Each is rounded outward to whole pixels
                 and clipped. On a GPU the part of the image that holds them is decoded by the CPU,
                 whatever ``jpeg_decoder`` says; YUV must be in host memory.
             out: an array to write the tensors into, C-contiguous, of the result's shape and dtype;
                 with ``device="cuda"`` on that device, by DLPack or the CUDA array interface.
-            pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold.
+            pixel_format: ``rgb``, ``bgr`` or ``gray``: what images given as arrays of pixels hold;
+                Pillow images tell that themselves.
             stream: a CUDA stream: None for the legacy default stream, which is also what torch and
                 CuPy use unless told otherwise; a ``cudaStream_t`` as a number; or an object with
                 ``__cuda_stream__``, ``cuda_stream`` (torch) or ``ptr`` (CuPy). The number 2 is
@@ -144,6 +164,7 @@ class Preprocessor:
             InvalidArgumentError: an image, ``rois``, ``out`` or ``stream`` that cannot be used;
                 more regions than ``max_rois``, or than ``max_roi_bytes`` of tensors; and, unless
                 ``on_error`` is ``blank``, a region that is not finite, empty or outside the image.
+            OSError: a file that cannot be read.
             CudaError: a CUDA call failed.
             OutOfMemoryError: the host's, or the device's.
         """
@@ -155,6 +176,7 @@ class Preprocessor:
             batch = [image_of_rois(images)]
         else:
             batch = [images] if is_single_image(images) else list(images)
+        batch = [open_image(image, pixel_format, self._max_bytes) for image in batch]
         target, buffers = self._buffers(batch, stream)
         count = image_count(buffers) if regions is None else len(regions)
         geometry, status = np.empty((count, 8), np.float32), np.empty(count, np.int32)
@@ -199,24 +221,24 @@ class Preprocessor:
         return CudaArray(memory) if out is None else out, memory
 
 
+@list_parameters(PreprocessParameters)
 def preprocess(
     images: Image | Sequence[Image],
     preset: str = "ultralytics",
     *,
-    size: int | Sequence[int] | None = None,
     device: str = "cpu",
     rois: npt.ArrayLike | None = None,
     out: Array | None = None,
     threads: int | None = None,
     pixel_format: str = "rgb",
     stream: object = None,
-    **fields: object,
+    **fields: Unpack[PreprocessParameters],
 ) -> PreprocessResult:
     """Process one image, a list of images, or regions of one image.
 
     See Preprocessor and its call for the arguments and errors.
     """
-    parameters = to_parameters({"size": size, **fields})
+    parameters = to_parameters(fields)
     preprocessor = _cached_preprocessor(preset, tuple(parameters), device, threads)
     return preprocessor(images, rois=rois, out=out, pixel_format=pixel_format, stream=stream)
 

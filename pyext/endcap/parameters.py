@@ -1,0 +1,116 @@
+"""The keyword parameters of preprocess and postprocess, with their types.
+
+Their meanings, ranges and defaults are the core's (docs/parameters.md, `describe()`); None leaves a
+parameter to the preset or the default.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict, TypeVar
+
+Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
+Numbers = float | Sequence[float] | str  # one for all, or one for each
+
+
+class PreprocessParameters(TypedDict, total=False):
+    """What `Preprocessor` and `preprocess` take by name."""
+
+    size: Size | None
+    fit: Literal["letterbox", "stretch", "center_crop"] | None
+    resize_shorter: int | None
+    interpolation: Literal["nearest", "bilinear", "bicubic", "area"] | None
+    antialias: bool | None
+    quantize: Literal["uint8", "none"] | None
+    pad_value: int | None
+    pad_align: Literal["center", "top_left"] | None
+    upscale: bool | None
+    color: Literal["rgb", "bgr", "gray"] | None
+    layout: Literal["nchw", "nhwc"] | None
+    dtype: Literal["float32", "float16", "uint8", "int8"] | None
+    scale: float | None
+    mean: Numbers | None
+    std: Numbers | None
+    exif: Literal["apply", "ignore"] | None
+    decode: Literal["exact", "fast"] | None
+    jpeg_decoder: Literal["auto", "cpu", "hybrid", "nvjpeg"] | None
+    max_pixels: int | None
+    max_side: int | None
+    max_bytes: int | None
+    max_scans: int | None
+    max_coefficient_bytes: int | None
+    truncated: Literal["reject", "accept"] | None
+    max_rois: int | None
+    max_roi_bytes: int | None
+    on_error: Literal["error", "blank"] | None
+
+
+class HeadParameters(TypedDict, total=False):
+    """What `box_decode` takes by name, beside the number of classes."""
+
+    score_threshold: float | None
+    max_candidates: int | None
+    multi_label: bool | None
+    box_format: Literal["default", "xyxy", "cxcywh"] | None
+    box_unit: Literal["default", "pixel", "normalized"] | None
+    input_size: Size | None
+    activation: Literal["default", "none", "sigmoid", "softmax"] | None
+    top_k: int | None
+    joined: bool | None
+    background: Literal["default", "none", "first", "last"] | None
+    anchors: Literal["input", "grid", "none"] | None
+    anchor_grid: str | None
+    anchor_offset: float | None
+    variances: Numbers | None
+    mask_coefficients: int | None
+    prototype_size: Size | None
+    num_keypoints: int | None
+    keypoint_values: Literal[2, 3] | None
+
+
+class PostprocessParameters(HeadParameters, total=False):
+    """What `Postprocessor` takes by name, beside head and number of classes."""
+
+    iou_threshold: float | None
+    max_detections: int | None
+    class_agnostic: bool | None
+    rotated_nms: Literal["polygon", "probiou", "probiou_fast"] | None
+    mask_resolution: Literal["prototype", "input", "source"] | None
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def list_parameters(parameters: type) -> Callable[[F], F]:
+    """Return a decorator that lists parameters in the signature of a function with **keywords.
+
+    `help`, notebooks and `inspect` then show each by its name, as type checkers do.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        *own, rest = signature.parameters.values()
+        assert rest.kind is inspect.Parameter.VAR_KEYWORD
+        names = {each.name for each in own}
+        listed = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+            )
+            for name, annotation in _annotations(parameters).items()
+            if name not in names
+        ]
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*own, *listed]
+        )
+        return function
+
+    return decorate
+
+
+def _annotations(parameters: type) -> dict[str, str]:
+    """Return the annotations of a TypedDict, as they are written."""
+    return {
+        name: annotation if isinstance(annotation, str) else annotation.__forward_arg__
+        for name, annotation in parameters.__annotations__.items()
+    }
