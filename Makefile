@@ -88,7 +88,7 @@ help:
 	@echo "make test-peers   results equal those of OpenCV, Pillow, torchvision, ultralytics"
 	@echo "make bench        side by side with the peers; BENCH_OPTIONS='--quick' for about a minute"
 	@echo "make bench-server the server's part alone, under NVIDIA's perf_analyzer"
-	@echo "make bench-pipelines  the roads of docs/pipelines.md, and its tables"
+	@echo "make bench-pipelines  the pipelines of docs/pipelines.md, and its tables"
 	@echo "make bench-clients  the ways of docs/clients.md, and its tables"
 	@echo "make bench-network  the network step beside ONNX Runtime, and its threads"
 	@echo "make bench-dali   the pipelines of docs/dali.md, and what differs between DALI and endcap"

@@ -16,7 +16,7 @@ from benchmarks import chart, cpu, paths, report, server_process
 from benchmarks.clients import document as ways
 from benchmarks.dali import document as dali_ways
 from benchmarks.dali import run as dali_run
-from benchmarks.pipelines import document as roads
+from benchmarks.pipelines import document as pipelines_document
 from benchmarks.sources import SourceMissingError
 
 EXAMPLES = """Side by side with the libraries people use today.
@@ -31,7 +31,7 @@ Examples:
 
   python -m benchmarks server                   the Triton server only
 
-  python -m benchmarks pipelines                the roads of docs/pipelines.md
+  python -m benchmarks pipelines                the pipelines of docs/pipelines.md
 
   python -m benchmarks clients                  the ways of docs/clients.md
 
@@ -83,9 +83,9 @@ def server(
 def pipelines(
     quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
 ) -> None:
-    """Measure the roads to detections on a server; write pipelines.json and pipelines.png."""
+    """Measure the pipelines to detections on a server; write pipelines.json and pipelines.png."""
     with _progress("writing the models") as (bar, task):
-        document = roads.make(
+        document = pipelines_document.make(
             server_python.absolute(),
             quick=quick,
             start=lambda total: bar.update(task, total=total),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.ways import CONTESTS
+from benchmarks.clients.ways import COMPARISONS
 
 Json = dict[str, Any]
 _TITLE_AT = -0.12  # left of the bars, above their labels
@@ -83,16 +83,16 @@ def _draw_column(column: list[Bars], part: Any, tallest: float) -> None:
 
 
 def panels_of(document: Json) -> list[Bars]:
-    """The panels of a document, with a bar for every contender that was timed."""
+    """The panels of a document, with a bar for every entry that was timed."""
     found = []
     if "preprocess" in document:
         found += _preprocess(document["preprocess"])
-    for contest in document.get("postprocess", []):
-        found.append(Bars(contest["name"], "ms", _medians(contest["rows"])))
-    for contest in document.get("server", {}).get("contests", []):
-        found.append(Bars(contest["name"], "inferences/s", _loads(contest)))
-    for contest in document.get("pipelines", {}).get("contests", []):
-        found += _roads(contest)
+    for comparison in document.get("postprocess", []):
+        found.append(Bars(comparison["name"], "ms", _medians(comparison["rows"])))
+    for comparison in document.get("server", {}).get("comparisons", []):
+        found.append(Bars(comparison["name"], "inferences/s", _loads(comparison)))
+    for comparison in document.get("pipelines", {}).get("comparisons", []):
+        found += _pipelines(comparison)
     if "clients" in document:
         found += _ways(document["clients"])
     if "dali" in document:
@@ -131,21 +131,28 @@ def _medians(rows: Json) -> list[tuple[str, float]]:
     return [(name, row["timing"]["median_ms"]) for name, row in rows.items() if row["timing"]]
 
 
-def _loads(contest: Json) -> list[tuple[str, float]]:
+def _loads(comparison: Json) -> list[tuple[str, float]]:
     return [
-        (f"{contest[side]}, {point['concurrency']} at once", point[side]["inferences_per_second"])
-        for point in contest["points"]
+        (
+            f"{comparison[side]}, {point['concurrency']} at once",
+            point[side]["inferences_per_second"],
+        )
+        for point in comparison["points"]
         for side in ("ours", "theirs")
     ]
 
 
-def _roads(contest: Json) -> list[Bars]:
+def _pipelines(comparison: Json) -> list[Bars]:
     """Throughput, and CPU time of server and client together, at the most requests at once."""
-    last = {road["name"]: road["points"][-1] for road in contest["roads"] if road["points"]}
+    last = {
+        pipeline["name"]: pipeline["points"][-1]
+        for pipeline in comparison["pipelines"]
+        if pipeline["points"]
+    }
     if not last:
         return []
     at_once = max(point["concurrency"] for point in last.values())
-    title = f"{contest['task']}, {contest['network']}, at {at_once:.0f}"
+    title = f"{comparison['task']}, {comparison['network']}, at {at_once:.0f}"
     rates = [(name, point["inferences_per_second"]) for name, point in last.items()]
     costs = [
         (name, point["service_cpu_ms"] + point["client_cpu_ms"]) for name, point in last.items()
@@ -154,10 +161,10 @@ def _roads(contest: Json) -> list[Bars]:
 
 
 def _ways(part: Json) -> list[Bars]:
-    """Bytes to the server, and throughput at the most requests at once, of each contest."""
+    """Bytes to the server, and throughput at the most requests at once, of each comparison."""
     panels = []
-    for contest, title in CONTESTS.items():
-        ways = [way for way in part["ways"] if way["contest"] == contest and way["points"]]
+    for comparison, title in COMPARISONS.items():
+        ways = [way for way in part["ways"] if way["comparison"] == comparison and way["points"]]
         if not ways:
             continue
         at_once = max(point["concurrency"] for way in ways for point in way["points"])
@@ -173,11 +180,11 @@ def _dali(part: Json) -> list[Bars]:
     count = len(part["latency"]["images"])
     panels = [
         Bars(
-            f"Batch of {len(part['batch'])}, threads: {contest['threads']}{where}",
+            f"Batch of {len(part['batch'])}, threads: {comparison['threads']}{where}",
             "images/s",
-            list(contest["images_per_second"].items()),
+            list(comparison["images_per_second"].items()),
         )
-        for contest, where in (
+        for comparison, where in (
             *((each, "") for each in part["throughput"]),
             (part["gpu"], ", GPU"),
         )

@@ -21,7 +21,7 @@ class Extent:
     batch_size: int
     per_batch: Budget
     num_boxes: int
-    per_contest: Budget
+    per_comparison: Budget
 
 
 COMPLETE = Extent(
@@ -30,7 +30,7 @@ COMPLETE = Extent(
     batch_size=24,
     per_batch=Budget(12.0, fewest=5),
     num_boxes=postprocess.NUM_BOXES,
-    per_contest=Budget(3.0, fewest=3),
+    per_comparison=Budget(3.0, fewest=3),
 )
 QUICK = Extent(
     images=images.QUICK,
@@ -38,7 +38,7 @@ QUICK = Extent(
     batch_size=6,
     per_batch=Budget(1.0, fewest=3),
     num_boxes=3_000,
-    per_contest=Budget(0.5, fewest=3),
+    per_comparison=Budget(0.5, fewest=3),
 )
 
 
@@ -60,9 +60,9 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
     largest = images.make(images.LARGEST, paths.IMAGES)
     peaks = memory.run(largest)
     done("memory")
-    cuts = regions.run(largest, extent.per_contest)
+    cuts = regions.run(largest, extent.per_comparison)
     done("regions")
-    contests = postprocess.run(extent.num_boxes, extent.per_contest, done)
+    comparisons = postprocess.run(extent.num_boxes, extent.per_comparison, done)
     return {
         "machine": about,
         "preprocess": {
@@ -77,5 +77,5 @@ def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
                 "rows": {name: asdict(row) for name, row in cuts.items()},
             },
         },
-        "postprocess": [asdict(contest) for contest in contests],
+        "postprocess": [asdict(comparison) for comparison in comparisons],
     }

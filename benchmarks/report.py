@@ -12,7 +12,7 @@ from rich.table import Table
 
 from benchmarks.clients import tables as ways
 from benchmarks.dali import tables as dali
-from benchmarks.pipelines import tables as roads
+from benchmarks.pipelines import tables as pipeline_tables
 
 Json = dict[str, Any]
 _MIB = 2**20
@@ -41,11 +41,11 @@ def tables(document: Json) -> Iterator[Table | Group]:
         yield _memory(document["preprocess"]["memory"])
         if "regions" in document["preprocess"]:  # results of before have none
             yield _regions(document["preprocess"]["regions"])
-    for contest in document.get("postprocess", []):
-        yield _contest(contest)
-    for contest in document.get("server", {}).get("contests", []):
-        yield _server(contest)
-    for table in roads.every(document.get("pipelines", {}).get("contests", [])):
+    for comparison in document.get("postprocess", []):
+        yield _comparison(comparison)
+    for comparison in document.get("server", {}).get("comparisons", []):
+        yield _server(comparison)
+    for table in pipeline_tables.every(document.get("pipelines", {}).get("comparisons", [])):
         yield _text(table)
     for table in ways.every(document.get("clients", {})):
         yield _text(table)
@@ -135,31 +135,33 @@ def _regions(part: Json) -> Table:
     return table
 
 
-def _contest(contest: Json) -> Table:
-    table = Table(title=f"{contest['name']} ({contest['candidates']:,} candidates): ms, one thread")
+def _comparison(comparison: Json) -> Table:
+    table = Table(
+        title=f"{comparison['name']} ({comparison['candidates']:,} candidates): ms, one thread"
+    )
     for name in ("peer", "ms", "ratio", "verified, or why not"):
         table.add_column(name, justify="right" if name in ("ms", "ratio") else "left")
-    for name, row in contest["rows"].items():
+    for name, row in comparison["rows"].items():
         table.add_row(name, cell(row), times(row["ratio"]), row["note"])
     return table
 
 
-def _server(contest: Json) -> Table:
-    title = f"Server: {contest['name']} (verified: {contest['verified']})"
-    table = Table(title=title, caption="; ".join(contest["problems"]))
+def _server(comparison: Json) -> Table:
+    title = f"Server: {comparison['name']} (verified: {comparison['verified']})"
+    table = Table(title=title, caption="; ".join(comparison["problems"]))
     columns = ("concurrency", "model", "inferences/s", "p50 ms", "p99 ms", "throughput")
     for name in columns:
         table.add_column(name, justify="left" if name == "model" else "right")
-    for point in contest["points"]:
+    for point in comparison["points"]:
         gain = point["ours"]["inferences_per_second"] / point["theirs"]["inferences_per_second"]
         for side, shown in (("ours", times(gain)), ("theirs", "1.00x")):
             load = point[side]
             figures = [f"{load[key]:.1f}" for key in ("inferences_per_second", "p50_ms", "p99_ms")]
-            table.add_row(str(point["concurrency"]), contest[side], *figures, shown)
+            table.add_row(str(point["concurrency"]), comparison[side], *figures, shown)
     return table
 
 
-def _text(text: roads.TextTable) -> Table:
+def _text(text: pipeline_tables.TextTable) -> Table:
     table = Table(title=text.title)
     for index, name in enumerate(text.header):
         table.add_column(name, justify="left" if index < text.words else "right")

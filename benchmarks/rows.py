@@ -1,4 +1,4 @@
-"""Rows of the results: every contender has one, also where there is nothing to time."""
+"""Rows of the results: every entry has one, also where there is nothing to time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """One contender.
+    """One entry.
 
     note: how the result was verified, or why there is no time.
     ratio: its time as a multiple of the baseline's; None for a row without a time.
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Ready:
-    """A contender that was verified and can be timed."""
+    """A entry that was verified and can be timed."""
 
     case: Case
     note: str
@@ -47,13 +47,13 @@ def load(make: Callable[[], T]) -> T | Row:
         return Row("not available", f"{type(error).__name__}: {error}")
 
 
-def contest(contenders: Mapping[str, Ready | Row], baseline: str, budget: Budget) -> dict[str, Row]:
+def comparison(entries: Mapping[str, Ready | Row], baseline: str, budget: Budget) -> dict[str, Row]:
     """Times the ready ones alternately; ratios are to the one named `baseline`."""
-    ready = {name: each for name, each in contenders.items() if isinstance(each, Ready)}
+    ready = {name: each for name, each in entries.items() if isinstance(each, Ready)}
     timings = measure({name: each.case for name, each in ready.items()}, budget)
     base = timings.get(baseline)
     rows: dict[str, Row] = {}
-    for name, each in contenders.items():
+    for name, each in entries.items():
         if isinstance(each, Row):
             rows[name] = each
             continue

@@ -28,7 +28,7 @@ def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator
 
     address: HOST:PORT of the way's protocol.
     """
-    if way.contest == "tensor":
+    if way.comparison == "tensor":
         options = _connection_options(way)
         with (
             Connection(parse_address(address, way.protocol), options) as connection,

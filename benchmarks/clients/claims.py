@@ -26,7 +26,7 @@ class Claim:
 
 def claims(document: Json) -> list[Claim]:
     """Those of a document's ways."""
-    ways = {(way["contest"], way["name"]): way for way in document["ways"] if way["points"]}
+    ways = {(way["comparison"], way["name"]): way for way in document["ways"] if way["points"]}
     found = [
         Claim(
             "bytes to the server over gRPC: tensor by JPEG",

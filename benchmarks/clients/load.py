@@ -32,7 +32,7 @@ class Job:
     """One way, the server, and how to load it. first: the answer that this way's must equal."""
 
     service: Running
-    contest: str
+    comparison: str
     name: str
     image: str
     first: Answer | None
@@ -58,7 +58,7 @@ class Found:
 def run(job: Job) -> Found:
     """Asks once and verifies, counts bytes, then loads at each concurrency in turn."""
     found = Found(None, "", None, [])
-    way = find(job.contest, job.name)
+    way = find(job.comparison, job.name)
     address = _address(way, job.service)
     image = Path(job.image).read_bytes()
     try:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from benchmarks.clients import tables
-from benchmarks.clients.ways import CONTESTS
+from benchmarks.clients.ways import COMPARISONS
 from benchmarks.paths import RESULTS, ROOT
 from benchmarks.pipelines.page import between_marks
 
@@ -39,8 +39,8 @@ def write() -> None:
 def _figures(document: Json) -> str:
     found = document["clients"]
     parts = [_heading(document["machine"], found), tables.ratios(found).markdown()]
-    for contest, title in CONTESTS.items():
-        two = (tables.loads(found, contest, title), tables.costs(found, contest, title))
+    for comparison, title in COMPARISONS.items():
+        two = (tables.loads(found, comparison, title), tables.costs(found, comparison, title))
         parts += [f"### {title}", *(each.markdown() for each in two if each.rows)]
     unmeasured = [way for way in found["ways"] if way["outcome"] != "measured"]
     parts += [f"Not measured: {way['name']} ({way['note']})." for way in unmeasured]

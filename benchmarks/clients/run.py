@@ -70,7 +70,7 @@ def run(plan: Plan, done: Callable[[str], None]) -> Json:
                     _visit(log, running, first, plan)
                 if first is None and log.visits:
                     first = Answer(**log.visits[0]["answer"])
-                done(f"{log.way.contest}: {log.way.name}")
+                done(f"{log.way.comparison}: {log.way.name}")
     return {
         "versions": versions(),
         "rounds": plan.rounds,
@@ -94,7 +94,7 @@ def _visit(log: _Log, running: Running, first: Answer | None, plan: Plan) -> Non
     """Adds a visit to the log, or the problem that there was."""
     job = Job(
         service=running,
-        contest=log.way.contest,
+        comparison=log.way.comparison,
         name=log.way.name,
         image=str(picture.IMAGE),
         first=first,

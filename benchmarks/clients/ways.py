@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Contest = Literal["file", "tensor"]
-CONTESTS: dict[Contest, str] = {
+Comparison = Literal["file", "tensor"]
+COMPARISONS: dict[Comparison, str] = {
     "file": "From a file to detections",
     "tensor": "From a tensor to the head",
 }
@@ -16,11 +16,11 @@ CONTESTS: dict[Contest, str] = {
 class Way:
     """One way of asking.
 
-    contest: "file" goes from an encoded image, which the client decodes where it sends a tensor, to
-        detections; "tensor" from a tensor to the head.
+    comparison: "file" goes from an encoded image, which the client decodes where it sends a tensor,
+        to detections; "tensor" from a tensor to the head.
     """
 
-    contest: Contest
+    comparison: Comparison
     name: str
     sends: Literal["JPEG", "tensor"]
     protocol: Literal["grpc", "http"] = "grpc"
@@ -51,9 +51,9 @@ WAYS = (
 )
 
 
-def find(contest: str, name: str) -> Way:
+def find(comparison: str, name: str) -> Way:
     """The way of that name. Raises KeyError."""
     for way in WAYS:
-        if (way.contest, way.name) == (contest, name):
+        if (way.comparison, way.name) == (comparison, name):
             return way
     raise KeyError(name)

@@ -18,7 +18,7 @@ from benchmarks.dali.verify import NotVerifiedError, expected, verify
 from benchmarks.dali.ways import CPU_WAYS, ENDCAP, GPU_WAYS, Way
 from benchmarks.images import Photograph
 from benchmarks.preprocess.one_thread import ratios_to
-from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.rows import Ready, Row, comparison, load
 from benchmarks.timing import Budget, Case
 
 THREADS = (1, 2)
@@ -71,11 +71,11 @@ def _latency(
         ready = {way: load(partial(_make, way, 1, 1)) for way in CPU_WAYS}
         for picture in pictures:
             encoded = [_bytes(picture)]
-            contenders = {
+            entries = {
                 way.key: runner if isinstance(runner, Row) else _verified(way, runner, encoded)
                 for way, runner in ready.items()
             }
-            rows = contest(contenders, ENDCAP.key, plan.per_image)
+            rows = comparison(entries, ENDCAP.key, plan.per_image)
             tables.append(rows)
             results.append(
                 {
@@ -100,8 +100,8 @@ def _throughput(
         rows = dict.fromkeys((way.key for way in ways), few)
     else:
         with cpus(threads):
-            contenders = {way.key: _contender(way, encoded, threads) for way in ways}
-            rows = contest(contenders, ways[0].key, budget)
+            entries = {way.key: _entry(way, encoded, threads) for way in ways}
+            rows = comparison(entries, ways[0].key, budget)
     rates = {
         name: 1e3 * len(chosen) / row.timing.median_ms
         for name, row in rows.items()
@@ -114,7 +114,7 @@ def _throughput(
     }
 
 
-def _contender(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
+def _entry(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
     runner = load(partial(_make, way, len(encoded), threads))
     return runner if isinstance(runner, Row) else _verified(way, runner, encoded)
 

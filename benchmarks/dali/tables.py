@@ -22,8 +22,8 @@ def every(found: Json) -> Iterator[TextTable]:
 
 def throughput(found: Json) -> TextTable:
     """A row for each way: images a second, and milliseconds an image, by threads."""
-    contests = found["throughput"]
-    units = [_threads(contest) for contest in contests]
+    comparisons = found["throughput"]
+    units = [_threads(comparison) for comparison in comparisons]
     header = (
         "pipeline",
         *(f"images/s, {unit}" for unit in units),
@@ -32,10 +32,10 @@ def throughput(found: Json) -> TextTable:
     rows = [
         (
             way,
-            *(_rate(contest, way) for contest in contests),
-            *(_milliseconds(contest, way) for contest in contests),
+            *(_rate(comparison, way) for comparison in comparisons),
+            *(_milliseconds(comparison, way) for comparison in comparisons),
         )
-        for way in contests[0]["rows"]
+        for way in comparisons[0]["rows"]
     ]
     return TextTable(f"Batches of {len(found['batch'])} photographs", header, rows, words=1)
 
@@ -60,9 +60,11 @@ def latency(found: Json) -> TextTable:
 
 def gpu(found: Json) -> TextTable:
     """A row for each way with a GPU."""
-    contest = found["gpu"]
-    rows = [(way, _rate(contest, way), _milliseconds(contest, way)) for way in contest["rows"]]
-    title = f"With a GPU, {_threads(contest)}, batches of {len(found['batch'])} photographs"
+    comparison = found["gpu"]
+    rows = [
+        (way, _rate(comparison, way), _milliseconds(comparison, way)) for way in comparison["rows"]
+    ]
+    title = f"With a GPU, {_threads(comparison)}, batches of {len(found['batch'])} photographs"
     return TextTable(title, ("pipeline", "images/s", "ms an image"), rows, words=1)
 
 
@@ -70,8 +72,8 @@ def notes(found: Json) -> TextTable:
     """A row for each way: how it was verified, or why it has no figures somewhere."""
     rows = []
     for way, how in found["ways"].items():
-        contests = [each for each in (*found["throughput"], found["gpu"]) if way in each["rows"]]
-        every = [contest["rows"][way] for contest in contests]
+        comparisons = [each for each in (*found["throughput"], found["gpu"]) if way in each["rows"]]
+        every = [comparison["rows"][way] for comparison in comparisons]
         told = next((row for row in every if row["timing"] is None), every[0])
         rows.append((way, how, told["note"] if told["timing"] else _reason(told)))
     header = ("pipeline", "operators", "images against endcap.preprocess, or why not measured")
@@ -89,18 +91,18 @@ def differences(found: list[Json]) -> TextTable:
     return TextTable("Differences in 8-bit steps", header, rows, words=2)
 
 
-def _threads(contest: Json) -> str:
-    count = contest["threads"]
+def _threads(comparison: Json) -> str:
+    count = comparison["threads"]
     return "1 thread" if count == 1 else f"{count} threads"
 
 
-def _rate(contest: Json, way: str) -> str:
-    rate = contest["images_per_second"].get(way)
-    return contest["rows"][way]["outcome"] if rate is None else number(rate)
+def _rate(comparison: Json, way: str) -> str:
+    rate = comparison["images_per_second"].get(way)
+    return comparison["rows"][way]["outcome"] if rate is None else number(rate)
 
 
-def _milliseconds(contest: Json, way: str) -> str:
-    rate = contest["images_per_second"].get(way)
+def _milliseconds(comparison: Json, way: str) -> str:
+    rate = comparison["images_per_second"].get(way)
     return "-" if rate is None else number(1e3 / rate)
 
 

@@ -1,9 +1,9 @@
-"""The roads from a JPEG to detections on a server, side by side: what does each cost?
+"""The pipelines from a JPEG to detections on a server, side by side: what does each cost?
 
-`make bench-pipelines` measures; docs/pipelines.md says what the roads are and shows the tables.
+`make bench-pipelines` measures; docs/pipelines.md says what the pipelines are and shows the tables.
 """
 
-# What the shipped `detector` and `postprocess` have, for the roads without them.
+# What the shipped `detector` and `postprocess` have, for the pipelines without them.
 NUM_CLASSES = 6
 SCORE_THRESHOLD = 0.4
 IOU_THRESHOLD = 0.7

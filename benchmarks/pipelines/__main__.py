@@ -1,7 +1,7 @@
-"""python -m benchmarks.pipelines OUTPUT.json --service-python PYTHON [--quick]: the roads as JSON.
+"""python -m benchmarks.pipelines OUTPUT.json --service-python PYTHON [--quick]: pipelines as JSON.
 
-It runs in the server's environment. It prints a line for each visit of a road, so that a caller can
-show how far it is; the first line is their number.
+It runs in the server's environment. It prints a line for each visit of a pipeline, so that a caller
+can show how far it is; the first line is their number.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ def main() -> int:
     arguments = parser.parse_args()
     plan = QUICK if arguments.quick else COMPLETE
     print(plan.visits, flush=True)
-    contests = run(plan, arguments.service_python, lambda what: print(what, flush=True))
+    comparisons = run(plan, arguments.service_python, lambda what: print(what, flush=True))
     result = {
         "versions": versions(),
         "rounds": plan.rounds,
         "seconds": plan.seconds,
-        "contests": contests,
+        "comparisons": comparisons,
     }
     arguments.output.write_text(json.dumps(result, indent=1))
     return 0

@@ -1,4 +1,4 @@
-"""What any road answers for one image, and whether two roads answer the same."""
+"""What any pipeline answers for one image, and whether two pipelines answer the same."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answer:
 
 
 def compare(answer: Answer, first: Answer, *, exact: bool) -> str:
-    """Holds an answer against that of the first road; a few words on success.
+    """Holds an answer against that of the first pipeline; a few words on success.
 
     Raises VerificationError, also where nothing was detected: that would prove nothing.
     """

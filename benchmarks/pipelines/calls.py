@@ -1,4 +1,4 @@
-"""How a client asks on each road: one coroutine a request, which gives the answer read.
+"""How a client asks on each pipeline: one coroutine a request, which gives the answer read.
 
 Requests that stay the same are made once. Work of the client's own runs in threads, since it
 releases the GIL.

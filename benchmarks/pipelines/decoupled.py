@@ -1,6 +1,6 @@
 """Asks a decoupled model: a stream for each request, a response for each detection.
 
-Triton's HTTP endpoint refuses decoupled models, so this road is over gRPC.
+Triton's HTTP endpoint refuses decoupled models, so this pipeline is over gRPC.
 """
 
 from __future__ import annotations

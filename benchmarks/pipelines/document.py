@@ -1,4 +1,4 @@
-"""Measures the roads from the benchmarks' own environment, and gives the JSON document."""
+"""Measures the pipelines from the benchmarks' own environment, and gives the JSON document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def make(
 ) -> dict[str, Any]:
     """Triton and the clients run in the environment of `python`, the FastAPI service in this one.
 
-    `start` hears how many visits of roads there will be, `done` of each.
+    `start` hears how many visits of pipelines there will be, `done` of each.
     Raises server_process.ServerPartError.
     """
     about = machine.describe()

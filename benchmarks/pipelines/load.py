@@ -3,7 +3,7 @@
 It reads a job as JSON from standard input and writes what it found as JSON to standard output. A
 closed loop: so many requests are always on their way, each new one as soon as one is answered.
 Programs for that there are, but none asks both Triton and another HTTP service and does a client's
-own work in between, and here the client's part must be the same on all roads.
+own work in between, and here the client's part must be the same on all pipelines.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.pipelines.services import Running
 
 @dataclass(frozen=True)
 class Job:
-    """One road, its service, and how to load it. first: the answer that this road's must equal."""
+    """One pipeline, its service, and how to load it. first: the answer that its own must equal."""
 
     service: Running
     call: str
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Found:
-    """The road's answer, how it was verified, and its points; or the problem that ended it."""
+    """The pipeline's answer, how it was verified, and its points; or the problem that ended it."""
 
     answer: Answer | None
     verified: str
@@ -64,7 +64,7 @@ async def run(job: Job) -> Found:
                 point = await _point(call, concurrency, len(answer), job)
                 found = replace(found, points=[*found.points, point])
         return replace(found, footprint=processes.footprint(job.service.pid or os.getpid()))
-    except Exception as error:  # whatever a client may raise is the road's problem, in its row
+    except Exception as error:  # whatever a client may raise is the pipeline's problem, in its row
         return replace(found, problem=f"{type(error).__name__}: {error}")
 
 

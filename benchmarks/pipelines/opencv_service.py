@@ -3,7 +3,7 @@
 The service that many teams begin with: a JPEG is posted, OpenCV decodes and letterboxes it in a
 thread of Starlette's pool, onnxruntime runs the network, NumPy and OpenCV read the boxes out of its
 head, JSON goes back. The session has the options of the repository's detector, so that the networks
-of all roads are alike. Requests are not merged into batches.
+of all pipelines are alike. Requests are not merged into batches.
 """
 
 from __future__ import annotations

@@ -51,10 +51,10 @@ def write() -> None:
 def _figures(document: Json) -> str:
     found = document["pipelines"]
     parts = [_heading(document["machine"], found)]
-    for contest in found["contests"]:
-        three = (tables.loads(contest), tables.costs(contest), tables.notes(contest))
+    for comparison in found["comparisons"]:
+        three = (tables.loads(comparison), tables.costs(comparison), tables.notes(comparison))
         shown = (each.markdown() for each in three if each.rows)
-        parts += [f"### {tables.title(contest).capitalize()}", _asked(contest), *shown]
+        parts += [f"### {tables.title(comparison).capitalize()}", _asked(comparison), *shown]
     return "\n\n".join(parts)
 
 
@@ -69,8 +69,8 @@ def _heading(machine: Json, found: Json) -> str:
     )
 
 
-def _asked(contest: Json) -> str:
+def _asked(comparison: Json) -> str:
     return (
-        f"A picture of 1920x1080, {contest['encoded_bytes'] / 1e3:.0f} KB, with "
-        f"{contest['detections']} detections."
+        f"A picture of 1920x1080, {comparison['encoded_bytes'] / 1e3:.0f} KB, with "
+        f"{comparison['detections']} detections."
     )

@@ -1,7 +1,7 @@
 """A network that costs nothing: it answers the head that the sample detector gave for one image.
 
 It takes the tensor and gives the head in the detector's place and under its names, so that every
-road runs as it is, and what is left of its time is the road's own.
+pipeline runs as it is, and what is left of its time is the pipeline's own.
 """
 
 from __future__ import annotations

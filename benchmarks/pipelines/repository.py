@@ -1,4 +1,4 @@
-"""Writes the model repository of one road."""
+"""Writes the model repository of one pipeline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from benchmarks.pipelines import recorded_head
-from benchmarks.pipelines.roads import Network, Road
+from benchmarks.pipelines.pipelines import Network, Pipeline
 from benchmarks.server.repository import OPENCV_MODELS, SHIPPED, write_models
 
 IMAGE = SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
@@ -16,11 +16,11 @@ _DETECTORS = ("detector", "detector_python")
 
 
 class ModelMissingError(Exception):
-    """A road asks for a model that no folder has; the message names it."""
+    """A pipeline asks for a model that no folder has; the message names it."""
 
 
 def write_networks(folder: Path) -> dict[Network, Path]:
-    """Makes what the contests take for a detector: ONNX files with the same tensors."""
+    """Makes what the comparisons take for a detector: ONNX files with the same tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     sample, recorded = folder / "sample.onnx", folder / "recorded.onnx"
     shutil.copyfile(SHIPPED / "detector" / _FILE, sample)
@@ -28,13 +28,13 @@ def write_networks(folder: Path) -> dict[Network, Path]:
     return {"sample detector": sample, "recorded head": recorded}
 
 
-def write(folder: Path, road: Road, network: Path) -> None:
+def write(folder: Path, pipeline: Pipeline, network: Path) -> None:
     """Replaces `folder` by the models that a pipeline needs, its detectors running `network`.
 
     Raises ModelMissingError.
     """
-    write_models(folder, [_source(name) for name in road.models])
-    for name in set(_DETECTORS).intersection(road.models):
+    write_models(folder, [_source(name) for name in pipeline.models])
+    for name in set(_DETECTORS).intersection(pipeline.models):
         shutil.copyfile(network, folder / name / _FILE)
 
 

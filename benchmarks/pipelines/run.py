@@ -1,7 +1,7 @@
-"""Visits every road in turn, several rounds of it, and takes medians.
+"""Visits every pipeline in turn, several rounds of it, and takes medians.
 
-A visit starts the road's own server, with no other model on it, loads it at each concurrency and
-ends it: so memory is that of the road, and no road has a busier machine than another.
+A visit starts the pipeline's own server, with no other model on it, loads it at each concurrency
+and ends it: so memory is that of the pipeline, and none has a busier machine than another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.paths import PIPELINES_REPOSITORY, ROOT
 from benchmarks.pipelines import repository, services
 from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.load import Job
-from benchmarks.pipelines.roads import CONTESTS, NETWORKS, Contest, Network, Road
+from benchmarks.pipelines.pipelines import COMPARISONS, NETWORKS, Comparison, Network, Pipeline
 from benchmarks.pipelines.services import Running
 from endcap.server import ServerError
 
@@ -34,7 +34,7 @@ _VISIT_WITHIN_S = 600
 class Plan:
     """How much to measure: `seconds` at each concurrency, after a warm-up, in every round."""
 
-    contests: tuple[Contest, ...]
+    comparisons: tuple[Comparison, ...]
     networks: tuple[Network, ...]
     concurrencies: tuple[int, ...]
     rounds: int
@@ -44,19 +44,19 @@ class Plan:
     @property
     def visits(self) -> int:
         """How often `run` will say that something is done."""
-        roads = sum(len(contest.roads) for contest in self.contests)
-        return roads * len(self.networks) * self.rounds
+        pipelines = sum(len(comparison.pipelines) for comparison in self.comparisons)
+        return pipelines * len(self.networks) * self.rounds
 
 
-COMPLETE = Plan(CONTESTS, NETWORKS, (1, 4, 16), rounds=3, warm_up_s=1.0, seconds=2.5)
-QUICK = Plan(CONTESTS, ("recorded head",), (4,), rounds=1, warm_up_s=0.5, seconds=1.0)
+COMPLETE = Plan(COMPARISONS, NETWORKS, (1, 4, 16), rounds=3, warm_up_s=1.0, seconds=2.5)
+QUICK = Plan(COMPARISONS, ("recorded head",), (4,), rounds=1, warm_up_s=0.5, seconds=1.0)
 
 
 @dataclass
 class _Log:
-    """What the visits of one road found; a problem ends its visits."""
+    """What the visits of one pipeline found; a problem ends its visits."""
 
-    road: Road
+    pipeline: Pipeline
     verified: str = ""
     problem: str = ""
     visits: list[Json] = field(default_factory=list)
@@ -67,14 +67,14 @@ class _VisitError(Exception):
 
 
 def run(plan: Plan, service_python: Path, done: Callable[[str], None]) -> list[Json]:
-    """All contests with all networks; `done` hears of each visit.
+    """All comparisons with all networks; `done` hears of each visit.
 
     service_python: of an environment that has FastAPI, OpenCV and onnxruntime.
     """
     networks = repository.write_networks(PIPELINES_REPOSITORY / "networks")
     return [
-        _contest(contest, network, networks[network], plan, service_python, done)
-        for contest in plan.contests
+        _comparison(comparison, network, networks[network], plan, service_python, done)
+        for comparison in plan.comparisons
         for network in plan.networks
     ]
 
@@ -86,15 +86,15 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
-def _contest(
-    contest: Contest,
+def _comparison(
+    comparison: Comparison,
     name: Network,
     network: Path,
     plan: Plan,
     service_python: Path,
     done: Callable[[str], None],
 ) -> Json:
-    logs = [_Log(road) for road in contest.roads]
+    logs = [_Log(pipeline) for pipeline in comparison.pipelines]
     first: Answer | None = None
     for _ in range(plan.rounds):
         for log in logs:
@@ -102,23 +102,23 @@ def _contest(
                 with_first = first if log is not logs[0] else None
                 answer = _visit(log, network, with_first, plan, service_python)
                 first = first or (answer if log is logs[0] else None)
-            done(f"{contest.task}, {name}: {log.road.name}")
+            done(f"{comparison.task}, {name}: {log.pipeline.name}")
     return {
-        "task": contest.task,
+        "task": comparison.task,
         "network": name,
         "encoded_bytes": repository.IMAGE.stat().st_size,
         "detections": len(first) if first else 0,
-        "roads": [_summary(log) for log in logs],
+        "pipelines": [_summary(log) for log in logs],
     }
 
 
 def _visit(
     log: _Log, network: Path, first: Answer | None, plan: Plan, service_python: Path
 ) -> Answer | None:
-    """Adds a visit to the log, or the problem that there was; gives the road's answer."""
+    """Adds a visit to the log, or the problem that there was; gives the pipeline's answer."""
     try:
-        with _service(log.road, network, service_python) as running:
-            found = _load(log.road, running, first, plan)
+        with _service(log.pipeline, network, service_python) as running:
+            found = _load(log.pipeline, running, first, plan)
     except (
         ServerError,
         services.ServiceError,
@@ -133,23 +133,23 @@ def _visit(
     return Answer(**found["answer"]) if found["answer"] else None
 
 
-def _service(road: Road, network: Path, python: Path) -> AbstractContextManager[Running]:
-    if road.call == "service":
+def _service(pipeline: Pipeline, network: Path, python: Path) -> AbstractContextManager[Running]:
+    if pipeline.call == "service":
         return services.opencv(python, network)
-    if road.call == "in process":
+    if pipeline.call == "in process":
         return nullcontext(Running("", "", 0, str(network)))
     folder = PIPELINES_REPOSITORY / "models"
-    repository.write(folder, road, network)
+    repository.write(folder, pipeline, network)
     return services.triton(folder)
 
 
-def _load(road: Road, running: Running, first: Answer | None, plan: Plan) -> Json:
+def _load(pipeline: Pipeline, running: Running, first: Answer | None, plan: Plan) -> Json:
     job = Job(
         service=running,
-        call=road.call,
-        model=road.model,
+        call=pipeline.call,
+        model=pipeline.model,
         image=str(repository.IMAGE),
-        exact=road.exact,
+        exact=pipeline.exact,
         first=first,
         concurrencies=plan.concurrencies,
         warm_up_s=plan.warm_up_s,
@@ -176,9 +176,9 @@ def _summary(log: _Log) -> Json:
     outcome = "measured" if log.visits and not log.problem else "not measured"
     points = zip(*(visit["points"] for visit in log.visits), strict=True)
     return {
-        "name": log.road.name,
-        "model": log.road.model,
-        "how": log.road.how,
+        "name": log.pipeline.name,
+        "model": log.pipeline.model,
+        "how": log.pipeline.how,
         "outcome": outcome,
         "note": log.problem or log.verified,
         "points": [_medians(each) for each in points],

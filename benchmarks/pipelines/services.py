@@ -1,4 +1,4 @@
-"""What answers on a road: a Triton server with its models, or the service without one."""
+"""What answers on a pipeline: a Triton server with its models, or the service without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the roads as rows of text, for the screen and for the documentation."""
+"""The figures of the pipelines as rows of text, for the screen and for the documentation."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ class TextTable:
         return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
-def title(contest: Json) -> str:
+def title(comparison: Json) -> str:
     """What was asked, and of which network."""
-    return f"{contest['task']}, {contest['network']}"
+    return f"{comparison['task']}, {comparison['network']}"
 
 
-def loads(contest: Json) -> TextTable:
-    """A row for each road that was measured; a cell has a figure for each concurrency.
+def loads(comparison: Json) -> TextTable:
+    """A row for each pipeline that was measured; a cell has a figure for each concurrency.
 
     CPU times are those of one inference, of server and client together.
     """
-    at = " / ".join(f"{number:.0f}" for number in _concurrencies(contest))
+    at = " / ".join(f"{number:.0f}" for number in _concurrencies(comparison))
     names = ("inferences/s", "p50 ms", "p99 ms", "CPU ms")
-    header = ("road", *(f"{name} at {at}" for name in names))
+    header = ("pipeline", *(f"{name} at {at}" for name in names))
     rows = [
         (
-            road["name"],
-            _cell([point["inferences_per_second"] for point in road["points"]]),
-            _cell([point["p50_ms"] for point in road["points"]]),
-            _cell([point["p99_ms"] for point in road["points"]]),
-            _cell([_cpu(point) for point in road["points"]]),
+            pipeline["name"],
+            _cell([point["inferences_per_second"] for point in pipeline["points"]]),
+            _cell([point["p50_ms"] for point in pipeline["points"]]),
+            _cell([point["p99_ms"] for point in pipeline["points"]]),
+            _cell([_cpu(point) for point in pipeline["points"]]),
         )
-        for road in _measured(contest)
+        for pipeline in _measured(comparison)
     ]
-    return TextTable(title(contest), header, rows, words=1)
+    return TextTable(title(comparison), header, rows, words=1)
 
 
-def costs(contest: Json) -> TextTable:
-    """A row for each road that was measured: CPU time of each side, and memory after the load."""
-    last = max(_concurrencies(contest), default=0)
+def costs(comparison: Json) -> TextTable:
+    """A row for each pipeline that was measured: CPU time of each side, memory after the load."""
+    last = max(_concurrencies(comparison), default=0)
     header = (
-        "road",
+        "pipeline",
         f"server CPU ms at {last:.0f}",
         f"client CPU ms at {last:.0f}",
         "memory MiB",
@@ -67,29 +67,32 @@ def costs(contest: Json) -> TextTable:
     )
     rows = [
         (
-            road["name"],
-            number(road["points"][-1]["service_cpu_ms"]),
-            number(road["points"][-1]["client_cpu_ms"]),
-            *_footprint(road["footprint"]),
+            pipeline["name"],
+            number(pipeline["points"][-1]["service_cpu_ms"]),
+            number(pipeline["points"][-1]["client_cpu_ms"]),
+            *_footprint(pipeline["footprint"]),
         )
-        for road in _measured(contest)
+        for pipeline in _measured(comparison)
     ]
-    return TextTable(f"{title(contest)}: CPU time and memory", header, rows, words=1)
+    return TextTable(f"{title(comparison)}: CPU time and memory", header, rows, words=1)
 
 
-def notes(contest: Json) -> TextTable:
-    """A row for each road, also for one that was not measured, which then says why."""
-    header = ("road", "how", "verified, or why not measured")
-    rows = [(road["name"], road["how"], road["note"]) for road in contest["roads"]]
-    return TextTable(f"{title(contest)}: answers", header, rows, words=3)
+def notes(comparison: Json) -> TextTable:
+    """A row for each pipeline, also for one that was not measured, which then says why."""
+    header = ("pipeline", "how", "verified, or why not measured")
+    rows = [
+        (pipeline["name"], pipeline["how"], pipeline["note"])
+        for pipeline in comparison["pipelines"]
+    ]
+    return TextTable(f"{title(comparison)}: answers", header, rows, words=3)
 
 
-def every(contests: list[Json]) -> Iterator[TextTable]:
+def every(comparisons: list[Json]) -> Iterator[TextTable]:
     """All tables."""
-    for contest in contests:
-        yield loads(contest)
-        yield costs(contest)
-        yield notes(contest)
+    for comparison in comparisons:
+        yield loads(comparison)
+        yield costs(comparison)
+        yield notes(comparison)
 
 
 def number(value: float) -> str:
@@ -99,12 +102,12 @@ def number(value: float) -> str:
     )
 
 
-def _measured(contest: Json) -> list[Json]:
-    return [road for road in contest["roads"] if road["outcome"] == "measured"]
+def _measured(comparison: Json) -> list[Json]:
+    return [pipeline for pipeline in comparison["pipelines"] if pipeline["outcome"] == "measured"]
 
 
-def _concurrencies(contest: Json) -> list[float]:
-    measured = _measured(contest)
+def _concurrencies(comparison: Json) -> list[float]:
+    measured = _measured(comparison)
     return [point["concurrency"] for point in measured[0]["points"]] if measured else []
 
 

@@ -1,4 +1,4 @@
-"""Verifies and times the postprocessing contests, on one thread and one CPU."""
+"""Verifies and times the postprocessing comparisons, on one thread and one CPU."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, ma
 from benchmarks.postprocess.head_peers import TASKS, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
 from benchmarks.postprocess.verify import OFFSET_SHARE, KeptAgreement, compare
-from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.rows import Ready, Row, comparison, load
 from benchmarks.timing import Budget, Case
 
 NUM_BOXES = 30_000
 
 
 @dataclass(frozen=True)
-class Contest:
-    """One task: how much there was to do, and the rows by contender."""
+class Comparison:
+    """One task: how much there was to do, and the rows by entry."""
 
     name: str
     candidates: int
@@ -30,7 +30,7 @@ class Contest:
 
 
 def names(num_boxes: int) -> list[str]:
-    """The contests in their order."""
+    """The comparisons in their order."""
     return [*TASKS, *task_heads.TASKS, *_nms_names(num_boxes), *rotated.TASKS]
 
 
@@ -38,30 +38,32 @@ def _nms_names(num_boxes: int) -> list[str]:
     return [f"nms, {num_boxes:,} boxes", f"batched_nms, {num_boxes:,} boxes, {NUM_CLASSES} classes"]
 
 
-def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Contest]:
-    """All contests, those of suppression alone with so many boxes; `done` hears of each."""
+def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Comparison]:
+    """All comparisons, those of suppression alone with so many boxes; `done` hears of each."""
     head = make()
     results = []
     with one_cpu():
         for name, task in TASKS.items():
-            contenders = _head_contenders(head, task)
-            results.append(Contest(name, _count(head, task), contest(contenders, "endcap", budget)))
+            entries = _head_entries(head, task)
+            results.append(
+                Comparison(name, _count(head, task), comparison(entries, "endcap", budget))
+            )
             done(name)
         for name, make_task in task_heads.TASKS.items():
             with_more = make_task()
-            rows = contest(_task_contenders(with_more), "endcap", budget)
-            results.append(Contest(name, with_more.candidates(), rows))
+            rows = comparison(_task_entries(with_more), "endcap", budget)
+            results.append(Comparison(name, with_more.candidates(), rows))
             done(name)
         boxes, scores, class_ids = candidates(head, 0.001, num_boxes)
         for name, ids in zip(_nms_names(num_boxes), (None, class_ids), strict=True):
-            contenders = _nms_contenders(boxes, scores, ids)
-            results.append(Contest(name, len(scores), contest(contenders, "endcap", budget)))
+            entries = _nms_entries(boxes, scores, ids)
+            results.append(Comparison(name, len(scores), comparison(entries, "endcap", budget)))
             done(name)
         turned = rotated.candidates()
         for name, rotated_task in rotated.TASKS.items():
-            contenders = _rotated_contenders(*turned, rotated_task)
-            rows = contest(contenders, "endcap", budget)
-            results.append(Contest(name, rotated.NUM_BOXES, rows))
+            entries = _rotated_entries(*turned, rotated_task)
+            rows = comparison(entries, "endcap", budget)
+            results.append(Comparison(name, rotated.NUM_BOXES, rows))
             done(name)
     return results
 
@@ -71,63 +73,63 @@ def _count(head: Floats, task: HeadTask) -> int:
     return int(over.sum() if task.multi_label else over.any(axis=0).sum())
 
 
-def _head_contenders(head: Floats, task: HeadTask) -> dict[str, Ready | Row]:
+def _head_entries(head: Floats, task: HeadTask) -> dict[str, Ready | Row]:
     case, kept = head_peers.ours(head, task)
-    contenders: dict[str, Ready | Row] = {"endcap": Ready(case, f"{len(kept)} detections")}
+    entries: dict[str, Ready | Row] = {"endcap": Ready(case, f"{len(kept)} detections")}
     theirs = load(lambda: head_peers.ultralytics(head, task))
     if isinstance(theirs, Row):
-        contenders["ultralytics"] = theirs
+        entries["ultralytics"] = theirs
     else:
-        contenders["ultralytics"] = _judge(theirs[0], compare(theirs[1], kept, OFFSET_SHARE))
-    return contenders
+        entries["ultralytics"] = _judge(theirs[0], compare(theirs[1], kept, OFFSET_SHARE))
+    return entries
 
 
-def _task_contenders(task: task_heads.TaskHead) -> dict[str, Ready | Row]:
-    contenders: dict[str, Ready | Row] = {}
+def _task_entries(task: task_heads.TaskHead) -> dict[str, Ready | Row]:
+    entries: dict[str, Ready | Row] = {}
     for name, make_ours in task.ours.items():
         case, ours = make_ours()
-        contenders[name] = Ready(case, f"{len(ours.kept)} detections")
+        entries[name] = Ready(case, f"{len(ours.kept)} detections")
     theirs = load(task.theirs)
     if isinstance(theirs, Row):
-        contenders["ultralytics"] = theirs
-        return contenders
+        entries["ultralytics"] = theirs
+        return entries
     agreement = compare(theirs[1].kept, ours.kept)
-    contenders["ultralytics"] = _judge(theirs[0], agreement)
+    entries["ultralytics"] = _judge(theirs[0], agreement)
     if agreement.passed:
         order = [theirs[1].kept.index(each) for each in ours.kept]
         off = task.difference(ours.values, theirs[1].values[order])
         if not off <= task.worst:
             note = f"values differ by {off:.2g}, and {task.worst:g} is allowed"
-            contenders["ultralytics"] = Row("not verified", note)
-    return contenders
+            entries["ultralytics"] = Row("not verified", note)
+    return entries
 
 
-def _nms_contenders(boxes: Floats, scores: Floats, class_ids: Ids | None) -> dict[str, Ready | Row]:
+def _nms_entries(boxes: Floats, scores: Floats, class_ids: Ids | None) -> dict[str, Ready | Row]:
     kept = _indices(NMS_PEERS["endcap"].make(boxes, scores, class_ids)())
-    contenders: dict[str, Ready | Row] = {}
+    entries: dict[str, Ready | Row] = {}
     for name, peer in NMS_PEERS.items():
         function = load(lambda peer=peer: peer.make(boxes, scores, class_ids))  # type: ignore[misc]
         if isinstance(function, Row):
-            contenders[name] = function
+            entries[name] = function
             continue
         agreement = compare(_indices(function()), kept, peer.share)
-        contenders[name] = _judge(_case(function), agreement)
-    return contenders
+        entries[name] = _judge(_case(function), agreement)
+    return entries
 
 
-def _rotated_contenders(
+def _rotated_entries(
     boxes: Floats, scores: Floats, task: rotated.RotatedTask
 ) -> dict[str, Ready | Row]:
     ours = task.ours(boxes, scores)
     kept = _indices(ours())
-    contenders: dict[str, Ready | Row] = {"endcap": Ready(_case(ours), f"{len(kept)} kept")}
+    entries: dict[str, Ready | Row] = {"endcap": Ready(_case(ours), f"{len(kept)} kept")}
     theirs = load(lambda: task.make_peer(boxes, scores))
     if isinstance(theirs, Row):
-        contenders[task.peer] = theirs
+        entries[task.peer] = theirs
     else:
         agreement = compare(_indices(theirs()), kept, task.share)
-        contenders[task.peer] = _judge(_case(theirs), agreement)
-    return contenders
+        entries[task.peer] = _judge(_case(theirs), agreement)
+    return entries
 
 
 def _judge(case: Case, agreement: KeptAgreement) -> Ready | Row:

@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class TaskHead:
-    """One contest.
+    """One comparison.
 
     head: float32 rows, and prototypes where there are some. ours: by how it is called, what
     endcap does. worst: how much two values may differ, by `difference`.

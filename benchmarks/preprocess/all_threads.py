@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from benchmarks.affinity import cpu_count
 from benchmarks.images import Photograph
-from benchmarks.preprocess import SIZE, contenders, ours
+from benchmarks.preprocess import SIZE, entries, ours
 from benchmarks.preprocess.peer import Batch, Peer
 from benchmarks.preprocess.peers import PEERS
 from benchmarks.preprocess.verify import compare
-from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.rows import Ready, Row, comparison, load
 from benchmarks.timing import Budget, Case
 
 
 @dataclass(frozen=True)
 class AllThreads:
-    """One batch: milliseconds a batch, and images a second by contender."""
+    """One batch: milliseconds a batch, and images a second by entry."""
 
     threads: int
     batch: list[str]
@@ -30,8 +30,8 @@ def run(images: Sequence[Photograph], batch_size: int, budget: Budget) -> AllThr
     threads = cpu_count()
     chosen = [images[index % len(images)] for index in range(batch_size)]
     encoded = [image.encoded for image in chosen]
-    rows = contest(
-        {peer.name: _contender(peer, chosen, encoded, threads) for peer in PEERS},
+    rows = comparison(
+        {peer.name: _entry(peer, chosen, encoded, threads) for peer in PEERS},
         ours.EXACT.name,
         budget,
     )
@@ -43,11 +43,11 @@ def run(images: Sequence[Photograph], batch_size: int, budget: Budget) -> AllThr
     return AllThreads(threads, [image.name for image in chosen], rows, rates)
 
 
-def _contender(
+def _entry(
     peer: Peer, chosen: Sequence[Photograph], encoded: list[bytes], threads: int
 ) -> Ready | Row:
     if peer is ours.FAST and not any(
-        image.is_at_least(contenders.FAST_FROM_FACTOR, SIZE) for image in chosen
+        image.is_at_least(entries.FAST_FROM_FACTOR, SIZE) for image in chosen
     ):
         return Row("not applicable", "no image is large enough")
     batch = load(lambda: peer.batch(threads))

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from benchmarks.affinity import one_cpu
 from benchmarks.images import Photograph
 from benchmarks.preprocess import bare_decode, ours
-from benchmarks.preprocess.contenders import load_floor, load_peers, ready_for
-from benchmarks.rows import Row, contest
+from benchmarks.preprocess.entries import load_floor, load_peers, ready_for
+from benchmarks.rows import Row, comparison
 from benchmarks.timing import Budget, geometric_mean
 
 
 @dataclass(frozen=True)
 class ImageRows:
-    """One image: the rows by contender, and the share of endcap's time beyond the bare decode."""
+    """One image: the rows by entry, and the share of endcap's time beyond the bare decode."""
 
     name: str
     width: int
@@ -45,7 +45,7 @@ def run(images: Sequence[Photograph], budget: Budget, done: Callable[[str], None
         peers, floor = load_peers(), load_floor()
         results = []
         for image in images:
-            rows = contest(ready_for(image, peers, floor), ours.EXACT.name, budget)
+            rows = comparison(ready_for(image, peers, floor), ours.EXACT.name, budget)
             results.append(_image_rows(image, rows))
             done(image.name)
     shares = [each.share_beyond_decode for each in results if each.share_beyond_decode is not None]

@@ -16,9 +16,9 @@ import endcap
 from benchmarks.affinity import one_cpu
 from benchmarks.images import Photograph
 from benchmarks.preprocess import bare_decode
-from benchmarks.preprocess.contenders import load_floor, ready_floor
+from benchmarks.preprocess.entries import load_floor, ready_floor
 from benchmarks.preprocess.verify import EQUAL_SHARE, MOST_STEPS
-from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.rows import Ready, Row, comparison, load
 from benchmarks.timing import Budget, Case
 
 TARGET = 112
@@ -42,7 +42,7 @@ def run(image: Photograph, budget: Budget) -> dict[str, Row]:
     with one_cpu():
         ours = endcap_cut()
         expected = _tensors(decode_and_cut(), encoded, regions)
-        contenders: dict[str, Ready | Row] = {
+        entries: dict[str, Ready | Row] = {
             bare_decode.NAME: ready_floor(load_floor(), encoded),
             f"endcap, {COUNT} regions": _judged(ours, encoded, regions, expected),
             "endcap, 1 region near the top": _judged(
@@ -53,10 +53,10 @@ def run(image: Photograph, budget: Budget) -> dict[str, Row]:
             ),
         }
         opencv = load(opencv_cut)
-        contenders[f"OpenCV, decode and cut {COUNT}"] = (
+        entries[f"OpenCV, decode and cut {COUNT}"] = (
             opencv if isinstance(opencv, Row) else _judged(opencv, encoded, regions, expected)
         )
-        return contest(contenders, bare_decode.NAME, budget)
+        return comparison(entries, bare_decode.NAME, budget)
 
 
 def scattered(width: int, height: int) -> Regions:

@@ -40,11 +40,11 @@ def main() -> int:
     wanted = tasks(arguments.images)
     print(len(wanted) * len(plan.concurrencies) * plan.repeats * 2, flush=True)
     try:
-        contests = run(wanted, plan, lambda what: print(what, flush=True))
+        comparisons = run(wanted, plan, lambda what: print(what, flush=True))
     except (LoadError, ServerError) as error:
         print(error, file=sys.stderr)
         return 1
-    result = {"versions": versions(), "contests": [asdict(each) for each in contests]}
+    result = {"versions": versions(), "comparisons": [asdict(each) for each in comparisons]}
     arguments.output.write_text(json.dumps(result, indent=1))
     return 0
 

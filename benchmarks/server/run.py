@@ -41,7 +41,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class ServerContest:
+class ServerComparison:
     """One task: how its models were verified, and a point for each concurrency.
 
     problems: why points are missing: all of them where the models answer differently.
@@ -56,12 +56,12 @@ class ServerContest:
     problems: list[str]
 
 
-def run(wanted: Sequence[Task], plan: Plan, done: Callable[[str], None]) -> list[ServerContest]:
+def run(wanted: Sequence[Task], plan: Plan, done: Callable[[str], None]) -> list[ServerComparison]:
     """All tasks on one server; `done` hears of each run of the load generator."""
     with _server() as authority:
         generator = LoadGenerator(LOAD_GENERATOR, authority)
         client: Any = grpc.InferenceServerClient(authority)
-        return [_contest(task, plan, client, generator, done) for task in wanted]
+        return [_comparison(task, plan, client, generator, done) for task in wanted]
 
 
 def versions() -> dict[str, str]:
@@ -74,15 +74,15 @@ def versions() -> dict[str, str]:
     }
 
 
-def _contest(
+def _comparison(
     task: Task,
     plan: Plan,
     client: Any,
     generator: LoadGenerator,
     done: Callable[[str], None],
-) -> ServerContest:
+) -> ServerComparison:
     encoded = task.image.read_bytes()
-    empty = ServerContest(task.name, task.ours, task.theirs, len(encoded), "not", [], [])
+    empty = ServerComparison(task.name, task.ours, task.theirs, len(encoded), "not", [], [])
     try:
         verified = task.verify(client, task.ours, task.theirs, encoded)
     except verify.VerificationError as error:

@@ -22,7 +22,7 @@ import endcap
 from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory import Lease
-from endcap.client.steps import ClientStepsRoad, ServedSteps
+from endcap.client.steps import ClientPipeline, ServedSteps
 from endcap.client.steps.served_steps import steps_reading
 from endcap.triton.model_config import read_model_config
 
@@ -51,13 +51,13 @@ def read_steps(configs: Configs, model: str = "detect") -> ServedSteps:
 
 
 def drive(
-    road: ClientStepsRoad,
+    pipeline: ClientPipeline,
     images: Sequence[Any],
     answer: Callable[[Call], Answer],
     lease: Lease | None,
 ) -> list[dict[str, Any]]:
     """What the steps return; what `answer` raises is thrown in, as clients do it."""
-    steps = road.steps(images, lease, "an-id")
+    steps = pipeline.steps(images, lease, "an-id")
     try:
         call = next(steps)
         while True:
@@ -72,10 +72,10 @@ def drive(
 
 
 def go(
-    road: ClientStepsRoad, images: Sequence[Any], answer: Callable[[Call], Answer]
+    pipeline: ClientPipeline, images: Sequence[Any], answer: Callable[[Call], Answer]
 ) -> list[dict[str, Any]]:
     """The same over the wire."""
-    return drive(road, images, answer, None)
+    return drive(pipeline, images, answer, None)
 
 
 def network_answer(configs: Configs, model: str, network: Network) -> Callable[[Call], Answer]:

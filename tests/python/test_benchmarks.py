@@ -18,7 +18,7 @@ from benchmarks.postprocess import run as postprocess
 from benchmarks.postprocess import verify as verify_kept
 from benchmarks.preprocess import bare_decode, memory, one_thread, regions, verify
 from benchmarks.preprocess.placement import letterbox
-from benchmarks.rows import Ready, Row, contest, load
+from benchmarks.rows import Ready, Row, comparison, load
 from benchmarks.server import load_generator, repository
 from benchmarks.timing import Budget, Case, geometric_mean, measure, summary
 from reference import boxes as oracle
@@ -60,10 +60,10 @@ def test_cases_alternate_and_each_call_is_prepared() -> None:
     assert {name: timing.rounds for name, timing in timings.items()} == {"a": 2, "b": 2}
 
 
-def test_a_contender_without_a_time_keeps_its_row() -> None:
+def test_an_entry_without_a_time_keeps_its_row() -> None:
     absent = Row("not installed", "No module named 'x'")
     ready = Ready(Case(run=lambda _: sum(range(1000))), "equal")
-    rows = contest({"ours": ready, "theirs": absent}, "ours", SHORT)
+    rows = comparison({"ours": ready, "theirs": absent}, "ours", SHORT)
     assert rows["theirs"] is absent
     assert rows["ours"].outcome == "timed"
     assert rows["ours"].ratio == 1.0
@@ -198,7 +198,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bare_decode, "COMPILED", tmp_path_factory.mktemp("compiled"))
         latency = one_thread.run([image], SHORT, lambda _: None)
-    contests = postprocess.run(300, SHORT, lambda _: None)
+    comparisons = postprocess.run(300, SHORT, lambda _: None)
     machine = {"cpu": "c", "cpus": 1, "commit": "0", "date": "2000-01-01", "load_average": 0.0}
     throughput = {"threads": 1, "batch": [image.name], "rows": {}, "images_per_second": {}}
     peaks = {"image": image.name, "peers": {"x": asdict(memory.Memory(None, None, "absent"))}}
@@ -212,7 +212,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     made = {
         "machine": machine,
         "preprocess": parts,
-        "postprocess": [asdict(each) for each in contests],
+        "postprocess": [asdict(each) for each in comparisons],
     }
     return dict(json.loads(json.dumps(made)))
 
@@ -229,12 +229,12 @@ def test_a_real_run_times_and_verifies(document: dict[str, Any]) -> None:
     cuts = document["preprocess"]["regions"]["rows"]
     assert {row["outcome"] for row in cuts.values()} == {"timed"}
     assert cuts["endcap, 100 regions"]["note"] == "equal"
-    for contest_rows in document["postprocess"]:
-        for name, row in contest_rows["rows"].items():
+    for comparison_rows in document["postprocess"]:
+        for name, row in comparison_rows["rows"].items():
             assert row["outcome"] in ("timed", "not installed"), (name, row["note"])
 
 
-def test_every_contender_is_in_the_tables(document: dict[str, Any]) -> None:
+def test_every_entry_is_in_the_tables(document: dict[str, Any]) -> None:
     console = Console(width=200, file=StringIO())
     report.show(document, console)
     text = console.file.getvalue()  # type: ignore[attr-defined]

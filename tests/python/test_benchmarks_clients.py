@@ -108,7 +108,7 @@ def test_a_recording_is_the_tensors_fingerprint_and_the_head() -> None:
 
 
 def test_each_way_has_a_name_of_its_own() -> None:
-    assert [ways.find(way.contest, way.name) for way in ways.WAYS] == list(ways.WAYS)
+    assert [ways.find(way.comparison, way.name) for way in ways.WAYS] == list(ways.WAYS)
     with pytest.raises(KeyError):
         ways.find("file", "pigeon")
 
@@ -128,10 +128,10 @@ def test_figures_are_medians_over_the_visits() -> None:
     assert (summary["points"], summary["wire"]) == ([], None)
 
 
-def way(contest: str, name: str, up: int, rate: float) -> dict[str, Any]:
+def way(comparison: str, name: str, up: int, rate: float) -> dict[str, Any]:
     point = asdict(Point(1, rate, 5.678, 61.24, 9.87, 1.25))
     return {
-        **asdict(ways.find(contest, name)),
+        **asdict(ways.find(comparison, name)),
         "outcome": "measured",
         "note": "equal, 10 detections",
         "wire": {"up": up, "down": 8000},

@@ -117,7 +117,7 @@ def document() -> dict[str, Any]:
     """As a run without a GPU writes it."""
     names = [way.key for way in CPU_WAYS]
     every = {name: timed() for name in names}
-    contests = [
+    comparisons = [
         {
             "threads": threads,
             "rows": every,
@@ -141,7 +141,7 @@ def document() -> dict[str, Any]:
         "batch": ["640x427"] * 24,
         "ways": {way.key: way.how for way in (*CPU_WAYS, *GPU_WAYS)},
         "latency": {"images": [image], "ratios": dict.fromkeys(names, 1.0)},
-        "throughput": contests,
+        "throughput": comparisons,
         "gpu": gpu,
     }
     machine = {"cpu": "c", "cpus": 2, "commit": "0", "date": "2000-01-01T00", "load_average": 0.1}
@@ -176,9 +176,9 @@ def test_the_tables_have_every_way(document: dict[str, Any]) -> None:
 
 
 def test_a_way_that_failed_once_says_why(document: dict[str, Any]) -> None:
-    contest = document["dali"]["throughput"][1]
-    contest["rows"] = {**contest["rows"], "(c) all DALI": timed("not verified")}
-    del contest["images_per_second"]["(c) all DALI"]
+    comparison = document["dali"]["throughput"][1]
+    comparison["rows"] = {**comparison["rows"], "(c) all DALI": timed("not verified")}
+    del comparison["images_per_second"]["(c) all DALI"]
     assert tables.throughput(document["dali"]).rows[3][1:3] == ("80.0", "not verified")
     assert tables.notes(document["dali"]).rows[3][2] == "not verified: there is no GPU"
 

@@ -1,4 +1,4 @@
-"""The load generator of the benchmark of the roads, and what it reads of processes."""
+"""The load generator of the benchmark of the pipelines, and what it reads of processes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_window_counts_alike_wherever_it_begins(start: float) -> None:
         ([ANSWER, Answer([], [], [])], "0 detections under load, not 1"),
     ],
 )
-def test_a_wrong_answer_ends_the_road(given: list[Answer], said: str, image: Path) -> None:
+def test_a_wrong_answer_ends_the_pipeline(given: list[Answer], said: str, image: Path) -> None:
     found = found_by_load(Service(given), image, ANSWER)
     assert said in found.problem
     assert found.footprint is None

@@ -1,4 +1,4 @@
-"""The benchmark of the roads: answers, models, tables and the page."""
+"""The benchmark of the pipelines: answers, models, tables and the page."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from benchmarks.pipelines import (
     tables,
 )
 from benchmarks.pipelines.answers import Answer
-from benchmarks.pipelines.roads import CONTESTS, Road
+from benchmarks.pipelines.pipelines import COMPARISONS, Pipeline
 from benchmarks.server.verify import VerificationError
 
 ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
-ROADS = [road for contest in CONTESTS for road in contest.roads]
+PIPELINES = [pipeline for comparison in COMPARISONS for pipeline in comparison.pipelines]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -41,7 +41,7 @@ def test_the_same_answer_is_verified(exact: bool) -> None:
         ({"class_scores": [0.5]}, "class_scores are not equal: they differ by 0.25"),
     ],
 )
-def test_an_exact_road_may_differ_in_nothing(change: dict[str, Any], said: str) -> None:
+def test_an_exact_pipeline_may_differ_in_nothing(change: dict[str, Any], said: str) -> None:
     with pytest.raises(VerificationError, match=said):
         answers.compare(replace(ANSWER, **change), ANSWER, exact=True)
 
@@ -79,28 +79,30 @@ def test_the_recorded_head_is_answered_for_any_image(batch: int) -> None:
     np.testing.assert_array_equal(answered, np.repeat(head, batch, axis=0))
 
 
-@pytest.mark.parametrize("road", ROADS, ids=lambda road: f"{road.model} {road.name}")
-def test_every_road_has_its_models(road: Road, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "pipeline", PIPELINES, ids=lambda pipeline: f"{pipeline.model} {pipeline.name}"
+)
+def test_every_pipeline_has_its_models(pipeline: Pipeline, tmp_path: Path) -> None:
     network = tmp_path / "network.onnx"
     network.write_bytes(b"any")
-    if not road.models:
-        assert road.call in ("service", "in process")
+    if not pipeline.models:
+        assert pipeline.call in ("service", "in process")
         return
-    repository.write(tmp_path / "models", road, network)
-    assert {each.name for each in (tmp_path / "models").iterdir()} == set(road.models)
+    repository.write(tmp_path / "models", pipeline, network)
+    assert {each.name for each in (tmp_path / "models").iterdir()} == set(pipeline.models)
     networks = [*(tmp_path / "models").glob("detector*/1/model.onnx")]
     assert [network.read_bytes() for network in networks] == [b"any"]
-    assert road.model in road.models
+    assert pipeline.model in pipeline.models
 
 
 def test_a_missing_model_is_said(tmp_path: Path) -> None:
-    road = replace(ROADS[0], models=("detector", "nobody_has_it"))
+    pipeline = replace(PIPELINES[0], models=("detector", "nobody_has_it"))
     with pytest.raises(repository.ModelMissingError, match="no model nobody_has_it"):
-        repository.write(tmp_path, road, tmp_path)
+        repository.write(tmp_path, pipeline, tmp_path)
 
 
 def test_figures_are_medians_over_the_visits() -> None:
-    log = run._Log(ROADS[0], verified="equal")
+    log = run._Log(PIPELINES[0], verified="equal")
     use = asdict(processes.Footprint(10, 1, 0, 0, 0))
     for rate in (10.0, 30.0, 20.0):
         point = closed_loop.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
@@ -115,7 +117,7 @@ def test_figures_are_medians_over_the_visits() -> None:
 
 
 def document() -> dict[str, Any]:
-    """As a run writes it: one road measured, one not."""
+    """As a run writes it: one pipeline measured, one not."""
     point = closed_loop.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
     use = processes.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
     measured = {
@@ -134,12 +136,12 @@ def document() -> dict[str, Any]:
         "points": [],
         "footprint": None,
     }
-    contest = {
+    comparison = {
         "task": "detect",
         "network": "recorded head",
         "encoded_bytes": 200_000,
         "detections": 10,
-        "roads": [measured, absent],
+        "pipelines": [measured, absent],
     }
     versions = dict.fromkeys(
         ("nvidia-pytriton", "fastapi", "opencv-python-headless", "onnxruntime"), "1.0"
@@ -150,22 +152,24 @@ def document() -> dict[str, Any]:
         "service_versions": versions,
         "rounds": 3,
         "seconds": 4.0,
-        "contests": [contest],
+        "comparisons": [comparison],
     }
     return {"machine": machine, "pipelines": found}
 
 
-def test_the_tables_have_every_road() -> None:
-    (contest,) = document()["pipelines"]["contests"]
-    assert tables.loads(contest).rows == [
+def test_the_tables_have_every_pipeline() -> None:
+    (comparison,) = document()["pipelines"]["comparisons"]
+    assert tables.loads(comparison).rows == [
         ("ensemble", "123 / 123", "5.68 / 5.68", "61.2 / 61.2", "11.1 / 11.1")
     ]
-    assert tables.costs(contest).rows == [("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")]
-    assert [row[0] for row in tables.notes(contest).rows] == ["ensemble", "FastAPI service"]
-    assert "No module named 'fastapi'" in tables.notes(contest).markdown()
+    assert tables.costs(comparison).rows == [
+        ("ensemble", "9.87", "1.25", "150", "3", "2", "24", "16")
+    ]
+    assert [row[0] for row in tables.notes(comparison).rows] == ["ensemble", "FastAPI service"]
+    assert "No module named 'fastapi'" in tables.notes(comparison).markdown()
 
 
-def test_the_chart_has_every_road_that_was_measured() -> None:
+def test_the_chart_has_every_pipeline_that_was_measured() -> None:
     rates, costs = chart.panels_of(document())
     assert rates.title == "detect, recorded head, at 16"
     assert rates.bars == [("ensemble", 123.4)]

@@ -63,12 +63,12 @@ def interrupt_when_drawn(
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("road", [(), ("--async",), ("--stream",), ("--async", "--stream")])
+@pytest.mark.parametrize("pipeline", [(), ("--async",), ("--stream",), ("--async", "--stream")])
 def test_what_was_answered_is_reported_and_drawn(
-    url: str, pictures: Path, tmp_path: Path, road: tuple[str, ...]
+    url: str, pictures: Path, tmp_path: Path, pipeline: tuple[str, ...]
 ) -> None:
     drawn = tmp_path / "drawn"
-    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json", *road)
+    code, out, err = interrupt_when_drawn(url, pictures, drawn, "--json", *pipeline)
     assert code == 130
     rows = json.loads(out)
     assert [Path(row["image"]).name for row in rows] == ["a.jpg", "b.jpg"]

@@ -1,4 +1,4 @@
-"""Which images go into one request, which again by themselves, and the calls of a road."""
+"""Which images go into one request, which again by themselves, and the calls of a pipeline."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from endcap.client.batches import Batch, BatchRun, make_batches, make_batches_as
 from endcap.client.calls import Answer, Call, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
+from endcap.client.pipeline import MAX_IMAGE_BYTES, EnsemblePipeline, split
 from endcap.client.reading import Found
-from endcap.client.roads import MAX_IMAGE_BYTES, EnsembleRoad, split
+from endcap.client.run_steps import run_steps, run_steps_async
 from endcap.client.served_model import ServedModel
-from endcap.client.walk import walk, walk_async
 from endcap.errors import InvalidArgumentError
 from endcap.results.task import Task
 
@@ -127,8 +127,8 @@ def test_what_no_image_caused_is_not_sent_again(status: str) -> None:
 
 
 def test_a_batch_is_one_input_of_bytes() -> None:
-    road = EnsembleRoad(MODEL, ["detection_boxes", "status"])
-    call = road.call([b"one", b"three"], "x-1")
+    pipeline = EnsemblePipeline(MODEL, ["detection_boxes", "status"])
+    call = pipeline.call([b"one", b"three"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.name, tensor.datatype, tensor.shape) == ("encoded", "BYTES", (2, 1))
     assert np.asarray(tensor.data).tolist() == [[b"one"], [b"three"]]
@@ -149,13 +149,13 @@ def test_one_image_has_the_shape_that_the_model_takes(
     spec: TensorSpec, shape: tuple[int, ...]
 ) -> None:
     model = replace(MODEL, input=spec)
-    road = EnsembleRoad(model, ["detection_boxes"])
-    call = road.call([b"four"], "x-1")
+    pipeline = EnsemblePipeline(model, ["detection_boxes"])
+    call = pipeline.call([b"four"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.datatype, tensor.shape) == (spec.datatype, shape)
     assert np.asarray(tensor.data).tolist() in ([b"four"], [[b"four"]], list(b"four"), [[*b"four"]])
     boxes = np.zeros((1, 3, 4) if model.batched else (3, 4), np.float32)
-    (tensors,) = road.read(call, Answer({"detection_boxes": boxes}), 1)
+    (tensors,) = pipeline.read(call, Answer({"detection_boxes": boxes}), 1)
     assert tensors["detection_boxes"] is not None
     assert tensors["detection_boxes"].shape == (1, 3, 4)
 
@@ -176,8 +176,8 @@ def test_an_answer_of_another_batch_is_refused(shape: tuple[int, ...]) -> None:
 
 
 def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
-    fixed = EnsembleRoad(MODEL, ["detection_boxes", "status"])
-    more = EnsembleRoad(
+    fixed = EnsemblePipeline(MODEL, ["detection_boxes", "status"])
+    more = EnsemblePipeline(
         MODEL, ["detection_boxes", "status", "detection_rle", "detection_keypoints"]
     )
     for batch in (1, 4):
@@ -186,7 +186,7 @@ def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
         assert more.region_bytes(batch) == fixed.region_bytes(batch)
 
 
-# --- walking a road -------------------------------------------------------------------------------
+# --- the steps of a pipeline ------------------------------------------------------------
 
 
 class TwoCalls:
@@ -217,15 +217,15 @@ def test_a_walk_hands_on_answers_and_errors(blocking: bool) -> None:
         await asyncio.sleep(0)
         return answer_of(call)
 
-    road, async_road = TwoCalls(), TwoCalls()
-    (tensors,) = walk(road.steps(), answer_of)  # type: ignore[arg-type]
-    walked = walk_async(async_road.steps(), infer, blocking=blocking)  # type: ignore[arg-type]
+    pipeline, async_pipeline = TwoCalls(), TwoCalls()
+    (tensors,) = run_steps(pipeline.steps(), answer_of)  # type: ignore[arg-type]
+    walked = run_steps_async(async_pipeline.steps(), infer, blocking=blocking)  # type: ignore[arg-type]
     (async_tensors,) = asyncio.run(walked)
     for each in (tensors, async_tensors):
         array: NDArray[Any] | None = each["x"]
         assert array is not None
         assert array.tolist() == [1]
-    for told in (road.told, async_road.told):
+    for told in (pipeline.told, async_pipeline.told):
         assert told[0] == "not me"
         assert isinstance(told[1], Answer)
 
@@ -236,4 +236,4 @@ def test_what_a_step_raises_is_raised() -> None:
         raise InvalidArgumentError("too large")
 
     with pytest.raises(InvalidArgumentError, match="too large"):
-        walk(steps(), lambda call: Answer({}))  # type: ignore[arg-type]
+        run_steps(steps(), lambda call: Answer({}))  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 import pytest
 
 from endcap.client.in_thread import in_thread
+from endcap.client.run_steps import run_steps_async
 from endcap.client.shared_memory.steps import Steps, Work, run_async
-from endcap.client.walk import walk_async
 
 Started = Callable[[], None]
 
@@ -26,15 +26,15 @@ async def as_a_step_of_a_pool(work: Started) -> None:
     await run_async(None, steps())
 
 
-async def as_a_step_of_a_road(work: Started) -> None:
+async def as_a_step_of_a_pipeline(work: Started) -> None:
     def steps() -> Generator[None, None, None]:
         work()
         yield
 
-    await walk_async(steps(), lambda call: None, blocking=True)  # type: ignore[arg-type]
+    await run_steps_async(steps(), lambda call: None, blocking=True)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("way", [alone, as_a_step_of_a_pool, as_a_step_of_a_road])
+@pytest.mark.parametrize("way", [alone, as_a_step_of_a_pool, as_a_step_of_a_pipeline])
 def test_a_task_that_is_cancelled_twice_waits_for_its_thread(
     way: Callable[[Started], object],
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import RequestError
-from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Patience
+from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, RetryPolicy
 from endcap.client.wire.exchange import HttpAnswer
 from endcap.client.wire.translate import (
     broken,
@@ -153,15 +153,15 @@ def test_what_was_lost_is_made_anew_with_another_region() -> None:
 
 
 def test_patience_is_over_until_the_next_answer() -> None:
-    patience = Patience(3)
-    assert patience.retries() == 3
-    patience.end(BUSY)
-    assert patience.retries() == 0
-    patience.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that answers
-    assert patience.retries() == 3
-    patience.end(BUSY)
-    patience.end(None)
-    assert patience.retries() == 3
+    retry_policy = RetryPolicy(3)
+    assert retry_policy.retries() == 3
+    retry_policy.end(BUSY)
+    assert retry_policy.retries() == 0
+    retry_policy.end(from_grpc("INVALID_ARGUMENT", "no such input"))  # a server that answers
+    assert retry_policy.retries() == 3
+    retry_policy.end(BUSY)
+    retry_policy.end(None)
+    assert retry_policy.retries() == 3
 
 
 def test_calls_know_whether_they_share_memory() -> None:

@@ -29,7 +29,7 @@ from steps_by_hand import (
 import endcap
 from endcap.client.calls import Answer, Call, InputTensor
 from endcap.client.errors import RequestError
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError
 
 CASES: dict[str, tuple[Network, Sequence[object]]] = {
@@ -52,9 +52,9 @@ def test_the_whole_way_equals_the_packages_functions(name: str, tmp_path: Path) 
     network, options = CASES[name]
     configs = read_configs(written(tmp_path, network, *options))
     model = "classify" if name == "classes" else "detect"
-    road = ClientStepsRoad(read_steps(configs, model))
+    pipeline = ClientPipeline(read_steps(configs, model))
     middle = configs[model]["ensemble_scheduling"]["step"][1]["model_name"]
-    results = go(road, PICTURES, network_answer(configs, middle, network))
+    results = go(pipeline, PICTURES, network_answer(configs, middle, network))
     expected = in_python(configs, network, model)
     masks = expected.pop("rle", [])
     for index, result in enumerate(results):
@@ -79,9 +79,9 @@ def configs() -> dict[str, Json]:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_bad_image_is_said_as_the_server_says_it(count: int) -> None:
-    road = ClientStepsRoad(read_steps(v8()))
+    pipeline = ClientPipeline(read_steps(v8()))
     with pytest.raises(RequestError) as failure:
-        go(road, [*PICTURES[: count - 1], b"GIF89a and so on"], detector(v8()))
+        go(pipeline, [*PICTURES[: count - 1], b"GIF89a and so on"], detector(v8()))
     assert failure.value.status_name == "corrupt_image"
     place = "image index 1 of 2: " if count == 2 else ""
     assert str(failure.value).startswith(f"{place}the data is not a JPEG")
@@ -91,12 +91,12 @@ def test_a_blanked_image_has_its_status_and_its_neighbours_their_rows(
     configs: dict[str, Json],
 ) -> None:
     configs["preprocess"]["parameters"]["on_error"] = {"string_value": "blank"}
-    road = ClientStepsRoad(read_steps(configs))
-    first, bad, last = go(road, [PICTURES[0], b"no picture", PICTURES[1]], detector(configs))
+    pipeline = ClientPipeline(read_steps(configs))
+    first, bad, last = go(pipeline, [PICTURES[0], b"no picture", PICTURES[1]], detector(configs))
     assert bad["status"].tolist() == [[endcap.Status.CORRUPT_IMAGE]]
     assert bad["num_detections"].tolist() == [[0]]
     for given, picture in ((first, PICTURES[0]), (last, PICTURES[1])):
-        (alone,) = go(road, [picture], detector(configs))
+        (alone,) = go(pipeline, [picture], detector(configs))
         for name, rows in alone.items():
             np.testing.assert_array_equal(given[name], rows)
 
@@ -104,7 +104,7 @@ def test_a_blanked_image_has_its_status_and_its_neighbours_their_rows(
 def test_limits_are_the_servers(configs: dict[str, Json]) -> None:
     configs["preprocess"]["parameters"]["max_pixels"] = {"string_value": "1000"}
     with pytest.raises(RequestError, match="max_pixels") as failure:
-        go(ClientStepsRoad(read_steps(configs)), PICTURES[:1], detector(configs))
+        go(ClientPipeline(read_steps(configs)), PICTURES[:1], detector(configs))
     assert failure.value.status_name == "image_limit"
 
 
@@ -112,14 +112,14 @@ def test_limits_are_the_servers(configs: dict[str, Json]) -> None:
 def test_pixels_are_taken_as_they_are(color: Any) -> None:
     pixels = endcap.decode(PICTURES[0])
     given = pixels if color == "rgb" else pixels[..., ::-1]
-    (found,) = go(ClientStepsRoad(read_steps(v8()), color=color), [given], detector(v8()))
-    (expected,) = go(ClientStepsRoad(read_steps(v8())), PICTURES[:1], detector(v8()))
+    (found,) = go(ClientPipeline(read_steps(v8()), color=color), [given], detector(v8()))
+    (expected,) = go(ClientPipeline(read_steps(v8())), PICTURES[:1], detector(v8()))
     for name, rows in expected.items():
         np.testing.assert_array_equal(found[name], rows)
 
 
 def test_without_batches_tensors_have_no_batch_dimension(configs: dict[str, Json]) -> None:
-    batched = go(ClientStepsRoad(read_steps(configs)), PICTURES[:1], detector(configs))
+    batched = go(ClientPipeline(read_steps(configs)), PICTURES[:1], detector(configs))
     for config in configs.values():
         config["max_batch_size"] = 0
     whole = detector(configs)
@@ -132,9 +132,9 @@ def test_without_batches_tensors_have_no_batch_dimension(configs: dict[str, Json
             {name: rows[0] for name, rows in answered.tensors.items() if rows is not None}
         )
 
-    road = ClientStepsRoad(read_steps(configs))
-    assert road.max_batch == 1
-    for found, expected in zip(go(road, PICTURES[:1], answer), batched, strict=True):
+    pipeline = ClientPipeline(read_steps(configs))
+    assert pipeline.max_batch == 1
+    for found, expected in zip(go(pipeline, PICTURES[:1], answer), batched, strict=True):
         for name, rows in expected.items():
             np.testing.assert_array_equal(found[name], rows)
 
@@ -146,18 +146,18 @@ def with_batch(tensor: InputTensor) -> InputTensor:
 
 def test_the_smallest_batch_of_all_steps_is_the_limit(configs: dict[str, Json]) -> None:
     configs["detector"]["max_batch_size"] = 2
-    road = ClientStepsRoad(read_steps(configs))
-    assert road.max_batch == 2
+    pipeline = ClientPipeline(read_steps(configs))
+    assert pipeline.max_batch == 2
     with pytest.raises(InvalidArgumentError, match="a batch has 3 images: give 1 to 2"):
-        go(road, PICTURES[:1] * 3, detector(configs))
+        go(pipeline, PICTURES[:1] * 3, detector(configs))
 
 
 def test_the_lease_holds_the_images_and_the_head() -> None:
     (shape,) = (each["dims"] for each in v8()["detector"]["output"])
     head = int(np.prod([int(side) for side in shape])) * 4
-    road = ClientStepsRoad(read_steps(v8()))
+    pipeline = ClientPipeline(read_steps(v8()))
     images = 3 * 64 * 64 * 4
     for batch in (1, 3):
-        assert road.region_bytes(batch) == batch * images + -(-batch * head // 64) * 64
-    alone = ClientStepsRoad(read_steps(v8()), preprocess="server", postprocess="server")
+        assert pipeline.region_bytes(batch) == batch * images + -(-batch * head // 64) * 64
+    alone = ClientPipeline(read_steps(v8()), preprocess="server", postprocess="server")
     assert alone.region_bytes(1) > images

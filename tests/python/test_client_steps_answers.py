@@ -8,12 +8,12 @@ from steps_by_hand import PICTURES, detector, go, read_steps, v8
 
 from endcap.client.calls import Answer, Call
 from endcap.client.errors import RequestError
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 
 
 def test_an_answer_without_the_head_is_one_sentence() -> None:
     with pytest.raises(RequestError, match="the server's answer has no output0"):
-        go(ClientStepsRoad(read_steps(v8())), PICTURES[:1], lambda call: Answer({}))
+        go(ClientPipeline(read_steps(v8())), PICTURES[:1], lambda call: Answer({}))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3])
@@ -24,13 +24,13 @@ def test_an_answer_for_another_number_of_images_is_one_sentence(rows: int) -> No
         return Answer({"output0": np.resize(full, (rows, *full.shape[1:]))})
 
     with pytest.raises(RequestError, match=rf"head \[{rows}, .*\] for 2 images"):
-        go(ClientStepsRoad(read_steps(v8())), PICTURES, answer)
+        go(ClientPipeline(read_steps(v8())), PICTURES, answer)
 
 
 def test_a_head_of_another_shape_is_the_cores_sentence() -> None:
     with pytest.raises(RequestError) as failure:
         go(
-            ClientStepsRoad(read_steps(v8())),
+            ClientPipeline(read_steps(v8())),
             PICTURES[:1],
             lambda call: Answer({"output0": np.zeros((1, 5), np.float32)}),
         )
@@ -38,7 +38,7 @@ def test_a_head_of_another_shape_is_the_cores_sentence() -> None:
 
 
 def test_a_geometry_of_another_kind_is_one_sentence() -> None:
-    road = ClientStepsRoad(read_steps(v8()), preprocess="server")
+    pipeline = ClientPipeline(read_steps(v8()), preprocess="server")
 
     def answer(call: Call) -> Answer:
         if call.model == "detector":
@@ -48,4 +48,4 @@ def test_a_geometry_of_another_kind_is_one_sentence() -> None:
         return Answer({"images": images, "geometry": geometry, "status": status})
 
     with pytest.raises(RequestError, match=r"geometry float64 \[1, 8\]; float32 \[1, 8\] is exp"):
-        go(road, PICTURES[:1], answer)
+        go(pipeline, PICTURES[:1], answer)

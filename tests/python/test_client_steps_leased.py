@@ -14,7 +14,7 @@ import endcap
 from endcap.client.calls import Answer, Call, OutputTensor, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.region import SystemRegion
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError
 
 
@@ -39,10 +39,10 @@ def leased() -> Iterator[Callable[[int], Leased]]:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_answers_equal_those_over_the_wire(leased: Callable[[int], Leased], count: int) -> None:
-    road = ClientStepsRoad(read_steps(v8()))
-    shared = leased(road.region_bytes(count))
-    found = drive(road, PICTURES[:count], shared.answer(detector(v8())), shared.lease)
-    for given, expected in zip(found, go(road, PICTURES[:count], detector(v8())), strict=True):
+    pipeline = ClientPipeline(read_steps(v8()))
+    shared = leased(pipeline.region_bytes(count))
+    found = drive(pipeline, PICTURES[:count], shared.answer(detector(v8())), shared.lease)
+    for given, expected in zip(found, go(pipeline, PICTURES[:count], detector(v8())), strict=True):
         for name, rows in expected.items():
             np.testing.assert_array_equal(given[name], rows)
     (call,) = shared.asked
@@ -52,19 +52,19 @@ def test_answers_equal_those_over_the_wire(leased: Callable[[int], Leased], coun
 
 
 def test_the_region_is_as_large_as_it_has_to_be(leased: Callable[[int], Leased]) -> None:
-    road = ClientStepsRoad(read_steps(v8()))
-    shared = leased(road.region_bytes(2) - 64)
+    pipeline = ClientPipeline(read_steps(v8()))
+    shared = leased(pipeline.region_bytes(2) - 64)
     with pytest.raises(InvalidArgumentError, match="give region_bytes="):
-        drive(road, PICTURES, shared.answer(detector(v8())), shared.lease)
+        drive(pipeline, PICTURES, shared.answer(detector(v8())), shared.lease)
 
 
 def test_the_head_goes_on_to_the_server_without_coming_here(
     leased: Callable[[int], Leased],
 ) -> None:
-    road = ClientStepsRoad(
+    pipeline = ClientPipeline(
         read_steps(v8()), postprocess="server", outputs=[OutputTensor("num_detections")]
     )
-    shared = leased(road.region_bytes(1))
+    shared = leased(pipeline.region_bytes(1))
 
     def answer(call: Call) -> Answer:
         if call.model == "detector":
@@ -75,8 +75,8 @@ def test_the_head_goes_on_to_the_server_without_coming_here(
         assert isinstance(found, endcap.Detections)
         return Answer({"num_detections": found.num_detections[:, None]})
 
-    (found,) = drive(road, PICTURES[:1], shared.answer(answer), shared.lease)
-    (expected,) = go(ClientStepsRoad(read_steps(v8())), PICTURES[:1], detector(v8()))
+    (found,) = drive(pipeline, PICTURES[:1], shared.answer(answer), shared.lease)
+    (expected,) = go(ClientPipeline(read_steps(v8())), PICTURES[:1], detector(v8()))
     assert found["num_detections"].tolist() == expected["num_detections"].tolist()
     between, last = shared.asked
     heads = [each.data for each in last.inputs if each.name == "head"]
@@ -88,10 +88,10 @@ def test_a_head_of_any_length_goes_over_the_wire(
     leased: Callable[[int], Leased], configs: dict[str, Json]
 ) -> None:
     configs["detector"]["output"][0]["dims"] = ["-1", "-1"]
-    road = ClientStepsRoad(read_steps(configs))
-    assert road.region_bytes(1) == 3 * 64 * 64 * 4
-    shared = leased(road.region_bytes(1))
-    (found,) = drive(road, PICTURES[:1], shared.answer(detector(configs)), shared.lease)
+    pipeline = ClientPipeline(read_steps(configs))
+    assert pipeline.region_bytes(1) == 3 * 64 * 64 * 4
+    shared = leased(pipeline.region_bytes(1))
+    (found,) = drive(pipeline, PICTURES[:1], shared.answer(detector(configs)), shared.lease)
     assert shared.asked[0].outputs[0].shared is None
     assert found["num_detections"] > 3
 
@@ -108,10 +108,10 @@ def _refused(call: Call) -> Answer:
 def test_no_view_lives_on_in_the_traceback_of_a_failure(
     leased: Callable[[int], Leased], image: bytes, answer: Callable[[Call], Answer], status: str
 ) -> None:
-    road = ClientStepsRoad(read_steps(v8()))
-    shared = leased(road.region_bytes(1))
+    pipeline = ClientPipeline(read_steps(v8()))
+    shared = leased(pipeline.region_bytes(1))
     with pytest.raises(RequestError) as failure:
-        drive(road, [image], shared.answer(answer), shared.lease)
+        drive(pipeline, [image], shared.answer(answer), shared.lease)
     assert failure.value.status_name == status
     assert failure.value.__traceback__ is not None
     assert shared.lease.end() is None
@@ -119,4 +119,4 @@ def test_no_view_lives_on_in_the_traceback_of_a_failure(
 
 def test_a_type_that_numpy_lacks_has_no_room_in_a_lease(configs: dict[str, Json]) -> None:
     configs["detector"]["output"][0]["data_type"] = "TYPE_BF16"
-    assert ClientStepsRoad(read_steps(configs)).region_bytes(1) == 3 * 64 * 64 * 4
+    assert ClientPipeline(read_steps(configs)).region_bytes(1) == 3 * 64 * 64 * 4

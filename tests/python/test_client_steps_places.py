@@ -11,7 +11,7 @@ from steps_by_hand import PICTURES, Json, detector, go, parameters, read_steps, 
 
 import endcap
 from endcap.client.calls import Answer, Call, OutputTensor
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError
 
 
@@ -22,8 +22,8 @@ def configs() -> dict[str, Json]:
 
 
 def test_only_what_is_wanted_is_asked_for_and_made() -> None:
-    road = ClientStepsRoad(read_steps(v8()), outputs=[OutputTensor("detection_scores")])
-    (found,) = go(road, PICTURES[:1], detector(v8()))
+    pipeline = ClientPipeline(read_steps(v8()), outputs=[OutputTensor("detection_scores")])
+    (found,) = go(pipeline, PICTURES[:1], detector(v8()))
     assert list(found) == ["detection_scores"]
 
 
@@ -51,17 +51,17 @@ def test_either_end_alone_asks_the_server_for_the_other(places: Any) -> None:
         )
 
     wanted = [OutputTensor("num_detections"), OutputTensor("detection_boxes")]
-    road = ClientStepsRoad(
+    pipeline = ClientPipeline(
         read_steps(v8()), preprocess=preprocess, postprocess=postprocess, outputs=wanted
     )
-    found = go(road, PICTURES, answer)
+    found = go(pipeline, PICTURES, answer)
     if preprocess == "server":
         assert asked == [("preprocess", ["encoded"]), ("detector", ["images"])]
     else:
         assert [model for model, _ in asked] == ["detector", "postprocess"]
         assert set(asked[1][1]) == {"head", "geometry", "status"}
     for result, expected in zip(
-        found, go(ClientStepsRoad(read_steps(v8())), PICTURES, detector(v8())), strict=True
+        found, go(ClientPipeline(read_steps(v8())), PICTURES, detector(v8())), strict=True
     ):
         for name, rows in result.items():
             np.testing.assert_array_equal(rows, expected[name])
@@ -70,8 +70,8 @@ def test_either_end_alone_asks_the_server_for_the_other(places: Any) -> None:
 def test_a_file_as_a_tensor_of_bytes(configs: dict[str, Json]) -> None:
     encoded = {"name": "encoded", "data_type": "TYPE_UINT8", "dims": ["-1"]}
     configs["detect"]["input"] = configs["preprocess"]["input"] = [encoded]
-    road = ClientStepsRoad(read_steps(configs), preprocess="server", postprocess="server")
-    first = next(road.steps(PICTURES[:1], None, ""))
+    pipeline = ClientPipeline(read_steps(configs), preprocess="server", postprocess="server")
+    first = next(pipeline.steps(PICTURES[:1], None, ""))
     (tensor,) = first.inputs
     assert (tensor.datatype, tensor.shape) == ("UINT8", (1, len(PICTURES[0])))
     assert isinstance(tensor.data, np.ndarray)
@@ -79,7 +79,7 @@ def test_a_file_as_a_tensor_of_bytes(configs: dict[str, Json]) -> None:
     with pytest.raises(
         InvalidArgumentError, match="UINT8, which holds one file: give a batch of 1"
     ):
-        next(road.steps(PICTURES, None, ""))
+        next(pipeline.steps(PICTURES, None, ""))
 
 
 def test_a_file_that_another_step_makes_is_preprocessed_by_the_server(
@@ -111,7 +111,7 @@ def test_a_file_that_another_step_makes_is_preprocessed_by_the_server(
             return Answer({"images": endcap.preprocess(encoded.data[0, 0], size=64).images})
         return detector(configs)(call)
 
-    (found,) = go(ClientStepsRoad(read_steps(configs)), PICTURES[:1], answer)
+    (found,) = go(ClientPipeline(read_steps(configs)), PICTURES[:1], answer)
     assert asked == ["cutter", "preprocess", "detector"]
-    (expected,) = go(ClientStepsRoad(read_steps(v8())), PICTURES[1:], detector(v8()))
+    (expected,) = go(ClientPipeline(read_steps(v8())), PICTURES[1:], detector(v8()))
     np.testing.assert_array_equal(found["detection_scores"], expected["detection_scores"])

@@ -12,7 +12,7 @@ from steps_by_hand import Json, read_configs, read_steps, v8
 
 from endcap.client.calls import OutputTensor
 from endcap.client.errors import ClientError
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
@@ -88,14 +88,14 @@ def test_a_step_that_cannot_be_taken_here_is_refused(
     change(configs)
     steps = read_steps(configs)
     with pytest.raises(UnsupportedError) as failure:
-        ClientStepsRoad(steps)
+        ClientPipeline(steps)
     assert said in str(failure.value)
 
 
 def test_classification_by_the_server_needs_its_postprocess() -> None:
     wanted = [OutputTensor("detection_scores", class_count=2)]
     with pytest.raises(InvalidArgumentError, match="give postprocess='server'"):
-        ClientStepsRoad(read_steps(v8()), outputs=wanted)
+        ClientPipeline(read_steps(v8()), outputs=wanted)
 
 
 _KINDS: dict[tuple[Any, ...], type] = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from endcap.client.calls import Answer, SequenceStep, TensorSpec
 from endcap.client.errors import RequestError
+from endcap.client.pipeline import EnsemblePipeline
 from endcap.client.reading import AnswerReader
-from endcap.client.roads import EnsembleRoad
 from endcap.client.sequences import SequenceSteps, StreamImage
 from endcap.client.served_model import ServedModel
 from endcap.client.streaming import StreamBook
@@ -29,8 +29,8 @@ UNREADABLE = RequestError("unreadable", "cannot be read")
 
 def make_book() -> StreamBook:
     numbers = itertools.count(1)
-    road = EnsembleRoad(PARTS, OUTPUTS)
-    return StreamBook(road, AnswerReader(PARTS), lambda: f"x-{next(numbers)}")
+    pipeline = EnsemblePipeline(PARTS, OUTPUTS)
+    return StreamBook(pipeline, AnswerReader(PARTS), lambda: f"x-{next(numbers)}")
 
 
 def enter(book: StreamBook, count: int) -> list[str]:

@@ -22,9 +22,9 @@ from endcap.client.calls import (
     SharedSlice,
     TensorSpec,
 )
-from endcap.client.roads import EnsembleRoad
+from endcap.client.pipeline import EnsemblePipeline
 from endcap.client.served_model import ServedModel
-from endcap.client.steps import ClientStepsRoad
+from endcap.client.steps import ClientPipeline
 from endcap.results.task import Task
 
 require_cuda()
@@ -81,10 +81,10 @@ class LeasedGpu(Leased):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_answers_equal_those_over_the_wire(count: int) -> None:
-    road = ClientStepsRoad(read_steps(v8()))
-    shared = LeasedGpu(EmulatedRegion(road.region_bytes(count)))
-    found = drive(road, PICTURES[:count], shared.answer(detector(v8())), shared.lease)
-    for given, expected in zip(found, go(road, PICTURES[:count], detector(v8())), strict=True):
+    pipeline = ClientPipeline(read_steps(v8()))
+    shared = LeasedGpu(EmulatedRegion(pipeline.region_bytes(count)))
+    found = drive(pipeline, PICTURES[:count], shared.answer(detector(v8())), shared.lease)
+    for given, expected in zip(found, go(pipeline, PICTURES[:count], detector(v8())), strict=True):
         for name, rows in expected.items():
             assert isinstance(given[name], np.ndarray)
             np.testing.assert_array_equal(given[name], rows)
@@ -96,15 +96,15 @@ def test_answers_equal_those_over_the_wire(count: int) -> None:
 
 def test_the_head_stays_on_the_gpu() -> None:
     wanted = [OutputTensor("num_detections")]
-    road = ClientStepsRoad(read_steps(v8()), postprocess="server", outputs=wanted)
-    shared = LeasedGpu(EmulatedRegion(road.region_bytes(1)))
+    pipeline = ClientPipeline(read_steps(v8()), postprocess="server", outputs=wanted)
+    shared = LeasedGpu(EmulatedRegion(pipeline.region_bytes(1)))
 
     def answer(call: Call) -> Answer:
         if call.model == "detector":
             return detector(v8())(call)
         return Answer({"num_detections": np.array([[7]], np.int32)})
 
-    (found,) = drive(road, PICTURES[:1], shared.answer(answer), shared.lease)
+    (found,) = drive(pipeline, PICTURES[:1], shared.answer(answer), shared.lease)
     assert found["num_detections"].tolist() == [[7]]
     between, last = shared.asked
     heads = [each.data for each in last.inputs if each.name == "head"]
@@ -114,14 +114,14 @@ def test_the_head_stays_on_the_gpu() -> None:
 def test_the_outputs_of_an_ensemble_come_to_the_host() -> None:
     outputs = {"scores": TensorSpec("FP32", (-1, 3))}
     model = ServedModel("m", Task.detection, TensorSpec("BYTES", (-1, 1)), outputs, batch_limit=4)
-    road = EnsembleRoad(model, ["scores"])
+    pipeline = EnsemblePipeline(model, ["scores"])
     shared = LeasedGpu(EmulatedRegion(4096))
-    call = road.call([b"file", b"other"], "id", shared.lease)
+    call = pipeline.call([b"file", b"other"], "id", shared.lease)
     place = call.outputs[0].shared
     assert place is not None
     scores = np.float32([[1, 2, 3], [4, 5, 6]])
     shared.bytes_of(place)[:] = scores.reshape(-1).view(np.uint8)
     answer = Answer({}, {"scores": SharedOutput((2, 3), "FP32")})
-    for row, tensors in zip(scores, road.read(call, answer, 2, shared.lease), strict=True):
+    for row, tensors in zip(scores, pipeline.read(call, answer, 2, shared.lease), strict=True):
         assert isinstance(tensors["scores"], np.ndarray)
         np.testing.assert_array_equal(tensors["scores"], row[None])

@@ -36,8 +36,8 @@ ensemble_scheduling { step {
 """
 
 
-def write_class_models(repository: Path, road: str) -> None:
-    write = partial(write_postprocess, repository, road=road)
+def write_class_models(repository: Path, variant: str) -> None:
+    write = partial(write_postprocess, repository, variant=variant)
     several = {
         **_CLASSIFICATION,
         "activation": "sigmoid",

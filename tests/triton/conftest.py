@@ -21,7 +21,7 @@ import served_models  # noqa: E402
 import shared_memory_models  # noqa: E402
 import tritonclient.grpc as grpc_client  # noqa: E402
 import tritonclient.http as http_client  # noqa: E402
-from model_folders import ROADS  # noqa: E402
+from model_folders import VARIANTS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
 
 from endcap.client.address import parse_address  # noqa: E402
@@ -34,19 +34,19 @@ from endcap.server.optional_models import why_no_python  # noqa: E402
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marked = metafunc.definition.get_closest_marker("both_roads") is not None
-    if marked and "road" in metafunc.fixturenames:
-        metafunc.parametrize("road", ROADS, indirect=True, scope="session")
+    marked = metafunc.definition.get_closest_marker("both_variants") is not None
+    if marked and "variant" in metafunc.fixturenames:
+        metafunc.parametrize("variant", VARIANTS, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")
-def road(request: pytest.FixtureRequest) -> str:
+def variant(request: pytest.FixtureRequest) -> str:
     """What the server runs: compiled backends, and Python models where a test is for both."""
     return str(getattr(request, "param", "compiled"))
 
 
-def serve(folder: Path, road: str) -> Iterator[RunningServer]:
-    served_models.write_all(folder, road)
+def serve(folder: Path, variant: str) -> Iterator[RunningServer]:
+    served_models.write_all(folder, variant)
     with run_server(folder, "--model-control-mode=explicit", "--load-model=*") as running:
         failed = {n: m.get("reason") for n, m in running.index().items() if m["state"] != "READY"}
         assert not failed
@@ -81,9 +81,9 @@ def client_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningS
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, road: str) -> Any:
+def server(request: pytest.FixtureRequest, variant: str) -> Any:
     """A RunningServer with the models of served_models."""
-    return request.getfixturevalue(f"{road}_server")
+    return request.getfixturevalue(f"{variant}_server")
 
 
 @pytest.fixture(scope="session")

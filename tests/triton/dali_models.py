@@ -74,11 +74,11 @@ def write_pair(
     outputs: list[str] | None = None,
     **parameters: object,
 ) -> None:
-    for road in ("compiled", "dali"):
+    for variant in ("compiled", "dali"):
         write_preprocess(
             repository,
-            f"{'dali' if road == 'dali' else 'pre'}_{name}",
-            road=road,
+            f"{'dali' if variant == 'dali' else 'pre'}_{name}",
+            variant=variant,
             parameters={**PREPROCESS_TEXT, **parameters},
             max_batch_size=max_batch_size,
             inputs=inputs,

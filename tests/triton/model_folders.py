@@ -9,7 +9,7 @@ from typing import Any
 ON_CPU = "instance_group { kind: KIND_CPU }"
 
 # What runs endcap's steps in the server: its own backends, or models of the Python backend.
-ROADS = ("compiled", "python")
+VARIANTS = ("compiled", "python")
 _SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
 
@@ -43,7 +43,7 @@ def write_model(
 
 
 def write_preprocess(repository: Path, name: str, **options: Any) -> None:
-    """`road`: one of ROADS, the first unless given, or "dali"; the others as of write_model."""
+    """`variant`: one of VARIANTS, else the first, or "dali"; the others as of write_model."""
     _write_stage(repository, name, "preprocess", **options)
 
 
@@ -53,12 +53,12 @@ def write_postprocess(repository: Path, name: str, **options: Any) -> None:
 
 
 def _write_stage(
-    repository: Path, name: str, stage: str, *, road: str = "compiled", **options: Any
+    repository: Path, name: str, stage: str, *, variant: str = "compiled", **options: Any
 ) -> None:
-    if road == "compiled":
+    if variant == "compiled":
         write_model(repository, name, backend=f"endcap_{stage}", **options)
         return
-    model = (_SHIPPED / f"{stage}_{road}" / "1" / "model.py").read_text()
+    model = (_SHIPPED / f"{stage}_{variant}" / "1" / "model.py").read_text()
     options["files"] = {**(options.get("files") or {}), "1/model.py": model}
     of_server = {"FORCE_CPU_ONLY_INPUT_TENSORS": "no"}
     options["parameters"] = {**(options.get("parameters") or {}), **of_server}

@@ -34,18 +34,18 @@ ROIS = tensor("rois", "TYPE_FP32", [-1, 4])
 SIDE_INPUTS = [tensor("geometry", "TYPE_FP32", [8]), tensor("status", "TYPE_INT32", [1])]
 
 
-def write_all(repository: Path, road: str) -> None:
-    """`road`: one of model_folders.ROADS, which all of the models take."""
-    write_class_models(repository, road)
-    _write_preprocess_models(repository, road)
-    _write_postprocess_models(repository, road)
-    _write_rois_models(repository, road)
+def write_all(repository: Path, variant: str) -> None:
+    """`variant`: one of model_folders.VARIANTS, which all of the models take."""
+    write_class_models(repository, variant)
+    _write_preprocess_models(repository, variant)
+    _write_postprocess_models(repository, variant)
+    _write_rois_models(repository, variant)
 
 
-def _write_preprocess_models(repository: Path, road: str) -> None:
+def _write_preprocess_models(repository: Path, variant: str) -> None:
     def write(name: str, *, parameters: dict[str, object] | None = None, **options: object) -> None:
         given = {**PREPROCESS_TEXT, **(parameters or {})}
-        write_preprocess(repository, name, road=road, parameters=given, **options)
+        write_preprocess(repository, name, variant=variant, parameters=given, **options)
 
     write("pre", max_batch_size=32, more=batching(100_000))
     write("pre_blank", max_batch_size=8, parameters={"on_error": "blank"})
@@ -78,13 +78,13 @@ def _write_preprocess_models(repository: Path, road: str) -> None:
         max_batch_size=8,
         parameters={"dtype": "uint8", "layout": "nhwc", "color": "gray"},
     )
-    if road == "compiled":
+    if variant == "compiled":
         write("pre_reloaded", max_batch_size=8)
-    write_preprocess(repository, "pre_defaults", road=road, max_batch_size=2)
+    write_preprocess(repository, "pre_defaults", variant=variant, max_batch_size=2)
 
 
-def _write_postprocess_models(repository: Path, road: str) -> None:
-    write = partial(write_postprocess, repository, road=road)
+def _write_postprocess_models(repository: Path, variant: str) -> None:
+    write = partial(write_postprocess, repository, variant=variant)
     write("post", max_batch_size=8, parameters=POSTPROCESS, more=batching(1000))
     write("post_single", parameters=POSTPROCESS)
     write(
@@ -125,10 +125,12 @@ def _write_postprocess_models(repository: Path, road: str) -> None:
     write("classes_unnamed", max_batch_size=8, parameters=CLASSIFICATION)
 
 
-def _write_rois_models(repository: Path, road: str) -> None:
+def _write_rois_models(repository: Path, variant: str) -> None:
     def write(name: str, *, inputs: list[str], **parameters: object) -> None:
         given = {**PREPROCESS_TEXT, **parameters}
-        write_preprocess(repository, name, road=road, parameters=given, inputs=inputs, more=ON_CPU)
+        write_preprocess(
+            repository, name, variant=variant, parameters=given, inputs=inputs, more=ON_CPU
+        )
 
     write("rois", inputs=[ENCODED, ROIS])
     write("rois_blank", inputs=[ENCODED, ROIS], on_error="blank")
@@ -137,7 +139,7 @@ def _write_rois_models(repository: Path, road: str) -> None:
     write("rois_names_only", inputs=['{ name: "rois" }', '{ name: "encoded" }'], dtype="uint8")
     # Boxes of a detector, then their regions; rows that do not count are zeros.
     boxes = {"head": "end2end", "max_detections": MAX_DETECTIONS}
-    write_postprocess(repository, "boxes", road=road, parameters=boxes)
+    write_postprocess(repository, "boxes", variant=variant, parameters=boxes)
     images = tensor("images", "TYPE_FP32", [-1, 3, *SIZE])
     write_ensemble(
         repository,

@@ -99,7 +99,7 @@ def write_repository(repository: Path) -> None:
     batched = {"max_batch_size": 16, "more": batching(200)}
     write_preprocess(repository, "pre", parameters=given, **batched)
     write_preprocess(repository, "pre_single", parameters=given)
-    write_preprocess(repository, "pre_python", parameters=given, road="python", **batched)
+    write_preprocess(repository, "pre_python", parameters=given, variant="python", **batched)
     rois = tensor("rois", "TYPE_FP32", [-1, 4])
     write_preprocess(repository, "rois", parameters=given, inputs=[encoded, rois], more=ON_CPU)
     write_postprocess(repository, "post", parameters=POSTPROCESS, **batched)

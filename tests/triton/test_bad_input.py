@@ -11,7 +11,7 @@ from running_server import RunningServer
 from served_models import ANCHORS, NUM_CLASSES
 from tritonclient.utils import InferenceServerException
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 BAD_FILES = bad_jpegs.bad_files()
 HEAD = np.zeros((1, 4 + NUM_CLASSES, ANCHORS), np.float32)

@@ -14,7 +14,7 @@ from tritonclient.utils import InferenceServerException
 
 import endcap
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 IN_FLIGHT = 32
 CORRUPT = 13
@@ -28,7 +28,7 @@ def files() -> list[bytes]:
     return files
 
 
-def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, files, road):
+def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, files, variant):
     def counts() -> tuple[int, int]:
         statistics = server.statistics("pre")
         return statistics["inference_count"], statistics["execution_count"]
@@ -36,9 +36,9 @@ def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, f
     inferences, executions = rested(counts)
     answers = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
     # The server's Python backend counts requests that were answered with an error as well.
-    counted = IN_FLIGHT if road == "python" else IN_FLIGHT - 1
+    counted = IN_FLIGHT if variant == "python" else IN_FLIGHT - 1
     wait_for(lambda: counts()[0] - inferences == counted)
-    if road == "python":
+    if variant == "python":
         assert counts()[1] - executions < counted
     else:  # the compiled backend takes batches apart, for its threads
         wait_for(lambda: counts()[1] - executions == IN_FLIGHT)

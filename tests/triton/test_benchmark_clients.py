@@ -63,7 +63,7 @@ def test_ways_are_verified_and_measured_or_say_why_not(found: dict[str, Any]) ->
 
 
 def test_bytes_are_those_of_the_way(found: dict[str, Any]) -> None:
-    sent = {(way["contest"], way["name"]): way["wire"] for way in found["ways"] if way["wire"]}
+    sent = {(way["comparison"], way["name"]): way["wire"] for way in found["ways"] if way["wire"]}
     encoded, tensor = found["encoded_bytes"], 3 * 640 * 640 * 4
     assert encoded < sent["file", "JPEG, gRPC"]["up"] < encoded + 2000
     assert tensor < sent["file", "tensor, gRPC"]["up"] < tensor + 2000

@@ -11,7 +11,7 @@ import tritonclient.http as http_client
 from calls import infer
 from class_models import LEAVES, TOP_K, TREE
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 LOGITS = np.array([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]], np.float32)
 BEST = [[1, 2, 0], [2, 3, 0]]

@@ -13,7 +13,7 @@ from served_models import LABELS, NAMES
 
 from reference import heads
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 LOGITS = np.array([[1, 5, 2, -3, 0], [4, 4, 9, 8, -1]], np.float32)
 BEST = [[1, 2, 0], [2, 3, 0]]  # of equal scores the lower class

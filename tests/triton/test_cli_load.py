@@ -1,4 +1,4 @@
-"""endcap load and the roads of endcap infer, on the shipped ensemble."""
+"""endcap load and the pipelines of endcap infer, on the shipped ensemble."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from endcap.server import ServerPorts, ServerSettings, TritonServer
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLE_FOLDER = REPOSITORY / SAMPLES
-ROADS = {
+PIPELINES = {
     "http": ["--protocol", "http"],
     "batches": ["--batch", "3"],
     "asyncio": ["--async"],
@@ -48,21 +48,23 @@ def plain(server: TritonServer) -> Any:
     return run(server, "infer", str(SAMPLE_FOLDER))
 
 
-@pytest.mark.parametrize("road", [*ROADS, *STREAMS])
-def test_infer_answers_the_same_on_every_road(server: TritonServer, plain: Any, road: str) -> None:
-    options = {**ROADS, **STREAMS}[road]
+@pytest.mark.parametrize("pipeline", [*PIPELINES, *STREAMS])
+def test_infer_answers_the_same_on_every_pipeline(
+    server: TritonServer, plain: Any, pipeline: str
+) -> None:
+    options = {**PIPELINES, **STREAMS}[pipeline]
     assert run(server, "infer", str(SAMPLE_FOLDER), *options) == plain
     assert sum(len(row["detections"]) for row in plain) > len(plain)
 
 
-@pytest.mark.parametrize("road", ["batches", "asyncio", "steps of its own", "a stream"])
-def test_a_bad_image_is_told_on_every_road(
-    server: TritonServer, plain: Any, road: str, tmp_path: Path
+@pytest.mark.parametrize("pipeline", ["batches", "asyncio", "steps of its own", "a stream"])
+def test_a_bad_image_is_told_on_every_pipeline(
+    server: TritonServer, plain: Any, pipeline: str, tmp_path: Path
 ) -> None:
     good = sorted(SAMPLE_FOLDER.glob("*.jpg"))[:2]
     (tmp_path / "bad.jpg").write_bytes(good[0].read_bytes()[:2000])
     images = [str(good[0]), str(tmp_path / "bad.jpg"), str(good[1])]
-    rows = run(server, "infer", *images, *{**ROADS, **STREAMS}[road], exit_code=1)
+    rows = run(server, "infer", *images, *{**PIPELINES, **STREAMS}[pipeline], exit_code=1)
     assert [row["status"] for row in rows] == ["ok", "corrupt_image", "ok"]
     known = {row["image"]: row for row in plain}
     assert [rows[0], rows[2]] == [known[str(image)] for image in good]
@@ -101,18 +103,20 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
 
 
 @pytest.mark.parametrize(
-    "road", ["asyncio over http", "asyncio and shared memory", "steps of its own"]
+    "pipeline", ["asyncio over http", "asyncio and shared memory", "steps of its own"]
 )
-def test_load_takes_every_road(server: TritonServer, road: str) -> None:
+def test_load_takes_every_pipeline(server: TritonServer, pipeline: str) -> None:
     told = run(
-        server, "load", "--concurrency", "2", "--duration", "0.5", "--warmup", "0.2", *ROADS[road]
-    )  # fmt: skip
+        server,
+        *("load", "--concurrency", "2", "--duration", "0.5", "--warmup", "0.2"),
+        *PIPELINES[pipeline],
+    )
     (level,) = told["levels"]
     assert level["failures"] == {}
     assert level["images_per_s"] > 0
     models = [step["model"] for step in level["server_ms"]["steps"]]
     assert models == (
-        ["detector"] if "steps" in road else ["preprocess", "detector", "postprocess"]
+        ["detector"] if "steps" in pipeline else ["preprocess", "detector", "postprocess"]
     )
 
 

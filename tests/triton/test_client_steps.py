@@ -1,4 +1,4 @@
-"""Steps that the client takes itself: the same answers as the ensemble's, on every road."""
+"""Steps that the client takes itself: the same answers as the ensemble's, on every pipeline."""
 
 from __future__ import annotations
 

@@ -112,13 +112,13 @@ def test_tensors_equal_the_compiled_ones_bit_for_bit(
     client: grpc_client.InferenceServerClient, name: str
 ) -> None:
     tensors = {"encoded": CASES_OF_PREPROCESS[name]}
-    compiled, dali = (infer(client, f"{road}_{name}", tensors) for road in ("pre", "dali"))
+    compiled, dali = (infer(client, f"{variant}_{name}", tensors) for variant in ("pre", "dali"))
     assert_same(dali, compiled)
 
 
 def test_the_same_configs(dali_server: RunningServer) -> None:
     for name in CASES_OF_PREPROCESS:
-        compiled, dali = (dali_server.config(f"{road}_{name}") for road in ("pre", "dali"))
+        compiled, dali = (dali_server.config(f"{variant}_{name}") for variant in ("pre", "dali"))
         for field in ("input", "output", "max_batch_size"):
             assert dali[field] == compiled[field], name
 
@@ -136,10 +136,12 @@ def test_the_same_words_for_a_bad_file_between_good_ones(
     client: grpc_client.InferenceServerClient, bad: bad_jpegs.BadFile
 ) -> None:
     files = [FILES[0], bad.data, FILES[1]]
-    compiled, dali = (message_of(client, f"{road}_many", files) for road in ("pre", "dali"))
+    compiled, dali = (message_of(client, f"{variant}_many", files) for variant in ("pre", "dali"))
     assert dali == compiled
     tensors = {"encoded": strings(files)}
-    compiled_rows, rows = (infer(client, f"{road}_blank", tensors) for road in ("pre", "dali"))
+    compiled_rows, rows = (
+        infer(client, f"{variant}_blank", tensors) for variant in ("pre", "dali")
+    )
     assert_same(rows, compiled_rows)
     assert rows["status"][:, 0].tolist() == [0, int(bad.status), 0]
 
@@ -241,11 +243,13 @@ def refusing_server(
     """Models that do not load."""
     repository = tmp_path_factory.mktemp("refused")
     for name in REFUSED:
-        write_preprocess(repository, name, road="dali", max_batch_size=4, **BAD_PREPROCESS[name][0])
+        write_preprocess(
+            repository, name, variant="dali", max_batch_size=4, **BAD_PREPROCESS[name][0]
+        )
     for name, parameters in (("maybe", {"optional": "maybe"}), ("good", {"optional": "false"})):
-        write_preprocess(repository, name, road="dali", parameters=parameters)
+        write_preprocess(repository, name, variant="dali", parameters=parameters)
     inputs = [tensor("encoded", "TYPE_STRING", [1]), tensor("rois", "TYPE_FP32", [-1, 4])]
-    write_preprocess(repository, "regions", road="dali", inputs=inputs)
+    write_preprocess(repository, "regions", variant="dali", inputs=inputs)
     with run_server(repository) as server:
         yield server
 
@@ -273,7 +277,7 @@ def test_a_load_without_the_operators_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    write_preprocess(tmp_path / "models", "pre", road="dali")
+    write_preprocess(tmp_path / "models", "pre", variant="dali")
     with run_server(tmp_path / "models") as server:
         reason = server.index()["pre"]["reason"]
     assert "operators are not built" in reason

@@ -62,7 +62,7 @@ def test_a_model_that_is_named_fails_with_the_sentence(python: Path, repository:
 
 
 def test_a_model_that_is_not_optional_fails_with_the_sentence(python: Path, tmp_path: Path) -> None:
-    write_preprocess(tmp_path, "pre", road="dali")
+    write_preprocess(tmp_path, "pre", variant="dali")
     _, said, code = serve(python, tmp_path)
     assert code == 2
     assert INSTALL in said

@@ -20,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 import endcap
 from endcap._text import to_parameters
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 COUNT = 3
 ROWS = 40
@@ -102,9 +102,9 @@ CASES |= {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, road: str) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, variant: str) -> Iterator[RunningServer]:
     repository = tmp_path_factory.mktemp("heads")
-    write = partial(write_postprocess, repository, road=road)
+    write = partial(write_postprocess, repository, variant=variant)
     for name, case in CASES.items():
         write(
             name,

@@ -42,10 +42,12 @@ def test_the_good_model_is_served(index):
 
 
 @pytest.fixture(scope="module")
-def strict_server(tmp_path_factory: pytest.TempPathFactory, road: str) -> Iterator[RunningServer]:
+def strict_server(
+    tmp_path_factory: pytest.TempPathFactory, variant: str
+) -> Iterator[RunningServer]:
     """A server that completes no config and keeps no metrics."""
     repository = tmp_path_factory.mktemp("strict")
-    write = partial(write_preprocess, repository, road=road)
+    write = partial(write_preprocess, repository, variant=variant)
     encoded = tensor("encoded", "TYPE_STRING", [1])
     images = tensor("images", "TYPE_FP32", [3, 64, 64])
     small = {"size": 64}
@@ -58,7 +60,7 @@ def strict_server(tmp_path_factory: pytest.TempPathFactory, road: str) -> Iterat
         yield server
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_config_is_checked_where_it_is_not_completed(strict_server):
     index = strict_server.index()
     assert index["whole"]["state"] == "READY"
@@ -68,7 +70,7 @@ def test_config_is_checked_where_it_is_not_completed(strict_server):
     assert "encoded" in index["empty"]["reason"]
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_a_server_without_metrics_serves(strict_server):
     with grpc_client.InferenceServerClient(strict_server.grpc) as client:
         files = strings([jpegs.photo_jpeg(30, 40)], batched=False)

@@ -68,7 +68,7 @@ def test_truncation_is_counted(client, server: RunningServer):
     assert server.metric("endcap_postprocess_truncated_total", **labels) == before + len(heads)
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
     fails(client, "pre_queue", [GOOD, BAD], request_id="order-4711")
     line = wait_for(lambda: server.log_lines("order-4711"))[0]
@@ -79,7 +79,7 @@ def test_a_failed_request_is_logged_with_its_id(client, server: RunningServer):
     )
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_a_request_whose_id_is_no_text_is_told_its_failure(server: RunningServer):
     encoded = raw_http.RawTensor("encoded", "BYTES", [1, 1], raw_http.bytes_tensor([BAD]))
     request_id = os.fsdecode(b"order-\xff-4712")
@@ -90,7 +90,7 @@ def test_a_request_whose_id_is_no_text_is_told_its_failure(server: RunningServer
     assert "model 'pre_queue' version 1, request 'order-" in line
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 @pytest.mark.parametrize(
     ("sequence", "text"), [(77, "correlation id 77"), ("cam-3", "correlation id 'cam-3'")]
 )
@@ -99,7 +99,7 @@ def test_the_log_names_the_correlation_id(client, server: RunningServer, sequenc
     assert wait_for(lambda: server.log_lines(text))
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_parameters_are_logged_at_load(server: RunningServer):
     (line,) = server.log_lines("model 'pre_uint8' version 1 takes ")
     assert line.startswith("I")
@@ -118,7 +118,7 @@ def test_statistics_tell_success_and_failure(client, server: RunningServer):
     wait_for(lambda: counts() == (success + 1, failure + 1))
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 def test_times_of_an_execution_are_in_order(client, server: RunningServer):
     def phases() -> dict[str, int]:
         statistics = server.statistics("pre_uint8")["inference_stats"]

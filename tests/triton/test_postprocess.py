@@ -10,7 +10,7 @@ from served_models import ANCHORS, MAX_DETECTIONS, NUM_CLASSES, POSTPROCESS
 
 import endcap
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 COUNT = 5
 GEOMETRY = np.array(

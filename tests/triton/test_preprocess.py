@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 import endcap
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 FILES = [jpegs.photo_jpeg(60 + 17 * i, 150 - 9 * i, seed=i) for i in range(4)]
 

@@ -119,8 +119,8 @@ def test_the_same_log_line(compiled_server: RunningServer, python_server: Runnin
     for server, client in zip((compiled_server, python_server), clients, strict=True):
         tensors = grpc_inputs({"encoded": strings([FILES[0], b"none"])})
         with pytest.raises(InferenceServerException):
-            client.infer("pre", tensors, request_id="both-roads", sequence_id=7)
-        (line,) = wait_for(lambda server=server: server.log_lines("'both-roads'"))
+            client.infer("pre", tensors, request_id="both-variants", sequence_id=7)
+        (line,) = wait_for(lambda server=server: server.log_lines("'both-variants'"))
         assert line.startswith("W")
         lines.append(line[line.index("model '") :])
     assert lines[0] == lines[1]
@@ -162,11 +162,11 @@ def mixed_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSe
     """Models that do not load, and one that does."""
     repository = tmp_path_factory.mktemp("refused")
     for name in REFUSED:
-        write_preprocess(repository, name, road="python", max_batch_size=4, **BAD[name][0])
+        write_preprocess(repository, name, variant="python", max_batch_size=4, **BAD[name][0])
     for name in REFUSED_POSTPROCESS:
-        write_postprocess(repository, name, road="python", max_batch_size=4, **BAD[name][0])
+        write_postprocess(repository, name, variant="python", max_batch_size=4, **BAD[name][0])
     encoded = tensor("encoded", "TYPE_STRING", [1])
-    write_preprocess(repository, "good", road="python", max_batch_size=4, inputs=[encoded])
+    write_preprocess(repository, "good", variant="python", max_batch_size=4, inputs=[encoded])
     with run_server(repository) as server:
         yield server
 

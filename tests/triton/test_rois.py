@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 
 import endcap
 
-pytestmark = pytest.mark.both_roads
+pytestmark = pytest.mark.both_variants
 
 HEIGHT, WIDTH = 150, 190
 FILE = jpegs.photo_jpeg(HEIGHT, WIDTH)

@@ -89,18 +89,20 @@ def test_the_server_refuses_ensembles_with_an_error(
     assert states.get(name) != "READY"
 
 
-@pytest.mark.both_roads
-def test_nothing_is_wrong_with_the_models_of_the_shared_server(tmp_path: Path, road: str) -> None:
-    served_models.write_all(tmp_path, road)
+@pytest.mark.both_variants
+def test_nothing_is_wrong_with_the_models_of_the_shared_server(
+    tmp_path: Path, variant: str
+) -> None:
+    served_models.write_all(tmp_path, variant)
     assert validate_repository(tmp_path).findings == []
 
 
-@pytest.mark.both_roads
+@pytest.mark.both_variants
 @pytest.mark.parametrize("name", BAD)
-def test_what_endcaps_models_refuse_is_an_error(name: str, tmp_path: Path, road: str) -> None:
+def test_what_endcaps_models_refuse_is_an_error(name: str, tmp_path: Path, variant: str) -> None:
     write = write_postprocess if name in BAD_POSTPROCESS else write_preprocess
     max_batch_size = 0 if name in BAD_ROIS else 4
-    write(tmp_path, name, road=road, max_batch_size=max_batch_size, **BAD[name][0])
+    write(tmp_path, name, variant=variant, max_batch_size=max_batch_size, **BAD[name][0])
     findings = validate_repository(tmp_path).findings
     # A server with a GPU may take what one without refuses.
     expected = "note" if name == "not_in_this_build" else "error"

@@ -4,8 +4,9 @@ Where things are, from the outside in:
 
 - `detect`, `aio`: the two clients; `base`, `arguments`, `settings`: what they share.
 - `images`, `batches`, `detecting`, `stream_line`: from images to requests in flight, in order.
-- `roads`, `steps/`: how one batch becomes answers, as generators that do no I/O; `walk` takes them.
-- `reading`, `rows`, `extras`, `found`, `results`: from tensors to what a caller gets.
+- `pipeline`, `steps/`: how one batch becomes answers, as generators that do no I/O; `run_steps`
+  makes their calls.
+- `reading`, `rows`, `extras`: from tensors to the results that a caller gets (`endcap.results`).
 - `calls`: one request and its answer as plain data. `connection`, `aio_connection`, `stream`,
   `aio_stream`: what sends them; `wire/`: the messages of gRPC and HTTP, and their transports.
 - `shared_memory/`: regions, leases and pools.

@@ -29,9 +29,9 @@ from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Content, Image, is_read, refuse_single
 from endcap.client.reading import Found
 from endcap.client.retry import Attempts
+from endcap.client.run_steps import run_steps_async
 from endcap.client.settings import Plan
 from endcap.client.steps import read_served_steps_async
-from endcap.client.walk import walk_async
 from endcap.errors import EndcapError
 from endcap.results.image_result import ImageResult, Results
 
@@ -198,7 +198,7 @@ class AsyncDetectionClient(ClientBase):
                 request_id,
                 lambda call: connection.infer(call, timeout_s=deadline.left_s()),
             )
-        attempts = Attempts(connection.patience.retries(), deadline.left_s())
+        attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
         while True:
             answers = await self._share(pool, contents, request_id, deadline)
             wait_s = attempts.wait_after_lost(answers)
@@ -232,10 +232,10 @@ class AsyncDetectionClient(ClientBase):
         infer: Callable[[Call], Awaitable[Answer]],
     ) -> list[Found | RequestError] | RequestError:
         # What is returned holds no view of shared memory, which ends with the lease.
-        road = self._plan.road
+        pipeline = self._plan.pipeline
         try:
-            steps = road.steps(contents, lease, request_id)
-            tensors = await walk_async(steps, infer, blocking=road.blocking)
+            steps = pipeline.steps(contents, lease, request_id)
+            tensors = await run_steps_async(steps, infer, blocking=pipeline.blocking)
             return [self._plan.reader.try_read(each) for each in tensors]
         except EndcapError as error:
             return as_request_error(error)

@@ -12,7 +12,7 @@ from endcap.client.calls import Answer, Call, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.model_metadata import ModelMetadata
 from endcap.client.options import ConnectionOptions, check_timeout
-from endcap.client.retry import Attempts, Patience
+from endcap.client.retry import Attempts, RetryPolicy
 from endcap.client.stream import Stream
 from endcap.client.wire.exchange import Exchange, T
 from endcap.client.wire.grpc_channel import GrpcChannel
@@ -44,7 +44,7 @@ class Connection:
     def __init__(self, address: Address, options: ConnectionOptions | None = None) -> None:
         self.options = options or ConnectionOptions()
         self.address = replace(address, secure=address.secure or self.options.tls is not None)
-        self.patience = Patience(self.options.retries)
+        self.retry_policy = RetryPolicy(self.options.retries)
         self._protocol = make_protocol(self.address, self.options)
         self._transport: GrpcChannel | HttpConnections = (
             GrpcChannel(self.address, self.options)
@@ -164,16 +164,16 @@ class Connection:
     ) -> T:
         limit_s = self.options.timeout_s if timeout_s is None else timeout_s
         check_timeout(limit_s)
-        retries = self.patience.retries() if repeatable else 0
+        retries = self.retry_policy.retries() if repeatable else 0
         attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
         while True:
             try:
                 answer = self._transport.send(exchange.question, attempts.remaining_s())
                 read = exchange.read(answer)
-                self.patience.end(None)
+                self.retry_policy.end(None)
                 return read
             except TimeoutError as error:
                 raise no_answer(limit_s) from error
             except RequestError as error:
-                wait_s = self.patience.wait_after(error, attempts, repeatable=repeatable)
+                wait_s = self.retry_policy.wait_after(error, attempts, repeatable=repeatable)
             time.sleep(wait_s)

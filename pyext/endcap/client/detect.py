@@ -20,10 +20,10 @@ from endcap.client.errors import RequestError, as_request_error
 from endcap.client.images import Content, Image, refuse_single
 from endcap.client.reading import Found
 from endcap.client.retry import Attempts
+from endcap.client.run_steps import run_steps
 from endcap.client.settings import Plan
 from endcap.client.steps import read_served_steps
 from endcap.client.stream_detect import stream_results
-from endcap.client.walk import walk
 from endcap.errors import EndcapError
 from endcap.results.image_result import ImageResult, Results
 
@@ -208,7 +208,7 @@ class DetectionClient(ClientBase):
                 request_id,
                 lambda call: connection.infer(call, timeout_s=deadline.left_s()),
             )
-        attempts = Attempts(connection.patience.retries(), deadline.left_s())
+        attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
         while True:
             answers = self._share(pool, contents, request_id, deadline)
             wait_s = attempts.wait_after_lost(answers)
@@ -243,7 +243,7 @@ class DetectionClient(ClientBase):
     ) -> list[Found | RequestError] | RequestError:
         # What is returned holds no view of shared memory, which ends with the lease.
         try:
-            tensors = walk(self._plan.road.steps(contents, lease, request_id), infer)
+            tensors = run_steps(self._plan.pipeline.steps(contents, lease, request_id), infer)
             return [self._plan.reader.try_read(each) for each in tensors]
         except EndcapError as error:
             return as_request_error(error)

@@ -78,7 +78,7 @@ class Attempts:
             return None
 
 
-class Patience:
+class RetryPolicy:
     """How often requests over one connection are sent again.
 
     retries: how often where the server has answered lately. After a request that met no server in

@@ -14,11 +14,11 @@ from endcap.client.calls import OutputTensor
 from endcap.client.errors import ClientError
 from endcap.client.images import ImageReader
 from endcap.client.options import ConnectionOptions
+from endcap.client.pipeline import EnsemblePipeline, Pipeline
 from endcap.client.reading import AnswerReader
-from endcap.client.roads import EnsembleRoad, Road
 from endcap.client.sequences import SequenceSteps
 from endcap.client.served_model import Script, ServedModel, look_up
-from endcap.client.steps import ClientStepsRoad, ServedSteps
+from endcap.client.steps import ClientPipeline, ServedSteps
 from endcap.client.streaming import StreamBook
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
@@ -111,24 +111,24 @@ class Plan:
         self.next_id: Callable[[], str] = _numbered(settings.request_id)
         self._settings = settings
         wanted = self.reader.wanted(extras=settings.extras)
-        self._ensemble = EnsembleRoad(model, wanted, self.reader.class_counts)
-        self.road: Road = self._ensemble
+        self._ensemble = EnsemblePipeline(model, wanted, self.reader.class_counts)
+        self.pipeline: Pipeline = self._ensemble
         limit = model.batch_limit
         if steps is not None:
             counts = self.reader.class_counts
-            road = ClientStepsRoad(
+            pipeline = ClientPipeline(
                 steps,
                 preprocess=settings.preprocess,
                 postprocess=settings.postprocess,
                 outputs=[OutputTensor(name, class_count=counts.get(name, 0)) for name in wanted],
             )
-            self.road, limit = road, min(limit, road.max_batch)
+            self.pipeline, limit = pipeline, min(limit, pipeline.max_batch)
         if settings.batch > limit:
             raise InvalidArgumentError(
                 f"batch {settings.batch} is above {limit}, the most images in one request to model "
                 f"'{model.name}'"
             )
-        self.region_bytes = settings.region_bytes or self.road.region_bytes(settings.batch)
+        self.region_bytes = settings.region_bytes or self.pipeline.region_bytes(settings.batch)
         self.is_closed = False
         self._process = os.getpid()
 

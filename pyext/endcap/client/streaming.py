@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from endcap.client.calls import Answer, Call
 from endcap.client.errors import RequestError
+from endcap.client.pipeline import EnsemblePipeline
 from endcap.client.reading import AnswerReader, Found
-from endcap.client.roads import EnsembleRoad
 from endcap.client.sequences import StreamImage
 from endcap.results.image_result import ImageResult
 
@@ -32,8 +32,10 @@ class StreamBook:
     Results of the oldest image come as its responses do, those of later ones when it is done.
     """
 
-    def __init__(self, road: EnsembleRoad, reader: AnswerReader, next_id: Callable[[], str]):
-        self._road = road
+    def __init__(
+        self, pipeline: EnsemblePipeline, reader: AnswerReader, next_id: Callable[[], str]
+    ):
+        self._pipeline = pipeline
         self._reader = reader
         self._next_id = next_id
         self._order: deque[_Sent] = deque()
@@ -55,7 +57,7 @@ class StreamBook:
             self._order.append(_Sent(image.name, None))
             self._fail(self._order[-1], image.content)
             return None
-        call = replace(self._road.call([image.content], self._next_id()), sequence=image.step)
+        call = replace(self._pipeline.call([image.content], self._next_id()), sequence=image.step)
         self._order.append(_Sent(image.name, call))
         self._in_flight[call.request_id] = self._order[-1]
         return call
@@ -69,7 +71,7 @@ class StreamBook:
         if sent is None or sent.call is None:
             return
         try:
-            (tensors,) = self._road.read(sent.call, answer, 1)
+            (tensors,) = self._pipeline.read(sent.call, answer, 1)
             found = self._reader.read_part(tensors)
         except RequestError as error:
             self._fail(sent, error, at)

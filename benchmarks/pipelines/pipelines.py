@@ -1,4 +1,4 @@
-"""The roads that are compared: what each asks, and which models its server has to load."""
+"""The pipelines that are compared: what each asks, and which models its server has to load."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _CLASSIFY = (
 
 
 @dataclass(frozen=True)
-class Road:
+class Pipeline:
     """One way to do a task.
 
     call: how a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
         process" the one without any server.
     model: what is asked; the models beside it are what its server needs.
-    exact: whether its answers have to be those of the contest's first road to the last bit;
+    exact: whether its answers have to be those of the comparison's first pipeline to the last bit;
         OpenCV's may be off by the tolerances of `answers`.
     """
 
@@ -41,60 +41,60 @@ class Road:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """A task and the roads to it; the first is what the others are verified against."""
+class Comparison:
+    """A task and the pipelines to it; the first is what the others are verified against."""
 
     task: Task
-    roads: tuple[Road, ...]
+    pipelines: tuple[Pipeline, ...]
 
 
-DETECT = Contest(
+DETECT = Comparison(
     "detect",
     (
-        Road("ensemble", "compiled backends, `detect`", "triton", "detect", _DETECT),
-        Road(
+        Pipeline("ensemble", "compiled backends, `detect`", "triton", "detect", _DETECT),
+        Pipeline(
             "one process",
             "endcap around onnxruntime in a thread for each CPU; no server",
             "in process",
             "detector",
             (),
         ),
-        Road(
+        Pipeline(
             "Python network",
             "`detect` with its network in the Python backend",
             "triton",
             "detect_python_network",
             ("preprocess", "detector_python", "postprocess", "detect_python_network"),
         ),
-        Road(
+        Pipeline(
             "Python models",
             "endcap in the Python backend, `detect_python`",
             "triton",
             "detect_python",
             (*_PYTHON_ENDS, "detect_python"),
         ),
-        Road(
+        Pipeline(
             "Python BLS",
             "`detect_bls` calls the three steps",
             "triton",
             "detect_bls",
             (*_ENDS, "detect_bls"),
         ),
-        Road(
+        Pipeline(
             "C++ BLS",
             "`endcap_bls` without classifiers calls `detect`",
             "triton",
             "detect_cascade",
             (*_DETECT, "detect_cascade"),
         ),
-        Road(
+        Pipeline(
             "client side",
             "endcap in the client, the tensor goes to `detector`",
             "client side",
             "detector",
             ("detector",),
         ),
-        Road(
+        Pipeline(
             "OpenCV models",
             "OpenCV and NumPy in the Python backend",
             "triton",
@@ -102,7 +102,7 @@ DETECT = Contest(
             ("preprocess_opencv", "detector_python", "postprocess_opencv", "detect_opencv"),
             exact=False,
         ),
-        Road(
+        Pipeline(
             "FastAPI service",
             "FastAPI, OpenCV, onnxruntime; no Triton",
             "service",
@@ -112,31 +112,31 @@ DETECT = Contest(
         ),
     ),
 )
-CLASSIFY = Contest(
+CLASSIFY = Comparison(
     "cascade",
     (
-        Road(
+        Pipeline(
             "client side",
             "the client calls `detect`, `preprocess_rois`, the classifiers",
             "steps",
             "detect",
             (*_DETECT, *_CLASSIFY),
         ),
-        Road(
+        Pipeline(
             "Python BLS",
             "`cascade_bls`, asynchronous calls",
             "triton",
             "cascade_bls",
             (*_DETECT, *_CLASSIFY, "cascade_bls"),
         ),
-        Road(
+        Pipeline(
             "Python BLS, decoupled",
             "`cascade_bls_decoupled`, an answer for each detection, over gRPC",
             "decoupled",
             "cascade_bls_decoupled",
             (*_DETECT, *_CLASSIFY, "cascade_bls_decoupled"),
         ),
-        Road(
+        Pipeline(
             "C++ BLS",
             "`cascade` in the backend `endcap_bls`",
             "triton",
@@ -145,4 +145,4 @@ CLASSIFY = Contest(
         ),
     ),
 )
-CONTESTS = (DETECT, CLASSIFY)
+COMPARISONS = (DETECT, CLASSIFY)

@@ -24,8 +24,8 @@ _ALIGNMENT = 64  # of tensors in a lease, bytes
 _Results = list[dict[str, NDArray[Any] | None]]
 
 
-class ClientStepsRoad:
-    """A road whose preprocess, postprocess or both are done here, with the served parameters.
+class ClientPipeline:
+    """A pipeline whose preprocess, postprocess or both are done here, with the served parameters.
 
     The network, and what else the ensemble has, is asked directly, step by step. With a lease the
     tensors between steps lie in shared memory and are not copied: preprocess writes there, the

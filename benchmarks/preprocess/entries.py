@@ -48,12 +48,12 @@ def ready_for(
 ) -> dict[str, Ready | Row]:
     """Each peer on one image: ready to be timed, or the row that says why not."""
     encoded = image.encoded
-    contenders: dict[str, Ready | Row] = {
+    entries: dict[str, Ready | Row] = {
         name: each if isinstance(each, Row) else _verified(each, image, encoded)
         for name, each in peers.items()
     }
-    contenders[bare_decode.NAME] = ready_floor(floor, encoded)
-    return contenders
+    entries[bare_decode.NAME] = ready_floor(floor, encoded)
+    return entries
 
 
 def ready_floor(floor: Single | Row, encoded: bytes) -> Ready | Row:

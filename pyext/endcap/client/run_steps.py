@@ -1,4 +1,4 @@
-"""Takes a road step by step, over a connection of either kind."""
+"""Takes a pipeline step by step, over a connection of either kind."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from endcap.client.calls import Answer, Call
 from endcap.client.errors import RequestError
 from endcap.client.in_thread import in_thread
-from endcap.client.roads import Steps
+from endcap.client.pipeline import Steps
 
 Arrived: TypeAlias = "list[dict[str, NDArray[Any] | None]]"
 
 
-def walk(steps: Steps, infer: Callable[[Call], Answer]) -> Arrived:
+def run_steps(steps: Steps, infer: Callable[[Call], Answer]) -> Arrived:
     """Returns what the steps return; `infer` makes their calls. Raises RequestError."""
     taken = _take(steps, None)
     while isinstance(taken, Call):
@@ -27,7 +27,7 @@ def walk(steps: Steps, infer: Callable[[Call], Answer]) -> Arrived:
     return taken
 
 
-async def walk_async(
+async def run_steps_async(
     steps: Steps, infer: Callable[[Call], Awaitable[Answer]], *, blocking: bool
 ) -> Arrived:
     """Does the same with awaited calls. blocking: takes the steps between them in a thread."""

@@ -28,7 +28,7 @@ _ALIGNMENT = 64  # of tensors in a region
 _WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
 
 
-class Road(Protocol):
+class Pipeline(Protocol):
     """A way from images to the tensors of their answers."""
 
     @property
@@ -49,7 +49,7 @@ class Road(Protocol):
         """
 
 
-class EnsembleRoad:
+class EnsemblePipeline:
     """One call to a model that takes encoded images.
 
     outputs: what to ask for. class_counts: how many of an output's best elements to ask for
@@ -84,13 +84,13 @@ class EnsembleRoad:
         return split(tensors, images)
 
     def steps(self, images: Sequence[Content], lease: Lease | None, request_id: str) -> Steps:
-        """As `Road.steps`: one call."""
+        """As `Pipeline.steps`: one call."""
         call = self.call(images, request_id, lease)
         answer = yield call
         return self.read(call, answer, len(images), lease)
 
     def region_bytes(self, batch: int) -> int:
-        """As `Road.region_bytes`."""
+        """As `Pipeline.region_bytes`."""
         encoded = batch * (MAX_IMAGE_BYTES + _LENGTH_BYTES) + _ALIGNMENT
         return encoded + sum(self._room(each, batch) for each in self._outputs)
 
