@@ -47,7 +47,7 @@ def _mark_arguments(
             for each in match["names"].split(", "):
                 marked.append(f":param {each}: {match['meaning']}")
             inside = True
-        elif inside and line.startswith("Raises "):  # the sentence behind the last argument
+        elif inside and line.startswith("Raises "):  # the message behind the last argument
             marked += ["", line]
             inside = False
         else:

@@ -26,7 +26,7 @@ Made from the program by `python scripts/cli_page.py > docs/cli.md`; a test comp
 `endcap COMMAND --help` prints the same, `endcap --version` the version.
 
 Exit codes: 0 when all went well, 1 when an image failed or a check did, 2 when the command could
-not run, 3 for a defect of endcap, 130 when it was interrupted. What went wrong is one sentence on
+not run, 3 for a defect of endcap, 130 when it was interrupted. What went wrong is one message on
 standard error; `--verbose` adds the traceback.
 """
 

@@ -86,7 +86,7 @@ print(*(f"{name} {importlib.metadata.version(name)}" for name in neighbours), se
 
 
 class StepError(Exception):
-    """A step went wrong; the message is a sentence."""
+    """A step went wrong."""
 
 
 class Place:

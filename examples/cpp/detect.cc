@@ -87,7 +87,7 @@ std::vector<T> Values(const Tensors& tensors, const std::string& name) {
   return values;
 }
 
-// The sentence in Triton's answer to a request that failed.
+// The message in Triton's answer to a request that failed.
 std::string ErrorMessage(const std::string& body, long status) {
   const Json answer = Json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (answer.is_object() && answer.contains("error")) return answer.at("error");

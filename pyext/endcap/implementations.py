@@ -16,7 +16,7 @@ class Implementation:
         stage: ``decode``, ``preprocess``, ``box_decode`` or ``nms``.
         path: ``scalar``, ``simd`` or ``cuda``.
         available: whether this machine can run it.
-        reason: why not, in a sentence; empty when it can.
+        reason: why not, ; empty when it can.
         ran_last: whether the stage's most recent run in this process took it.
     """
 

@@ -163,8 +163,8 @@ print(*{line.split()[-1] for line in lines if "libendcap_" in line})
 
 @pytest.mark.parametrize("name", ["absent-compiler", "absent-compiler -m64"])
 def test_a_compiler_that_is_not_there(sources: Path, name: str) -> None:
-    sentence = f"--compiler is {name}, which is no program that can be "
-    with pytest.raises(DaliError, match=f"{sentence}run; install one"):
+    message = f"--compiler is {name}, which is no program that can be "
+    with pytest.raises(DaliError, match=f"{message}run; install one"):
         build_from(sources, compiler=name)
 
 
@@ -237,8 +237,8 @@ def test_an_old_dali_is_refused(
     sources: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     monkeypatch.setattr("nvidia.dali.__version__", version)
-    sentence = f"DALI {version} is older than {installation.OLDEST}.*; update it with `pip install"
-    with pytest.raises(DaliError, match=sentence):
+    message = f"DALI {version} is older than {installation.OLDEST}.*; update it with `pip install"
+    with pytest.raises(DaliError, match=message):
         build_from(sources)
 
 

@@ -26,7 +26,7 @@ except endcap.dali.DaliError as error:
 
 
 def loaded(*arguments: object) -> str:
-    """The library that a new process loads, or its sentence."""
+    """The library that a new process loads, or its message."""
     return answer_of(start_python(LOAD, *arguments))
 
 

@@ -115,7 +115,7 @@ def test_whole_numbers_beyond_32_bits_do_not_wrap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "sentence"),
+    ("parameters", "message"),
     [
         ({"preset": "yolo"}, "preset.*yolo.*ultralytics"),
         ({"fit": "crop"}, "fit.*crop.*letterbox"),
@@ -129,8 +129,8 @@ def test_whole_numbers_beyond_32_bits_do_not_wrap() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_that_cannot_be_used(parameters: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence) as raised:
+def test_a_parameter_that_cannot_be_used(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
         run_files(FILES[:1], **parameters)
     assert "image index" not in str(raised.value)
 

@@ -1,4 +1,4 @@
-"""Bad files between good ones: their status, or the end of the pipeline with a sentence."""
+"""Bad files between good ones: their status, or the end of the pipeline with a message."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_on_error_error_ends_with_the_sample_and_its_sentence(bad: bad_jpegs.Bad
         run_files([GOOD[0], bad.data, GOOD[1]], size=64, on_error="error")
     with pytest.raises(bad.error) as core:
         endcap.preprocess(bad.data, size=64)
-    sentence = str(core.value).split(": ", 1)[-1]
+    message = str(core.value).split(": ", 1)[-1]
     assert f"{bad.status.name.lower()}: image index 1 of 3: " in str(raised.value)
-    assert sentence in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_on_error_error_names_the_first_of_several() -> None:

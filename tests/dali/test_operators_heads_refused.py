@@ -61,7 +61,7 @@ def test_a_number_of_inputs_that_does_not_fit(inputs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("geometry", "status", "sentence"),
+    ("geometry", "status", "message"),
     [
         (np.zeros(7, np.float32), None, "geometry is not float "),
         (np.zeros(8, np.float16), None, "geometry is not float "),
@@ -71,11 +71,11 @@ def test_a_number_of_inputs_that_does_not_fit(inputs: int) -> None:
         (np.zeros(8, np.float32), np.zeros(1, np.int64), "status is not int32 "),
     ],
 )
-def test_geometry_and_status_that_do_not_fit(geometry: Any, status: Any, sentence: str) -> None:
+def test_geometry_and_status_that_do_not_fit(geometry: Any, status: Any, message: str) -> None:
     inputs = {"head": HEADS[:1], "geometry": [geometry]}
     if status is not None:
         inputs["status"] = [status]
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         postprocess(inputs)
 
 
@@ -90,7 +90,7 @@ def test_a_head_of_too_many_dims() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "message"),
     [
         ({"head": "yolov9"}, "head is 'yolov9': give one of"),
         ({"num_classes": 0}, "num_classes.*0"),
@@ -100,8 +100,8 @@ def test_a_head_of_too_many_dims() -> None:
     ],
     ids=str,
 )
-def test_a_parameter_that_cannot_be_used(fields: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_a_parameter_that_cannot_be_used(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         postprocess({"head": HEADS[:1]}, **fields)
 
 

@@ -61,7 +61,7 @@ def test_max_detections(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "sentence"),
+    ("inputs", "message"),
     [
         ((BOXES[0][:, :3].copy(), SCORES[0]), "sample 0: give boxes as float"),
         ((BOXES[0].astype(np.float64), SCORES[0]), "sample 0: give boxes as float"),
@@ -73,13 +73,13 @@ def test_max_detections(limit: int) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_arrays_that_cannot_be_used(inputs: tuple[Any, ...], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_arrays_that_cannot_be_used(inputs: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         suppress(*([sample] for sample in inputs))
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "message"),
     [
         ({"iou_threshold": 1.5}, "iou_threshold is 1.5"),
         ({"iou_threshold": -0.1}, "iou_threshold is -0.1"),
@@ -88,8 +88,8 @@ def test_arrays_that_cannot_be_used(inputs: tuple[Any, ...], sentence: str) -> N
     ids=str,
 )
 def test_arguments_that_cannot_be_used_are_refused_at_the_build(
-    fields: dict[str, Any], sentence: str
+    fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError, match=sentence) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         build(lambda boxes, scores: fn.endcap.nms(boxes, scores, **fields), ["boxes", "scores"], 1)
     assert "image index" not in str(raised.value)

@@ -98,7 +98,7 @@ def test_an_image_without_pixels_has_a_status() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "image_type", "sentence"),
+    ("sample", "image_type", "message"),
     [
         (np.zeros((4, 4), np.uint8), types.RGB, "HWC"),
         (np.zeros((4, 4, 3), np.float32), types.RGB, "images are float of 3 dims: give uint8 of"),
@@ -108,8 +108,8 @@ def test_an_image_without_pixels_has_a_status() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_images_that_cannot_be_used(sample: Any, image_type: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_images_that_cannot_be_used(sample: Any, image_type: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         resize([sample], image_type=image_type)
 
 

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 HEAD = {"output0": ["batch", 7, 84]}
 Maker = Callable[[Path], Path]
-# What makes the network, what is said to the command, and what its sentence holds.
+# What makes the network, what is said to the command, and what its message holds.
 Refusals = dict[str, tuple[Maker, list[object], list[str]]]
 
 _OPSETS = [helper.make_opsetid("", 17)]

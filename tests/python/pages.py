@@ -80,7 +80,7 @@ class Visit:
             return np.asarray(picture.convert("RGB"))
 
     def problem(self) -> str:
-        """The sentence of the problem that the page shows; waits for one."""
+        """The message of the problem that the page shows; waits for one."""
         self.page.wait_for_selector("#problem:not([hidden])")
         return self.page.inner_text("#problem")
 

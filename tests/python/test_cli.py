@@ -16,7 +16,7 @@ from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
 
 from endcap.cli.app import app
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import one_sentence
+from endcap.cli.failure import report_errors
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
 from endcap.triton.model_folder import read_repository
@@ -199,19 +199,19 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, pictures: Path) -> 
 
 
 def test_a_defect_of_endcap_is_one_sentence_too(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit) as ended, one_sentence(verbose=False):
+    with pytest.raises(typer.Exit) as ended, report_errors(verbose=False):
         raise KeyError("geometry")
     assert ended.value.exit_code == 3
-    sentence = capsys.readouterr().err
-    assert sentence == (
+    message = capsys.readouterr().err
+    assert message == (
         "endcap: internal error (KeyError: 'geometry'): this is a defect of endcap; run it again "
         "with --verbose and report what that shows\n"
     )
-    with pytest.raises(typer.Exit), one_sentence(verbose=True):
+    with pytest.raises(typer.Exit), report_errors(verbose=True):
         raise KeyError("geometry")
     assert "Traceback" in capsys.readouterr().err
     for control in (typer.Exit(0), typer.BadParameter("x"), BrokenPipeError()):
-        with pytest.raises(type(control)), one_sentence(verbose=False):
+        with pytest.raises(type(control)), report_errors(verbose=False):
             raise control
     assert capsys.readouterr().err == ""
 

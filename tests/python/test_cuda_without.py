@@ -1,4 +1,4 @@
-"""What holds without a GPU: names of devices, streams, and the sentence of why there is none."""
+"""What holds without a GPU: names of devices, streams, and the message of why there is none."""
 
 from __future__ import annotations
 

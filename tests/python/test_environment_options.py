@@ -1,4 +1,4 @@
-"""What can be seen to fail before anything is downloaded, and the texts of tools in sentences."""
+"""What can be seen to fail before anything is downloaded, and the texts of tools in messages."""
 
 from __future__ import annotations
 

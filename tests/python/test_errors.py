@@ -1,4 +1,4 @@
-"""Bad input: a typed error with a sentence, no crash, no memory on a header's word."""
+"""Bad input: a typed error with a message, no crash, no memory on a header's word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `evaluate` where no server is needed: options, sentences, tables."""
+"""The command `evaluate` where no server is needed: options, messages, tables."""
 
 from __future__ import annotations
 

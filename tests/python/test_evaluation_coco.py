@@ -164,7 +164,7 @@ def test_differences_and_limits(tmp_path: Path) -> None:
         limits = {"max_difference": max_difference, "min_map50": min_map50}
         return [
             problem.split(" is ")[0] for problem in broken_limits(half, full, **limits)
-        ]  # the measure that the sentence is about
+        ]  # the measure that the message is about
 
     assert problems(None, None) == []
     assert problems(0.499, 0.5) == []

@@ -1,4 +1,4 @@
-"""Reading annotations and results: what is taken, and what is refused with which sentence."""
+"""Reading annotations and results: what is taken, and what is refused with which message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad heads, geometry and parameters of postprocessing: a typed error with a sentence."""
+"""Bad heads, geometry and parameters of postprocessing: a typed error with a message."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def test_several_labels_do_not_go_with_softmax() -> None:
 )
 def test_a_grid_too_large_for_a_kernel_names_the_cpu(anchor_grid: str) -> None:
     options: dict[str, Any] = {"head": "ssd", "anchors": "grid", "anchor_grid": anchor_grid}
-    sentence = "head ssd with an anchor_grid of more than 16 levels or 128 sizes is read by the CPU"
-    with pytest.raises(endcap.UnsupportedError, match=sentence):
+    message = "head ssd with an anchor_grid of more than 16 levels or 128 sizes is read by the CPU"
+    with pytest.raises(endcap.UnsupportedError, match=message):
         endcap.Postprocessor(**options, device="cuda")
     assert endcap.Postprocessor(**options).device == "cpu"
 

@@ -1,4 +1,4 @@
-"""endcap init, what it cannot do or will not guess: a sentence, exit code 2, nothing left."""
+"""endcap init, what it cannot do or will not guess: a message, exit code 2, nothing left."""
 
 from __future__ import annotations
 

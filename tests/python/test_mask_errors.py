@@ -46,7 +46,7 @@ def test_sums_that_overflow(path: str, place: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "sentence"),
+    ("row", "message"),
     [
         (geometry((0, 1), (0, 0), (10, 10)), "scale 0 and padding 0"),
         (geometry((1, np.nan), (0, 0), (10, 10)), "scale nan"),
@@ -55,9 +55,9 @@ def test_sums_that_overflow(path: str, place: tuple[int, int]) -> None:
         (geometry((1, 1), (0, 0), (0, 10)), "image_h 0"),
     ],
 )
-def test_geometries_that_place_nothing(path: str, row: np.ndarray, sentence: str) -> None:
+def test_geometries_that_place_nothing(path: str, row: np.ndarray, message: str) -> None:
     scene = dataclasses.replace(random_scene(4), geometry=row)
-    with pytest.raises(InvalidArgumentError, match=sentence):
+    with pytest.raises(InvalidArgumentError, match=message):
         scene.encoded("source", path)
     assert len(scene.encoded("input", path)[1]) == 12  # which does not look at it
 

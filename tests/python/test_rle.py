@@ -71,7 +71,7 @@ def test_masks_that_are_none(mask: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rle", "sentence"),
+    ("rle", "message"),
     [
         (b"", "those of 0 pixels, not of 12"),
         (b";", "those of 11 pixels"),
@@ -85,8 +85,8 @@ def test_masks_that_are_none(mask: np.ndarray) -> None:
         (b"1111J", "run length 4 is -5"),
     ],
 )
-def test_strings_that_are_no_run_lengths(rle: bytes, sentence: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=sentence):
+def test_strings_that_are_no_run_lengths(rle: bytes, message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
         decode_rle(rle, (3, 4))
 
 

@@ -1,4 +1,4 @@
-"""endcap validate on damaged repositories: one finding, its line and its sentence."""
+"""endcap validate on damaged repositories: one finding, its line and its message."""
 
 from __future__ import annotations
 

@@ -155,16 +155,16 @@ def test_a_server_that_goes_ends_the_camera_with_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
         ([FAKE_DEVICE, f"{ALLOWED}=deny"], "The camera is not allowed"),
         ([], "There is no camera"),
     ],
     ids=["denied", "no_device"],
 )
-def test_why_there_is_no_camera(url: str, options: list[str], sentence: str) -> None:
+def test_why_there_is_no_camera(url: str, options: list[str], message: str) -> None:
     with run_browser(*options) as browser, visit(browser, url) as opened:
         opened.page.click("#camera")
-        assert sentence in opened.problem()
+        assert message in opened.problem()
         assert opened.page.inner_text("#camera") == "Open the camera"
         assert opened.sent == []

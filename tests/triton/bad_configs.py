@@ -23,7 +23,7 @@ def separated(lines: str) -> dict[str, object]:
     return {"parameters": parameters, "files": {"l.txt": lines}}
 
 
-# name: (what to write, what the sentence says)
+# name: (what to write, what the message says)
 BAD_PREPROCESS = {
     "unknown_parameter": (
         {"parameters": {"sise": "640"}},

@@ -1,4 +1,4 @@
-"""Every kind of bad input: INVALID_ARG with a sentence, and the server goes on."""
+"""Every kind of bad input: INVALID_ARG with a message, and the server goes on."""
 
 from __future__ import annotations
 

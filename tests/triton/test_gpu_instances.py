@@ -127,12 +127,12 @@ def test_an_ensemble_keeps_images_on_the_gpu(gpu_client, gpu_server: RunningServ
 
 
 def test_errors_are_the_cpu_s(gpu_client) -> None:
-    def sentence(model: str) -> str:
+    def message(model: str) -> str:
         with pytest.raises(InferenceServerException) as caught:
             infer(gpu_client, model, {"encoded": strings([FILES[0], b"no image"])})
         return str(caught.value.message())
 
-    assert sentence("pre_gpu") == sentence("pre_cpu")
+    assert message("pre_gpu") == message("pre_cpu")
     expected = infer(gpu_client, "pre_cpu", {"encoded": strings(FILES)})
     after = infer(gpu_client, "pre_gpu", {"encoded": strings(FILES)})
     np.testing.assert_array_equal(after["images"], expected["images"])

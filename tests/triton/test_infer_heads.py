@@ -158,10 +158,10 @@ def test_masks_that_do_not_fit_are_said_once(
     server: TritonServer, photo: Path, tmp_path: Path
 ) -> None:
     pictures = {}
-    for name, sentences in (("seg", 1), ("seg_input", 2)):
+    for name, messages in (("seg", 1), ("seg_input", 2)):
         result = infer(server, photo, "--model", name, "--draw", tmp_path / name)
         assert result.exit_code == 0, result.output
-        assert len(result.stderr.splitlines()) == sentences
+        assert len(result.stderr.splitlines()) == messages
         assert ("320x416 (height x width)" in result.stderr) == (name == "seg_input")
         with Image.open(tmp_path / name / "photo_detections.jpg") as picture:
             pictures[name] = np.asarray(picture.convert("RGB")).astype(int)

@@ -1,4 +1,4 @@
-"""A config that cannot be carried out fails the load with a sentence, and no other model's."""
+"""A config that cannot be carried out fails the load with a message, and no other model's."""
 
 from __future__ import annotations
 

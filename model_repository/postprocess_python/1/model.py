@@ -27,7 +27,7 @@ class TritonPythonModel:
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads config.pbtxt; what cannot be carried out fails the load with a sentence."""
+        """Reads config.pbtxt; what cannot be carried out fails the load with a message."""
         config = json.loads(args["model_config"])
         settings = _settings(config)
         complete_tensors(config, settings.contracts, complete=False)

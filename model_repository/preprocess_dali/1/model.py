@@ -25,7 +25,7 @@ class TritonPythonModel:
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Builds the pipeline; what cannot be carried out fails the load with a sentence."""
+        """Builds the pipeline; what cannot be carried out fails the load with a message."""
         config = json.loads(args["model_config"])
         settings = preprocess_dali_settings(config)
         complete_tensors(config, settings.contracts, complete=False)

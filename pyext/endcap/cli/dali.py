@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.cli.progress import stage_bar
 from endcap.dali.building import build as build_operators
@@ -24,7 +24,7 @@ BUILD_EXAMPLES = """
 
 - `endcap dali build --force --compiler clang++`
 
-**Exit code**: 0 when the library is there, 2 when not: one sentence says why.
+**Exit code**: 0 when the library is there, 2 when not: the error message says why.
 """
 INFO_EXAMPLES = """
 **Examples**
@@ -75,7 +75,7 @@ def build(
     A DALI operator goes with one release of DALI. What is compiled is kept in ~/.cache/endcap/dali
     (or below XDG_CACHE_HOME) for each release, and `endcap.dali.load()` finds it there.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         with stage_bar() as stages:
             built = build_operators(output, force=force, compiler=compiler, stages=stages)
         how = "built before" if built.cached else f"built in {built.seconds:.1f} s"
@@ -86,7 +86,7 @@ def build(
 @app.command("info", epilog=INFO_EXAMPLES)
 def info(verbose: Verbose = False) -> None:
     """Show which DALI is here, whether its operators work, and what builds them."""
-    with one_sentence(verbose=verbose):
+    with report_errors(verbose=verbose):
         parts = look()
     console = PlainConsole(highlight=False, soft_wrap=True)
     for part in parts:

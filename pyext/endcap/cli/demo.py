@@ -18,7 +18,7 @@ from endcap.cli.demo_sheet import sheet_paths, write_sheets
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
-    one_sentence,
+    report_errors,
     say,
     stopped_by_signals,
 )
@@ -94,7 +94,7 @@ def demo(
     """
     console = PlainConsole(highlight=False)
     with (
-        one_sentence(verbose=verbose),
+        report_errors(verbose=verbose),
         stopped_by_signals(exit_code=0 if web else INTERRUPTED),
     ):
         paths = expand_images([str(images or find_repository() / SAMPLES)])

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.images import expand_images
 from endcap.cli.report import count
 from endcap.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
@@ -78,7 +78,7 @@ def doctor(
     "note", "warning", "error"), found, problem, remedy and details, a list of texts; problem and
     remedy are null where all is well.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         subject = Subject(
             find_repository=find_repository if repository is None else lambda: repository,
             tritonserver=tritonserver,

@@ -10,7 +10,7 @@ import typer
 from endcap._scratch import scratch_folder
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
-from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.cli.progress import stage_bar
 from endcap.environment.checking import (
@@ -29,7 +29,7 @@ EXAMPLES = """
 
 - `endcap env check models/preprocess_python`
 
-**Exit code**: 0 when it works, 2 when not: one sentence says why.
+**Exit code**: 0 when it works, 2 when not: the error message says why.
 """
 
 
@@ -46,7 +46,7 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Unpack an environment elsewhere and import from it, as `endcap env pack` does at its end."""
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         place = environment_of(environment) if environment.is_dir() else environment
         checked, limit = _checked(place, real, tritonserver)
         size = place.stat().st_size if place.is_file() else None

@@ -14,7 +14,7 @@ from endcap._scratch import scratch_folder
 from endcap._version import __version__
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
-from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.cli.progress import stage_bar
 from endcap.cli.whole_file import whole_file
@@ -35,7 +35,7 @@ EXAMPLES = """
 - `endcap env pack --endcap dist/endcap-0.1.0-cp311-cp311-manylinux_2_35_x86_64.whl
   --channel ./channel --find-links ./wheels --offline --into models/preprocess_python`
 
-**Exit code**: 0 when the archive was written and works, 2 when not: one sentence says why, no
+**Exit code**: 0 when the archive was written and works, 2 when not: the error message says why, no
 broken archive is left, and a model that could not be given it has the files it had.
 """
 
@@ -136,7 +136,7 @@ def pack(
 
     With --into the archive lies in the models' folders, and at --output only where that is given.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         options = PackOptions(
             python=python,
             packages=tuple(package or ()),

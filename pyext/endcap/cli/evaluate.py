@@ -15,9 +15,9 @@ from endcap.cli.console import PlainConsole
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
-    one_sentence,
+    message_of,
+    report_errors,
     say,
-    sentence_of,
     stopped_by_signals,
 )
 from endcap.cli.kept_files import model_files, refuse_to_overwrite
@@ -210,7 +210,7 @@ def evaluate(
         min_map50=min_map50,
     )
     unsaved: list[str] = []
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         targets = [save_predictions] if save_predictions is not None else []
 
         def keep(read: Iterable[Path]) -> None:
@@ -258,6 +258,6 @@ def _saving(path: Path | None, problems: list[str]) -> Iterator[Callable[[Predic
                 with opened.pop_all():
                     served.write(file)
             except OSError as error:
-                problems.append(f"--save-predictions holds nothing: {sentence_of(error)}")
+                problems.append(f"--save-predictions holds nothing: {message_of(error)}")
 
         yield save

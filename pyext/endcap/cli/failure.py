@@ -1,4 +1,4 @@
-"""How a command fails: one sentence on standard error and an exit code."""
+"""How a command fails: an error message on standard error and an exit code."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class StopRequested(BaseException):
 
 
 @contextlib.contextmanager
-def one_sentence(*, verbose: bool) -> Iterator[None]:
-    """Turns errors into a sentence and an exit code; with `verbose` a traceback too.
+def report_errors(*, verbose: bool) -> Iterator[None]:
+    """Turns errors into an error message and an exit code; with `verbose` a traceback too.
 
     Expected ones, EndcapError and OSError, end with exit code 2. Any other is a defect of endcap:
     exit code 3.
@@ -45,7 +45,7 @@ def one_sentence(*, verbose: bool) -> Iterator[None]:
     except (EndcapError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        say(f"endcap: {sentence_of(error)}")
+        say(f"endcap: {message_of(error)}")
         raise typer.Exit(CANNOT_RUN) from error
     except Exception as error:
         advice = "report it"
@@ -58,7 +58,7 @@ def one_sentence(*, verbose: bool) -> Iterator[None]:
         raise typer.Exit(INTERNAL_ERROR) from error
 
 
-def sentence_of(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """Returns an error's message; the system's own with the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
@@ -107,6 +107,6 @@ def _end_now(exit_code: int) -> NoReturn:
     os._exit(exit_code)
 
 
-def say(sentence: str) -> None:
+def say(message: str) -> None:
     """Prints to standard error, where results of a command never go."""
-    print(printable(sentence), file=sys.stderr, flush=True)
+    print(printable(message), file=sys.stderr, flush=True)

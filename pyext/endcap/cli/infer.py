@@ -18,7 +18,7 @@ from endcap.cli.connection_options import connection_options
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
-    one_sentence,
+    report_errors,
     say,
     stopped_by_signals,
 )
@@ -150,7 +150,7 @@ def infer(
     form = chosen_form(json=json_output, csv=csv_output, coco=coco_output)
     check_comparison(form, compare, network)
     with (
-        one_sentence(verbose=verbose),
+        report_errors(verbose=verbose),
         stopped_by_signals(exit_code=INTERRUPTED),
         contextlib.ExitStack() as until_reported,  # a client that waits holds no report up
     ):
@@ -206,8 +206,8 @@ def _end(
     reference: ReferenceBeside | None,
 ) -> None:
     """Says what is not in the report, and ends the program with its exit code."""
-    for sentence in pictures.summary() if pictures else ():
-        say(sentence)
+    for message in pictures.summary() if pictures else ():
+        say(message)
     failed = not all(result.ok for result in results)
     if failed:
         say(f"endcap: {describe_failures(results)}")

@@ -13,7 +13,7 @@ from rich.text import Text
 from endcap._scratch import scratch_folder
 from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import find_repository
-from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
@@ -35,8 +35,8 @@ EXAMPLES = """
 - `endcap init detector.onnx -o models --runtime tensorrt --fp16 --self-contained
   --triton-version 25.11`
 
-**Exit code**: 0 when the repository was written, 2 when it could not be: one sentence says why, and
-nothing is left behind.
+**Exit code**: 0 when the repository was written, 2 when it could not be: the error message says
+why, and nothing is left behind.
 """
 
 _NETWORK = "Network"
@@ -227,7 +227,7 @@ def init(
     The folder holds preprocess, the network, postprocess and the ensemble that joins them, each
     with a config.pbtxt to read and change, and a README with the calls to make.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         options = InitOptions(
             runtime=runtime,
             preprocess=preprocess,

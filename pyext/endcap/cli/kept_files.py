@@ -15,7 +15,7 @@ FileId = tuple[int, int]
 def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advice: str) -> None:
     """Raises InvalidArgumentError where a target is one of the inputs, by whatever name or link.
 
-    advice: what to do then, the end of the sentence.
+    advice: what to do then, the end of the message.
     """
     existing = {_file_id(target): target for target in targets}
     existing.pop(None, None)

@@ -14,7 +14,7 @@ from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
-    one_sentence,
+    report_errors,
     say,
     stopped_by_signals,
 )
@@ -131,7 +131,7 @@ def load(
     server's times step by step; --csv has one row for each level.
     """
     form = chosen_form(json=json_output, csv=csv_output)
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         levels = _read_levels(concurrency)
         check_region_bytes(region_bytes, is_shared=shm is not SharedMemory.none)
         paths = expand_images(images or [str(find_repository() / SAMPLES)])

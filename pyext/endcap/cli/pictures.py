@@ -32,7 +32,7 @@ class PictureFolder:
 
     Attributes:
         written: the pictures, in the order of the calls of `add`.
-        failures: a sentence for each image that could not be drawn.
+        failures: a message for each image that could not be drawn.
     """
 
     def __init__(self, folder: Path, images: Iterable[Path]) -> None:
@@ -65,15 +65,15 @@ class PictureFolder:
             self._note_missing_masks(result)
 
     def summary(self) -> list[str]:
-        """Returns what there is to say at the end, a sentence each."""
-        sentences = [f"{count(len(self.written), 'picture')} in {self._folder}/"]
+        """Returns what there is to say at the end, a message each."""
+        messages = [f"{count(len(self.written), 'picture')} in {self._folder}/"]
         masks = self.describe_missing_masks()
         if masks is not None:
-            sentences.append(f"endcap: {masks}")
+            messages.append(f"endcap: {masks}")
         if self.failures:
             missing = count(len(self.failures), "picture")
-            sentences.append(f"endcap: {missing} missing, the first: {self.failures[0]}")
-        return sentences
+            messages.append(f"endcap: {missing} missing, the first: {self.failures[0]}")
+        return messages
 
     def describe_missing_masks(self) -> str | None:
         """Returns on how many pictures no mask is drawn and why; None where all are."""

@@ -85,9 +85,9 @@ def image_heading(image: str) -> Text:
     return Text(printable(image), style="bold", overflow="fold")
 
 
-def failure_line(sentence: str) -> Padding:
+def failure_line(message: str) -> Padding:
     """Returns the line that says why an image failed."""
-    return _indented(Text(printable(sentence), "red"))
+    return _indented(Text(printable(message), "red"))
 
 
 def _heading(result: ImageResult, latency: bool) -> Text:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from endcap.cli.console import PlainConsole
-from endcap.cli.failure import one_sentence, say, stopped_by_signals
+from endcap.cli.failure import report_errors, say, stopped_by_signals
 from endcap.cli.progress import installing
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
@@ -154,7 +154,7 @@ def serve(
         ready_timeout_s=ready_timeout,
     )
     with (
-        one_sentence(verbose=verbose),
+        report_errors(verbose=verbose),
         stopped_by_signals(exit_code=0),
         TritonServer(repository, settings, progress=installing) as server,
     ):
@@ -163,8 +163,8 @@ def serve(
             say(f"endcap: {server.left_out}")
         while True:
             server.check_alive()
-            for sentence in server.revive():
-                say(f"endcap: {sentence}")
+            for message in server.revive():
+                say(f"endcap: {message}")
             time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
 
 

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, one_sentence, say, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.cli.progress import installing
 from endcap.server.cache import remove_all
@@ -92,7 +92,7 @@ def install(
     for Python models are installed beside it for the Python that runs endcap; more than the usual
     ones are named by ENDCAP_SERVER_PACKAGES.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         folders = [install_private_server(installing, wheelhouse=wheelhouse)]
         if _with_python_models(python_models):
             folders.append(install_packages(installing, wheelhouse=wheelhouse))
@@ -109,7 +109,7 @@ def download(
 
     They are for this machine's kind and the Python that runs endcap.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         needed = _with_python_models(python_models)
         with installing() as stages:
             stages("downloading the Triton server, 53 MiB", None)
@@ -123,7 +123,7 @@ def download(
 @app.command("path", epilog=PATH_EXAMPLES)
 def path(verbose: Verbose = False) -> None:
     """Print the server that `endcap serve` would run; with --verbose its release and origin."""
-    with one_sentence(verbose=verbose):
+    with report_errors(verbose=verbose):
         found = locate_server()
         if verbose:
             say(f"{read_release(found)} ({found.origin})")
@@ -136,7 +136,7 @@ def remove(verbose: Verbose = False) -> None:
 
     Left alone is what a running server uses, and what endcap has not made.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         with installing() as stages:
             removed, used = remove_all(stages)
         _print(*removed)

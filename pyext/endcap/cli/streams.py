@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from endcap.cli.failure import CANNOT_RUN, READER_GONE, say, sentence_of
+from endcap.cli.failure import CANNOT_RUN, READER_GONE, message_of, say
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """Ends the program with a sentence where standard output is closed or cannot be written.
+    """Ends the program with a message where standard output is closed or cannot be written.
 
     A reader that goes before the end, as `head` does, ends it quietly.
     """
@@ -36,7 +36,7 @@ def standard_streams() -> Iterator[None]:
         finally:
             sys.stdout.flush()  # here, where what cannot be written can still be said
     except OSError as error:
-        say(f"endcap: {sentence_of(error)}")
+        say(f"endcap: {message_of(error)}")
         sys.exit(CANNOT_RUN)
     except typer.Exit as gone:
         sys.exit(gone.exit_code)

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, one_sentence, stopped_by_signals
+from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.environment.stub import StubReport
 from endcap.environment.stub import check as check_stub
@@ -77,7 +77,7 @@ def install(
     verbose: Verbose = False,
 ) -> None:
     """Put the stub into a model's folder, beside the one of the server's release."""
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         placed = install_stub(
             model_dir, python_version=python, real=real, tritonserver=tritonserver
         )
@@ -96,7 +96,7 @@ def check(model_dir: _ModelDir, tritonserver: _Server = None, verbose: Verbose =
     Makes the checks that the stub makes before it starts; a packed environment is read to its end
     first.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=INTERRUPTED):
         report = check_stub(model_dir, tritonserver=tritonserver)
     _print(report)
     raise typer.Exit(1 if report.problem else 0)

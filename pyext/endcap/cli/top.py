@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import CANNOT_RUN, one_sentence, say, stopped_by_signals
+from endcap.cli.failure import CANNOT_RUN, report_errors, say, stopped_by_signals
 from endcap.cli.options import SERVER_PANEL, Url, Verbose
 from endcap.cli.top_layout import Bounded, lines_of
 from endcap.cli.top_screen import key_pressed, screen
@@ -85,7 +85,7 @@ def top(
     started anew), models, stages, totals and machine, null where a figure is not known; of a look
     that found no metrics, time, url and error.
     """
-    with one_sentence(verbose=verbose), stopped_by_signals(exit_code=0):
+    with report_errors(verbose=verbose), stopped_by_signals(exit_code=0):
         watch = Watch(url, metrics_url, model or ())
         if once:
             _once(watch, interval, json_output=json_output)

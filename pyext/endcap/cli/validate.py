@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import one_sentence
+from endcap.cli.failure import report_errors
 from endcap.cli.options import Verbose
 from endcap.cli.report import count
 from endcap.repository.validation import Finding, Report, Severity, validate_repository
@@ -52,7 +52,7 @@ def validate(
     With --json each finding is an object of file, line (null where there is none), severity
     ("note", "warning", "error"), model, problem and remedy.
     """
-    with one_sentence(verbose=verbose):
+    with report_errors(verbose=verbose):
         report = validate_repository(repository)
         if strict:
             report = report.with_errors_for_warnings()

@@ -6,7 +6,7 @@ from endcap.errors import EndcapError
 
 
 class ClientError(EndcapError, ConnectionError):
-    """The server cannot be reached, or does not serve the model; one sentence, with what to do."""
+    """The server cannot be reached, or does not serve the model; the message says what to do."""
 
 
 class RequestError(EndcapError, RuntimeError):

@@ -8,5 +8,5 @@ from endcap.errors import EndcapError
 class DaliError(EndcapError, RuntimeError):
     """The DALI operators cannot be built or loaded.
 
-    The message is one sentence that says what was found and what to do next.
+    The message says what was found and what to do next.
     """

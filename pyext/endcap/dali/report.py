@@ -16,7 +16,7 @@ from endcap.errors import EndcapError
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One thing that was looked at; `problem` is a sentence, None where all is well."""
+    """One thing that was looked at; `problem` is an error message, None where all is well."""
 
     name: str
     found: str

@@ -38,7 +38,7 @@ class Group(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check found; `problem` and `remedy` are sentences, None where all is well.
+    """What one check found; `problem` and `remedy` are messages, None where all is well.
 
     details: lines that the report shows with `--verbose` only.
     """
@@ -99,7 +99,7 @@ class Topic:
         self,
         key: str,
         found: str,
-        sentence: str,
+        message: str,
         *,
         at_most: Severity = Severity.ERROR,
         details: Iterable[str] = (),
@@ -107,13 +107,13 @@ class Topic:
     ) -> Finding:
         """One of `problems`; `at_most` lowers its severity where nothing depends on it.
 
-        sentence: what is wrong here, without its end mark.
+        message: what is wrong here, without its end mark.
         fields: the names in braces of the remedy; paths are quoted as a shell needs it.
         """
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
         remedy = problem.remedy.format_map({name: _written(each) for name, each in fields.items()})
-        return self._finding(severity, found, sentence, remedy, tuple(details))
+        return self._finding(severity, found, message, remedy, tuple(details))
 
     def _finding(
         self,
@@ -142,7 +142,7 @@ def _written(field: str | Path | Sequence[Path]) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns an error's sentence without the advice that follows its last semicolon."""
+    """Returns an error's message without the advice that follows its last semicolon."""
     reason, _, advice = str(error).rpartition("; ")
     return reason or advice
 

@@ -95,13 +95,13 @@ def check_driver(subject: Subject) -> Finding:
     release = release_of_driver(text)
     if version is None:
         if gpu_devices := sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*")):
-            sentence = f"{', '.join(gpu_devices)} are there, but libcuda.so.1 is not found"
-            return DRIVER.problem("no_library", release or "incomplete", sentence)
+            message = f"{', '.join(gpu_devices)} are there, but libcuda.so.1 is not found"
+            return DRIVER.problem("no_library", release or "incomplete", message)
         return DRIVER.problem("absent", "none", "no NVIDIA driver is here, so models run on CPUs")
     found = f"{release or 'release unknown'}, CUDA {written_cuda(version)}"
     if version < _OLDEST_CUDA:
-        sentence = f"the driver runs CUDA {written_cuda(version)}; CUDA 13 needs driver 580"
-        return DRIVER.problem("old", found, sentence)
+        message = f"the driver runs CUDA {written_cuda(version)}; CUDA 13 needs driver 580"
+        return DRIVER.problem("old", found, message)
     return DRIVER.fine(found)
 
 
@@ -117,12 +117,12 @@ def check_gpus(subject: Subject) -> Finding:
     names = names_of_gpus(listing.stdout)
     if listing.returncode != 0:
         said = " ".join((listing.stdout + listing.stderr).split()) or "nothing"
-        sentence = f"{program} -L ended with exit code {listing.returncode} and said: {said}"
-        return GPUS.problem("unanswered", "unknown", sentence)
+        message = f"{program} -L ended with exit code {listing.returncode} and said: {said}"
+        return GPUS.problem("unanswered", "unknown", message)
     if names and gpu_count() == 0:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
-        sentence = f"CUDA_VISIBLE_DEVICES is '{hidden}', which leaves none"
-        return GPUS.problem("hidden", ", ".join(names), sentence)
+        message = f"CUDA_VISIBLE_DEVICES is '{hidden}', which leaves none"
+        return GPUS.problem("hidden", ", ".join(names), message)
     return GPUS.fine(f"{gpu_count()} of {', '.join(names)}") if names else GPUS.note("none")
 
 

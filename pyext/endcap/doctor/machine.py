@@ -76,8 +76,8 @@ def check_cpu(subject: Subject) -> Finding:
         f"{cores} core{'' if cores == 1 else 's'}"
     )
     if quota is not None and quota < cores:
-        sentence = f"threads for {cores} cores share the time of {quota:g}, and wait for it in turn"
-        return CPU.problem("quota", f"{found}, quota {quota:g}", sentence)
+        message = f"threads for {cores} cores share the time of {quota:g}, and wait for it in turn"
+        return CPU.problem("quota", f"{found}, quota {quota:g}", message)
     return CPU.fine(found)
 
 

@@ -99,8 +99,8 @@ def check_shared_memory(subject: Subject) -> Finding:
         with tempfile.TemporaryFile(dir=folder, prefix="endcap_doctor_"):
             pass
     except OSError as error:
-        sentence = f"{folder} cannot be written: {error.strerror}"
-        return SHARED_MEMORY.problem("read_only", "unusable", sentence, path=folder)
+        message = f"{folder} cannot be written: {error.strerror}"
+        return SHARED_MEMORY.problem("read_only", "unusable", message, path=folder)
     space = os.statvfs(folder)
     free = space.f_bavail * space.f_frsize
     found = f"{_mib(space.f_blocks * space.f_frsize)}, {_mib(free)} free"

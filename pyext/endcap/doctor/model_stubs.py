@@ -36,8 +36,8 @@ def check_stubs(subject: Subject) -> Finding:
     for model in carrying:
         report = check(model, tritonserver=subject.tritonserver)
         if report.problem is not None:
-            sentence = f"{model.name}: {report.problem}"
-            return MODEL_STUBS.problem("refuses", "unusable", sentence, folder=model)
+            message = f"{model.name}: {report.problem}"
+            return MODEL_STUBS.problem("refuses", "unusable", message, folder=model)
         log = model / LOG_NAME
         if log.is_file():
             said = log.read_text(encoding="utf-8", errors="replace").strip()

@@ -102,8 +102,8 @@ def check_server(subject: Subject) -> Finding:
     server = subject.located
     objection = _objection(server)
     if objection is not None:
-        sentence = f"{server.executable} is not tritonserver: {objection}"
-        return SERVER.problem("another", str(server.executable), sentence)
+        message = f"{server.executable} is not tritonserver: {objection}"
+        return SERVER.problem("another", str(server.executable), message)
     return SERVER.fine(f"{read_release(server)} ({server.origin}: {server.executable})")
 
 

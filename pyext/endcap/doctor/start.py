@@ -73,9 +73,9 @@ def _ensemble(models: Sequence[ModelFolder]) -> str | None:
 def _ask(
     server: TritonServer, ensemble: str, repository: Path, sample: Path, ready: str
 ) -> Finding:
-    def no_answer(sentence: str) -> Finding:
+    def no_answer(message: str) -> Finding:
         return START.problem(
-            "no_answer", ready, sentence, repository=repository, sample=sample, model=ensemble
+            "no_answer", ready, message, repository=repository, sample=sample, model=ensemble
         )
 
     try:

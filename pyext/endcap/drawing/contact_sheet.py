@@ -37,7 +37,7 @@ class Card:
     """One place of a sheet.
 
     name, text: the lines below the picture; cut short in the middle where they are too long.
-    draw: returns the picture, RGB, scaled to fit the width and height given; or a sentence that
+    draw: returns the picture, RGB, scaled to fit the width and height given; or a message that
         says why there is none.
     """
 

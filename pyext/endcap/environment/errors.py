@@ -9,7 +9,7 @@ from endcap.errors import EndcapError
 
 
 class ExecutionEnvironmentError(EndcapError, RuntimeError):
-    """An environment that cannot be built, or does not work; one sentence with what to do next."""
+    """An environment that cannot be built, or does not work; the message says what to do next."""
 
 
 def import_tool(module: str) -> ModuleType:

@@ -27,7 +27,7 @@ class Evaluation:
 
     served: the server's accuracy; other: that of the reference or of a user's predictions, or None.
     lowest_score: of all served detections. problems: limits that were broken and what
-    could not be saved, as sentences.
+    could not be saved, as messages.
     """
 
     served: Accuracy
@@ -87,7 +87,7 @@ def broken_limits(
     max_difference: float | None,
     min_map50: float | None,
 ) -> tuple[str, ...]:
-    """Returns a sentence for each limit that is not kept; None is no limit.
+    """Returns a message for each limit that is not kept; None is no limit.
 
     max_difference: that mAP50 and mAP50-95 may differ by, in either direction. min_map50: that the
     served mAP50 must reach.

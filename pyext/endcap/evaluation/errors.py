@@ -9,7 +9,7 @@ from endcap.errors import EndcapError
 
 
 class EvaluationError(EndcapError, RuntimeError):
-    """A package is missing, or a model cannot be measured; one sentence, with what to do."""
+    """A package is missing, or a model cannot be measured; the message says what to do."""
 
 
 def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleType:

@@ -1,4 +1,4 @@
-"""Reads files of JSON, and fields of their rows with a sentence for each that is wrong."""
+"""Reads files of JSON, and fields of their rows with a message for each that is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 def read_json(path: Path, source: str) -> Any:
     """Returns what a file of JSON holds, in UTF-8 or UTF-16 with or without a byte order mark.
 
-    source: the file in sentences, in the plural. Raises InvalidArgumentError.
+    source: the file in messages, in the plural. Raises InvalidArgumentError.
     """
     try:
         return json.loads(path.read_bytes())
@@ -30,7 +30,7 @@ def read_json(path: Path, source: str) -> Any:
 
 
 def rows_of(rows: list[Any], name: str) -> Iterable[tuple[str, Row]]:
-    """Yields where each row stands, for sentences, and the row; InvalidArgumentError for others."""
+    """Yields where each row stands, for messages, and the row; InvalidArgumentError for others."""
     for position, row in enumerate(rows):
         where = f"{name}[{position}]"
         if not isinstance(row, dict):

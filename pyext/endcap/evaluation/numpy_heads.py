@@ -43,7 +43,7 @@ def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) 
     if settings.head is HeadName.efficient_nms:
         tensors = _rows_that_count(*tensors)
     _refuse_nan(*tensors)
-    with np.errstate(over="ignore", invalid="ignore"):  # told in a sentence
+    with np.errstate(over="ignore", invalid="ignore"):  # rejected below
         if settings.head not in _LISTED:
             boxes, scores = _boxes_and_scores(tensors, settings)
             _refuse_nan(scores)  # infinity times 0

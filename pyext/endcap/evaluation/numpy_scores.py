@@ -43,7 +43,7 @@ def best_classes(
     the lower class is first. Raises InvalidArgumentError for a NaN, and for a score that is not
     finite.
     """
-    with np.errstate(invalid="ignore"):  # told in a sentence
+    with np.errstate(invalid="ignore"):  # rejected below
         scores = activated(logits, settings)
     if np.isnan(logits).any() or not np.isfinite(scores).all():
         raise InvalidArgumentError(

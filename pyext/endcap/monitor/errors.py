@@ -6,4 +6,4 @@ from endcap.errors import EndcapError
 
 
 class MetricsError(EndcapError, ConnectionError):
-    """No metrics can be had at an address now; one sentence, with what to do."""
+    """No metrics can be had at an address now; the message says what to do."""

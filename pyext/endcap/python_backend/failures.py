@@ -49,7 +49,7 @@ def code_name(error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Return the sentence for clients and logs, the failure class first: ``corrupt_image: ...``.
+    """Return the message for clients and logs, the failure class first: ``corrupt_image: ...``.
 
     A ModelCallError reads as it is, for the inner model has said its class.
     """

@@ -41,7 +41,7 @@ class PreprocessDaliStage(PreprocessStage):
     """
 
     def __init__(self, settings: StageSettings, target: Target | None) -> None:
-        super().__init__(replace(settings, threads=1), None)  # its core is for the sentences alone
+        super().__init__(replace(settings, threads=1), None)  # its core is for the messages alone
         self._target = target
         self._pipeline = _build(settings, target)
 
@@ -80,7 +80,7 @@ class PreprocessDaliStage(PreprocessStage):
         return results
 
     def _item(self, status: int, file: ImageBuffer) -> tuple[int, str, int, str]:
-        """Return an image's status, and for a bad one the core's sentence."""
+        """Return an image's status, and for a bad one the core's message."""
         if status == 0 or self._tolerant:
             return status, "", 0, ""
         image, geometry, codes = (np.empty((1, *shape), dtype) for _, dtype, shape in self._specs)

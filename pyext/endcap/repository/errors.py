@@ -9,7 +9,7 @@ from endcap.errors import EndcapError
 
 
 class RepositoryError(EndcapError, RuntimeError):
-    """A network or a repository that cannot be used; one sentence that says what to do next."""
+    """A network or a repository that cannot be used; the message says what to do next."""
 
 
 def import_onnx(module: str = "onnx") -> ModuleType:

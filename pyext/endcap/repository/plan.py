@@ -124,7 +124,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
 
     scratch: a folder for the network in half precision, which the plan refers to.
 
-    Raises RepositoryError, InvalidArgumentError and UnsupportedError, each with a sentence, for
+    Raises RepositoryError, InvalidArgumentError and UnsupportedError, each with a message, for
     what cannot be served or is not clear without a word of the user, and OSError for a file that
     cannot be read.
     """

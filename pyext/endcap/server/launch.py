@@ -56,7 +56,7 @@ class TritonServer:
     progress: shows the installation of a server where none is there (see locate_server), and of
         what its Python models need; the first start takes that long.
 
-    Raises ServerError, in one sentence, for everything that keeps the server from serving. Not
+    Raises ServerError, for everything that keeps the server from serving. Not
     thread-safe: one thread starts and stops it.
     """
 
@@ -159,7 +159,7 @@ class TritonServer:
             raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
 
     def revive(self) -> Iterator[str]:
-        """Loads Python models again whose process has died; yields a sentence about each.
+        """Loads Python models again whose process has died; yields a message about each.
 
         Call it now and then, where `ServerSettings.revive` is set; it returns when they are loaded.
         Until then the server refuses requests to them, and to ensembles over them.

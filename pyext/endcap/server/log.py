@@ -122,7 +122,7 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
             closing.append(_one_line(message))
         elif message.startswith(("Invalid argument: ensemble", "Invalid argument: in ensemble")):
             ensembles.append(_one_line(message))
-    loads += [f"model '{name}': {sentence}" for name, sentence in refused.items()]
+    loads += [f"model '{name}': {message}" for name, message in refused.items()]
     return loads + polls or ensembles or closing or signals
 
 

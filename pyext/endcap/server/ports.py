@@ -1,4 +1,4 @@
-"""Ports to listen on: free ones on demand, and a clear sentence for one that is taken."""
+"""Ports to listen on: free ones on demand, and a clear message for one that is taken."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 _REFUSAL = re.compile(r"endcap stub: model '([^']+)': (.*)")
-# The stub of the release raises the sentence under this name, with the place where it did.
+# The stub of the release raises the message under this name, with the place where it did.
 _REPORTED = re.compile(r"^(?:\w+: )?EndcapStub: (.*?)(?: \(at \S+ <module>\))?$")
 _ARCHIVE = re.compile(r"^(?:\w+: )?(archive_\w+\(\) failed.*)$")
 _MEANING_OF_ARCHIVE = (
@@ -16,7 +16,7 @@ _MEANING_OF_ARCHIVE = (
 
 
 def refusals(lines: Iterable[str]) -> dict[str, str]:
-    """Returns the sentence of each model whose stub refused to start, by the server's log."""
+    """Returns the message of each model whose stub refused to start, by the server's log."""
     found: dict[str, str] = {}
     for line in lines:
         match = _REFUSAL.match(line)

@@ -8,5 +8,5 @@ from endcap.errors import EndcapError
 class ServerError(EndcapError, RuntimeError):
     """A Triton server was not found, did not start, or ended by itself.
 
-    The message is one sentence that says what was found and what to do next.
+    The message says what was found and what to do next.
     """

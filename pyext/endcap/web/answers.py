@@ -49,14 +49,14 @@ def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
 
 def refusal(
     http_status: int,
-    sentence: str,
+    message: str,
     *,
     status: Status = Status.INVALID_ARGUMENT,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
     """Returns the answer to a request that goes no further: {"status": ..., "error": ...}."""
     return json_answer(
-        {"status": status.label, "error": sentence}, status=http_status, headers=headers
+        {"status": status.label, "error": message}, status=http_status, headers=headers
     )
 
 

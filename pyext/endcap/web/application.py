@@ -60,7 +60,7 @@ def make_application(
     samples: picture files that the page offers.
     limits: of the images that are sent.
     """
-    application = web.Application(middlewares=[guard(host), _refuse_in_a_sentence])
+    application = web.Application(middlewares=[guard(host), _refuse_with_message])
     application.on_response_prepare.append(add_security_headers)
     handlers = _Handlers(client, samples, limits or BodyLimits())
     application.router.add_post("/detect", handlers.detect)
@@ -185,19 +185,19 @@ class _Handlers:
 
 def _closing(
     http_status: int,
-    sentence: str,
+    message: str,
     *,
     status: Status = Status.INVALID_ARGUMENT,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
     """A refusal after which the connection is closed: the rest of the body is not awaited."""
-    response = refusal(http_status, sentence, status=status, headers=headers)
+    response = refusal(http_status, message, status=status, headers=headers)
     response.force_close()
     return response
 
 
 @web.middleware
-async def _refuse_in_a_sentence(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _refuse_with_message(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPMethodNotAllowed as error:

@@ -6,4 +6,4 @@ from endcap.errors import EndcapError
 
 
 class PageError(EndcapError, RuntimeError):
-    """The page cannot be served; one sentence, with what to do."""
+    """The page cannot be served; the message says what to do."""

@@ -33,7 +33,7 @@ class PageServer:
 
     A signal's exception must reach the program and not a callback of an event loop, which would
     swallow it; hence the loop has a thread of its own, and the caller waits beside it.
-    Raises PageError, in one sentence, when it cannot listen there.
+    Raises PageError, when it cannot listen there.
     """
 
     def __init__(

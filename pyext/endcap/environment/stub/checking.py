@@ -26,7 +26,7 @@ _MODEL_FOLDER = "$$TRITON_MODEL_DIRECTORY"
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was looked at; `problem` is a sentence, None where all is well."""
+    """One thing that was looked at; `problem` is an error message, None where all is well."""
 
     name: str
     found: str

@@ -8,5 +8,5 @@ from endcap.errors import EndcapError
 class StubError(EndcapError, RuntimeError):
     """A stub cannot be installed or looked at.
 
-    The message is one sentence that says what was found and what to do next.
+    The message says what was found and what to do next.
     """

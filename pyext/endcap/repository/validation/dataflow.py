@@ -134,9 +134,9 @@ def _check_agreement(
         return
     given, taken = producer.port.tensor, taker.port.tensor
     line = producer.line if producer.step is None else taker.line
-    sentence = f"{_takes(taker, tensor)} as {form(taken)}, and {_gives(producer)} {form(given)}"
+    message = f"{_takes(taker, tensor)} as {form(taken)}, and {_gives(producer)} {form(given)}"
     if given.data_type and taken.data_type and given.data_type != taken.data_type:
-        yield ensemble.error(line, sentence, _advice(producer, taker, "data type"))
+        yield ensemble.error(line, message, _advice(producer, taker, "data type"))
         return
     if not given.dims or not taken.dims:
         return
@@ -144,7 +144,7 @@ def _check_agreement(
     if whole[0] is not None and whole[1] is not None and dims_fit(whole[0], whole[1]):
         return
     if not dims_fit(given.dims, taken.dims):
-        yield ensemble.error(line, sentence, _advice(producer, taker, "shape"))
+        yield ensemble.error(line, message, _advice(producer, taker, "shape"))
     elif None not in whole:
         with_batch, without = _name(producer), _name(taker)
         if not producer.max_batch_size:

@@ -43,12 +43,12 @@ def _refusal(model: Model, name: str | None, error: EndcapError) -> Finding:
     return model.finding(severity, line, problem or remedy, remedy)
 
 
-def _parameter_in(sentence: str, given: dict[str, str]) -> str | None:
-    """Returns the parameter of which the core's sentence speaks first."""
+def _parameter_in(message: str, given: dict[str, str]) -> str | None:
+    """Returns the parameter of which the core's message speaks first."""
     for name in given:
-        if sentence.startswith((f"{name} ", f"'{name}' ")):
+        if message.startswith((f"{name} ", f"'{name}' ")):
             return name
-    return next((name for name in given if f" {name} " in sentence), None)
+    return next((name for name in given if f" {name} " in message), None)
 
 
 def _check_own(model: Model) -> Iterator[Finding]:

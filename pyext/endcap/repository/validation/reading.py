@@ -13,7 +13,7 @@ from endcap.triton.config_text import Block, read_lines
 from endcap.triton.model_config import CONFIG_NAME, protobuf_modules
 from endcap.triton.model_folder import needed_backend, read_model_folder
 
-_PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a sentence
+_PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
 
 
 def model_folders(repository: Path) -> list[Path]:

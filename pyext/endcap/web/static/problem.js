@@ -1,8 +1,8 @@
-// What a person can do something about; its message is a sentence for the page.
+// What a person can do something about; its message is shown on the page.
 
 export class Problem extends Error {
-  constructor(title, sentence = "") {
-    super(sentence);
+  constructor(title, message = "") {
+    super(message);
     this.title = title;
   }
 }
