@@ -186,6 +186,7 @@ $(SCENES)/annotations.json: $(wildcard training/*.py) | $(VENV)/.test
 
 # What ultralytics exports is served by the environment that has the server.
 test-peers: build $(BENCH)/.endcap $(BENCH)/.peers
+	scripts/system_packages.sh bench
 	ENDCAP_SERVER_PYTHON=$(abspath $(BIN))/python YOLO_AUTOINSTALL=false \
 	  $(BENCH_BIN)/python -m pytest tests/peers
 

@@ -11,7 +11,7 @@ import pytest
 from pictures import FILES
 
 import endcap
-from endcap.client.calls import Answer, InputTensor, OutputTensor, SharedOutput, SharedSlice
+from endcap.client.calls import InputTensor, OutputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.shared_memory.cuda_region import CudaRegion
 from endcap.client.shared_memory.lease import Lease
 from endcap.errors import InvalidArgumentError, UnsupportedError
@@ -32,7 +32,7 @@ def region(real_gpu: endcap.CudaState) -> Any:
 def read_back(lease: Lease, tensor: InputTensor) -> np.ndarray:
     """The tensor as another user of the region finds it."""
     assert isinstance(tensor.data, SharedSlice)
-    answer = Answer({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
+    answer = Response({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
     return np.asarray(lease.read(OutputTensor("same", tensor.data), answer).to_numpy())
 
 

@@ -40,7 +40,8 @@ def main(concurrency: str, repeats: str) -> None:
         image = Path(scratch) / "image.jpg"
         image.write_bytes(ENCODED)
         repository = write_model(Path(scratch) / "models", "detect", CONFIG, SLEEPING)
-        settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
+        ports = ServerPorts(http=0, grpc=0, metrics=0)
+        settings = ServerSettings(ports=ports, client_shared_memory=True)  # perf_analyzer needs it
         with TritonServer(repository, settings) as server:
             url = server.grpc_url.removeprefix("grpc://")
             theirs = LoadGenerator(LOAD_GENERATOR, url)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from endcap.client.calls import Answer, Call, InputTensor, SharedOutput, SharedSlice
+from endcap.client.calls import Call, InputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.shared_memory import Lease
 from endcap.client.shared_memory.region import Region
 
@@ -20,10 +20,10 @@ class Leased:
         self.lease = Lease(region)
         self.asked: list[Call] = []
 
-    def answer(self, ask: Callable[[Call], Answer]) -> Callable[[Call], Answer]:
+    def answer(self, ask: Callable[[Call], Response]) -> Callable[[Call], Response]:
         """Reads shared inputs and writes shared outputs of what another one answers."""
 
-        def answer(call: Call) -> Answer:
+        def answer(call: Call) -> Response:
             self.asked.append(call)
             inputs = [self._with_data(each) for each in call.inputs]
             answered = ask(Call(call.model, inputs, call.outputs, call.request_id)).tensors
@@ -35,7 +35,7 @@ class Leased:
                     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
                     self.bytes_of(output.shared)[: len(data)] = data
                     shared[output.name] = SharedOutput(array.shape, "FP32")
-            return Answer(tensors, shared)
+            return Response(tensors, shared)
 
         return answer
 

@@ -19,7 +19,7 @@ from google.protobuf.json_format import MessageToDict
 from init_runs import written
 
 import endcap
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory import Lease
 from endcap.client.steps import ClientPipeline, ServedSteps
@@ -53,7 +53,7 @@ def read_steps(configs: Configs, model: str = "detect") -> ServedSteps:
 def drive(
     pipeline: ClientPipeline,
     images: Sequence[Any],
-    answer: Callable[[Call], Answer],
+    answer: Callable[[Call], Response],
     lease: Lease | None,
 ) -> list[dict[str, Any]]:
     """What the steps return; what `answer` raises is thrown in, as clients do it."""
@@ -72,18 +72,18 @@ def drive(
 
 
 def go(
-    pipeline: ClientPipeline, images: Sequence[Any], answer: Callable[[Call], Answer]
+    pipeline: ClientPipeline, images: Sequence[Any], answer: Callable[[Call], Response]
 ) -> list[dict[str, Any]]:
     """The same over the wire."""
     return drive(pipeline, images, answer, None)
 
 
-def network_answer(configs: Configs, model: str, network: Network) -> Callable[[Call], Answer]:
+def network_answer(configs: Configs, model: str, network: Network) -> Callable[[Call], Response]:
     """Answers requests to a network's model as the server would."""
     types = {each["name"]: each["data_type"] for each in configs[model]["output"]}
     names = {"TYPE_FP32": "float32", "TYPE_FP16": "float16", "TYPE_INT32": "int32"}
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         assert call.model == model
         assert call.request_id == "an-id"
         (images,) = call.inputs
@@ -94,7 +94,7 @@ def network_answer(configs: Configs, model: str, network: Network) -> Callable[[
             )
             for output in call.outputs
         }
-        return Answer(tensors)
+        return Response(tensors)
 
     return answer
 
@@ -144,6 +144,6 @@ def v8() -> dict[str, Json]:
         return read_configs(written(Path(folder), families.yolov8()))
 
 
-def detector(configs: Configs) -> Callable[[Call], Answer]:
+def detector(configs: Configs) -> Callable[[Call], Response]:
     """Answers for the network of `v8`."""
     return network_answer(configs, "detector", families.yolov8())

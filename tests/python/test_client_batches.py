@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from endcap.client.batches import Batch, BatchRun, make_batches, make_batches_async
-from endcap.client.calls import Answer, Call, TensorSpec
+from endcap.client.calls import Call, Response, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
 from endcap.client.pipeline import MAX_IMAGE_BYTES, EnsemblePipeline, split
@@ -155,7 +155,7 @@ def test_one_image_has_the_shape_that_the_model_takes(
     assert (tensor.datatype, tensor.shape) == (spec.datatype, shape)
     assert np.asarray(tensor.data).tolist() in ([b"four"], [[b"four"]], list(b"four"), [[*b"four"]])
     boxes = np.zeros((1, 3, 4) if model.batched else (3, 4), np.float32)
-    (tensors,) = pipeline.read(call, Answer({"detection_boxes": boxes}), 1)
+    (tensors,) = pipeline.read(call, Response({"detection_boxes": boxes}), 1)
     assert tensors["detection_boxes"] is not None
     assert tensors["detection_boxes"].shape == (1, 3, 4)
 
@@ -205,15 +205,15 @@ class TwoCalls:
         return [{"x": np.ones(1)}]
 
 
-def answer_of(call: Call) -> Answer:
+def answer_of(call: Call) -> Response:
     if call.model == "first":
         raise RequestError("internal", "not me")
-    return Answer({"y": np.zeros(2)})
+    return Response({"y": np.zeros(2)})
 
 
 @pytest.mark.parametrize("blocking", [False, True])
 def test_a_walk_hands_on_answers_and_errors(blocking: bool) -> None:
-    async def infer(call: Call) -> Answer:
+    async def infer(call: Call) -> Response:
         await asyncio.sleep(0)
         return answer_of(call)
 
@@ -227,7 +227,7 @@ def test_a_walk_hands_on_answers_and_errors(blocking: bool) -> None:
         assert array.tolist() == [1]
     for told in (pipeline.told, async_pipeline.told):
         assert told[0] == "not me"
-        assert isinstance(told[1], Answer)
+        assert isinstance(told[1], Response)
 
 
 def test_what_a_step_raises_is_raised() -> None:
@@ -236,4 +236,4 @@ def test_what_a_step_raises_is_raised() -> None:
         raise InvalidArgumentError("too large")
 
     with pytest.raises(InvalidArgumentError, match="too large"):
-        run_steps(steps(), lambda call: Answer({}))  # type: ignore[arg-type]
+        run_steps(steps(), lambda call: Response({}))  # type: ignore[arg-type]

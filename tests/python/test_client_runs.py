@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from endcap.client.batches import Batch, make_batches
+from endcap.client.cancellation import cancel_all
 from endcap.client.deadline import Deadline
-from endcap.client.detecting import Answered, DetectRun
-from endcap.client.ending import end_all
+from endcap.client.detect_run import Answered, DetectRun
 from endcap.client.errors import RequestError
 from endcap.client.pulling import Exhausted, Pulled, Puller
 from endcap.results.image_result import ImageResult
@@ -128,7 +128,7 @@ def test_tasks_are_cancelled_once_and_waited_for() -> None:
     async def run() -> None:
         task = asyncio.ensure_future(work())
         await asyncio.sleep(0)
-        ending = asyncio.ensure_future(end_all([task]))
+        ending = asyncio.ensure_future(cancel_all([task]))
         await asyncio.sleep(0.01)
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):

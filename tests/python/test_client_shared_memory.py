@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from endcap.client.calls import Answer, InputTensor, SharedOutput, SharedSlice
+from endcap.client.calls import InputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.lease import Lease
 from endcap.client.shared_memory.names import FOLDER, is_ours, new_name
@@ -45,8 +45,8 @@ def part_of(tensor: InputTensor) -> SharedSlice:
     return tensor.data
 
 
-def answer(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Answer:
-    return Answer({}, {name: SharedOutput(shape, datatype)})
+def answer(name: str, shape: tuple[int, ...], datatype: str = "FP32") -> Response:
+    return Response({}, {name: SharedOutput(shape, datatype)})
 
 
 def test_a_region_is_a_file_that_only_its_owner_can_read(region: SystemRegion) -> None:
@@ -140,7 +140,7 @@ def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) ->
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        (Answer({}), "does not say"),
+        (Response({}), "does not say"),
         (answer("head", (2, 101)), "808 bytes, into room for 800"),
         (answer("head", (-1, 2)), "no array"),
         (answer("head", (2, 2), "O"), "no array"),
@@ -149,7 +149,7 @@ def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) ->
     ],
 )
 def test_an_answer_that_does_not_fit_its_room_is_refused(
-    lease: Lease, told: Answer, message: str
+    lease: Lease, told: Response, message: str
 ) -> None:
     output = lease.output("head", (2, 100), np.float32)
     with pytest.raises(RequestError, match=message):

@@ -27,7 +27,7 @@ from steps_by_hand import (
 )
 
 import endcap
-from endcap.client.calls import Answer, Call, InputTensor
+from endcap.client.calls import Call, InputTensor, Response
 from endcap.client.errors import RequestError
 from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError
@@ -124,11 +124,11 @@ def test_without_batches_tensors_have_no_batch_dimension(configs: dict[str, Json
         config["max_batch_size"] = 0
     whole = detector(configs)
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         (images,) = call.inputs
         assert images.shape == (3, 64, 64)
         answered = whole(Call(call.model, [with_batch(images)], call.outputs, call.request_id))
-        return Answer(
+        return Response(
             {name: rows[0] for name, rows in answered.tensors.items() if rows is not None}
         )
 

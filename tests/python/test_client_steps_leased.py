@@ -11,7 +11,7 @@ from leased_steps import Leased
 from steps_by_hand import PICTURES, Json, detector, drive, go, read_steps, v8
 
 import endcap
-from endcap.client.calls import Answer, Call, OutputTensor, SharedSlice
+from endcap.client.calls import Call, OutputTensor, Response, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.region import SystemRegion
 from endcap.client.steps import ClientPipeline
@@ -66,14 +66,14 @@ def test_the_head_goes_on_to_the_server_without_coming_here(
     )
     shared = leased(pipeline.region_bytes(1))
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         if call.model == "detector":
             return detector(v8())(call)
         assert {each.name for each in call.inputs} == {"head", "geometry", "status"}
         (head,) = (each.data for each in call.inputs if each.name == "head")
         found = endcap.Postprocessor("yolov8", 3)(head)
         assert isinstance(found, endcap.Detections)
-        return Answer({"num_detections": found.num_detections[:, None]})
+        return Response({"num_detections": found.num_detections[:, None]})
 
     (found,) = drive(pipeline, PICTURES[:1], shared.answer(answer), shared.lease)
     (expected,) = go(ClientPipeline(read_steps(v8())), PICTURES[:1], detector(v8()))
@@ -96,7 +96,7 @@ def test_a_head_of_any_length_goes_over_the_wire(
     assert found["num_detections"] > 3
 
 
-def _refused(call: Call) -> Answer:
+def _refused(call: Call) -> Response:
     raise RequestError("unavailable", "the server is gone")
 
 
@@ -106,7 +106,7 @@ def _refused(call: Call) -> Answer:
     ids=["bad image", "no answer"],
 )
 def test_no_view_lives_on_in_the_traceback_of_a_failure(
-    leased: Callable[[int], Leased], image: bytes, answer: Callable[[Call], Answer], status: str
+    leased: Callable[[int], Leased], image: bytes, answer: Callable[[Call], Response], status: str
 ) -> None:
     pipeline = ClientPipeline(read_steps(v8()))
     shared = leased(pipeline.region_bytes(1))

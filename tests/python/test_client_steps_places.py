@@ -10,7 +10,7 @@ import pytest
 from steps_by_hand import PICTURES, Json, detector, go, parameters, read_steps, v8
 
 import endcap
-from endcap.client.calls import Answer, Call, OutputTensor
+from endcap.client.calls import Call, OutputTensor, Response
 from endcap.client.steps import ClientPipeline
 from endcap.errors import InvalidArgumentError
 
@@ -32,21 +32,21 @@ def test_either_end_alone_asks_the_server_for_the_other(places: Any) -> None:
     preprocess, postprocess = places
     asked = []
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         asked.append((call.model, [each.name for each in call.inputs]))
         if call.model == "detector":
             return detector(v8())(call)
         data = {each.name: each.data for each in call.inputs}
         if call.model == "preprocess":
             made = endcap.preprocess([file for (file,) in data["encoded"]], size=64)
-            return Answer(
+            return Response(
                 {"images": made.images, "geometry": made.geometry, "status": made.status[:, None]}
             )
         found = endcap.Postprocessor(**parameters(v8()["postprocess"]))(
             data["head"], data["geometry"], data["status"][:, 0]
         )
         assert isinstance(found, endcap.Detections)
-        return Answer(
+        return Response(
             {"num_detections": found.num_detections[:, None], "detection_boxes": found.boxes}
         )
 
@@ -101,14 +101,14 @@ def test_a_file_that_another_step_makes_is_preprocessed_by_the_server(
     configs["cutter"] = {"backend": "python", "max_batch_size": 16}
     asked = []
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         asked.append(call.model)
         if call.model == "cutter":
-            return Answer({"cut": np.array([[PICTURES[1]]], np.object_)})
+            return Response({"cut": np.array([[PICTURES[1]]], np.object_)})
         if call.model == "preprocess":
             (encoded,) = call.inputs
             assert isinstance(encoded.data, np.ndarray)
-            return Answer({"images": endcap.preprocess(encoded.data[0, 0], size=64).images})
+            return Response({"images": endcap.preprocess(encoded.data[0, 0], size=64).images})
         return detector(configs)(call)
 
     (found,) = go(ClientPipeline(read_steps(configs)), PICTURES[:1], answer)

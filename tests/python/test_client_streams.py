@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 
-from endcap.client.calls import Answer, SequenceStep, TensorSpec
+from endcap.client.calls import Response, SequenceStep, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.pipeline import EnsemblePipeline
-from endcap.client.reading import AnswerReader
+from endcap.client.reading import ResponseReader
 from endcap.client.sequences import SequenceSteps, StreamImage
 from endcap.client.served_model import ServedModel
 from endcap.client.streaming import StreamBook
@@ -30,7 +30,7 @@ UNREADABLE = RequestError("unreadable", "cannot be read")
 def make_book() -> StreamBook:
     numbers = itertools.count(1)
     pipeline = EnsemblePipeline(PARTS, OUTPUTS)
-    return StreamBook(pipeline, AnswerReader(PARTS), lambda: f"x-{next(numbers)}")
+    return StreamBook(pipeline, ResponseReader(PARTS), lambda: f"x-{next(numbers)}")
 
 
 def enter(book: StreamBook, count: int) -> list[str]:
@@ -39,18 +39,18 @@ def enter(book: StreamBook, count: int) -> list[str]:
     return [call.request_id for call in calls if call is not None]
 
 
-def part(request_id: str, row: int, *, final: bool = False) -> Answer:
+def part(request_id: str, row: int, *, final: bool = False) -> Response:
     tensors = {
         "detection_boxes": np.zeros((1, 4), np.float32),
         "detection_scores": np.float32([0.5]),
         "detection_classes": np.int32([0]),
         "detection_indices": np.int32([row]),
     }
-    return Answer(tensors, request_id=request_id, final=final)
+    return Response(tensors, request_id=request_id, final=final)
 
 
-def end(request_id: str) -> Answer:
-    return Answer(dict.fromkeys(OUTPUTS), request_id=request_id)
+def end(request_id: str) -> Response:
+    return Response(dict.fromkeys(OUTPUTS), request_id=request_id)
 
 
 def told(results: list[ImageResult]) -> list[tuple[str, str, bool]]:
@@ -119,7 +119,7 @@ def test_tensors_that_do_not_fit_fail_their_image_alone() -> None:
     book = make_book()
     first, second = enter(book, 2)
     odd = part(first, 1)
-    book.answered(Answer({**odd.tensors, "detection_scores": np.zeros(2)}, request_id=first))
+    book.answered(Response({**odd.tensors, "detection_scores": np.zeros(2)}, request_id=first))
     book.answered(end(second))
     assert told(book.take()) == [("image 0", "internal", True), ("image 1", "ok", True)]
 

@@ -12,10 +12,10 @@ import pytest
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from endcap.client.calls import (
-    Answer,
     Call,
     InputTensor,
     OutputTensor,
+    Response,
     SharedSlice,
     TensorSpec,
     numpy_type,
@@ -35,7 +35,7 @@ CALL = Call(
 )
 
 
-def grpc_answer(**tensor: Any) -> Answer:
+def grpc_answer(**tensor: Any) -> Response:
     """What is made of a response with one output, z."""
     raw = tensor.pop("raw")
     response = service_pb2.ModelInferResponse(raw_output_contents=raw)
@@ -43,7 +43,7 @@ def grpc_answer(**tensor: Any) -> Answer:
     return GrpcProtocol().infer(CALL).read(response)
 
 
-def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Answer:
+def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Response:
     head = said if isinstance(said, bytes) else json.dumps(said).encode()
     fields = {"inference-header-content-length": str(len(head)), **headers}
     return HttpProtocol().infer(CALL).read(HttpAnswer(status, fields, head + raw))

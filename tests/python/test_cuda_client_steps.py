@@ -15,9 +15,9 @@ from steps_by_hand import PICTURES, detector, drive, go, read_steps, v8
 import endcap
 from endcap import _core
 from endcap.client.calls import (
-    Answer,
     Call,
     OutputTensor,
+    Response,
     SharedOutput,
     SharedSlice,
     TensorSpec,
@@ -99,10 +99,10 @@ def test_the_head_stays_on_the_gpu() -> None:
     pipeline = ClientPipeline(read_steps(v8()), postprocess="server", outputs=wanted)
     shared = LeasedGpu(EmulatedRegion(pipeline.region_bytes(1)))
 
-    def answer(call: Call) -> Answer:
+    def answer(call: Call) -> Response:
         if call.model == "detector":
             return detector(v8())(call)
-        return Answer({"num_detections": np.array([[7]], np.int32)})
+        return Response({"num_detections": np.array([[7]], np.int32)})
 
     (found,) = drive(pipeline, PICTURES[:1], shared.answer(answer), shared.lease)
     assert found["num_detections"].tolist() == [[7]]
@@ -121,7 +121,7 @@ def test_the_outputs_of_an_ensemble_come_to_the_host() -> None:
     assert place is not None
     scores = np.float32([[1, 2, 3], [4, 5, 6]])
     shared.bytes_of(place)[:] = scores.reshape(-1).view(np.uint8)
-    answer = Answer({}, {"scores": SharedOutput((2, 3), "FP32")})
+    answer = Response({}, {"scores": SharedOutput((2, 3), "FP32")})
     for row, tensors in zip(scores, pipeline.read(call, answer, 2, shared.lease), strict=True):
         assert isinstance(tensors["scores"], np.ndarray)
         np.testing.assert_array_equal(tensors["scores"], row[None])

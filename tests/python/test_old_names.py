@@ -26,3 +26,11 @@ def test_an_old_name_is_the_new_one_and_warns(old: str, name: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"{old} is now {new}: import it from there"):
         module = importlib.import_module(old)
     assert getattr(module, name).__module__.startswith(new)
+
+
+def test_an_answer_is_a_response() -> None:
+    client = importlib.import_module("endcap.client")
+    with pytest.warns(DeprecationWarning, match=r"endcap\.client\.Answer is now .*Response"):
+        assert client.Answer is client.Response
+    with pytest.raises(AttributeError, match="no attribute 'Answers'"):
+        client.Answers  # noqa: B018

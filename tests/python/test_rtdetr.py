@@ -179,5 +179,8 @@ def test_infinite_logits(value: float) -> None:
 def test_tensors_of_different_lengths_are_refused() -> None:
     head = rtdetr_outputs(8, queries=60, num_classes=9)
     head["boxes"] = head["boxes"][:59]
-    with pytest.raises(endcap.InvalidArgumentError, match="logits has 60 rows and boxes has 59: they must have as many"):
+    with pytest.raises(
+        endcap.InvalidArgumentError,
+        match="logits has 60 rows and boxes has 59: they must have as many",
+    ):
         endcap.Postprocessor("rtdetr", num_classes=9)(head)

@@ -13,7 +13,7 @@ from tcp_proxy import TcpProxy
 
 from endcap.client.address import parse_address
 from endcap.client.aio_connection import AsyncConnection
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response
 from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 
@@ -63,7 +63,7 @@ def echo(*said: bytes, told: object = None, **more: Any) -> Call:
     return Call("echo", inputs, [OutputTensor("answer")], **more)
 
 
-def seen(answer: Answer) -> dict[str, Any]:
+def seen(answer: Response) -> dict[str, Any]:
     """What the model says of the request."""
     tensor = answer.tensors["answer"]
     assert tensor is not None

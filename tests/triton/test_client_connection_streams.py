@@ -18,7 +18,7 @@ from tcp_proxy import proxy_to
 from endcap.client.address import parse_address
 from endcap.client.aio_connection import AsyncConnection
 from endcap.client.aio_stream import AsyncStream
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response
 from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.stream import Stream
@@ -43,7 +43,7 @@ class Blocking:
     async def send(self, call: Call) -> None:
         self._stream.send(call)
 
-    async def receive(self, timeout_s: float | None = None) -> Answer:
+    async def receive(self, timeout_s: float | None = None) -> Response:
         return self._stream.receive(timeout_s)
 
     async def close(self) -> None:
@@ -82,7 +82,7 @@ def talk(request_id: str, **told: object) -> Call:
     return Call("talk", [InputTensor.of("told", content)], [OutputTensor("answer")], request_id)
 
 
-def content(answer: Answer) -> list[Any]:
+def content(answer: Response) -> list[Any]:
     return [tensor.flat[0] for tensor in answer.tensors.values() if tensor is not None]
 
 

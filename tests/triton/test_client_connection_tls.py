@@ -15,7 +15,7 @@ from tcp_proxy import TcpProxy, proxy_to
 
 from endcap.client.address import parse_address
 from endcap.client.aio_connection import AsyncConnection
-from endcap.client.calls import Answer, Call, InputTensor
+from endcap.client.calls import Call, InputTensor, Response
 from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions, Tls
@@ -55,10 +55,10 @@ def proxy(server: RunningServer) -> Iterator[TcpProxy]:
         yield standing
 
 
-def ask(url: str, kind: str, tls: Tls | None) -> Answer:
+def ask(url: str, kind: str, tls: Tls | None) -> Response:
     address, options = parse_address(url), ConnectionOptions(tls=tls, retries=0)
 
-    async def run() -> Answer:
+    async def run() -> Response:
         async with AsyncConnection(address, options) as connection:
             assert str(connection.address).split(":")[0] in ("grpcs", "https")
             return await connection.infer(CALL)

@@ -23,9 +23,9 @@ from endcap.cli.failure import (
     stopped_by_signals,
 )
 from endcap.cli.images import expand_images
-from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.latency import Latency, as_tables, measure
 from endcap.cli.options import Verbose
+from endcap.cli.overwrite_check import refuse_to_overwrite
 from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
 from endcap.cli.progress import installing, progress_bar
 from endcap.cli.report import as_table, count, describe_failures, summary

@@ -20,8 +20,8 @@ from endcap.cli.failure import (
     say,
     stopped_by_signals,
 )
-from endcap.cli.kept_files import model_files, refuse_to_overwrite
 from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
+from endcap.cli.overwrite_check import model_files, refuse_to_overwrite
 from endcap.cli.progress import installing, progress_bar
 from endcap.cli.report import count
 from endcap.cli.whole_file import whole_text_file

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from endcap.cli.compare import ReferenceBeside
 from endcap.cli.infer_run import Client
-from endcap.cli.kept_files import model_files, refuse_to_overwrite
+from endcap.cli.overwrite_check import model_files, refuse_to_overwrite
 from endcap.cli.pictures import picture_paths
 from endcap.cli.report_form import Form
 from endcap.client import Task

@@ -19,7 +19,6 @@ from endcap.cli.failure import (
     stopped_by_signals,
 )
 from endcap.cli.images import expand_images
-from endcap.cli.kept_files import refuse_to_overwrite
 from endcap.cli.load_level import Level
 from endcap.cli.load_measurement import Timing
 from endcap.cli.load_report import as_csv, as_json, as_table
@@ -42,6 +41,7 @@ from endcap.cli.options import (
     UseAsyncio,
     Verbose,
 )
+from endcap.cli.overwrite_check import refuse_to_overwrite
 from endcap.cli.region_size import check_region_bytes
 from endcap.cli.report import count
 from endcap.cli.report_form import Form, chosen_form, report_stream, write_table, write_text

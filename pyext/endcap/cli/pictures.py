@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap.cli.kept_files import refuse_to_overwrite
+from endcap.cli.overwrite_check import refuse_to_overwrite
 from endcap.cli.report import count
 from endcap.cli.whole_file import refuse_links, whole_file
 from endcap.client import ImageResult, Mask

@@ -13,11 +13,13 @@ Where things are, from the outside in:
 - `errors`, `retry`, `deadline`: what can go wrong, and when to try again.
 """
 
+import warnings
+
 from endcap.client.address import parse_address
 from endcap.client.aio import AsyncDetectionClient
 from endcap.client.aio_connection import AsyncConnection
 from endcap.client.arguments import ClientArguments
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, SequenceStep, SharedSlice
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SequenceStep, SharedSlice
 from endcap.client.connection import Connection
 from endcap.client.detect import DetectionClient
 from endcap.client.errors import ClientError, RequestError
@@ -28,7 +30,6 @@ from endcap.results.image_result import ImageResult, Results
 from endcap.results.task import Task
 
 __all__ = [
-    "Answer",
     "AsyncConnection",
     "AsyncDetectionClient",
     "AsyncSharedMemoryPool",
@@ -47,6 +48,7 @@ __all__ = [
     "Mask",
     "OutputTensor",
     "RequestError",
+    "Response",
     "Results",
     "SequenceStep",
     "SharedMemoryPool",
@@ -55,3 +57,13 @@ __all__ = [
     "Tls",
     "parse_address",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Gives `Answer`, the old name of Response, for this release."""
+    if name == "Answer":
+        warnings.warn(
+            "endcap.client.Answer is now endcap.client.Response", DeprecationWarning, stacklevel=2
+        )
+        return Response
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

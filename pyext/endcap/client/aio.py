@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING
 
 from endcap.client.aio_connection import AsyncConnection
 from endcap.client.aio_stream_detect import stream_results_async
-from endcap.client.asking import ask_async
 from endcap.client.base import ClientBase
 from endcap.client.batches import Batch, BatchRun, make_batches_async
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
+from endcap.client.cancellation import cancel_all
 from endcap.client.deadline import Deadline
-from endcap.client.ending import end_all
 from endcap.client.errors import ClientError, RequestError, as_request_error
 from endcap.client.images import Content, Image, is_read, refuse_single
+from endcap.client.queries import run_queries_async
 from endcap.client.reading import Found
 from endcap.client.retry import Attempts
 from endcap.client.run_steps import run_steps_async
@@ -118,7 +118,7 @@ class AsyncDetectionClient(ClientBase):
         try:
             done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            await end_all(workers)
+            await cancel_all(workers)
             await batches.aclose()
         for worker in done:
             worker.result()
@@ -153,7 +153,7 @@ class AsyncDetectionClient(ClientBase):
         )
 
     async def _look_up(self) -> Plan:
-        model = await ask_async(self._connection, self._settings.look_up())
+        model = await run_queries_async(self._connection, self._settings.look_up())
         takes_steps = self._settings.takes_steps
         steps = await read_served_steps_async(self._connection, model.name) if takes_steps else None
         return Plan(self._settings, model, steps)
@@ -229,7 +229,7 @@ class AsyncDetectionClient(ClientBase):
         contents: Sequence[Content],
         lease: Lease | None,
         request_id: str,
-        infer: Callable[[Call], Awaitable[Answer]],
+        infer: Callable[[Call], Awaitable[Response]],
     ) -> list[Found | RequestError] | RequestError:
         # What is returned holds no view of shared memory, which ends with the lease.
         pipeline = self._plan.pipeline

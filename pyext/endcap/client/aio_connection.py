@@ -9,7 +9,7 @@ from typing import Any
 
 from endcap.client.address import Address
 from endcap.client.aio_stream import AsyncStream
-from endcap.client.calls import Answer, Call, TensorSpec
+from endcap.client.calls import Call, Response, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.model_metadata import ModelMetadata
 from endcap.client.options import ConnectionOptions, check_timeout
@@ -61,7 +61,7 @@ class AsyncConnection:
         """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
         await self._transport.close()
 
-    async def infer(self, call: Call, *, timeout_s: float | None = None) -> Answer:
+    async def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Sends a request and returns its answer. timeout_s: None is `options.timeout_s`."""
         exchange = self._protocol.infer(call)
         with named(call.request_id):

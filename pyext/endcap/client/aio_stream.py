@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from endcap.client.aio_inbox import Inbox
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
-from endcap.client.stream_answers import StreamAnswers, ended
+from endcap.client.stream_responses import StreamResponses, ended
 from endcap.client.wire.aio_grpc_channel import AioGrpcChannel
 from endcap.client.wire.translate import no_answer
 
@@ -25,7 +25,7 @@ class AsyncStream:
 
     def __init__(self, channel: AioGrpcChannel, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._answers = StreamAnswers()
+        self._answers = StreamResponses()
         self._requests: asyncio.Queue[Any] = asyncio.Queue()
         call = channel.stream(_each(self._requests))
         self._cancel = weakref.finalize(self, call.cancel)
@@ -53,7 +53,7 @@ class AsyncStream:
             raise copy.copy(self._reader.end)
         self._requests.put_nowait(self._answers.request(call))
 
-    async def receive(self, timeout_s: float | None = None) -> Answer:
+    async def receive(self, timeout_s: float | None = None) -> Response:
         """Returns the next answer; see `Stream.receive`."""
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         try:
@@ -80,10 +80,10 @@ class _Reader:
         self,
         channel: AioGrpcChannel,
         call: Any,
-        answers: StreamAnswers,
+        answers: StreamResponses,
         requests: asyncio.Queue[Any],
     ) -> None:
-        self.received: Inbox[Answer | RequestError] = Inbox()
+        self.received: Inbox[Response | RequestError] = Inbox()
         self.end: RequestError | None = None
         self._channel = channel
         self._call = call

@@ -115,7 +115,7 @@ class SharedOutput:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A response.
 
     tensors: by name, those that were asked for; None where the answer lacks one.

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from endcap.client.address import Address
-from endcap.client.calls import Answer, Call, TensorSpec
+from endcap.client.calls import Call, Response, TensorSpec
 from endcap.client.errors import RequestError
 from endcap.client.model_metadata import ModelMetadata
 from endcap.client.options import ConnectionOptions, check_timeout
@@ -67,7 +67,7 @@ class Connection:
         """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
         self._transport.close()
 
-    def infer(self, call: Call, *, timeout_s: float | None = None) -> Answer:
+    def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Sends a request and returns its answer. timeout_s: None is `options.timeout_s`."""
         exchange = self._protocol.infer(call)
         with named(call.request_id):

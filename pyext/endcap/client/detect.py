@@ -9,15 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from endcap.client.asking import ask
 from endcap.client.base import ClientBase
 from endcap.client.batches import Batch, BatchRun, make_batches
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.connection import Connection
 from endcap.client.deadline import Deadline
-from endcap.client.detecting import DetectRun
+from endcap.client.detect_run import DetectRun
 from endcap.client.errors import RequestError, as_request_error
 from endcap.client.images import Content, Image, refuse_single
+from endcap.client.queries import run_queries
 from endcap.client.reading import Found
 from endcap.client.retry import Attempts
 from endcap.client.run_steps import run_steps
@@ -160,7 +160,7 @@ class DetectionClient(ClientBase):
         )
 
     def _look_up(self) -> Plan:
-        model = ask(self._connection, self._settings.look_up())
+        model = run_queries(self._connection, self._settings.look_up())
         takes_steps = self._settings.takes_steps
         steps = read_served_steps(self._connection, model.name) if takes_steps else None
         return Plan(self._settings, model, steps)
@@ -239,7 +239,7 @@ class DetectionClient(ClientBase):
         contents: Sequence[Content],
         lease: Lease | None,
         request_id: str,
-        infer: Callable[[Call], Answer],
+        infer: Callable[[Call], Response],
     ) -> list[Found | RequestError] | RequestError:
         # What is returned holds no view of shared memory, which ends with the lease.
         try:

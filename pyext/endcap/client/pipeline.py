@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, numpy_type
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response, numpy_type
 from endcap.client.errors import RequestError
 from endcap.client.images import Content
 from endcap.client.served_model import ServedModel
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from endcap.client.shared_memory import Lease
 
 Tensors: TypeAlias = Mapping[str, "NDArray[Any] | None"]
-Steps: TypeAlias = Generator[Call, Answer, list[dict[str, "NDArray[Any] | None"]]]
+Steps: TypeAlias = Generator[Call, Response, list[dict[str, "NDArray[Any] | None"]]]
 
 MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region that nobody gave the size of
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
@@ -75,7 +75,7 @@ class EnsemblePipeline:
         return Call(self._model.name, [self._input(images, lease)], outputs, request_id)
 
     def read(
-        self, call: Call, answer: Answer, images: int, lease: Lease | None = None
+        self, call: Call, answer: Response, images: int, lease: Lease | None = None
     ) -> list[dict[str, NDArray[Any] | None]]:
         """Returns each image's tensors out of the answer of all."""
         tensors = {each.name: _tensor(each, answer, lease) for each in call.outputs}
@@ -150,7 +150,7 @@ def split(tensors: Tensors, images: int) -> list[dict[str, NDArray[Any] | None]]
     ]
 
 
-def _tensor(output: OutputTensor, answer: Answer, lease: Lease | None) -> NDArray[Any] | None:
+def _tensor(output: OutputTensor, answer: Response, lease: Lease | None) -> NDArray[Any] | None:
     if lease is not None and output.shared is not None and output.name in answer.shared:
         return on_host(lease.read(output, answer))
     return answer.tensors.get(output.name)

@@ -26,7 +26,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class AnswerReader:
+class ResponseReader:
     """Reads the answers of a model.
 
     best_classes: how many classes Triton's classification extension is asked for, None for the

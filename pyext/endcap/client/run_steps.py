@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
 from endcap.client.in_thread import in_thread
 from endcap.client.pipeline import Steps
@@ -15,12 +15,12 @@ from endcap.client.pipeline import Steps
 Arrived: TypeAlias = "list[dict[str, NDArray[Any] | None]]"
 
 
-def run_steps(steps: Steps, infer: Callable[[Call], Answer]) -> Arrived:
+def run_steps(steps: Steps, infer: Callable[[Call], Response]) -> Arrived:
     """Returns what the steps return; `infer` makes their calls. Raises RequestError."""
     taken = _take(steps, None)
     while isinstance(taken, Call):
         try:
-            answer: Answer | RequestError = infer(taken)
+            answer: Response | RequestError = infer(taken)
         except RequestError as error:
             answer = error
         taken = _take(steps, answer)
@@ -28,13 +28,13 @@ def run_steps(steps: Steps, infer: Callable[[Call], Answer]) -> Arrived:
 
 
 async def run_steps_async(
-    steps: Steps, infer: Callable[[Call], Awaitable[Answer]], *, blocking: bool
+    steps: Steps, infer: Callable[[Call], Awaitable[Response]], *, blocking: bool
 ) -> Arrived:
     """Does the same with awaited calls. blocking: takes the steps between them in a thread."""
     taken = await _take_async(steps, None, blocking)
     while isinstance(taken, Call):
         try:
-            answer: Answer | RequestError = await infer(taken)
+            answer: Response | RequestError = await infer(taken)
         except RequestError as error:
             answer = error
         taken = await _take_async(steps, answer, blocking)
@@ -42,7 +42,7 @@ async def run_steps_async(
 
 
 async def _take_async(
-    steps: Steps, answer: Answer | RequestError | None, blocking: bool
+    steps: Steps, answer: Response | RequestError | None, blocking: bool
 ) -> Call | Arrived:
     if not blocking:
         return _take(steps, answer)
@@ -50,7 +50,7 @@ async def _take_async(
     return await in_thread(_take, steps, answer)
 
 
-def _take(steps: Steps, answer: Answer | RequestError | None) -> Call | Arrived:
+def _take(steps: Steps, answer: Response | RequestError | None) -> Call | Arrived:
     try:
         if answer is None:
             return next(steps)

@@ -65,15 +65,15 @@ class Asked(Protocol):
         """The names of all models."""
 
 
-Question: TypeAlias = Callable[[Asked], Any]
+Query: TypeAlias = Callable[[Asked], Any]
 # Yields questions and is sent the answers, or has the RequestError of one thrown in.
-Script: TypeAlias = "Generator[Question, Any, ServedModel]"
+Script: TypeAlias = "Generator[Query, Any, ServedModel]"
 
 
 def look_up(
     address: Address, model: str, *, timeout_s: float, best_classes: bool = False
 ) -> Script:
-    """Asks for a model, over any connection; see `endcap.client.asking`.
+    """Asks for a model, over any connection; see `endcap.client.queries`.
 
     best_classes: whether Triton's classification extension is to name classes.
     Raises ClientError when no server answers, it does not serve `model`, or the model takes or
@@ -135,7 +135,7 @@ def _no_server(address: Address, error: RequestError, timeout_s: float) -> Clien
     )
 
 
-def _advice() -> Generator[Question, Any, str]:
+def _advice() -> Generator[Query, Any, str]:
     """What to ask instead, from what the server has."""
     names = yield from _models_to_ask()
     if len(names) == 1:
@@ -145,7 +145,7 @@ def _advice() -> Generator[Question, Any, str]:
     return "name an ensemble that can be asked, with --model (`model=` in Python)"
 
 
-def _models_to_ask() -> Generator[Question, Any, list[str]]:
+def _models_to_ask() -> Generator[Query, Any, list[str]]:
     names = []
     try:
         for model in (yield (lambda asked: asked.ready_models())):

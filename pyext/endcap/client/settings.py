@@ -15,7 +15,7 @@ from endcap.client.errors import ClientError
 from endcap.client.images import ImageReader
 from endcap.client.options import ConnectionOptions
 from endcap.client.pipeline import EnsemblePipeline, Pipeline
-from endcap.client.reading import AnswerReader
+from endcap.client.reading import ResponseReader
 from endcap.client.sequences import SequenceSteps
 from endcap.client.served_model import Script, ServedModel, look_up
 from endcap.client.steps import ClientPipeline, ServedSteps
@@ -107,7 +107,7 @@ class Plan:
         labels = model.labels() if settings.labels is None else list(settings.labels)
         self.model = model
         self.labels = labels
-        self.reader = AnswerReader(model, labels, settings.classify)
+        self.reader = ResponseReader(model, labels, settings.classify)
         self.next_id: Callable[[], str] = _numbered(settings.request_id)
         self._settings = settings
         wanted = self.reader.wanted(extras=settings.extras)

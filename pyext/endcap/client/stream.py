@@ -9,9 +9,9 @@ import weakref
 from types import TracebackType
 from typing import Any
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
-from endcap.client.stream_answers import StreamAnswers, ended
+from endcap.client.stream_responses import StreamResponses, ended
 from endcap.client.wire.grpc_channel import GrpcChannel
 from endcap.client.wire.translate import no_answer
 
@@ -24,7 +24,7 @@ class Stream:
     way, and gRPC aborts the server then.
 
     Models that are not decoupled answer each request once, in the order of the requests. A
-    decoupled one answers as often as it likes, `Answer.final` with the last, which may have no
+    decoupled one answers as often as it likes, `Response.final` with the last, which may have no
     tensors; the answers of several requests mix, and `request_id` tells them apart.
 
     The error of one request is raised by `receive` and leaves the stream as it is: Triton tells its
@@ -38,7 +38,7 @@ class Stream:
 
     def __init__(self, channel: GrpcChannel, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._answers = StreamAnswers()
+        self._answers = StreamResponses()
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         call = channel.stream(iter(self._requests.get, None))
         self._cancel = weakref.finalize(self, call.cancel)
@@ -70,7 +70,7 @@ class Stream:
             raise copy.copy(self._reader.end)
         self._requests.put(self._answers.request(call))
 
-    def receive(self, timeout_s: float | None = None) -> Answer:
+    def receive(self, timeout_s: float | None = None) -> Response:
         """Returns the next answer.
 
         timeout_s: how long to wait for it; None is the connection's.
@@ -103,11 +103,11 @@ class _Reader(threading.Thread):
         self,
         channel: GrpcChannel,
         call: Any,
-        answers: StreamAnswers,
+        answers: StreamResponses,
         requests: queue.SimpleQueue[Any],
     ) -> None:
         super().__init__(name="endcap stream", daemon=True)
-        self.received: queue.SimpleQueue[Answer | RequestError] = queue.SimpleQueue()
+        self.received: queue.SimpleQueue[Response | RequestError] = queue.SimpleQueue()
         self.end: RequestError | None = None
         self._channel = channel
         self._call = call

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from endcap.client.calls import Answer
+from endcap.client.calls import Response
 from endcap.client.errors import RequestError
 from endcap.client.sequences import StreamImage
 from endcap.client.streaming import StreamBook
@@ -27,7 +27,7 @@ class Received:
     """A response, or an error, of one stream. at: when it came, by time.perf_counter()."""
 
     stream: Stream
-    answer: Answer | RequestError
+    answer: Response | RequestError
     at: float
 
 
@@ -88,7 +88,7 @@ class StreamLine:
 
     def _enter(self, received: Received) -> None:
         answer = received.answer
-        if isinstance(answer, Answer):
+        if isinstance(answer, Response):
             self._book.answered(answer, received.at)
         elif answer.request_id or received.stream.alive:
             self._book.failed(answer, received.at)
@@ -117,7 +117,7 @@ def _receive(stream: Stream, put: Callable[[Received], None]) -> None:
     """Receives until the stream has ended, which closing it does, too."""
     while True:
         try:
-            answer: Answer | RequestError = stream.receive(_A_DAY_S)
+            answer: Response | RequestError = stream.receive(_A_DAY_S)
         except RequestError as error:
             if error.status_name == "timeout" and stream.alive:
                 continue

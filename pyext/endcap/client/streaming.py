@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
 from endcap.client.pipeline import EnsemblePipeline
-from endcap.client.reading import AnswerReader, Found
+from endcap.client.reading import Found, ResponseReader
 from endcap.client.sequences import StreamImage
 from endcap.results.image_result import ImageResult
 
@@ -33,7 +33,7 @@ class StreamBook:
     """
 
     def __init__(
-        self, pipeline: EnsemblePipeline, reader: AnswerReader, next_id: Callable[[], str]
+        self, pipeline: EnsemblePipeline, reader: ResponseReader, next_id: Callable[[], str]
     ):
         self._pipeline = pipeline
         self._reader = reader
@@ -62,7 +62,7 @@ class StreamBook:
         self._in_flight[call.request_id] = self._order[-1]
         return call
 
-    def answered(self, answer: Answer, at: float | None = None) -> None:
+    def answered(self, answer: Response, at: float | None = None) -> None:
         """Takes a response; one to a request that is not in flight is none of ours.
 
         at: when it came, by time.perf_counter(); None is now.

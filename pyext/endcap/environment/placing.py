@@ -8,7 +8,7 @@ from pathlib import Path
 
 from endcap._replaced_file import replaced_file
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.kept_files import kept_files
+from endcap.environment.file_rollback import restored_on_failure
 from endcap.environment.stub import install
 from endcap.environment.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 from endcap.errors import InvalidArgumentError
@@ -68,7 +68,7 @@ def place(
     text = read_config(config)
     changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
     stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
-    with kept_files([model / each for each in (name, *stub)]):
+    with restored_on_failure([model / each for each in (name, *stub)]):
         with replaced_file(model / name) as copy:
             shutil.copyfile(archive, copy)
         install(model, python_version=python, real=real, tritonserver=tritonserver)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
 from endcap.client.in_thread import in_thread
 from endcap.client.shared_memory.base import PoolBase, regions_not_ready
@@ -102,7 +102,7 @@ class AsyncSharedMemoryPool(PoolBase):
             if self._holdings.are_ours:
                 self._permits.release()
 
-    async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Answer:
+    async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
         """Sends a request that uses the lease's region; see SharedMemoryPool.infer."""
         self._check_usable()
         limit_s = self._timeout_s if timeout_s is None else timeout_s

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from endcap.client.calls import (
-    Answer,
     InputTensor,
     OutputTensor,
+    Response,
     SharedSlice,
     numpy_type,
     triton_type,
@@ -126,7 +126,7 @@ class Lease:
         triton_type(dtype)  # refuses a type that no server writes
         return OutputTensor(name, self._room(name, math.prod(shape) * dtype.itemsize))
 
-    def read(self, output: OutputTensor, answer: Answer) -> Any:
+    def read(self, output: OutputTensor, answer: Response) -> Any:
         """Returns the output as the server wrote it, without a copy; see the class.
 
         Raises RequestError when the answer does not fit the room that `output` gave it.
@@ -134,7 +134,7 @@ class Lease:
         shape, datatype, part = _written(output, answer)
         return self._view(output.name, part, shape, numpy_type(datatype))
 
-    def as_input(self, output: OutputTensor, name: str, answer: Answer) -> InputTensor:
+    def as_input(self, output: OutputTensor, name: str, answer: Response) -> InputTensor:
         """Returns what the server wrote as the input `name` of another request, without a copy."""
         self._exporter_or_raise()
         shape, datatype, part = _written(output, answer)
@@ -214,7 +214,7 @@ def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def _written(output: OutputTensor, answer: Answer) -> tuple[tuple[int, ...], str, SharedSlice]:
+def _written(output: OutputTensor, answer: Response) -> tuple[tuple[int, ...], str, SharedSlice]:
     told = answer.shared.get(output.name)
     if output.shared is None or told is None:
         raise RequestError(

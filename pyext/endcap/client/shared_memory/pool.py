@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.base import PoolBase, regions_not_ready
 from endcap.client.shared_memory.exits import exit_on_sigterm
@@ -96,7 +96,7 @@ class SharedMemoryPool(PoolBase):
             if self._holdings.are_ours:
                 self._permits.release()
 
-    def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Answer:
+    def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
         """Sends a request that uses the lease's region. Raises RequestError.
 
         When the server does not know the region, as after a restart, all are registered again and

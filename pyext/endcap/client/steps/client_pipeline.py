@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.client.calls import Answer, Call, OutputTensor
+from endcap.client.calls import Call, OutputTensor, Response
 from endcap.client.errors import RequestError
 from endcap.client.steps.chosen_steps import Place, choose_steps
 from endcap.client.steps.local_postprocess import LocalPostprocess
@@ -81,7 +81,7 @@ class ClientPipeline:
 
     def steps(
         self, images: Sequence[Image], lease: Lease | None, request_id: str
-    ) -> Generator[Call, Answer, _Results]:
+    ) -> Generator[Call, Response, _Results]:
         """Yields requests, is sent their answers, and returns the ensemble's outputs of each image.
 
         images: encoded files, bytes or uint8 [N], or with preprocess="client" also pixels, uint8

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from endcap.client.calls import Answer, Call, OutputTensor, numpy_type
+from endcap.client.calls import Call, OutputTensor, Response, numpy_type
 from endcap.client.steps.model_config import TensorConfig
 from endcap.client.steps.served_steps import Step
 from endcap.client.steps.tensors import BatchTensors
@@ -44,7 +44,7 @@ class RemoteStep:
             request_id,
         )
 
-    def receive(self, call: Call, answer: Answer, tensors: BatchTensors) -> None:
+    def receive(self, call: Call, answer: Response, tensors: BatchTensors) -> None:
         """Puts the outputs of an answer among the tensors. Raises RequestError for one missing."""
         for output in call.outputs:
             tensors.receive(self.step.place.outputs[output.name], output, answer)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._arrays import empty
-from endcap.client.calls import Answer, InputTensor, OutputTensor
+from endcap.client.calls import InputTensor, OutputTensor, Response
 from endcap.client.errors import RequestError
 from endcap.client.shared_memory.region import SystemRegion
 from endcap.cuda_array import on_host
@@ -35,7 +35,7 @@ class _Received:
     """What the server wrote into shared memory."""
 
     output: OutputTensor
-    answer: Answer
+    answer: Response
 
 
 class BatchTensors:
@@ -70,7 +70,7 @@ class BatchTensors:
         """Takes a tensor as it is."""
         self._values[name] = array
 
-    def receive(self, name: str, output: OutputTensor, answer: Answer) -> None:
+    def receive(self, name: str, output: OutputTensor, answer: Response) -> None:
         """Takes an output of an answer, from the answer or where it lies in shared memory.
 
         Raises RequestError where the answer lacks it.

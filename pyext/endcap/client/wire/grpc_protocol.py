@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.model_metadata import ModelMetadata, read_metadata
 from endcap.client.wire.exchange import Exchange, GrpcQuestion, T
 from endcap.client.wire.grpc_tensors import infer_request, read_infer_response
@@ -20,12 +20,12 @@ class GrpcProtocol:
     def __init__(self) -> None:
         self._messages: Any = import_client("grpc").service_pb2
 
-    def infer(self, call: Call) -> Exchange[Answer]:
+    def infer(self, call: Call) -> Exchange[Response]:
         """Runs a model once."""
         asked = [output.name for output in call.outputs]
         shared = [output.name for output in call.outputs if output.shared is not None]
 
-        def read(response: Any) -> Answer:
+        def read(response: Any) -> Response:
             return read_infer_response(response, asked, shared, call.request_id)
 
         return Exchange(GrpcQuestion("ModelInfer", infer_request(call)), read)

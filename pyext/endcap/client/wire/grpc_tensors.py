@@ -1,4 +1,4 @@
-"""Inference over gRPC: Call to ModelInferRequest, ModelInferResponse to Answer."""
+"""Inference over gRPC: Call to ModelInferRequest, ModelInferResponse to Response."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from collections.abc import Collection
 from typing import Any
 
-from endcap.client.calls import Answer, Call, SharedOutput, SharedSlice
+from endcap.client.calls import Call, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.wire.contents import (
     checked_datatype,
@@ -62,7 +62,7 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
 
 def read_infer_response(
     response: Any, asked: Collection[str], shared: Collection[str], request_id: str = ""
-) -> Answer:
+) -> Response:
     """Returns the answer that a ModelInferResponse holds.
 
     asked: the names of the outputs that were asked for; none are all. shared: those of them that
@@ -86,7 +86,7 @@ def read_infer_response(
             "internal", f"the server's answer cannot be read: {error}", request_id=request_id
         ) from error
     final = response.parameters.get("triton_final_response")
-    return Answer(
+    return Response(
         tensors,
         in_region,
         request_id=response.id or request_id,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.model_metadata import ModelMetadata, read_metadata
 from endcap.client.options import Compression
 from endcap.client.wire.exchange import Exchange, HttpAnswer, HttpQuestion, T
@@ -28,7 +28,7 @@ class HttpProtocol:
         self._compression = compression
         import_client("http")
 
-    def infer(self, call: Call) -> Exchange[Answer]:
+    def infer(self, call: Call) -> Exchange[Response]:
         """Runs a model once."""
         question = infer_question(call, self._compression)
         return Exchange(question, lambda answer: read_infer_answer(answer, call, self._compression))

@@ -1,4 +1,4 @@
-"""Inference over HTTP: Call to the body of a request, the body of a response to Answer."""
+"""Inference over HTTP: Call to the body of a request, the body of a response to Response."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 from urllib.parse import quote
 
-from endcap.client.calls import Answer, Call, InputTensor, OutputTensor, SharedOutput, SharedSlice
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.options import Compression
 from endcap.client.wire.contents import checked_datatype, checked_shape, checked_step, elements
@@ -47,7 +47,7 @@ def infer_question(call: Call, compression: Compression | None) -> HttpQuestion:
     return HttpQuestion("POST", f"/v2/models/{quote(call.model, safe='')}/infer", body, headers)
 
 
-def read_infer_answer(answer: HttpAnswer, call: Call, compression: Compression | None) -> Answer:
+def read_infer_answer(answer: HttpAnswer, call: Call, compression: Compression | None) -> Response:
     """Returns the answer that a response holds.
 
     compression: what was asked for. Raises RequestError for one that is no answer, or whose tensors
@@ -80,7 +80,7 @@ def read_infer_answer(answer: HttpAnswer, call: Call, compression: Compression |
             "internal", f"the server's answer cannot be read: {error}", request_id=call.request_id
         ) from error
     asked = dict.fromkeys(o.name for o in call.outputs if o.name not in shared)
-    return Answer({**asked, **tensors}, in_region, request_id=request_id)
+    return Response({**asked, **tensors}, in_region, request_id=request_id)
 
 
 _UNREADABLE = (

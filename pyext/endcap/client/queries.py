@@ -1,4 +1,4 @@
-"""Has a connection, of either kind, answer a script's questions."""
+"""Has a connection, of either kind, make the queries of a script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from endcap.client.errors import RequestError
-from endcap.client.served_model import Question
+from endcap.client.served_model import Query
 
 if TYPE_CHECKING:
     from endcap.client.aio_connection import AsyncConnection
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def ask(connection: Connection, script: Generator[Question, Any, T]) -> T:
+def run_queries(connection: Connection, script: Generator[Query, Any, T]) -> T:
     """Returns what the script returns."""
     try:
-        question = next(script)
+        query = next(script)
         while True:
             try:
-                answer = question(connection)
+                answer = query(connection)
             except RequestError as error:
-                question = script.throw(error)
+                query = script.throw(error)
             else:
-                question = script.send(answer)
+                query = script.send(answer)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def ask_async(connection: AsyncConnection, script: Generator[Question, Any, T]) -> T:
+async def run_queries_async(connection: AsyncConnection, script: Generator[Query, Any, T]) -> T:
     """Returns what the script returns."""
     try:
-        question = next(script)
+        query = next(script)
         while True:
             try:
-                answer = await question(connection)
+                answer = await query(connection)
             except RequestError as error:
-                question = script.throw(error)
+                query = script.throw(error)
             else:
-                question = script.send(answer)
+                query = script.send(answer)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 
-async def end_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancels those that are not done, each once, and waits for all.
 
     A task that is cancelled again while it gives back what it holds would break that off; so a

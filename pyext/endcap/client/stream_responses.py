@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from endcap.client.calls import Answer, Call
+from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
 from endcap.client.wire.grpc_tensors import infer_request, read_infer_response
 from endcap.client.wire.translate import from_stream
 from endcap.errors import InvalidArgumentError
 
 
-class StreamAnswers:
+class StreamResponses:
     """Makes requests of calls, and answers of responses, of one stream."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class StreamAnswers:
         self._shared |= {output.name for output in call.outputs if output.shared is not None}
         return request
 
-    def read(self, response: Any) -> Answer:
+    def read(self, response: Any) -> Response:
         """Returns the answer of a ModelStreamInferResponse; RequestError where it is an error."""
         if response.error_message:
             raise from_stream(response.error_message, request_id=response.infer_response.id)
