@@ -17,7 +17,7 @@ from rich.console import Group
 from endcap._labels import read_labels
 from endcap.cli.console import PlainConsole
 from endcap.cli.top_table import as_lines
-from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright, upright_size
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented, oriented_size
 from endcap.monitor import compare, parse_metrics
 from endcap.triton.labels import parse_labels
 
@@ -63,8 +63,8 @@ def test_metrics_of_a_server(content: bytes) -> None:
 @fuzzed
 @given(damaged(PICTURE, parts=(b"\xff\xe1", b"Exif\0\0", b"II*\0", b"\xff\xd9", b"\xff\xff")))
 def test_pictures(content: bytes) -> None:
-    size = upright_size(io.BytesIO(content))
+    size = oriented_size(io.BytesIO(content))
     assert size is None or min(size) > 0
     # Its errors are Pillow's, and of these alone.
     with contextlib.suppress(*NOT_A_PICTURE), open_picture(io.BytesIO(content)) as image:
-        upright(image)
+        oriented(image)

@@ -20,7 +20,7 @@ from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
 from endcap.cli.whole_file import whole_file, whole_text_file
 from endcap.client import Detection, ImageResult
-from endcap.drawing.upright import upright_size
+from endcap.drawing.upright import oriented_size
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
 FOUND = [["1", "square", "0.75", "8.0", "8.0", "40.0", "32.0"],
@@ -123,7 +123,7 @@ def test_sizes_are_those_of_the_upright_picture(tmp_path: Path, orientation: int
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.new("L", (30, 20)).save(tmp_path / "x.jpg", exif=exif)
-    assert upright_size(tmp_path / "x.jpg") == ((20, 30) if orientation >= 5 else (30, 20))
+    assert oriented_size(tmp_path / "x.jpg") == ((20, 30) if orientation >= 5 else (30, 20))
 
 
 def test_a_size_is_read_from_the_header_however_large_it_is(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_size_is_read_from_the_header_however_large_it_is(tmp_path: Path) -> N
     for side in (10_000, 15_000):  # Pillow warns of 100 million pixels, and refuses 225
         size = side.to_bytes(2, "big")
         path.write_bytes(data.replace(b"\x00\x08\x00\x08\x01\x01", size + size + b"\x01\x01"))
-        assert upright_size(path) == (side, side)
+        assert oriented_size(path) == (side, side)
 
 
 def test_a_report_in_a_file_is_the_one_that_is_printed(

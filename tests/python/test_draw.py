@@ -90,6 +90,19 @@ def test_exif_orientation_is_applied_before_boxes_are_drawn() -> None:
     assert colored(picture, 0)[355, [10, 290]].all()
 
 
+def test_boxes_of_the_stored_image_are_drawn_on_it() -> None:
+    """Of a model that ignores EXIF."""
+    pixels = jpegs.photo(300, 400, seed=1)
+    stored = Image.open(io.BytesIO(jpegs.encode(pixels, orientation=6)))
+    plain = Image.open(io.BytesIO(jpegs.encode(pixels)))
+    found = [one((20.0, 30.0, 90.0, 100.0))]
+    result = ImageResult("a.jpg", "ok", found, upright=False)
+    drawn = draw_result(stored, result)
+    assert drawn.size == (400, 300)
+    np.testing.assert_array_equal(np.asarray(drawn), np.asarray(draw_detections(plain, found)))
+    assert draw_result(stored, ImageResult("a.jpg", "ok", found)).size == (300, 400)
+
+
 def test_a_damaged_exif_block_is_drawn_upright_as_the_core_sees_it() -> None:
     data = jpegs.with_exif(jpegs.photo_jpeg(300, 400), bad_jpegs.UNWRITABLE_EXIF)
     with open_picture(io.BytesIO(data)) as image:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import endcap
-from endcap.drawing.upright import open_picture, upright, upright_size
+from endcap.drawing.upright import open_picture, oriented, oriented_size
 
 HEIGHT, WIDTH = 16, 24
 PLAIN = jpegs.photo_jpeg(HEIGHT, WIDTH)
@@ -26,7 +26,7 @@ XMP = (
 
 def turned(data: bytes) -> Image.Image:
     with open_picture(io.BytesIO(data)) as image:
-        return upright(image)
+        return oriented(image)
 
 
 def orientation_of_the_core(data: bytes) -> int:
@@ -40,14 +40,14 @@ def test_pictures_are_turned_as_the_core_turns_them(orientation: int, byte_order
     data = jpegs.with_exif(PLAIN, segment)
     expected = endcap.decode(data)
     assert np.array_equal(np.asarray(turned(data)), expected)
-    assert upright_size(io.BytesIO(data)) == expected.shape[1::-1]
+    assert oriented_size(io.BytesIO(data)) == expected.shape[1::-1]
 
 
 def test_an_orientation_in_xmp_alone_counts_for_nothing() -> None:
     data = jpegs.insert_segment(PLAIN, jpegs.APP1, XMP)
     with Image.open(io.BytesIO(data)) as image:
         assert image.getexif()[jpegs.ORIENTATION_TAG] == 6, "Pillow's rule"
-    assert upright_size(io.BytesIO(data)) == (WIDTH, HEIGHT)
+    assert oriented_size(io.BytesIO(data)) == (WIDTH, HEIGHT)
     assert np.array_equal(np.asarray(turned(data)), endcap.decode(data))
 
 
@@ -62,7 +62,7 @@ def test_a_damaged_block_is_read_as_the_core_reads_it(payload: bytes) -> None:
 def test_the_copy_says_nothing_of_an_orientation() -> None:
     data = jpegs.insert_segment(jpegs.with_exif(PLAIN, bad_jpegs.UNWRITABLE_EXIF), jpegs.APP1, XMP)
     with open_picture(io.BytesIO(data)) as image:
-        copy = upright(image)
+        copy = oriented(image)
         assert {"exif", "xmp"} <= set(image.info), "the given one is as it was"
     assert jpegs.ORIENTATION_TAG not in copy.getexif()
 
@@ -97,5 +97,5 @@ def test_any_block_is_read_as_the_core_reads_it(
     block = head + struct.pack(f"{order}H", claimed) + body
     data = jpegs.with_exif(PLAIN, b"Exif\0\0" + block[: len(block) - cut])
     swapped = orientation_of_the_core(data) >= 5
-    assert upright_size(io.BytesIO(data)) == ((HEIGHT, WIDTH) if swapped else (WIDTH, HEIGHT))
+    assert oriented_size(io.BytesIO(data)) == ((HEIGHT, WIDTH) if swapped else (WIDTH, HEIGHT))
     assert np.array_equal(np.asarray(turned(data)), endcap.decode(data))

@@ -184,6 +184,13 @@ def test_the_best_classes_are_named_by_the_server_only(server: RunningServer) ->
         DetectionClient(server.grpc, postprocess="client", **options)
 
 
+def test_a_result_says_which_image_its_boxes_are_of(server: RunningServer) -> None:
+    """The preset rtdetr ignores EXIF, and `endcap init` tells clients so."""
+    for detect in WAYS.values():
+        assert all(not each.upright for each in detect(server.grpc, PICTURES, model="rtdetr"))
+        assert all(each.upright for each in detect(server.grpc, PICTURES, model="seg"))
+
+
 def mapped_regions() -> set[str]:
     """Regions that this process maps; /dev/shm also lists those of tests in other processes."""
     return set(re.findall(r"/dev/shm/(endcap-[0-9a-f]{32})", Path("/proc/self/maps").read_text()))

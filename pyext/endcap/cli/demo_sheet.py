@@ -17,7 +17,7 @@ from endcap.cli.report import count, summary
 from endcap.client import ImageResult
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.drawing.draw import draw_result
-from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright_size
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.results.task import Task
 
 _QUALITY = 76
@@ -48,7 +48,7 @@ def sheet_paths(folder: Path, images: int) -> list[Path]:
 def _card(result: ImageResult, latency: Latency | None, labels: Sequence[str] | None) -> Card:
     path = Path(result.image)
     name = printable(path.name)
-    size = upright_size(path)
+    size = oriented_size(path)
     facts = [f"{size[0]} x {size[1]}"] if size else []
     draw = functools.partial(_draw, result, labels)
     if not result.ok:

@@ -12,7 +12,7 @@ from typing import Any
 import endcap
 from endcap.client import Detection, ImageResult
 from endcap.drawing.draw import mask_fits
-from endcap.drawing.upright import upright_size
+from endcap.drawing.upright import oriented_size
 from endcap.results.detection import ROW_COLUMNS
 
 Size = tuple[int, int]  # width, height of an upright picture, in pixels
@@ -46,12 +46,12 @@ def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str
     """Returns one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
     labels: class names by id. A category's id is class_id + 1; all that `labels` names are listed,
-    and those that were found. Width and height are those of the upright picture, as boxes are, read
+    and those that were found. Width and height are those of the picture that boxes are of, read
     from the file's header; 0 where it cannot be read. An image that failed is listed with its
     status, without annotations. An annotation's `area` is its box's; `bbox` encloses a turned box,
     whose corners are the `segmentation`. A mask is that where it is of the picture's size.
     """
-    sizes = [upright_size(Path(result.image)) or (0, 0) for result in results]
+    sizes = [oriented_size(Path(each.image), upright=each.upright) or (0, 0) for each in results]
     images = [
         _coco_image(each, size, n)
         for (n, each), size in zip(_numbered(results), sizes, strict=True)

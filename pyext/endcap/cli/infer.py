@@ -124,7 +124,8 @@ def infer(
 ) -> None:
     """Detect objects in images, or classify them, with a running server.
 
-    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the upright picture.
+    The files are sent as they are. Boxes are x1, y1, x2, y2 in pixels of the picture,
+    upright unless the model ignores EXIF (`endcap init` notes that in the ensemble).
 
     --json prints a list with one object per image: image, status ("ok", "corrupt_image",
     "image_limit", "unsupported", "invalid_argument", "unreadable", "timeout", "unavailable", ...),

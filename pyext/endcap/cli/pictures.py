@@ -13,7 +13,7 @@ from endcap.cli.report import count
 from endcap.cli.whole_file import refuse_links, whole_file
 from endcap.client import ImageResult, Mask
 from endcap.drawing.draw import draw_result, mask_fits
-from endcap.drawing.upright import NOT_A_PICTURE, open_picture, upright_size
+from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.errors import InvalidArgumentError
 
 _QUALITY = 90
@@ -87,7 +87,7 @@ class PictureFolder:
         )
 
     def _note_missing_masks(self, result: ImageResult) -> None:
-        size = upright_size(Path(result.image))
+        size = oriented_size(Path(result.image), upright=result.upright)
         masks = (each.mask for each in result.detections if each.mask is not None)
         first = next((mask for mask in masks if size and not mask_fits(mask, size)), None)
         if first is not None:

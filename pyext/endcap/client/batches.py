@@ -129,6 +129,7 @@ class BatchRun:
                     classes=found.classes,
                     task=self._task,
                     request_id=request_id,
+                    upright=found.upright,
                 )
 
     def results(self) -> list[ImageResult]:

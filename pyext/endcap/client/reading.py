@@ -19,10 +19,11 @@ from endcap.results.task import PROBABILITIES, Task
 
 @dataclass(frozen=True)
 class Found:
-    """What an answer says of one image."""
+    """What an answer says of one image. upright: see ImageResult."""
 
     detections: list[Detection] = field(default_factory=list)
     classes: list[ClassScore] = field(default_factory=list)
+    upright: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class ResponseReader:
             return Found(classes=read_best_classes(tensors, self.labels))
         if self.model.task is Task.classification:
             return Found(classes=read_classes(tensors, self.labels))
-        return Found(detections=read_rows(tensors, self.labels))
+        return Found(detections=read_rows(tensors, self.labels), upright=self.model.upright)
 
     def read_part(self, tensors: Tensors) -> Found:
         """Returns what one of several responses says; one without tensors says nothing.

@@ -22,7 +22,8 @@ class ServedModel:
     input: what it says of `encoded`. outputs: of its outputs, by name.
     batch_limit: the most images in a request.
     decoupled: whether it may answer a request with several responses, or none.
-    labels_text: its configuration's parameter `labels`.
+    labels_text, upright: of its configuration's parameters `labels` and `exif`; boxes are of the
+        image as stored where the latter is `ignore`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ServedModel:
     batch_limit: int = 1
     decoupled: bool = False
     labels_text: str = ""
+    upright: bool = True
 
     @property
     def batched(self) -> bool:
@@ -106,9 +108,15 @@ def look_up(
         )
     encoded = metadata.inputs[INPUT]
     limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
-    labels = config.get("parameters", {}).get("labels", {}).get("string_value", "")
     return ServedModel(
-        model, task, encoded, metadata.outputs, max(limit, 1), decoupled, str(labels)
+        model,
+        task,
+        encoded,
+        metadata.outputs,
+        max(limit, 1),
+        decoupled,
+        _parameter(config, "labels"),
+        upright=_parameter(config, "exif") != "ignore",
     )
 
 
@@ -118,6 +126,10 @@ def _metadata(model: str, asked: Asked) -> Any:
 
 def _config(model: str, asked: Asked) -> Any:
     return asked.config(model)
+
+
+def _parameter(config: Mapping[str, Any], name: str) -> str:
+    return str(config.get("parameters", {}).get(name, {}).get("string_value", ""))
 
 
 def _is_decoupled(config: Mapping[str, Any]) -> bool:

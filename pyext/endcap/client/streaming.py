@@ -151,5 +151,6 @@ class StreamBook:
                 self._reader.model.task,
                 sent.call.request_id if sent.call is not None else "",
                 final,
+                found.upright,
             )
         )

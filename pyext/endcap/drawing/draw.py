@@ -12,7 +12,7 @@ from endcap.drawing.contrast import Color
 from endcap.drawing.labels import Label, draw_label, fit_labels, fonts, label_size
 from endcap.drawing.mask_fill import fill_mask
 from endcap.drawing.skeleton import draw_keypoints
-from endcap.drawing.upright import upright
+from endcap.drawing.upright import oriented
 from endcap.masks import decode_rle
 from endcap.results.image_result import ClassScore, Detection, ImageResult, Mask
 from endcap.results.task import Task
@@ -45,7 +45,7 @@ def draw_result(
     """
     if result.task is Task.classification and result.classes:
         return draw_class(image, result.classes[0], labels, within=within)
-    return draw_detections(image, result.detections, labels, within=within)
+    return draw_detections(image, result.detections, labels, within=within, upright=result.upright)
 
 
 def draw_class(
@@ -60,7 +60,7 @@ def draw_class(
     labels: class names by id, for a class that carries none. The size, and `within`, are as for
     `draw_detections`; the letters shrink so far that a long name fits the picture's width.
     """
-    picture, _ = _scaled(upright(image).convert("RGB"), draws=True, within=within)
+    picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
     margin = _line_width(picture)
     caption = _caption(best, labels)
@@ -78,6 +78,7 @@ def draw_detections(
     labels: Sequence[str] | None = None,
     *,
     within: tuple[int, int] | None = None,
+    upright: bool = True,
 ) -> Image.Image:
     """Returns a new RGB picture with a box and a label for each detection.
 
@@ -85,10 +86,11 @@ def draw_detections(
     with an angle is drawn turned, keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a
     point whose visibility is below 0.5 is left out.
 
-    image: any Pillow image. Its EXIF orientation is applied first, since boxes are in pixels of the
-        upright picture.
-    detections: boxes xyxy in those pixels; parts outside the picture are cut off. A mask of another
-        size than the upright picture is left out (`mask_fits`).
+    image: any Pillow image.
+    detections: boxes xyxy in its pixels; parts outside the picture are cut off. A mask of another
+        size than the picture is left out (`mask_fits`).
+    upright: whether boxes are in pixels of the upright picture (`ImageResult.upright`): then its
+        EXIF orientation is applied first.
     labels: class names by id, for detections that carry none.
     within: width and height in pixels that the picture is scaled to fit. Without it the picture
         keeps its size; one whose short side is below 240 pixels, too small for letters, is enlarged
@@ -100,7 +102,7 @@ def draw_detections(
 
     Raises InvalidArgumentError for a mask whose run lengths are none.
     """
-    picture = upright(image).convert("RGB")
+    picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
     picture, scale = _scaled(picture, draws=bool(detections), within=within)
     best_first = sorted(detections, key=lambda detection: detection.score, reverse=True)

@@ -48,24 +48,24 @@ def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
         yield image
 
 
-def upright(image: Image.Image) -> Image.Image:
-    """Returns an upright copy that says nothing of an orientation."""
-    turn = _TURNS.get(_orientation(image))
+def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
+    """Returns an upright copy, or one as stored, that says nothing of an orientation."""
+    turn = _TURNS.get(_orientation(image)) if upright else None
     turned = image.copy() if turn is None else image.transpose(turn)
     for name in _ORIENTATION_STANDS_IN:
         turned.info.pop(name, None)
     return turned
 
 
-def upright_size(file: Path | IO[bytes]) -> tuple[int, int] | None:
-    """Returns width and height of the upright picture in pixels, None where no header tells them.
+def oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int, int] | None:
+    """Returns width and height of the upright picture, or as stored, None without a header.
 
     Reads the header only, whatever size it tells. Not thread-safe, as `open_picture`.
     """
     try:
         with _any_size(), open_picture(file) as image:
             width, height = image.size
-            swaps = _orientation(image) >= _FIRST_THAT_SWAPS_SIDES
+            swaps = upright and _orientation(image) >= _FIRST_THAT_SWAPS_SIDES
     except NOT_A_PICTURE:
         return None
     return (height, width) if swaps else (width, height)

@@ -40,7 +40,7 @@ _LAST_ENDS = {
 }
 _RESULT_NOTES = {
     "num_detections": "how many of the rows below count",
-    "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image",
+    "detection_boxes": "x1, y1, x2, y2 in pixels of the source image",
     "detection_scores": "0 to 1, best first",
     "detection_classes": "class id, from 0",
     "detection_indices": "which row of the head; -1 in rows that do not count",
@@ -48,7 +48,7 @@ _RESULT_NOTES = {
     "class_ids": "from 0, in the order of the scores",
     "class_labels": "their names",
     "class_probabilities": "the scores of all classes in their order",
-    "detection_keypoints": "x, y in pixels of the upright source image, and visibility",
+    "detection_keypoints": "x, y in pixels of the source image, and visibility",
     "detection_angles": "radians by which a box is turned around its centre, clockwise to the eye",
     "detection_masks": "a bit for each pixel, as numpy.unpackbits reads them",
     "mask_size": "height and width of the masks",
@@ -57,7 +57,7 @@ _RESULT_NOTES = {
 }
 _FAMILY_NOTES = {
     "yolov8_obb": {
-        "detection_boxes": "x1, y1, x2, y2 in pixels of the upright source image, before the turn"
+        "detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the turn"
     }
 }
 # What was found and is the default, too: a reader looks for what was decided.
@@ -163,6 +163,7 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         else {},
         "labels_file": given_labels,
         "labels": joined_labels(labels) if labels else None,
+        "ignores_exif": preprocess_contract(values(plan.preprocess)).parameters["exif"] == "ignore",
         "inflight_limit": plan.options.inflight_limit(),
         "discoveries": list(discoveries(plan)),
         "model_file": plan.network.path.name,

@@ -40,7 +40,7 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class Detection:
-    """One object: box is x1, y1, x2, y2 in pixels of the source image, turned upright by EXIF.
+    """One object: box is x1, y1, x2, y2 in pixels of the source image (see `ImageResult.upright`).
 
     keypoints: of a pose, x, y in those pixels, and visibility as the network gives it.
     angle: of a rotated box, radians, clockwise to the eye. `box` is then the box before it is

@@ -42,6 +42,8 @@ class ImageResult:
     latency_ms: from sending the request to its answer; None if not sent. Images of one request
         have the same.
     request_id: of the request that was answered last; the server's log has it. Empty if not sent.
+    upright: whether boxes, keypoints and masks are of the image as its EXIF orientation shows it;
+        else, of a model that ignores the orientation, of the image as it is stored.
     final: whether no other result of this image follows; only of `detect_stream` it may be False.
     """
 
@@ -54,6 +56,7 @@ class ImageResult:
     task: Task = Task.detection
     request_id: str = ""
     final: bool = True
+    upright: bool = True
 
     @property
     def ok(self) -> bool:

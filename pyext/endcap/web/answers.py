@@ -12,7 +12,7 @@ from aiohttp import web
 
 from endcap.client import ImageResult
 from endcap.drawing.draw import class_color
-from endcap.drawing.upright import upright_size
+from endcap.drawing.upright import oriented_size
 from endcap.errors import Status
 
 _HTTP_STATUS = {
@@ -41,7 +41,7 @@ def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
     row["latency_ms"] = result.latency_ms
     if result.ok:
         row["colors"] = {str(d.class_id): css_color(d.class_id) for d in result.detections}
-        size = upright_size(io.BytesIO(encoded))
+        size = oriented_size(io.BytesIO(encoded))
         if size is not None:
             row["width"], row["height"] = size
     return json_answer(row, status=_HTTP_STATUS.get(result.status, _TRITON_FAILED))
