@@ -3,7 +3,7 @@
 Where things are, from the outside in:
 
 - `detect`, `aio`: the two clients; `base`, `arguments`, `settings`: what they share.
-- `images`, `batches`, `detecting`, `stream_line`: from images to requests in flight, in order.
+- `images`, `batches`, `detect_run`, `stream_line`: from images to requests in flight, in order.
 - `pipeline`, `steps/`: how one batch becomes answers, as generators that do no I/O; `run_steps`
   makes their calls.
 - `reading`, `rows`, `extras`: from tensors to the results that a caller gets (`endcap.results`).
