@@ -26,7 +26,8 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
+# As they are, not as they are written: signatures with listed parameters have more than the source.
+autodoc_preserve_defaults = False
 autoclass_content = "class"
 napoleon_use_ivar = True
 napoleon_use_rtype = False

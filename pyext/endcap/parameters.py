@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, get_type_hints
 
 Size = int | Sequence[int] | str  # one number for both sides, (height, width), or "height,width"
 Numbers = float | Sequence[float] | str  # one for all, or one for each
@@ -97,7 +97,7 @@ def list_parameters(parameters: type) -> Callable[[F], F]:
             inspect.Parameter(
                 name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
             )
-            for name, annotation in _annotations(parameters).items()
+            for name, annotation in get_type_hints(parameters).items()
             if name not in names
         ]
         function.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -106,11 +106,3 @@ def list_parameters(parameters: type) -> Callable[[F], F]:
         return function
 
     return decorate
-
-
-def _annotations(parameters: type) -> dict[str, str]:
-    """Return the annotations of a TypedDict, as they are written."""
-    return {
-        name: annotation if isinstance(annotation, str) else annotation.__forward_arg__
-        for name, annotation in parameters.__annotations__.items()
-    }

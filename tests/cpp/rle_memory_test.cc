@@ -1,9 +1,10 @@
+#include "postprocess/cuda/rle_memory.h"
+
 #include <gtest/gtest.h>
 
 #include "endcap/error.h"
 #include "endcap/masks.h"
 #include "masks/masks.h"
-#include "postprocess/cuda/rle_memory.h"
 
 namespace endcap {
 namespace {
