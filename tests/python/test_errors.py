@@ -211,7 +211,6 @@ def test_no_memory_for_what_a_header_claims(
 NOT_IMAGES: list[Any] = [
     None,
     12,
-    "photo.jpg",
     object(),
     np.zeros((4, 4, 3), np.float32),
     np.zeros((4, 4, 3), np.int16),
