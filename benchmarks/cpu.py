@@ -48,7 +48,7 @@ def steps(extent: Extent) -> int:
 
 
 def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
-    """Measures all of it; `done` hears of each step.
+    """Measures all of it; `done` is called after each step.
 
     Raises SourceMissingError when a package that ships a photograph is not there.
     """

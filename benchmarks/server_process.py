@@ -25,7 +25,7 @@ def run(
 ) -> dict[str, Any]:
     """Measures in the environment of `python`, which has a Triton server and NumPy below 2.
 
-    `start` hears how many runs of the load generator there will be, `done` of each.
+    `start` is called with the number of runs of the load generator, `done` of each.
     Raises ServerPartError, SourceMissingError.
     """
     about = machine.describe()

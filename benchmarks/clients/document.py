@@ -14,7 +14,7 @@ def make(
 ) -> dict[str, Any]:
     """Triton and the clients run in the environment of `python`.
 
-    `start` hears how many visits of ways there will be, `done` of each.
+    `start` is called with the number of visits of ways, `done` of each.
     Raises server_process.ServerPartError.
     """
     about = machine.describe()

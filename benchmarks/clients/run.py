@@ -55,7 +55,7 @@ class _Log:
 
 
 def run(plan: Plan, done: Callable[[str], None]) -> Json:
-    """All ways; `done` hears of each visit.
+    """All ways; `done` is called after each visit.
 
     Raises endcap.server.ServerError, repository.CompileError.
     """

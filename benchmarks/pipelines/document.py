@@ -18,7 +18,7 @@ def make(
 ) -> dict[str, Any]:
     """Triton and the clients run in the environment of `python`, the FastAPI service in this one.
 
-    `start` hears how many visits of pipelines there will be, `done` of each.
+    `start` is called with the number of visits of pipelines, `done` of each.
     Raises server_process.ServerPartError.
     """
     about = machine.describe()

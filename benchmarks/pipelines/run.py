@@ -67,7 +67,7 @@ class _VisitError(Exception):
 
 
 def run(plan: Plan, service_python: Path, done: Callable[[str], None]) -> list[Json]:
-    """All comparisons with all networks; `done` hears of each visit.
+    """All comparisons with all networks; `done` is called after each visit.
 
     service_python: of an environment that has FastAPI, OpenCV and onnxruntime.
     """

@@ -57,7 +57,7 @@ class ServerComparison:
 
 
 def run(wanted: Sequence[Task], plan: Plan, done: Callable[[str], None]) -> list[ServerComparison]:
-    """All tasks on one server; `done` hears of each run of the load generator."""
+    """All tasks on one server; `done` is called after each run of the load generator."""
     with _server() as authority:
         generator = LoadGenerator(LOAD_GENERATOR, authority)
         client: Any = grpc.InferenceServerClient(authority)

@@ -99,7 +99,7 @@ class RetryPolicy:
         self._is_over = error is not None and error.transient
 
     def wait_after(self, error: RequestError, attempts: Attempts, *, repeatable: bool) -> float:
-        """As `Attempts.wait_after`; hears of the request's end where that raises."""
+        """As `Attempts.wait_after`; notes the end of the request where that raises."""
         try:
             return attempts.wait_after(error)
         except RequestError:

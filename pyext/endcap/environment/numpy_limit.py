@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap.environment.stub.installing import find_real_stub
-from endcap.server.locate import ServerInstallation, locate_server
-from endcap.triton.errors import ServerError
+from endcap.server.locate import locate_if_there
 
 _BELOW_2 = "<2"
 
@@ -29,7 +28,7 @@ def find_numpy_limit(
     Without a server, NumPy 2 is ruled out: older stubs answer empty tensors with it. Raises
     ServerError where `tritonserver` is none, and StubError where there is no stub for this Python.
     """
-    server = _server(tritonserver) if real is None else None
+    server = locate_if_there(tritonserver) if real is None else None
     if real is None and server is None:
         return NumpyLimit(_BELOW_2, "no server was found whose stub would tell; name one by --real")
     stub, description = find_real_stub(server, python, real)
@@ -38,12 +37,3 @@ def find_numpy_limit(
     if description.takes_numpy_2 is None:
         return NumpyLimit(_BELOW_2, f"the stub {stub} does not tell what it goes with")
     return NumpyLimit(_BELOW_2, f"with a later one the stub {stub} answers empty tensors")
-
-
-def _server(tritonserver: Path | None) -> ServerInstallation | None:
-    try:
-        return locate_server(tritonserver)
-    except ServerError:
-        if tritonserver is not None:
-            raise
-        return None

@@ -80,7 +80,7 @@ class PreprocessDaliStage(PreprocessStage):
         return results
 
     def _item(self, status: int, file: ImageBuffer) -> tuple[int, str, int, str]:
-        """Return an image's status, and for a bad one the core's message."""
+        """Return an image's status, and of a failed one the core's message."""
         if status == 0 or self._tolerant:
             return status, "", 0, ""
         image, geometry, codes = (np.empty((1, *shape), dtype) for _, dtype, shape in self._specs)

@@ -157,3 +157,16 @@ def _existing(folder: Path) -> Path | None:
 
 def _is_executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
+
+
+def locate_if_there(tritonserver: Path | None = None) -> ServerInstallation | None:
+    """Returns what `locate_server` does, or None where none was named and none is found.
+
+    Raises ServerError where `tritonserver` is named and is none.
+    """
+    try:
+        return locate_server(tritonserver)
+    except ServerError:
+        if tritonserver is not None:
+            raise
+        return None

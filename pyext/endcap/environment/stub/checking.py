@@ -13,7 +13,7 @@ from endcap.environment.stub.archive import unpack_looked_at
 from endcap.environment.stub.errors import StubError
 from endcap.environment.stub.front import STUB_NAME, is_front, report
 from endcap.errors import InvalidArgumentError
-from endcap.server.locate import ServerInstallation, locate_server
+from endcap.server.locate import ServerInstallation, locate_if_there
 from endcap.server.plan import server_environment
 from endcap.server.python_packages import find_packages
 from endcap.triton.config_text import get_parameter
@@ -58,7 +58,7 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
     Raises ServerError where `tritonserver` is no server.
     """
     model = read_model_folder(model_dir)
-    server = _server(tritonserver)
+    server = locate_if_there(tritonserver)
     front = model_dir / STUB_NAME
     if not is_front(front):
         found = "another stub" if front.exists() else "none"
@@ -93,15 +93,6 @@ def execution_environment(model: ModelFolder) -> Path | None:
 
 def _report(model: ModelFolder, *checks: Check) -> StubReport:
     return StubReport(model=model.path.name, checks=checks)
-
-
-def _server(tritonserver: Path | None) -> ServerInstallation | None:
-    try:
-        return locate_server(tritonserver)
-    except ServerError:
-        if tritonserver is not None:
-            raise
-        return None
 
 
 @contextmanager
