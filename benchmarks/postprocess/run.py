@@ -39,7 +39,7 @@ def _nms_names(num_boxes: int) -> list[str]:
 
 
 def run(num_boxes: int, budget: Budget, done: Callable[[str], None]) -> list[Comparison]:
-    """All comparisons, those of suppression alone with so many boxes; `done` is called after each."""
+    """All comparisons, suppression alone with so many boxes; `done` is called after each."""
     head = make()
     results = []
     with one_cpu():
