@@ -234,7 +234,7 @@ format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
 
 docs: build $(VENV)/.lint
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	$(BIN)/sphinx-build -W --keep-going -q -E -b html docs build/docs
 
 wheel: $(WHEEL)/.tools $(if $(filter ON,$(CUDA)),$(WHEEL)/.nvcc)
 	$(WHEEL)/venv/bin/python scripts/build_wheel.py $(WHEEL) --cuda $(CUDA)
