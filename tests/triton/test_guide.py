@@ -162,7 +162,7 @@ def test_the_command_that_prints_a_networks_tensors(tmp_path: Path) -> None:
 
 
 def test_the_command_that_prints_where_the_backends_lie(tmp_path: Path) -> None:
-    printed = run_command('python -c "from endcap.server', tmp_path)
+    printed = run_command('python -c "from endcap.triton', tmp_path)
     folders = [Path(line) for line in printed.split()]
     names = ["endcap_preprocess", "endcap_postprocess", "endcap_onnx", "endcap_bls"]
     assert [folder.name for folder in folders] == names
