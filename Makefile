@@ -225,6 +225,7 @@ lint-fast: build docs $(VENV)/.test $(VENV)/.lint
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python scripts/generate_sync_client.py --check
 	$(BIN)/mypy
 	cd pyext && $(abspath $(BIN))/lint-imports --config ../pyproject.toml --no-cache
 

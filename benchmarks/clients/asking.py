@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from benchmarks.clients.drivers import Ask, AskLater
-from benchmarks.clients.ready_tensor import ready_tensor
+from benchmarks.clients.ready_tensor import ready_tensor, tensor_of_file
 from benchmarks.clients.ways import Way
 from benchmarks.pipelines.answers import Answer
 from endcap.client import (
@@ -28,11 +28,12 @@ def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator
 
     address: HOST:PORT of the way's protocol.
     """
-    if way.comparison == "tensor":
+    if way.sends == "tensor":
+        make_way = ready_tensor if way.comparison == "tensor" else tensor_of_file
         options = _connection_options(way)
         with (
             Connection(parse_address(address, way.protocol), options) as connection,
-            ready_tensor(way, connection, image, concurrency) as ask,
+            make_way(way, connection, image, concurrency) as ask,
         ):
             yield ask
         return
@@ -54,13 +55,10 @@ async def open_way_later(
 
 
 def _options(way: Way, concurrency: int) -> dict[str, Any]:
-    where = "client" if way.sends == "tensor" else "server"
     return {
         "protocol": way.protocol,
         "concurrency": concurrency,
         "shared_memory": way.shared_memory,
-        "preprocess": where,
-        "postprocess": where,
         "options": _connection_options(way),
     }
 

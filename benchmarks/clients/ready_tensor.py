@@ -1,6 +1,7 @@
-"""Asks the network itself, with a tensor that is ready: what is timed is the way there and back.
+"""Sends tensors to the network itself: one that is ready, or one made of a file each time.
 
-Every head that comes is compared with the first, and boxes are read out of that one alone.
+With a ready tensor every head that comes is compared with the first, and boxes are read out of that
+one alone; with a file they are read out of every head.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from benchmarks.clients.picture import tensor
 from benchmarks.clients.ways import Way
 from benchmarks.pipelines import NUM_CLASSES, SCORE_THRESHOLD
 from benchmarks.pipelines.answers import Answer
+from benchmarks.preprocess import SIZE
 from benchmarks.server.verify import VerificationError
-from endcap import Postprocessor
+from endcap import Postprocessor, Preprocessor
 from endcap.client import Call, Connection, InputTensor, OutputTensor, SharedMemoryPool
 
 _MODEL = "detector"
@@ -73,3 +75,42 @@ def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: in
                 return heads.read(lease.read(head, answer))
 
         yield ask
+
+
+@contextmanager
+def tensor_of_file(
+    way: Way, connection: Connection, image: bytes, concurrency: int
+) -> Iterator[Ask]:
+    """The same from a file, which is decoded and resized here, to detections."""
+    preprocess = Preprocessor("ultralytics", size=SIZE)
+    postprocess = Postprocessor("yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD)
+
+    def read(head: Any, geometry: NDArray[np.float32]) -> Answer:
+        detections: Any = postprocess(head, geometry)
+        first = detections[0]
+        return Answer(first.boxes.tolist(), first.scores.tolist(), first.class_ids.tolist())
+
+    if way.shared_memory == "none":
+
+        def ask() -> Answer:
+            made = preprocess(image)
+            call = Call(_MODEL, [InputTensor.of("images", made.images)], [OutputTensor("head")])
+            return read(connection.infer(call).tensors["head"], made.geometry)
+
+        yield ask
+        return
+    shape = preprocess(image).images.shape
+    size = 4 * (int(np.prod(shape)) + int(np.prod(_HEAD_SHAPE))) + _ALIGNED
+    with SharedMemoryPool(
+        connection, regions=concurrency, region_bytes=size, kind=way.shared_memory
+    ) as pool:
+
+        def ask_shared() -> Answer:
+            with pool.acquire() as lease:
+                tensor, images = lease.empty("images", shape, np.float32)
+                made = preprocess(image, out=tensor)
+                head = lease.output("head", _HEAD_SHAPE, np.float32)
+                response = pool.infer(lease, Call(_MODEL, [images], [head]))
+                return read(lease.read(head, response), made.geometry)
+
+        yield ask_shared

@@ -40,7 +40,6 @@ WAYS = (
     Way("file", "tensor, gRPC", "tensor"),
     Way("file", "tensor, HTTP", "tensor", "http"),
     Way("file", "tensor, system shm", "tensor", shared_memory="system"),
-    Way("file", "tensor, system shm, asyncio", "tensor", shared_memory="system", asyncio=True),
     Way("file", "tensor, CUDA shm", "tensor", shared_memory="cuda"),
     Way("tensor", "gRPC", "tensor"),
     Way("tensor", "HTTP", "tensor", "http"),

@@ -5,9 +5,8 @@
     python examples/python/shared_memory.py photo.jpg another.jpg --url grpc://127.0.0.1:8001
 
 With a server on the same machine only names and shapes cross the connection. This is the way for
-networks of your own: it calls `detector`, with endcap's two ends around it. A client does the same:
-
-    DetectionClient(url, preprocess="client", postprocess="client", shared_memory="system")
+networks of your own, and where the server's CPUs are what is short: it calls `detector`, with
+endcap's two ends around it.
 
 Prints a line for each detection: file, class id, score, box x1 y1 x2 y2 in pixels.
 """

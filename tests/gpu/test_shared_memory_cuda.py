@@ -12,8 +12,8 @@ from pictures import FILES
 
 import endcap
 from endcap.client.calls import InputTensor, OutputTensor, Response, SharedOutput, SharedSlice
-from endcap.client.shared_memory.cuda_region import CudaRegion
-from endcap.client.shared_memory.lease import Lease
+from endcap.client.regions.cuda_region import CudaRegion
+from endcap.client.regions.lease import Lease
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 if os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":

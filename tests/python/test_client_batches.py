@@ -1,4 +1,4 @@
-"""Which images go into one request, which again by themselves, and the calls of a pipeline."""
+"""Which images go into one request, which again by themselves, and the ensemble's requests."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from endcap.client.batches import Batch, BatchRun, make_batches, make_batches_async
-from endcap.client.calls import Call, Response, TensorSpec
+from endcap.client._async.detection import async_make_batches
+from endcap.client._sync.detection import make_batches
+from endcap.client.batches import Batch, BatchRun
+from endcap.client.calls import Response, TensorSpec
+from endcap.client.ensemble_request import MAX_IMAGE_BYTES, EnsembleRequest, split
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
-from endcap.client.pipeline import MAX_IMAGE_BYTES, EnsemblePipeline, split
-from endcap.client.reading import Found
-from endcap.client.run_steps import run_steps, run_steps_async
+from endcap.client.response_reader import ImageResponse
 from endcap.client.served_model import ServedModel
-from endcap.errors import InvalidArgumentError
 from endcap.results.task import Task
 
 MODEL = ServedModel(
@@ -44,18 +43,22 @@ def run_of(images: Sequence[Any], start: int = 0) -> BatchRun:
 # --- batches --------------------------------------------------------------------------------------
 
 
+def never() -> bool:
+    return False
+
+
 def test_batches_are_cut_when_they_are_asked_for() -> None:
     numbers = itertools.count()
     endless = (bytes([number]) for number in numbers)
-    first, second = itertools.islice(make_batches(endless, 3), 2)
+    first, second = itertools.islice(make_batches(endless, 3, never), 2)
     assert (first.start, list(first.images)) == (0, [b"\0", b"\1", b"\2"])
     assert (second.start, second.names) == (3, ["image 3", "image 4", "image 5"])
     assert next(numbers) == 6
 
 
 def test_the_last_batch_may_be_smaller() -> None:
-    assert [len(each.images) for each in make_batches([b"x"] * 5, 2)] == [2, 2, 1]
-    assert list(make_batches([], 2)) == []
+    assert [len(each.images) for each in make_batches([b"x"] * 5, 2, never)] == [2, 2, 1]
+    assert list(make_batches([], 2, never)) == []
 
 
 def test_asynchronous_images_are_cut_alike() -> None:
@@ -65,13 +68,25 @@ def test_asynchronous_images_are_cut_alike() -> None:
             yield bytes([number])
 
     async def cut(source: Any) -> list[Batch]:
-        return [batch async for batch in make_batches_async(source, 2)]
+        return [batch async for batch in async_make_batches(source, 2, never)]
 
     expected = [
         Batch(0, [b"\0", b"\1"]), Batch(2, [b"\2", b"\3"]), Batch(4, [b"\4"])
     ]  # fmt: skip
     assert asyncio.run(cut(images())) == expected
     assert asyncio.run(cut(bytes([number]) for number in range(5))) == expected
+
+
+def test_no_image_is_taken_after_the_end() -> None:
+    taken: list[int] = []
+
+    def images() -> Iterator[bytes]:
+        for number in itertools.count():
+            taken.append(number)
+            yield b"x"
+
+    assert len(list(make_batches(images(), 2, lambda: len(taken) >= 4))) == 2
+    assert len(taken) == 4
 
 
 # --- one bad image --------------------------------------------------------------------------------
@@ -82,7 +97,7 @@ def test_an_image_that_is_not_sent_has_its_own_result() -> None:
     attempt = run.next()
     assert attempt is not None
     assert attempt.contents == [b"a", b"c"]
-    run.take(attempt, [Found(), RequestError("corrupt_image", "no JPEG")], 2.0, "x-1")
+    run.take(attempt, [ImageResponse(), RequestError("corrupt_image", "no JPEG")], 2.0, "x-1")
     assert run.next() is None
     first, unread, corrupt = run.results()
     assert (first.image, first.status, first.request_id) == ("image 10", "ok", "x-1")
@@ -106,7 +121,7 @@ def test_a_failed_batch_is_sent_image_by_image(status: str) -> None:
         attempt = run.next()
         assert attempt is not None
         assert attempt.contents == [content]
-        answer = RequestError(status, "it is me") if content == b"b" else [Found()]
+        answer = RequestError(status, "it is me") if content == b"b" else [ImageResponse()]
         run.take(attempt, answer, 1.0, f"x-{2 + number}")
     assert run.next() is None
     assert [each.status for each in run.results()] == ["ok", status, "ok"]
@@ -123,12 +138,12 @@ def test_what_no_image_caused_is_not_sent_again(status: str) -> None:
     assert [each.status for each in run.results()] == [status, status]
 
 
-# --- the ensemble's calls -------------------------------------------------------------------------
+# --- the ensemble's requests ----------------------------------------------------------------------
 
 
 def test_a_batch_is_one_input_of_bytes() -> None:
-    pipeline = EnsemblePipeline(MODEL, ["detection_boxes", "status"])
-    call = pipeline.call([b"one", b"three"], "x-1")
+    requests = EnsembleRequest(MODEL, ["detection_boxes", "status"])
+    call = requests.call([b"one", b"three"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.name, tensor.datatype, tensor.shape) == ("encoded", "BYTES", (2, 1))
     assert np.asarray(tensor.data).tolist() == [[b"one"], [b"three"]]
@@ -149,18 +164,18 @@ def test_one_image_has_the_shape_that_the_model_takes(
     spec: TensorSpec, shape: tuple[int, ...]
 ) -> None:
     model = replace(MODEL, input=spec)
-    pipeline = EnsemblePipeline(model, ["detection_boxes"])
-    call = pipeline.call([b"four"], "x-1")
+    requests = EnsembleRequest(model, ["detection_boxes"])
+    call = requests.call([b"four"], "x-1")
     (tensor,) = call.inputs
     assert (tensor.datatype, tensor.shape) == (spec.datatype, shape)
     assert np.asarray(tensor.data).tolist() in ([b"four"], [[b"four"]], list(b"four"), [[*b"four"]])
     boxes = np.zeros((1, 3, 4) if model.batched else (3, 4), np.float32)
-    (tensors,) = pipeline.read(call, Response({"detection_boxes": boxes}), 1)
+    (tensors,) = requests.read(call, Response({"detection_boxes": boxes}), 1)
     assert tensors["detection_boxes"] is not None
     assert tensors["detection_boxes"].shape == (1, 3, 4)
 
 
-def test_answers_are_split_by_image() -> None:
+def test_responses_are_split_by_image() -> None:
     boxes = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     first, second = split({"detection_boxes": boxes, "status": None}, 2)
     np.testing.assert_array_equal(first["detection_boxes"], boxes[:1])
@@ -169,71 +184,18 @@ def test_answers_are_split_by_image() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 3, 4), (), (1, 3, 4)])
-def test_an_answer_of_another_batch_is_refused(shape: tuple[int, ...]) -> None:
+def test_a_response_to_another_batch_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(RequestError, match="to a batch of 2; its first side must be 2") as caught:
         split({"detection_boxes": np.zeros(shape, np.float32)}, 2)
     assert caught.value.status_name == "internal"
 
 
 def test_a_region_has_room_for_images_and_outputs_of_known_size() -> None:
-    fixed = EnsemblePipeline(MODEL, ["detection_boxes", "status"])
-    more = EnsemblePipeline(
+    fixed = EnsembleRequest(MODEL, ["detection_boxes", "status"])
+    more = EnsembleRequest(
         MODEL, ["detection_boxes", "status", "detection_rle", "detection_keypoints"]
     )
     for batch in (1, 4):
         needed = batch * (MAX_IMAGE_BYTES + 3 * 4 * 4 + 4)
         assert needed <= fixed.region_bytes(batch) <= needed + 512
         assert more.region_bytes(batch) == fixed.region_bytes(batch)
-
-
-# --- the steps of a pipeline ------------------------------------------------------------
-
-
-class TwoCalls:
-    """Asks twice, the second time after a failure; says what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[object] = []
-
-    def steps(self) -> Iterator[Any]:
-        try:
-            yield Call("first", [], [])
-        except RequestError as error:
-            self.told.append(str(error))
-        answer = yield Call("second", [], [])
-        self.told.append(answer)
-        return [{"x": np.ones(1)}]
-
-
-def answer_of(call: Call) -> Response:
-    if call.model == "first":
-        raise RequestError("internal", "not me")
-    return Response({"y": np.zeros(2)})
-
-
-@pytest.mark.parametrize("blocking", [False, True])
-def test_a_walk_hands_on_answers_and_errors(blocking: bool) -> None:
-    async def infer(call: Call) -> Response:
-        await asyncio.sleep(0)
-        return answer_of(call)
-
-    pipeline, async_pipeline = TwoCalls(), TwoCalls()
-    (tensors,) = run_steps(pipeline.steps(), answer_of)  # type: ignore[arg-type]
-    walked = run_steps_async(async_pipeline.steps(), infer, blocking=blocking)  # type: ignore[arg-type]
-    (async_tensors,) = asyncio.run(walked)
-    for each in (tensors, async_tensors):
-        array: NDArray[Any] | None = each["x"]
-        assert array is not None
-        assert array.tolist() == [1]
-    for told in (pipeline.told, async_pipeline.told):
-        assert told[0] == "not me"
-        assert isinstance(told[1], Response)
-
-
-def test_what_a_step_raises_is_raised() -> None:
-    def steps() -> Iterator[Any]:
-        yield Call("first", [], [])
-        raise InvalidArgumentError("too large")
-
-    with pytest.raises(InvalidArgumentError, match="too large"):
-        run_steps(steps(), lambda call: Response({}))  # type: ignore[arg-type]

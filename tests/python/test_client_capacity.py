@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from endcap.client.shared_memory.capacity import check_capacity
-from endcap.client.shared_memory.names import FOLDER
+from endcap.client.regions.region import check_capacity
+from endcap.client.regions.region_file import FOLDER
 from endcap.errors import OutOfMemoryError
 
 MIB = 1 << 20

@@ -14,7 +14,7 @@ from rich.console import Console
 from endcap.cli.report import as_table, summary
 from endcap.client import ClassScore, Detection, ImageResult
 from endcap.client.errors import RequestError
-from endcap.client.rows import read_rows
+from endcap.client.response_reader import read_rows
 from endcap.drawing.draw import draw_detections
 
 ROWS, KEPT = 4, 3

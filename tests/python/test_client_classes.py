@@ -9,14 +9,22 @@ import pytest
 from numpy.typing import NDArray
 
 from endcap.client import ClassScore, ImageResult, Task
-from endcap.client.best_classes import read_best_classes
+from endcap.client.calls import TensorSpec
 from endcap.client.errors import RequestError
-from endcap.client.rows import read_classes
+from endcap.client.response_reader import ResponseReader, read_classes
+from endcap.client.served_model import ServedModel
 from endcap.errors import InvalidArgumentError
-from endcap.results.task import task_of
+from endcap.results.task import PROBABILITIES, task_of
 from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]
+
+CLASSIFIER = ServedModel(
+    "classify",
+    Task.classification,
+    TensorSpec("BYTES", (-1, 1)),
+    {PROBABILITIES: TensorSpec("FP32", (-1, 4))},
+)
 
 
 def answer() -> Tensors:
@@ -102,7 +110,7 @@ def test_two_images_in_one_answer_are_refused() -> None:
 )
 def test_best_classes_of_another_type_are_refused(value: NDArray[Any], said: str) -> None:
     with pytest.raises(RequestError, match=said) as caught:
-        read_best_classes({"class_probabilities": value}, None)
+        ResponseReader(CLASSIFIER, best_classes=3).read({"class_probabilities": value})
     assert caught.value.status_name == "internal"
 
 

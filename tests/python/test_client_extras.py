@@ -14,7 +14,7 @@ from tolerances import ROUND_TRIP_PIXELS
 import endcap
 from endcap.client import Detection
 from endcap.client.errors import RequestError
-from endcap.client.rows import read_rows
+from endcap.client.response_reader import read_rows
 from endcap.masks import decode_rle, encode_rle
 
 Tensors = dict[str, NDArray[Any] | None]

@@ -12,8 +12,8 @@ from raw_answers import answering, whole
 PROGRAM = """
 import asyncio, os, sys
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
-from endcap.client.connection import Connection
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.options import ConnectionOptions
 
 address = parse_address(sys.argv[2])
@@ -48,20 +48,17 @@ def run(*arguments: str) -> list[str]:
 
 
 def test_a_child_does_not_speak_over_its_parents_connection() -> None:
-    """Each would take the answers of the other."""
-    parents: list[socket.socket] = []
+    """Each would take the responses of the other."""
 
-    def answer(wire: socket.socket, number: int) -> None:
-        if number == 1:
-            parents.append(wire)
-        name = "to the parent" if wire is parents[0] else "to the child"
-        spec = {"name": name, "datatype": "FP32", "shape": [1]}
+    def respond(wire: socket.socket, number: int) -> None:
+        spec = {"name": f"response {number}", "datatype": "FP32", "shape": [1]}
         wire.sendall(whole(json.dumps({"inputs": [], "outputs": [spec]}).encode()))
 
-    with answering(answer) as server:
-        said = run("sync", f"http://{server.address}")
-        assert said == ["child ['to the child']", "parent ['to the parent']"]
-        assert server.connections == 2
+    with answering(respond) as server:
+        child, parent = run("sync", f"http://{server.address}")
+        assert child.startswith("child ClientError: this connection was made by process")
+        assert parent == "parent ['response 2']"
+        assert (server.connections, server.requests) == (1, 2)
 
 
 def test_connections_that_a_fork_breaks_say_so() -> None:

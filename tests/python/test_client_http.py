@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from raw_answers import RawServer, always, answering, reset, whole
 
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.wire import http_bodies
+from endcap.client.wire import http
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
 PLAIN = Call("m", [INPUT], [OutputTensor("y")], "id")
@@ -142,7 +142,7 @@ def test_json_that_is_nested_without_end_is_an_error(
 @KINDS
 @pytest.mark.parametrize("announced", [True, False])
 def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bodies, "MOST_BYTES", 1000)
+    monkeypatch.setattr(http, "MOST_BYTES", 1000)
     chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"100\r\n" + b" " * 256
     endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"
@@ -156,7 +156,7 @@ def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.Mo
 def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_bodies, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(http, "MOST_BYTES", 100_000)
     said = json.dumps({"id": "id", "outputs": []})
     for spaces, fits in ((10_000, True), (200_000, False)):
         body = gzip.compress(said.encode() + b" " * spaces)

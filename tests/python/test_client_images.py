@@ -27,7 +27,7 @@ def test_encoded_files_are_sent_as_they_are(tmp_path: Path) -> None:
     given: list[Any] = [FILE, bytearray(FILE), memoryview(FILE), np.frombuffer(FILE, np.uint8)]
     strided = np.repeat(np.frombuffer(FILE, np.uint8), 2)[::2]
     for image in (*given, strided, path, str(path)):
-        sent = ImageReader(keep_pixels=True).read(image)
+        sent = ImageReader().read(image)
         assert (type(sent), sent) == (bytes, FILE)
 
 
@@ -44,8 +44,6 @@ def test_pixels_become_jpeg_without_subsampling() -> None:
 def test_the_order_of_channels_is_the_callers() -> None:
     bgr = np.ascontiguousarray(PHOTO[..., ::-1])
     assert ImageReader(color="bgr").read(bgr) == ImageReader().read(PHOTO)
-    kept = ImageReader(keep_pixels=True, color="bgr").read(bgr)
-    np.testing.assert_array_equal(np.asarray(kept), PHOTO)
 
 
 def test_gray_pixels_stay_gray() -> None:
@@ -54,7 +52,6 @@ def test_gray_pixels_stay_gray() -> None:
         reader = ImageReader(color=color)  # type: ignore[arg-type]
         with Image.open(io.BytesIO(bytes(reader.read(gray)))) as picture:
             assert (picture.mode, picture.size) == ("L", (56, 40))
-    assert ImageReader(keep_pixels=True).read(gray) is gray
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
-from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions, Keepalive, Tls
 from endcap.errors import InvalidArgumentError
 

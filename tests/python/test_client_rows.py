@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from endcap.client import ClientError, DetectionClient
 from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
-from endcap.client.rows import read_rows
+from endcap.client.response_reader import read_rows
 from endcap.errors import EndcapError, InvalidArgumentError, Status
 from endcap.results.image_result import ImageResult, status_name
 

@@ -12,9 +12,9 @@ import pytest
 
 from endcap.client.calls import InputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
-from endcap.client.shared_memory.lease import Lease
-from endcap.client.shared_memory.names import FOLDER, is_ours, new_name
-from endcap.client.shared_memory.region import SystemRegion
+from endcap.client.regions.lease import Lease
+from endcap.client.regions.region import SystemRegion
+from endcap.client.regions.region_file import FOLDER, is_ours, new_name
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 BYTES = 1 << 16
@@ -199,8 +199,8 @@ def test_views_outlive_everything_up_to_the_end_of_the_program() -> None:
     program = """
 import os
 import numpy as np
-from endcap.client.shared_memory.region import SystemRegion
-from endcap.client.shared_memory.lease import Lease
+from endcap.client.regions.region import SystemRegion
+from endcap.client.regions.lease import Lease
 region = SystemRegion(1 << 20)
 view, _ = Lease(region).empty("a", (1 << 18,), np.float32)
 region.remove()

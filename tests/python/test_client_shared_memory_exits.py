@@ -9,7 +9,7 @@ import pytest
 
 BEGIN = """
 import asyncio, contextlib, gc, os, signal, time, weakref
-from endcap.client.shared_memory.exits import exit_on_sigterm, sigterm_waits
+from endcap.client.regions.exits import exit_on_sigterm, sigterm_waits
 
 exit_on_sigterm()
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from endcap.client.shared_memory import region_file
-from endcap.client.shared_memory.lease import Lease
-from endcap.client.shared_memory.names import FOLDER, new_name
-from endcap.client.shared_memory.region import SystemRegion
-from endcap.client.shared_memory.region_file import (
+from endcap.client.regions import region_file
+from endcap.client.regions.lease import Lease
+from endcap.client.regions.region import SystemRegion
+from endcap.client.regions.region_file import (
+    FOLDER,
+    new_name,
     new_region_file,
     remove_abandoned,
     remove_if_abandoned,
@@ -25,7 +26,7 @@ from endcap.errors import OutOfMemoryError
 
 OWNER = """
 import sys
-from endcap.client.shared_memory.region import SystemRegion
+from endcap.client.regions.region import SystemRegion
 region = SystemRegion(4096)
 print(region.name, flush=True)
 sys.stdin.read()
@@ -35,7 +36,7 @@ sys.stdin.read()
 # for an abandoned one.
 WORKER = """
 import sys, time
-from endcap.client.shared_memory.region_file import new_region_file, remove_abandoned
+from endcap.client.regions.region_file import new_region_file, remove_abandoned
 taken, end = 0, time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     file = new_region_file()
@@ -161,7 +162,7 @@ def test_a_child_cannot_remove_the_parents_region() -> None:
 def test_a_child_does_not_keep_the_lock_of_a_dead_parent() -> None:
     program = """
 import os, sys
-from endcap.client.shared_memory.region import SystemRegion
+from endcap.client.regions.region import SystemRegion
 region = SystemRegion(4096)
 ready, wait = os.pipe(), os.pipe()
 if os.fork() == 0:

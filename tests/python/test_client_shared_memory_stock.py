@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from endcap.client.shared_memory.lease import Lease
-from endcap.client.shared_memory.region import SystemRegion
-from endcap.client.shared_memory.stock import Stock
+from endcap.client.regions.lease import Lease
+from endcap.client.regions.region import SystemRegion
+from endcap.client.regions.stock import Stock
 
 
 def test_a_stock_remembers_only_leases_whose_views_live() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from endcap.client.shared_memory.names import FOLDER, new_name
-from endcap.client.shared_memory.region_file import new_region_file
-from endcap.client.shared_memory.steps import run
-from endcap.client.shared_memory.upkeep import _sweep_registrations
+from endcap.client import parse_address
+from endcap.client._sync import region_registration
+from endcap.client._sync.region_registration import RegionRegistration
+from endcap.client.options import ConnectionOptions
+from endcap.client.regions import region_file
+from endcap.client.regions.holdings import Holdings
+from endcap.client.regions.region_file import new_name, new_region_file
+from endcap.client.regions.stock import Stock
 
 
 class Registrations:
@@ -27,23 +31,29 @@ class Registrations:
         self.gone.append(name)
 
 
-@pytest.fixture
-def abandoned() -> Iterator[str]:
-    name = new_name()
-    (FOLDER / name).touch()
-    yield name
-    (FOLDER / name).unlink(missing_ok=True)
-
-
 @pytest.mark.parametrize("kind", ["system", "cuda"])
-def test_only_registrations_of_dead_clients_go(kind: str, abandoned: str) -> None:
+def test_only_registrations_of_dead_clients_go(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Pools of tests in other processes sweep /dev/shm, too.
+    for module in (region_file, region_registration):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    abandoned = new_name()
+    (tmp_path / abandoned).touch()
     living = new_region_file()
     removed_before, of_who_knows_whom = new_name(), new_name()
     server = Registrations(
         kind, [living.name, abandoned, removed_before, of_who_knows_whom, "somebody_elses"]
     )
     try:
-        run(server, _sweep_registrations([removed_before]))
+        registration = RegionRegistration(
+            server,  # type: ignore[arg-type]
+            Stock(1),
+            Holdings(parse_address("127.0.0.1"), ConnectionOptions(), kind, lambda *_: None),  # type: ignore[arg-type]
+            region_bytes=1,
+            device_id=0,
+        )
+        registration._sweep_registrations([removed_before])
     finally:
         living.remove()
     # A client in another container shares its GPU memory, but not its /dev/shm.

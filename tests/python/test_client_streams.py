@@ -7,12 +7,11 @@ import itertools
 import numpy as np
 
 from endcap.client.calls import Response, SequenceStep, TensorSpec
+from endcap.client.ensemble_request import EnsembleRequest
 from endcap.client.errors import RequestError
-from endcap.client.pipeline import EnsemblePipeline
-from endcap.client.reading import ResponseReader
-from endcap.client.sequences import SequenceSteps, StreamImage
+from endcap.client.response_reader import ResponseReader
 from endcap.client.served_model import ServedModel
-from endcap.client.streaming import StreamBook
+from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder
 from endcap.results.image_result import ImageResult
 from endcap.results.task import Task
 
@@ -27,15 +26,15 @@ PARTS = ServedModel(
 UNREADABLE = RequestError("unreadable", "cannot be read")
 
 
-def make_book() -> StreamBook:
+def make_order() -> StreamOrder:
     numbers = itertools.count(1)
-    pipeline = EnsemblePipeline(PARTS, OUTPUTS)
-    return StreamBook(pipeline, ResponseReader(PARTS), lambda: f"x-{next(numbers)}")
+    requests = EnsembleRequest(PARTS, OUTPUTS)
+    return StreamOrder(requests, ResponseReader(PARTS), lambda: f"x-{next(numbers)}")
 
 
-def enter(book: StreamBook, count: int) -> list[str]:
+def enter(order: StreamOrder, count: int) -> list[str]:
     """Enters images; returns their requests' ids."""
-    calls = [book.enter(StreamImage(f"image {n}", b"file")) for n in range(count)]
+    calls = [order.enter(StreamImage(f"image {n}", b"file")) for n in range(count)]
     return [call.request_id for call in calls if call is not None]
 
 
@@ -58,70 +57,70 @@ def told(results: list[ImageResult]) -> list[tuple[str, str, bool]]:
 
 
 def test_later_images_wait_for_earlier_ones() -> None:
-    book = make_book()
-    first, second = enter(book, 2)
-    book.answered(part(second, 5))
-    assert book.take() == []
-    book.answered(part(first, 1))
-    assert told(book.take()) == [("image 0", "ok", False)]
-    book.answered(end(second))
-    assert (book.take(), len(book), book.in_flight) == ([], 2, 1)
-    book.answered(part(first, 2, final=True))
-    assert told(book.take()) == [
+    order = make_order()
+    first, second = enter(order, 2)
+    order.received(part(second, 5))
+    assert order.take() == []
+    order.received(part(first, 1))
+    assert told(order.take()) == [("image 0", "ok", False)]
+    order.received(end(second))
+    assert (order.take(), len(order), order.in_flight) == ([], 2, 1)
+    order.received(part(first, 2, final=True))
+    assert told(order.take()) == [
         ("image 0", "ok", True), ("image 1", "ok", False), ("image 1", "ok", True)
     ]  # fmt: skip
-    assert (len(book), book.in_flight) == (0, 0)
+    assert (len(order), order.in_flight) == (0, 0)
 
 
 def test_one_that_is_not_sent_keeps_its_place() -> None:
-    book = make_book()
-    (first,) = enter(book, 1)
-    assert book.enter(StreamImage("gone.jpg", UNREADABLE)) is None
-    assert book.take() == []
-    book.answered(end(first))
-    assert told(book.take()) == [("image 0", "ok", True), ("gone.jpg", "unreadable", True)]
+    order = make_order()
+    (first,) = enter(order, 1)
+    assert order.enter(StreamImage("gone.jpg", UNREADABLE)) is None
+    assert order.take() == []
+    order.received(end(first))
+    assert told(order.take()) == [("image 0", "ok", True), ("gone.jpg", "unreadable", True)]
 
 
 def test_a_failure_with_an_id_is_that_requests() -> None:
-    book = make_book()
-    first, second = enter(book, 2)
-    book.failed(RequestError("internal", "broken", request_id=second))
-    book.answered(end(first))
-    assert told(book.take()) == [("image 0", "ok", True), ("image 1", "internal", True)]
+    order = make_order()
+    first, second = enter(order, 2)
+    order.failed(RequestError("internal", "broken", request_id=second))
+    order.received(end(first))
+    assert told(order.take()) == [("image 0", "ok", True), ("image 1", "internal", True)]
 
 
 def test_a_failure_without_an_id_is_that_of_whoever_gets_no_answer() -> None:
-    book = make_book()
-    first, second, third = enter(book, 3)
-    book.failed(RequestError("internal", "whose?"))
-    assert book.take() == []
-    book.answered(end(first))
-    book.answered(end(third))
-    assert told(book.take()) == [
+    order = make_order()
+    first, second, third = enter(order, 3)
+    order.failed(RequestError("internal", "whose?"))
+    assert order.take() == []
+    order.received(end(first))
+    order.received(end(third))
+    assert told(order.take()) == [
         ("image 0", "ok", True), ("image 1", "internal", True), ("image 2", "ok", True)
     ]  # fmt: skip
-    book.answered(end(second))  # too late
-    assert book.take() == []
+    order.received(end(second))  # too late
+    assert order.take() == []
 
 
 def test_the_end_of_a_stream_fails_what_is_in_flight() -> None:
-    book = make_book()
-    first, _ = enter(book, 2)
-    book.answered(part(first, 1))
-    book.lost(RequestError("unavailable", "the server is gone"))
-    assert told(book.take()) == [
+    order = make_order()
+    first, _ = enter(order, 2)
+    order.received(part(first, 1))
+    order.lost(RequestError("unavailable", "the server is gone"))
+    assert told(order.take()) == [
         ("image 0", "ok", False), ("image 0", "unavailable", True), ("image 1", "unavailable", True)
     ]  # fmt: skip
-    assert book.in_flight == 0
+    assert order.in_flight == 0
 
 
 def test_tensors_that_do_not_fit_fail_their_image_alone() -> None:
-    book = make_book()
-    first, second = enter(book, 2)
+    order = make_order()
+    first, second = enter(order, 2)
     odd = part(first, 1)
-    book.answered(Response({**odd.tensors, "detection_scores": np.zeros(2)}, request_id=first))
-    book.answered(end(second))
-    assert told(book.take()) == [("image 0", "internal", True), ("image 1", "ok", True)]
+    order.received(Response({**odd.tensors, "detection_scores": np.zeros(2)}, request_id=first))
+    order.received(end(second))
+    assert told(order.take()) == [("image 0", "internal", True), ("image 1", "ok", True)]
 
 
 # --- sequences ------------------------------------------------------------------------------------

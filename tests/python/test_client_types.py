@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from endcap.client.calls import DATATYPES, Call, InputTensor, numpy_type, triton_type
-from endcap.client.wire.grpc_protocol import GrpcProtocol
-from endcap.client.wire.http_protocol import HttpProtocol
+from endcap.client.calls import (
+    DATATYPES,
+    Call,
+    InputTensor,
+    SequenceStep,
+    numpy_type,
+    triton_type,
+)
+from endcap.client.wire.grpc import GrpcProtocol
+from endcap.client.wire.http import HttpProtocol
 from endcap.errors import InvalidArgumentError
 
 
@@ -44,4 +53,12 @@ def test_more_than_a_grpc_message_holds_is_refused_before_it_is_made() -> None:
         GrpcProtocol().infer(Call("m", [InputTensor.of("x", large)], []))
     half = np.empty(2, np.object_)
     half[:] = [b"x" * 3, b""]
-    assert GrpcProtocol().infer(Call("m", [InputTensor.of("x", half)], [])).question
+    assert GrpcProtocol().infer(Call("m", [InputTensor.of("x", half)], [])).request
+
+
+@pytest.mark.parametrize("sequence", [0, -1, 2**63, "", "x" * 129, "\u00e9" * 65])
+def test_an_id_that_no_sequence_has_is_refused(sequence: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="is no id of a sequence; give a number from 1"):
+        SequenceStep(sequence)
+    assert SequenceStep(2**63 - 1).id == 2**63 - 1
+    assert SequenceStep("x" * 128).start is False

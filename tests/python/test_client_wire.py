@@ -21,10 +21,9 @@ from endcap.client.calls import (
     numpy_type,
 )
 from endcap.client.errors import RequestError
-from endcap.client.wire.exchange import Exchange, HttpAnswer
-from endcap.client.wire.grpc_protocol import GrpcProtocol
-from endcap.client.wire.http_protocol import HttpProtocol
-from endcap.client.wire.model_config import config_from_json, plain_fields
+from endcap.client.wire.exchange import Exchange, HttpResponse
+from endcap.client.wire.grpc import GrpcProtocol, plain_fields
+from endcap.client.wire.http import HttpProtocol, config_from_json
 from endcap.errors import UnsupportedError
 
 CALL = Call(
@@ -46,7 +45,7 @@ def grpc_answer(**tensor: Any) -> Response:
 def http_answer(said: object, raw: bytes = b"", status: int = 200, **headers: str) -> Response:
     head = said if isinstance(said, bytes) else json.dumps(said).encode()
     fields = {"inference-header-content-length": str(len(head)), **headers}
-    return HttpProtocol().infer(CALL).read(HttpAnswer(status, fields, head + raw))
+    return HttpProtocol().infer(CALL).read(HttpResponse(status, fields, head + raw))
 
 
 def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, Any]:
@@ -57,12 +56,12 @@ def output(name: str = "z", size: int | None = 4, **fields: Any) -> dict[str, An
 
 
 def test_a_call_says_where_its_tensors_are() -> None:
-    message = GrpcProtocol().infer(CALL).question.message
+    message = GrpcProtocol().infer(CALL).request.message
     assert message.inputs[0].parameters["shared_memory_offset"].int64_param == 64
     assert message.outputs[0].parameters["shared_memory_byte_size"].int64_param == 8
     assert message.outputs[1].parameters["classification"].int64_param == 3
     assert not message.raw_input_contents
-    body = json.loads(HttpProtocol().infer(CALL).question.body)
+    body = json.loads(HttpProtocol().infer(CALL).request.body)
     assert body["inputs"][0]["parameters"] == {
         "shared_memory_region": "in",
         "shared_memory_byte_size": 4,
@@ -75,8 +74,8 @@ def test_a_call_says_where_its_tensors_are() -> None:
 
 def test_names_in_paths_are_escaped() -> None:
     protocol = HttpProtocol()
-    assert protocol.ready("a/b?c d").question.path == "/v2/models/a%2Fb%3Fc%20d/ready"
-    assert protocol.infer(Call("../x", [], [])).question.path == "/v2/models/..%2Fx/infer"
+    assert protocol.ready("a/b?c d").request.path == "/v2/models/a%2Fb%3Fc%20d/ready"
+    assert protocol.infer(Call("../x", [], [])).request.path == "/v2/models/..%2Fx/infer"
 
 
 def test_answers_that_fit_are_read() -> None:
@@ -166,7 +165,7 @@ METADATA = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "ou
 
 def http_metadata(said: object) -> Any:
     exchange: Exchange[Any] = HttpProtocol().metadata("m")
-    return exchange.read(HttpAnswer(200, {}, json.dumps(said).encode()))
+    return exchange.read(HttpResponse(200, {}, json.dumps(said).encode()))
 
 
 def test_metadata_is_read() -> None:
@@ -211,7 +210,7 @@ def test_what_is_no_json_of_triton_is_an_error(
     question: Callable[[HttpProtocol], Exchange[Any]], said: bytes
 ) -> None:
     with pytest.raises(RequestError):
-        question(HttpProtocol()).read(HttpAnswer(200, {}, said))
+        question(HttpProtocol()).read(HttpResponse(200, {}, said))
 
 
 def test_a_configuration_is_plain_data() -> None:

@@ -24,11 +24,12 @@ import tritonclient.http as http_client  # noqa: E402
 from model_folders import VARIANTS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
 
+from endcap.client._sync.connection import Connection  # noqa: E402
 from endcap.client.address import parse_address  # noqa: E402
-from endcap.client.connection import Connection  # noqa: E402
 from endcap.client.options import ConnectionOptions  # noqa: E402
-from endcap.client.shared_memory import SharedMemoryPool, region_file  # noqa: E402
-from endcap.client.shared_memory.names import new_name  # noqa: E402
+from endcap.client.regions import region_file  # noqa: E402
+from endcap.client.regions.region_file import new_name  # noqa: E402
+from endcap.client.shared_memory import SharedMemoryPool  # noqa: E402
 from endcap.server.locate import locate_or_install_server  # noqa: E402
 from endcap.server.optional_models import why_no_python  # noqa: E402
 

@@ -21,7 +21,7 @@ import os, sys, threading, time
 import numpy as np
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
-from endcap.client.connection import Connection
+from endcap.client._sync.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import SharedMemoryPool
 
@@ -35,7 +35,9 @@ def infer(pool, image=IMAGE, model="pre"):
 def tell(*words):
     print(*words, flush=True)
 
-pool = SharedMemoryPool(connection, regions=2, region_bytes=REGION_BYTES)
+pool = SharedMemoryPool(
+    connection, regions=2, region_bytes=REGION_BYTES, handle_sigterm=True
+)
 assert np.array_equal(infer(pool), expected(IMAGE))
 tell(*pool.names)
 """
@@ -45,7 +47,7 @@ import asyncio, os, sys
 import numpy as np
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
+from endcap.client._async.connection import AsyncConnection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import AsyncSharedMemoryPool
 
@@ -60,7 +62,9 @@ def tell(*words):
 async def main():
     options = ConnectionOptions(timeout_s=20)
     async with AsyncConnection(parse_address(sys.argv[2], sys.argv[1]), options) as connection:
-        pool = await AsyncSharedMemoryPool.create(connection, regions=2, region_bytes=REGION_BYTES)
+        pool = await AsyncSharedMemoryPool.create(
+            connection, regions=2, region_bytes=REGION_BYTES, handle_sigterm=True
+        )
         assert np.array_equal(await infer(pool), expected(IMAGE))
         tell(*pool.names)
         await use(pool)

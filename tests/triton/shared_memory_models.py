@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import endcap
 from endcap.client.calls import Call, OutputTensor
+from endcap.client.regions.region_file import FOLDER, is_ours
 from endcap.client.shared_memory import Lease, SharedMemoryPool
-from endcap.client.shared_memory.names import FOLDER, is_ours
 
 SIZE = 32
 SHAPE = (1, 3, SIZE, SIZE)

@@ -23,7 +23,6 @@ PIPELINES = {
     "asyncio over http": ["--async", "--protocol", "http"],
     "shared memory": ["--shm", "system"],
     "asyncio and shared memory": ["--async", "--shm", "system"],
-    "steps of its own": ["--preprocess", "client", "--postprocess", "client", "--shm", "system"],
 }
 STREAMS = {"a stream": ["--stream"], "a stream and asyncio": ["--stream", "--async"]}
 
@@ -57,7 +56,7 @@ def test_infer_answers_the_same_on_every_pipeline(
     assert sum(len(row["detections"]) for row in plain) > len(plain)
 
 
-@pytest.mark.parametrize("pipeline", ["batches", "asyncio", "steps of its own", "a stream"])
+@pytest.mark.parametrize("pipeline", ["batches", "asyncio", "a stream"])
 def test_a_bad_image_is_told_on_every_pipeline(
     server: TritonServer, plain: Any, pipeline: str, tmp_path: Path
 ) -> None:
@@ -102,9 +101,7 @@ def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServ
         assert abs(times["whole"]["requests"] - level["requests"]) <= 2 * level["concurrency"] + 2
 
 
-@pytest.mark.parametrize(
-    "pipeline", ["asyncio over http", "asyncio and shared memory", "steps of its own"]
-)
+@pytest.mark.parametrize("pipeline", ["asyncio over http", "asyncio and shared memory"])
 def test_load_takes_every_pipeline(server: TritonServer, pipeline: str) -> None:
     told = run(
         server,

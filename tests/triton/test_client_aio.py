@@ -162,4 +162,4 @@ def test_a_client_that_is_closed_meanwhile_cancels_the_rest(
             await asyncio.sleep(SLOW_S / 2)
         return [each.status for each in await detecting]
 
-    assert asyncio.run(run()) == ["ok"] + ["cancelled"] * 4
+    assert asyncio.run(run()) == ["ok"] * 2 + ["cancelled"] * 3

@@ -15,13 +15,12 @@ import pytest
 from running_server import RunningServer, wait_for
 from tcp_proxy import proxy_to
 
+from endcap.client import AsyncStream, Stream
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
-from endcap.client.aio_stream import AsyncStream
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
-from endcap.client.stream import Stream
 from endcap.errors import InvalidArgumentError
 
 

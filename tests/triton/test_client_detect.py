@@ -130,10 +130,6 @@ def test_the_servers_classification_names_the_best(detecting_server: RunningServ
 def test_options_that_do_not_go_with_the_model_are_refused(detecting_server: RunningServer) -> None:
     with pytest.raises(InvalidArgumentError, match=f"batch 9 is above {BATCH_LIMIT}"):
         DetectionClient(detecting_server.grpc, batch=9)
-    with pytest.raises(UnsupportedError, match="model 'detect' is no ensemble"):
-        DetectionClient(detecting_server.grpc, preprocess="client")
-    with pytest.raises(InvalidArgumentError, match="preprocess 'here' is unknown"):
-        DetectionClient(detecting_server.grpc, preprocess="here")  # type: ignore[arg-type]
     with (
         DetectionClient(detecting_server.grpc, model="parts") as client,
         pytest.raises(UnsupportedError, match="model 'parts' is decoupled"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import threading
@@ -130,6 +131,19 @@ def test_what_was_answered_is_kept_when_the_client_is_closed(
     closing.join()
     assert [each.status for each in results] == ["ok"] + ["cancelled"] * 4
     assert "the client was closed" in (results[-1].error or "")
+
+
+def test_a_source_without_an_end_is_taken_no_further_when_the_client_is_closed(
+    detecting_server: RunningServer,
+) -> None:
+    client = DetectionClient(detecting_server.grpc, concurrency=1)
+    closing = threading.Timer(SLOW_S / 4, client.close)
+    closing.start()
+    results = client.detect(each for each in itertools.repeat(b"S"))
+    closing.join()
+    assert results[0].status == "ok"
+    assert {each.status for each in results[1:]} <= {"cancelled"}
+    assert len(results) <= 3
 
 
 def test_waiting_for_a_region_counts_as_the_images_time(detecting_server: RunningServer) -> None:

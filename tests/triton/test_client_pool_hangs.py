@@ -16,9 +16,9 @@ from running_server import RunningServer
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, files, infer
 from tcp_proxy import TcpProxy, proxy_to
 
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool

@@ -25,10 +25,10 @@ from shared_memory_models import (
     infer,
 )
 
-from endcap.client.connection import Connection
+from endcap.client._sync.connection import Connection
 from endcap.client.errors import RequestError
+from endcap.client.regions.region_file import FOLDER
 from endcap.client.shared_memory import SharedMemoryPool
-from endcap.client.shared_memory.names import FOLDER
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 Pools = Callable[..., SharedMemoryPool]

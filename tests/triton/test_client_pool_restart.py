@@ -23,9 +23,9 @@ from shared_memory_models import (
     write_all,
 )
 
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool

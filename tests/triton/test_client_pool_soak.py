@@ -20,8 +20,8 @@ from shared_memory_models import (
     write_all,
 )
 
+from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import AsyncSharedMemoryPool
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,12 +19,12 @@ from shared_memory_models import (
 )
 
 import endcap
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool
+from endcap.client.shared_memory import SharedMemoryPool, exit_on_sigterm
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 Pools = Callable[..., SharedMemoryPool]
@@ -119,7 +120,7 @@ def test_a_server_that_cannot_see_the_memory_says_what_to_do(
     pool_connection: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """As in a container with a /dev/shm of its own: the server does not find the file."""
-    from endcap.client.shared_memory import region, region_file
+    from endcap.client.regions import region, region_file
 
     for module in (region_file, region):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
@@ -141,3 +142,16 @@ def test_without_a_server_there_is_no_pool_and_no_file(region_names: list[str]) 
         SharedMemoryPool(nobody, region_bytes=REGION_BYTES)
     assert region_names
     assert not files() & set(region_names)
+
+
+def test_a_pool_handles_sigterm_only_when_asked(
+    pool_connection: Connection,
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with SharedMemoryPool(pool_connection, regions=1, region_bytes=REGION_BYTES):
+            assert signal.getsignal(signal.SIGTERM) is before
+        exit_on_sigterm()
+        assert signal.getsignal(signal.SIGTERM) is not before
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -12,8 +12,8 @@ import pytest
 from running_server import RunningServer
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, files
 
+from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
-from endcap.client.aio_connection import AsyncConnection
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import AsyncSharedMemoryPool

@@ -162,7 +162,7 @@ def test_what_a_stream_cannot_do_is_refused(
 ) -> None:
     with pytest.raises(UnsupportedError, match="streams over gRPC only"):
         streamed(f"http://{detecting_server.http}", [file_of(3)])
-    with pytest.raises(UnsupportedError, match="leave preprocess, postprocess and shared_memory"):
+    with pytest.raises(UnsupportedError, match="leave shared_memory out"):
         streamed(detecting_server.grpc, [], shared_memory="system", region_bytes=1000)
     with pytest.raises(UnsupportedError, match=r"batch is 8; leave .* without --stream"):
         streamed(detecting_server.grpc, [file_of(3)], batch=8)

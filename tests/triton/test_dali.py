@@ -221,17 +221,6 @@ def test_the_ensemble_for_nvidias_backend_takes_plain_bytes(
     assert [len(result.found) for result in results] == expected["num_detections"][:, 0].tolist()
 
 
-def test_a_client_can_take_the_dali_step_itself(dali_server: RunningServer) -> None:
-    found = []
-    for step in ("server", "client"):
-        with DetectionClient(
-            f"grpc://{dali_server.grpc}", model="detect_dali", preprocess=step
-        ) as detector:
-            found.append([result.to_json() for result in detector.detect(SAMPLES[:3])])
-    assert found[0] == found[1]
-    assert all(row["detections"] for row in found[0])
-
-
 # One of each kind; test_python_settings.py has all of them.
 REFUSED = ("unknown_parameter", "impossible_pad", "images_of_other_size")
 

@@ -11,9 +11,9 @@ from running_server import RunningServer
 from shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 import endcap
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
-from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import SharedMemoryPool
 from endcap.triton.installation import gpu_count

@@ -20,8 +20,8 @@ from echo_model import ECHO, write_echo_model
 from running_server import FREE_PORTS
 from tritonclient.utils import InferenceServerException
 
+from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
-from endcap.client.connection import Connection
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import SharedMemoryPool
 from endcap.errors import UnsupportedError

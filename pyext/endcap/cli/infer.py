@@ -45,9 +45,6 @@ from endcap.cli.options import (
     Concurrency,
     Headers,
     Model,
-    Place,
-    Postprocess,
-    Preprocess,
     Protocol,
     RegionBytes,
     Retries,
@@ -80,7 +77,7 @@ EXAMPLES = """
 
 - `endcap infer archive/ --async --concurrency 16 --batch 4`
 
-- `endcap infer photos/ --shm system --preprocess client`
+- `endcap infer photos/ --shm system`
 
 - `endcap infer photo.jpg --model cascade_bls_decoupled --stream`
 
@@ -105,8 +102,6 @@ def infer(
     stream: Stream = False,
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
-    preprocess: Preprocess = Place.server,
-    postprocess: Postprocess = Place.server,
     classify: Classify = None,
     header: Headers = None,
     tls_ca: TlsCa = None,
@@ -176,8 +171,6 @@ def infer(
             labels=names,
             shared_memory=shm.value,
             region_bytes=region_bytes,
-            preprocess=preprocess.value,
-            postprocess=postprocess.value,
             classify=classify,
             options=connection_options(
                 timeout=timeout,

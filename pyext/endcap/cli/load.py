@@ -28,9 +28,6 @@ from endcap.cli.options import (
     Compression,
     Headers,
     Model,
-    Place,
-    Postprocess,
-    Preprocess,
     Protocol,
     RegionBytes,
     SharedMemory,
@@ -57,7 +54,7 @@ EXAMPLES = """
 
 - `endcap load photo.jpg --protocol http --json`
 
-- `endcap load --shm system --preprocess client --csv --output figures.csv`
+- `endcap load --shm system --csv --output figures.csv`
 
 **Exit code**: 0 when all went well, 1 when an image failed, 2 when nothing could be asked, 130 when
 it was interrupted; what was measured until then is reported.
@@ -94,8 +91,6 @@ def load(
     shm: Shm = SharedMemory.none,
     region_bytes: RegionBytes = None,
     use_asyncio: UseAsyncio = False,
-    preprocess: Preprocess = Place.server,
-    postprocess: Postprocess = Place.server,
     header: Headers = None,
     tls_ca: TlsCa = None,
     compression: Compression = None,
@@ -145,8 +140,6 @@ def load(
             batch=batch,
             shared_memory=shm.value,
             region_bytes=region_bytes,
-            preprocess=preprocess.value,
-            postprocess=postprocess.value,
             options=connection_options(
                 timeout=timeout,
                 retries=0,

@@ -63,8 +63,6 @@ class LoadTest:
             "batch": self._arguments.batch,
             "shared_memory": self._arguments.shared_memory,
             "region_bytes": self._arguments.region_bytes,
-            "preprocess": self._arguments.preprocess,
-            "postprocess": self._arguments.postprocess,
             "async": self._use_asyncio,
             "images": len(self._images),
             "warmup_s": self._timing.warmup_s,
@@ -78,9 +76,6 @@ class LoadTest:
         parts += [f"batch {asked.batch}"] if asked.batch > 1 else []
         if asked.shared_memory != "none":
             parts.append(f"{asked.shared_memory} shared memory")
-        steps = {"preprocess": asked.preprocess, "postprocess": asked.postprocess}
-        at_client = [name for name, place in steps.items() if place == "client"]
-        parts += [f"{' and '.join(at_client)} at the client"] if at_client else []
         parts += ["asyncio"] if self._use_asyncio else []
         parts.append(f"{self._timing.duration_s:g} s for each level")
         return ", ".join(parts)

@@ -30,13 +30,6 @@ class SharedMemory(str, Enum):
     cuda = "cuda"
 
 
-class Place(str, Enum):
-    """Where a step is taken."""
-
-    server = "server"
-    client = "client"
-
-
 class CompressionName(str, Enum):
     """What `--compression` takes."""
 
@@ -90,20 +83,6 @@ RegionBytes = Annotated[
 UseAsyncio = Annotated[
     bool,
     typer.Option("--async", help="Send from an event loop.", rich_help_panel=SENDING_PANEL),
-]
-Preprocess = Annotated[
-    Place,
-    typer.Option(
-        help="Where images become tensors, with the ensemble's own parameters.",
-        rich_help_panel=SENDING_PANEL,
-    ),
-]
-Postprocess = Annotated[
-    Place,
-    typer.Option(
-        help="Where the network's output becomes detections, likewise.",
-        rich_help_panel=SENDING_PANEL,
-    ),
 ]
 Headers = Annotated[
     list[str] | None,

@@ -8,9 +8,8 @@ import urllib.parse
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from endcap.client import ClientError, ConnectionOptions
+from endcap.client import ClientError, Connection, ConnectionOptions
 from endcap.client.address import Address, parse_address
-from endcap.client.connection import Connection
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
 from endcap.monitor import (

@@ -1,30 +1,37 @@
 """Clients of a running server: images in, detections or classes out.
 
-Where things are, from the outside in:
+A call of `DetectionClient.detect(["a.jpg"])` passes through, in this order:
 
-- `detect`, `aio`: the two clients; `base`, `arguments`, `settings`: what they share.
-- `images`, `batches`, `detect_run`, `stream_line`: from images to requests in flight, in order.
-- `pipeline`, `steps/`: how one batch becomes answers, as generators that do no I/O; `run_steps`
-  makes their calls.
-- `reading`, `rows`, `extras`: from tensors to the results that a caller gets (`endcap.results`).
-- `calls`: one request and its answer as plain data. `connection`, `aio_connection`, `stream`,
-  `aio_stream`: what sends them; `wire/`: the messages of gRPC and HTTP, and their transports.
-- `shared_memory/`: regions, leases and pools.
-- `errors`, `retry`, `deadline`: what can go wrong, and when to try again.
+1. `clients`: the two clients, and their arguments (`arguments`, `options`, `address`).
+2. `_async/detection` (`_sync` is made of `_async`): images to batches (`images`, `batches`),
+   threads or tasks (`synchronization`), a request for each batch (`ensemble_request`).
+3. `_async/connection`: deadlines and retries (`retry`); `wire/grpc` or `wire/http` makes a message.
+4. `wire/grpc_transport` or `_async/http_transport` sends it.
+
+The response goes back through `wire`, `response_reader` (tensors to `endcap.results`), `batches`.
+
+`_async/detect_stream` with `stream_order` is the same over a gRPC stream, `shared_memory` has
+regions, leases and pools, `_async/model_lookup` and `session` are what a client does first.
 """
 
 import warnings
 
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._async.stream import AsyncStream
+from endcap.client._sync.connection import Connection
+from endcap.client._sync.stream import Stream
 from endcap.client.address import parse_address
-from endcap.client.aio import AsyncDetectionClient
-from endcap.client.aio_connection import AsyncConnection
 from endcap.client.arguments import ClientArguments
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SequenceStep, SharedSlice
-from endcap.client.connection import Connection
-from endcap.client.detect import DetectionClient
+from endcap.client.clients import AsyncDetectionClient, DetectionClient
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.options import ConnectionOptions, Keepalive, Tls
-from endcap.client.shared_memory import AsyncSharedMemoryPool, Lease, SharedMemoryPool
+from endcap.client.shared_memory import (
+    AsyncSharedMemoryPool,
+    Lease,
+    SharedMemoryPool,
+    exit_on_sigterm,
+)
 from endcap.results.detection import ClassScore, Detection, Mask
 from endcap.results.image_result import ImageResult, Results
 from endcap.results.task import Task
@@ -33,6 +40,7 @@ __all__ = [
     "AsyncConnection",
     "AsyncDetectionClient",
     "AsyncSharedMemoryPool",
+    "AsyncStream",
     "Call",
     "ClassScore",
     "ClientArguments",
@@ -53,8 +61,10 @@ __all__ = [
     "SequenceStep",
     "SharedMemoryPool",
     "SharedSlice",
+    "Stream",
     "Task",
     "Tls",
+    "exit_on_sigterm",
     "parse_address",
 ]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from endcap.client.errors import RequestError
-from endcap.client.images import Content, Image, ImageReader, name_of
-from endcap.client.reading import Found
+from endcap.client.images import Image, ImageReader, name_of
+from endcap.client.response_reader import ImageResponse
 from endcap.results.image_result import ImageResult
 from endcap.results.task import Task
 
@@ -34,34 +33,6 @@ class Batch:
         return [ImageResult(name, "cancelled", error=error, task=task) for name in self.names]
 
 
-def make_batches(images: Iterable[Image], size: int) -> Iterator[Batch]:
-    """Cuts images into batches, each when it is asked for."""
-    remaining = iter(images)
-    for number in itertools.count():
-        taken = list(itertools.islice(remaining, size))
-        if not taken:
-            return
-        yield Batch(number * size, taken)
-
-
-async def make_batches_async(
-    images: Iterable[Image] | AsyncIterable[Image], size: int
-) -> AsyncGenerator[Batch, None]:
-    """Does the same of images that may come asynchronously."""
-    if not isinstance(images, AsyncIterable):
-        for batch in make_batches(images, size):
-            yield batch
-        return
-    start, taken = 0, list[Image]()
-    async for image in images:
-        taken.append(image)
-        if len(taken) == size:
-            yield Batch(start, taken)
-            start, taken = start + size, []
-    if taken:
-        yield Batch(start, taken)
-
-
 @dataclass(frozen=True)
 class Attempt:
     """A request of some images of a batch; rows: which of them.
@@ -70,7 +41,7 @@ class Attempt:
     """
 
     rows: list[int]
-    contents: list[Content]
+    contents: list[bytes]
     spent_s: float = 0.0
 
 
@@ -102,34 +73,34 @@ class BatchRun:
     def take(
         self,
         attempt: Attempt,
-        answers: Sequence[Found | RequestError] | RequestError,
+        outcome: Sequence[ImageResponse | RequestError] | RequestError,
         latency_ms: float,
         request_id: str,
     ) -> None:
-        """Takes what the answer says of each image, or why there is none.
+        """Takes what the response says of each image, or why there is none.
 
         A failure that may be one image's has each sent again by itself.
         """
-        if isinstance(answers, RequestError):
-            if len(attempt.rows) > 1 and answers.status_name not in _OF_NO_IMAGE:
+        if isinstance(outcome, RequestError):
+            if len(attempt.rows) > 1 and outcome.status_name not in _OF_NO_IMAGE:
                 each = zip(attempt.rows, attempt.contents, strict=True)
                 spent_s = latency_ms / 1e3
                 self._attempts += [Attempt([row], [content], spent_s) for row, content in each]
                 return
-            answers = [answers] * len(attempt.rows)
-        for row, found in zip(attempt.rows, answers, strict=True):
-            if isinstance(found, RequestError):
-                self._failed(row, found, latency_ms, request_id)
+            outcome = [outcome] * len(attempt.rows)
+        for row, response in zip(attempt.rows, outcome, strict=True):
+            if isinstance(response, RequestError):
+                self._failed(row, response, latency_ms, request_id)
             else:
                 self._results[row] = ImageResult(
                     self._names[row],
                     "ok",
-                    found.detections,
+                    response.detections,
                     latency_ms=latency_ms,
-                    classes=found.classes,
+                    classes=response.classes,
                     task=self._task,
                     request_id=request_id,
-                    upright=found.upright,
+                    upright=response.upright,
                 )
 
     def results(self) -> list[ImageResult]:

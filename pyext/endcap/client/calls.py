@@ -1,10 +1,10 @@
-"""One request to a model and its answer, as both clients and both protocols have them."""
+"""One request to a model and its response, as both clients and both protocols have them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,11 @@ _TRITON_TYPES = {
 }
 _NUMPY_TYPES = {name: np.dtype(dtype) for dtype, name in _TRITON_TYPES.items()}
 DATATYPES = frozenset(_NUMPY_TYPES) | {"BF16"}  # all of Triton's; NumPy has no bfloat16
+
+RegionKind = Literal["system", "cuda"]
+
+_LARGEST_SEQUENCE_ID = 2**63 - 1  # gRPC's parameters have no greater numbers
+_LONGEST_SEQUENCE_ID = 128
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class InputTensor:
 class OutputTensor:
     """An output that is asked for.
 
-    shared: where the server is to put it, None for in the answer.
+    shared: where the server is to put it, None for in the response.
     class_count: how many of its best elements Triton's classification extension is to give, as
         texts; 0 for the tensor itself.
     """
@@ -77,12 +82,24 @@ class OutputTensor:
 class SequenceStep:
     """Where in a sequence, for stateful models, a request stands.
 
-    id: above 0, or a text.
+    id: a number above 0 and below 2**63, or a text of 1 to 128 bytes, as Triton has them.
+    Raises InvalidArgumentError for another id.
     """
 
     id: int | str
     start: bool = False
     end: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.id, str):
+            is_allowed = 0 < len(self.id.encode()) <= _LONGEST_SEQUENCE_ID
+        else:
+            is_allowed = 0 < self.id <= _LARGEST_SEQUENCE_ID
+        if not is_allowed:
+            raise InvalidArgumentError(
+                f"sequence {self.id!r} is no id of a sequence; give a number from 1 to 2**63 - 1, "
+                f"or a text of 1 to {_LONGEST_SEQUENCE_ID} bytes"
+            )
 
 
 @dataclass(frozen=True)
@@ -108,7 +125,7 @@ class Call:
 
 @dataclass(frozen=True)
 class SharedOutput:
-    """What the answer says of an output that lies in shared memory."""
+    """What a response says of an output that lies in shared memory."""
 
     shape: tuple[int, ...]
     datatype: str
@@ -118,7 +135,7 @@ class SharedOutput:
 class Response:
     """A response.
 
-    tensors: by name, those that were asked for; None where the answer lacks one.
+    tensors: by name, those that were asked for; None where the response lacks one.
     shared: of those that lie in shared memory instead.
     request_id: as sent.
     final: whether no other response follows, for decoupled models.

@@ -21,19 +21,17 @@ Color = Literal["rgb", "bgr"]
 
 # An encoded file: bytes-like, a 1-D uint8 array, or a path. Pixels: [H,W,3] or [H,W] uint8.
 Image: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.uint8] | str | os.PathLike[str]"
-# As it is sent: an encoded file, or RGB or gray pixels.
-Content: TypeAlias = "bytes | NDArray[np.uint8]"
 
 
 @dataclass(frozen=True)
 class ImageReader:
     """Brings images to what is sent.
 
-    keep_pixels: whether pixels stay pixels, else they become JPEG.
+    Encoded files are sent as they are, pixels as JPEG.
+
     color: the order of channels that pixels come in. jpeg_quality: 1 to 100.
     """
 
-    keep_pixels: bool = False
     color: Color = "rgb"
     jpeg_quality: int = 95
 
@@ -43,7 +41,7 @@ class ImageReader:
         if not 1 <= self.jpeg_quality <= 100:
             raise InvalidArgumentError(f"jpeg_quality {self.jpeg_quality} is not from 1 to 100")
 
-    def read(self, image: Image) -> Content:
+    def read(self, image: Image) -> bytes:
         """Returns what is sent for an image.
 
         Raises RequestError with the status "unreadable" for a file that cannot be read, and
@@ -60,7 +58,7 @@ class ImageReader:
         if image.ndim == 1:
             return image.tobytes()
         pixels = image[..., ::-1] if self.color == "bgr" and image.ndim == 3 else image
-        return pixels if self.keep_pixels else self._encoded(pixels)
+        return self._encoded(pixels)
 
     def _encoded(self, pixels: NDArray[np.uint8]) -> bytes:
         file = io.BytesIO()

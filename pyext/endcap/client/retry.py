@@ -1,4 +1,4 @@
-"""When to ask an unavailable server again: exponential back-off with full jitter.
+"""Deadlines, and retries of requests to an unavailable server: exponential back-off with jitter.
 
 Method: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 """
@@ -10,9 +10,28 @@ import time
 from collections.abc import Callable
 
 from endcap.client.errors import RequestError
+from endcap.client.wire.errors import no_answer
 
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 5.0
+
+
+class Deadline:
+    """The time of an image, over all its requests and all that it waits for.
+
+    It ends in `timeout_s` seconds, less those that are spent already.
+    """
+
+    def __init__(self, timeout_s: float, spent_s: float = 0.0) -> None:
+        self._timeout_s = timeout_s
+        self._end = time.monotonic() + timeout_s - spent_s
+
+    def left_s(self) -> float:
+        """Returns what is left, above 0. Raises RequestError, "timeout", where nothing is."""
+        left_s = self._end - time.monotonic()
+        if left_s <= 0:
+            raise no_answer(self._timeout_s)
+        return left_s
 
 
 class Attempts:
@@ -63,17 +82,17 @@ class Attempts:
         self._longest_wait_s = min(2 * self._longest_wait_s, LONGEST_WAIT_S)
         return wait_s
 
-    def wait_after_lost(self, answers: object) -> float | None:
+    def wait_after_lost(self, outcome: object) -> float | None:
         """Returns how long to wait before a request is made anew with another region.
 
-        answers: what the request came to. None where that is no failure that passes, or no other
+        outcome: of the request. None where that is no failure that passes, or no other
         attempt is to follow. The region of an attempt that was lost on its way is given up, so that
         the next one may share memory again.
         """
-        if not isinstance(answers, RequestError) or not answers.transient:
+        if not isinstance(outcome, RequestError) or not outcome.transient:
             return None
         try:
-            return self.wait_after(answers)
+            return self.wait_after(outcome)
         except RequestError:
             return None
 

@@ -1,27 +1,67 @@
-"""What a server says of a model: whether it can be asked, and what it answers with."""
+"""What a server says of a model. It is data of somebody else: checked before use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
-from endcap.client.address import Address
-from endcap.client.calls import TensorSpec
+from endcap.client.calls import DATATYPES, TensorSpec
 from endcap.client.errors import ClientError, RequestError
 from endcap.errors import InvalidArgumentError
-from endcap.results.task import INPUT, Task, task_of
+from endcap.results.task import Task
 from endcap.triton.labels import parse_labels
 
 
 @dataclass(frozen=True)
-class ServedModel:
-    """A model that can be asked.
+class ModelMetadata:
+    """The tensors of a model, by name."""
 
-    input: what it says of `encoded`. outputs: of its outputs, by name.
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+
+
+def read_metadata(
+    model: str,
+    inputs: Iterable[tuple[Any, Any, Iterable[Any]]],
+    outputs: Iterable[tuple[Any, Any, Iterable[Any]]],
+) -> ModelMetadata:
+    """Returns the metadata of a model whose tensors are given as name, datatype, shape.
+
+    Raises RequestError for what no tensor can have.
+    """
+    return ModelMetadata(_read_specs(model, inputs), _read_specs(model, outputs))
+
+
+def _read_specs(
+    model: str, tensors: Iterable[tuple[Any, Any, Iterable[Any]]]
+) -> dict[str, TensorSpec]:
+    specs: dict[str, TensorSpec] = {}
+    for name, datatype, sides in tensors:
+        shape = tuple(sides)
+        plausible = (
+            isinstance(name, str)
+            and name not in specs
+            and datatype in DATATYPES
+            and all(type(side) is int and side >= -1 for side in shape)
+        )
+        if not plausible:
+            raise RequestError(
+                "internal",
+                f"the server says that model '{model}' has a tensor {name!r} of type {datatype!r} "
+                f"and shape {list(shape)}, which cannot be",
+            )
+        specs[name] = TensorSpec(datatype, shape)
+    return specs
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that takes images and gives detections or classes.
+
+    input: its `encoded`. outputs: by name.
     batch_limit: the most images in a request.
-    decoupled: whether it may answer a request with several responses, or none.
+    decoupled: whether it may send several responses to a request, or none.
     labels_text, upright: of its configuration's parameters `labels` and `exif`; boxes are of the
         image as stored where the latter is `ignore`.
     """
@@ -46,127 +86,3 @@ class ServedModel:
             return parse_labels(self.labels_text) or None
         except InvalidArgumentError as error:
             raise ClientError(f"in the parameter labels of model '{self.name}', {error}") from error
-
-
-class Asked(Protocol):
-    """What a script asks of a connection of either kind: values, or awaitables of them."""
-
-    def is_ready(self, model: str) -> Any:
-        """See `Connection`, as for all of these."""
-
-    def is_live(self) -> Any:
-        """Whether a server answers."""
-
-    def metadata(self, model: str) -> Any:
-        """A model's tensors."""
-
-    def config(self, model: str) -> Any:
-        """A model's configuration."""
-
-    def ready_models(self) -> Any:
-        """The names of all models."""
-
-
-Query: TypeAlias = Callable[[Asked], Any]
-# Yields questions and is sent the answers, or has the RequestError of one thrown in.
-Script: TypeAlias = "Generator[Query, Any, ServedModel]"
-
-
-def look_up(
-    address: Address, model: str, *, timeout_s: float, best_classes: bool = False
-) -> Script:
-    """Asks for a model, over any connection; see `endcap.client.queries`.
-
-    best_classes: whether Triton's classification extension is to name classes.
-    Raises ClientError when no server answers, it does not serve `model`, or the model takes or
-    gives something else than encoded images, detections and classes.
-    """
-    try:
-        ready = yield (lambda asked: asked.is_ready(model))
-        live = ready or (yield (lambda asked: asked.is_live()))
-        metadata = (yield partial(_metadata, model)) if ready else None
-        config = (yield partial(_config, model)) if ready else {}
-    except RequestError as error:
-        raise _no_server(address, error, timeout_s) from error
-    if not live:
-        raise ClientError(
-            f"what answers at {address} is no Triton server, or one that is not live; "
-            "give the address of another with --url"
-        )
-    if metadata is None:
-        advice = yield from _advice()
-        raise ClientError(f"the server at {address} has no model '{model}' that is ready; {advice}")
-    decoupled = _is_decoupled(config)
-    task = task_of(
-        metadata.inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes
-    )
-    if task is None:
-        advice = yield from _advice()
-        raise ClientError(
-            f"model '{model}' does not take encoded images and answer with detections or classes; "
-            f"{advice}"
-        )
-    encoded = metadata.inputs[INPUT]
-    limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
-    return ServedModel(
-        model,
-        task,
-        encoded,
-        metadata.outputs,
-        max(limit, 1),
-        decoupled,
-        _parameter(config, "labels"),
-        upright=_parameter(config, "exif") != "ignore",
-    )
-
-
-def _metadata(model: str, asked: Asked) -> Any:
-    return asked.metadata(model)
-
-
-def _config(model: str, asked: Asked) -> Any:
-    return asked.config(model)
-
-
-def _parameter(config: Mapping[str, Any], name: str) -> str:
-    return str(config.get("parameters", {}).get(name, {}).get("string_value", ""))
-
-
-def _is_decoupled(config: Mapping[str, Any]) -> bool:
-    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
-
-
-def _no_server(address: Address, error: RequestError, timeout_s: float) -> ClientError:
-    if error.status_name == "timeout":
-        return ClientError(
-            f"{address} did not answer within {timeout_s:g} s; give it longer with --timeout"
-        )
-    return ClientError(
-        f"no Triton server answers at {address} ({error}); start one with "
-        "`endcap serve REPOSITORY`, or give its address with --url"
-    )
-
-
-def _advice() -> Generator[Query, Any, str]:
-    """What to ask instead, from what the server has."""
-    names = yield from _models_to_ask()
-    if len(names) == 1:
-        return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
-    if names:
-        return f"name one that can be asked, with --model (`model=` in Python): {', '.join(names)}"
-    return "name an ensemble that can be asked, with --model (`model=` in Python)"
-
-
-def _models_to_ask() -> Generator[Query, Any, list[str]]:
-    names = []
-    try:
-        for model in (yield (lambda asked: asked.ready_models())):
-            metadata = yield partial(_metadata, model)
-            if task_of(metadata.inputs, metadata.outputs):
-                names.append(model)
-            elif task_of(metadata.inputs, metadata.outputs, decoupled=True):
-                config = yield partial(_config, model)
-                names += [model] if _is_decoupled(config) else []
-    except RequestError:  # it is for advice only: the reason to give some is told all the same
-        return []
-    return names

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import http.client
+import contextlib
 import importlib
-import socket
 import time
-import urllib.error
-import urllib.request
+import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from endcap.client.wire.http_socket import DeadlineSource, time_left
+from endcap.client import ConnectionOptions, parse_address
+from endcap.client.address import Address
+from endcap.client.wire.exchange import HttpRequest
+from endcap.errors import EndcapError
 from endcap.monitor.errors import MetricsError
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+
+    from endcap.client._sync.http_transport import HttpTransport
 
 _MOST_BYTES = 16 << 20
 _MOST_LINES = 100_000
@@ -49,31 +51,23 @@ class Scrape:
 def scrape(url: str, *, timeout_s: float = 5.0) -> Scrape:
     """Reads the metrics at `url`, as http://127.0.0.1:8002/metrics.
 
-    timeout_s: for the whole answer, redirects included, but for the look-up of the host's name.
+    timeout_s: for the whole response, but for the look-up of the host's name.
     Raises MetricsError when nothing answers there in time, or something else than metrics.
     """
-    # Metrics are read from where the user says, not through the proxy for other traffic.
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), _Handler(time.monotonic() + timeout_s)
-    )
     try:
-        with opener.open(url, timeout=timeout_s) as answer:
-            body = answer.read(_MOST_BYTES + 1)
-    except urllib.error.HTTPError as error:
-        error.close()  # it holds the connection
-        reason = " ".join(str(error.reason).split())
-        raise MetricsError(f"{url} answers {error.code} {reason}; {_ADVICE}") from error
-    except http.client.HTTPException as error:
-        raise MetricsError(
-            f"no metrics at {url}: what answers does not speak HTTP; {_ADVICE}"
-        ) from error
-    except OSError as error:
-        raise MetricsError(f"no metrics at {url} ({_reason(error)}); {_ADVICE}") from error
+        address, path = _parse_url(url)
+        with contextlib.closing(_open(address)) as connection:
+            response = connection.send(HttpRequest("GET", path), timeout_s)
+    except TimeoutError as error:
+        raise MetricsError(f"no metrics at {url} (no answer in time); {_ADVICE}") from error
+    except (EndcapError, OSError) as error:
+        raise MetricsError(f"no metrics at {url} ({error}); {_ADVICE}") from error
     at_s = time.monotonic()
-    if len(body) > _MOST_BYTES:
-        raise MetricsError(
-            f"{url} answers more than {_MOST_BYTES >> 20} MiB, as no metrics do; {_ADVICE}"
-        )
+    if "location" in response.headers:
+        raise MetricsError(f"{url} redirects to {response.headers['location']}; give that address")
+    if response.status != 200:
+        raise MetricsError(f"{url} answers with HTTP status {response.status}; {_ADVICE}")
+    body = response.body
     if body.count(b"\n") > _MOST_LINES:
         raise MetricsError(
             f"{url} answers more than {_MOST_LINES:,} lines, as no metrics do; {_ADVICE}"
@@ -118,45 +112,18 @@ def _samples(families: Iterable[Metric], kind: str) -> list[Sample]:
     ]
 
 
-class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens connections whose answers have to come until `deadline`, of time.monotonic()."""
-
-    def __init__(self, deadline: float) -> None:
-        super().__init__()
-        self._deadline = deadline
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPConnection, req)
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self._open(http.client.HTTPSConnection, req)
-
-    def _open(
-        self, kind: type[http.client.HTTPConnection], request: urllib.request.Request
-    ) -> http.client.HTTPResponse:
-        def connect(host: str, **options: Any) -> http.client.HTTPConnection:
-            connection = kind(host, **{**options, "timeout": time_left(self._deadline)})
-            connection.response_class = functools.partial(_Response, self._deadline)  # type: ignore[assignment]
-            return connection
-
-        return self.do_open(connect, request)
+def _parse_url(url: str) -> tuple[Address, str]:
+    parts = urllib.parse.urlsplit(url)
+    path = urllib.parse.quote(parts.path or "/", safe="/%")
+    query = f"?{urllib.parse.quote(parts.query, safe='=&%')}" if parts.query else ""
+    return parse_address(f"{parts.scheme}://{parts.netloc}", "http"), path + query
 
 
-class _Response(http.client.HTTPResponse):
-    """An answer each read of which has but the time that is left."""
-
-    def __init__(self, deadline: float, wire: socket.socket, *arguments: Any, **options: Any):
-        self._held = wire.makefile("rb", buffering=0)  # urllib closes `wire`, which this keeps open
-        source = cast(socket.socket, DeadlineSource(wire, deadline))
-        super().__init__(source, *arguments, **options)
-
-    def close(self) -> None:
-        super().close()
-        self._held.close()
-
-
-def _reason(error: OSError) -> str:
-    cause = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(cause, TimeoutError):
-        return "no answer in time"
-    return str(getattr(cause, "strerror", None) or cause)
+def _open(address: Address) -> HttpTransport:
+    try:
+        from endcap.client._sync.http_transport import HttpTransport
+    except ImportError as error:
+        raise MetricsError(
+            f"reading metrics needs httpcore ({error}); run `pip install 'endcap[client]'`"
+        ) from error
+    return HttpTransport(address, ConnectionOptions(), _MOST_BYTES)

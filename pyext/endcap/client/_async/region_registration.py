@@ -1,0 +1,212 @@
+"""How a pool's regions are made, registered with a server, registered again, and removed."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+
+from endcap.client._async.connection import AsyncConnection
+from endcap.client.address import Address
+from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions
+from endcap.client.regions.holdings import Holdings
+from endcap.client.regions.region import (
+    KINDS,
+    Kind,
+    Region,
+    SystemRegion,
+    check_capacity,
+    new_region,
+)
+from endcap.client.regions.region_file import (
+    FOLDER,
+    is_ours,
+    remove_abandoned,
+    remove_if_abandoned,
+)
+from endcap.client.regions.stock import Stock
+from endcap.client.synchronization import async_in_thread, async_sleep
+from endcap.errors import UnsupportedError
+
+# Between two looks at whether the server has let go of regions, seconds.
+WAIT_S = 0.05
+_SHORTEST_S = 0.1  # what a request has at the least
+_PROBE_BYTES = 4096
+# What a connection says when the server is gone: nothing about its shared memory.
+_NO_SERVER = {"unavailable", "timeout", "cancelled"}
+
+
+class AsyncRegionRegistration:
+    """The regions of one pool with its server. Every method may raise RequestError."""
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        stock: Stock,
+        holdings: Holdings,
+        *,
+        region_bytes: int,
+        device_id: int,
+    ) -> None:
+        self._connection = connection
+        self._stock = stock
+        self._holdings = holdings
+        self._region_bytes = region_bytes
+        self._device_id = device_id
+        self.generation = 0  # how often the regions were registered again
+
+    async def open(self) -> None:
+        """Removes what dead processes left, then makes and registers the regions."""
+        swept = await async_in_thread(remove_abandoned)
+        if self._holdings.kind == "system":
+            await async_in_thread(check_capacity, self._stock.limit, self._region_bytes)
+        for _ in range(self._stock.limit):
+            self._stock.add_free(await self._make())
+        if self._holdings.kind == "system" or await self._sees_our_memory():
+            await self._sweep_registrations(swept)
+
+    async def make(self, deadline: float) -> Region | None:
+        """Makes one more region, where one was given up or is held by views.
+
+        None where the server has to let go of some before. Not to be run twice at once.
+        """
+        given_up = self._stock.given_up()
+        if given_up:
+            await self.release(given_up, deadline)
+        if len(self._stock.given_up()) < 2 * self._stock.limit:
+            return await self._make(deadline)
+        return None
+
+    async def register_again(self, generation: int, deadline: float) -> None:
+        """Registers what a server that was restarted does not know.
+
+        generation: as it was when the request was sent; somebody else may have done it since. Not
+        to be run twice at once.
+        """
+        if generation != self.generation:
+            return
+        known = await self._registered(self._holdings.kind, deadline)
+        for region in self._stock.usable():
+            if region.name not in known:
+                await self._register(region, deadline)
+        self.generation += 1
+
+    async def release(self, regions: Sequence[Region], deadline: float | None) -> list[Region]:
+        """Removes the regions that the server lets go of; returns the others.
+
+        At the first request that gets no response it ends with the RequestError.
+        """
+        for region in regions:
+            await self._try_unregister(self._holdings.kind, region.name, deadline)
+        known = await self._registered(self._holdings.kind, deadline)
+        for region in regions:
+            if region.name not in known:
+                self._stock.forget(region)
+                self._holdings.remove(region)
+        return [region for region in regions if region.name in known]
+
+    async def release_all(self, deadline: float) -> None:
+        """Removes all regions; waits for the server to let go of them until `deadline`.
+
+        A request may take as long as the connection allows.
+        """
+        while await self.release(self._holdings.all(), None):
+            if time.monotonic() > deadline:
+                return
+            await async_sleep(WAIT_S)
+
+    async def _make(self, deadline: float | None = None) -> Region:
+        region: Region = await async_in_thread(self._new)
+        await self._register(region, deadline)
+        self._stock.forget(region)
+        return region
+
+    def _new(self) -> Region:
+        region = new_region(self._holdings.kind, self._region_bytes, self._device_id)
+        self._holdings.add(region)
+        self._stock.give_up(region)  # until it is registered, which may be broken off
+        return region
+
+    async def _sees_our_memory(self) -> bool:
+        probe = SystemRegion(_PROBE_BYTES)
+        try:
+            await self._register(probe)
+            await self._connection.unregister_shared("system", probe.name)
+        except UnsupportedError:
+            return False
+        finally:
+            probe.remove()
+        return True
+
+    async def _register(self, region: Region, deadline: float | None = None) -> None:
+        registration = region.registration()
+        try:
+            await self._connection.register_shared(**registration, timeout_s=left_s(deadline))
+        except RequestError as error:
+            if error.status_name in _NO_SERVER:
+                raise
+            if "restricted" in str(error):
+                raise UnsupportedError(
+                    f"the server lets no client register shared memory ({error}); start it with "
+                    "`endcap serve --client-shared-memory`, or do without shared memory"
+                ) from error
+            known: dict[str, str] = {}
+            with contextlib.suppress(RequestError):  # then the first error counts
+                known = await self._registered(registration["kind"], deadline)
+            if region.name in known:
+                return  # the response to a first attempt was lost
+            raise UnsupportedError(
+                f"the server does not take a shared-memory region ({error}); it has to see this "
+                "machine's /dev/shm (in containers: --ipc=host), to be allowed to open this user's "
+                "files there and, from release 2.69 on, to be started with --allow-client-shm=true "
+                "(`endcap serve --client-shared-memory`); or do without shared memory"
+            ) from error
+
+    async def _sweep_registrations(self, swept: Sequence[str]) -> None:
+        """Unregisters what dead owners left; only when the server took a region from our /dev/shm.
+
+        Of another machine's clients the missing of a file here would say nothing. Nor does it of
+        GPU memory, which clients in other containers share without our /dev/shm: of that only what
+        was found here without an owner is unregistered. swept: the names of files that were
+        removed so.
+        """
+        for kind in KINDS:
+            known: dict[str, str] = {}
+            with contextlib.suppress(RequestError):  # of a server that was built without CUDA
+                known = await self._registered(kind, None)
+            for name in filter(is_ours, known):
+                was_here = kind == "system" or name in swept or (FOLDER / name).exists()
+                if was_here and remove_if_abandoned(name):
+                    # Where a request uses it a later pool sweeps it.
+                    await self._try_unregister(kind, name, None)
+
+    async def _try_unregister(self, kind: Kind, name: str, deadline: float | None) -> None:
+        """Does nothing where the server refuses, because a request uses the region."""
+        try:
+            await self._connection.unregister_shared(kind, name, timeout_s=left_s(deadline))
+        except RequestError as error:
+            if error.status_name in _NO_SERVER:
+                raise
+
+    async def _registered(self, kind: Kind, deadline: float | None) -> dict[str, str]:
+        return await self._connection.registered(kind, timeout_s=left_s(deadline))
+
+
+async def async_unregister_all(
+    holdings: Holdings, address: Address, options: ConnectionOptions, deadline: float
+) -> None:
+    """Removes all regions that the server lets go of, by a connection of its own.
+
+    Raises RequestError and ClientError.
+    """
+    async with AsyncConnection(address, options) as connection:
+        registration = AsyncRegionRegistration(
+            connection, Stock(0), holdings, region_bytes=1, device_id=0
+        )
+        await registration.release_all(deadline)
+
+
+def left_s(deadline: float | None) -> float | None:
+    """Returns the seconds until `deadline`, not fewer than a request needs; None without one."""
+    return None if deadline is None else max(deadline - time.monotonic(), _SHORTEST_S)

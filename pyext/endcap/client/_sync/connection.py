@@ -1,0 +1,201 @@
+# Made by scripts/generate_sync_client.py: change ../_async/connection.py instead.
+
+"""A server as programs see it: requests with deadlines and retries, over gRPC or HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from endcap.client._sync.stream import Stream
+from endcap.client.address import Address
+from endcap.client.calls import Call, RegionKind, Response, TensorSpec
+from endcap.client.errors import ClientError, RequestError
+from endcap.client.options import ConnectionOptions, check_timeout
+from endcap.client.retry import Attempts, RetryPolicy
+from endcap.client.served_model import ModelMetadata
+from endcap.client.synchronization import sleep
+from endcap.client.wire.errors import no_answer
+from endcap.client.wire.exchange import Exchange, T
+from endcap.client.wire.grpc import GrpcProtocol
+from endcap.client.wire.grpc_transport import GrpcTransport
+from endcap.client.wire.http import HttpProtocol
+from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+class Connection:
+    """A connection to a server: one channel over gRPC, one connection a request over HTTP.
+
+    Nothing is sent before the first request. Every method that asks the server raises RequestError
+    where it gets no response within `options.timeout_s`, or the server responds with an error.
+    A request that the server is unavailable for is sent again, `options.retries` times at the most;
+    is_live, is_ready, ready_models and steps of sequences are not. One with tensors in shared
+    memory is sent again only where the server refused it: after a broken connection it may still
+    be running, and write there later.
+
+    `Connection` is thread-safe. `AsyncConnection` is for the tasks of one event loop, in which its
+    first request runs and where it is closed; a task that is cancelled while it waits cancels its
+    request: in the server, too, over gRPC; over HTTP its connection is closed.
+
+    Raises ClientError where tritonclient is not installed, and InvalidArgumentError for options
+    that cannot be used.
+    """
+
+    def __init__(self, address: Address, options: ConnectionOptions | None = None) -> None:
+        self.options = options or ConnectionOptions()
+        self.address = replace(address, secure=address.secure or self.options.tls is not None)
+        self.retry_policy = RetryPolicy(self.options.retries)
+        self._protocol: GrpcProtocol | HttpProtocol
+        if address.protocol == "grpc":
+            self._protocol = GrpcProtocol()
+            self._transport: Any = GrpcTransport(self.address, self.options)
+        else:
+            self._protocol = HttpProtocol(self.options.compression)
+            self._transport = _http_transport(self.address, self.options)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
+        self._transport.close()
+
+    def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
+        """Sends a request and returns its response. timeout_s: None is `options.timeout_s`."""
+        exchange = self._protocol.infer(call)
+        try:
+            return self._send(
+                exchange,
+                timeout_s=timeout_s,
+                repeatable=call.sequence is None,
+                shares_memory=call.shares_memory,
+            )
+        except RequestError as error:
+            error.request_id = error.request_id or call.request_id
+            raise
+
+    def stream(self) -> Stream:
+        """Returns a stream, to be closed after use, as by `with`.
+
+        Raises UnsupportedError over HTTP.
+        """
+        if not isinstance(self._transport, GrpcTransport):
+            raise UnsupportedError(
+                f"{self.address} is asked over HTTP, which has no streams; give the server's gRPC "
+                "address"
+            )
+        return Stream(self._transport, self.options.timeout_s)
+
+    def is_live(self) -> bool:
+        """Whether a Triton server answers."""
+        return self._send(self._protocol.live(), repeatable=False)
+
+    def is_ready(self, model: str) -> bool:
+        """Whether the server serves a model now."""
+        return self._send(self._protocol.ready(model), repeatable=False)
+
+    def ready_models(self) -> list[str]:
+        """Returns the names of all models that are ready."""
+        return self._send(self._protocol.ready_models(), repeatable=False)
+
+    def metadata(self, model: str) -> ModelMetadata:
+        """Returns the tensors of a model."""
+        return self._send(self._protocol.metadata(model))
+
+    def inputs(self, model: str) -> dict[str, TensorSpec]:
+        """Returns the inputs of a model by name."""
+        return dict((self.metadata(model)).inputs)
+
+    def outputs(self, model: str) -> dict[str, TensorSpec]:
+        """Returns the outputs of a model by name."""
+        return dict((self.metadata(model)).outputs)
+
+    def config(self, model: str) -> dict[str, Any]:
+        """Returns a model's configuration as in JSON, without the fields that are not set."""
+        return self._send(self._protocol.config(model))
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """Returns what the server has counted of each model, as Triton's statistics extension.
+
+        Numbers that are 0 are left out.
+        """
+        return self._send(self._protocol.statistics())
+
+    def register_shared(
+        self,
+        kind: RegionKind,
+        name: str,
+        byte_size: int,
+        *,
+        key: str | None = None,
+        raw_handle: bytes | None = None,
+        device_id: int = 0,
+        timeout_s: float | None = None,
+    ) -> None:
+        """Makes a shared-memory region known to the server under `name`.
+
+        key: of kind "system", the file's name in /dev/shm; None is `name`.
+        raw_handle, device_id: of kind "cuda"; the handle in base64, as
+            `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
+        timeout_s: here and below, None is `options.timeout_s`.
+        """
+        if kind == "system":
+            exchange = self._protocol.register_system(name, key or name, byte_size)
+        elif raw_handle is None:
+            raise InvalidArgumentError(f"region {name} is of CUDA, but has no raw_handle; give it")
+        else:
+            exchange = self._protocol.register_cuda(name, raw_handle, device_id, byte_size)
+        self._send(exchange, timeout_s=timeout_s)
+
+    def unregister_shared(
+        self, kind: RegionKind, name: str, *, timeout_s: float | None = None
+    ) -> None:
+        """Ends that; a name that is not registered is no error."""
+        self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
+
+    def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:
+        """Returns the registered regions: name -> key, which is "" for those of CUDA."""
+        return self._send(self._protocol.registered(kind), timeout_s=timeout_s)
+
+    def _send(
+        self,
+        exchange: Exchange[T],
+        *,
+        timeout_s: float | None = None,
+        repeatable: bool = True,
+        shares_memory: bool = False,
+    ) -> T:
+        limit_s = self.options.timeout_s if timeout_s is None else timeout_s
+        check_timeout(limit_s)
+        retries = self.retry_policy.retries() if repeatable else 0
+        attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
+        while True:
+            try:
+                response = self._transport.send(exchange.request, attempts.remaining_s())
+                read = exchange.read(response)
+                self.retry_policy.end(None)
+                return read
+            except TimeoutError as error:
+                raise no_answer(limit_s) from error
+            except RequestError as error:
+                wait_s = self.retry_policy.wait_after(error, attempts, repeatable=repeatable)
+            sleep(wait_s)
+
+
+def _http_transport(address: Address, options: ConnectionOptions) -> Any:
+    try:
+        from endcap.client._sync.http_transport import HttpTransport
+    except ImportError as error:
+        raise ClientError(
+            f"HTTP needs the package httpcore ({error}); run `pip install 'endcap[client]'`"
+        ) from error
+    return HttpTransport(address, options)

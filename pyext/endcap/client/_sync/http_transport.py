@@ -1,0 +1,197 @@
+# Made by scripts/generate_sync_client.py: change ../_async/http_transport.py instead.
+
+"""HTTP connections to one server."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import httpcore
+
+from endcap.client.address import Address
+from endcap.client.errors import RequestError
+from endcap.client.options import ConnectionOptions, Tls
+from endcap.client.synchronization import interrupt
+from endcap.client.wire import http
+from endcap.client.wire.errors import broken, closed, cut_short, from_os_error, not_triton
+from endcap.client.wire.exchange import HttpRequest, HttpResponse, check_process
+from endcap.client.wire.tls import ssl_context
+
+_PART_BYTES = 1 << 18  # of a body, written with one look at the clock
+_DISCONNECTED = "Server disconnected"  # how httpcore says that nothing of a response came
+
+
+class HttpTransport:
+    """As many connections to one server as there are requests at once.
+
+    They stay in the process of the first request. In a forked child it raises ClientError: over the
+    parent's connections it would take the parent's responses.
+    """
+
+    def __init__(
+        self, address: Address, options: ConnectionOptions, most_bytes: int | None = None
+    ) -> None:
+        host, _, port = address.authority.rpartition(":")
+        self._origin = ("https" if address.secure else "http", host.strip("[]"), int(port))
+        given = {name.lower() for name in options.headers}
+        self._headers = {} if "host" in given else {"Host": address.authority}
+        self._headers.update(options.headers)
+        self._backend = _Backend()
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=ssl_context(options.tls or Tls()) if address.secure else None,
+            max_connections=None,
+            network_backend=self._backend,
+        )
+        self._most_bytes = most_bytes or http.MOST_BYTES  # of a response
+        self._process = 0  # of the first request
+        self._closed = False
+
+    def send(self, request: HttpRequest, timeout_s: float) -> HttpResponse:
+        """Returns the response of any status; RequestError or TimeoutError where none comes.
+
+        A task that is cancelled here drops its connection.
+        """
+        if self._closed:
+            raise closed()
+        self._process = self._process or os.getpid()
+        check_process(self._process)
+        try:
+            return self._exchange(request, _Deadline(timeout_s))
+        except httpcore.TimeoutException as error:
+            raise TimeoutError from error
+        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+            raise (closed() if self._closed else _why_failed(error)) from error
+
+    def close(self) -> None:
+        """Closes the connections; requests in flight end as cancelled."""
+        self._closed = True
+        if self._process == os.getpid():
+            self._backend.interrupt()
+            self._pool.close()
+
+    def _exchange(self, request: HttpRequest, deadline: _Deadline) -> HttpResponse:
+        scheme, host, port = self._origin
+        # httpcore hands these on to the streams below as they are.
+        timeouts = {"connect": deadline, "read": deadline, "write": deadline}
+        with self._pool.stream(
+            request.method,
+            httpcore.URL(scheme=scheme, host=host, port=port, target=request.path),
+            headers=self._header_fields(request),
+            content=request.body or None,
+            extensions={"timeout": timeouts},
+        ) as response:
+            fields = {
+                name.decode("latin-1").lower(): value.decode("latin-1")
+                for name, value in response.headers
+            }
+            try:
+                return HttpResponse(response.status, fields, self._body(response, fields))
+            except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+                raise (closed() if self._closed else cut_short()) from error
+
+    def _header_fields(self, request: HttpRequest) -> list[tuple[bytes, bytes]]:
+        fields: dict[str, str] = {**self._headers, **request.headers}
+        return [(name.encode("ascii"), value.encode("ascii")) for name, value in fields.items()]
+
+    def _body(self, response: httpcore.Response, fields: dict[str, str]) -> bytes:
+        with contextlib.suppress(ValueError):
+            http.check_size(int(fields.get("content-length", 0)), self._most_bytes)
+        parts: list[bytes] = []
+        byte_size = 0
+        for part in response.iter_stream():
+            parts.append(part)
+            byte_size += len(part)
+            http.check_size(byte_size, self._most_bytes)
+        return b"".join(parts)
+
+
+class _Deadline:
+    """When a request has to be done."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end = time.monotonic() + timeout_s
+
+    def left_s(self) -> float:
+        left_s = self._end - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        return left_s
+
+
+class _Backend(httpcore.NetworkBackend):
+    """Makes connections, each operation of which has but the time that its request has left."""
+
+    def __init__(self) -> None:
+        self._backend = httpcore.SyncBackend()
+        self._streams: set[_Stream] = set()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: Any = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        stream = self._backend.connect_tcp(
+            host, port, timeout.left_s(), local_address, socket_options
+        )
+        return _Stream(stream, self._streams)
+
+    def interrupt(self) -> None:
+        """Wakes who reads from a connection."""
+        for stream in list(self._streams):
+            interrupt(stream.get_extra_info("socket"))
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream, streams: set[_Stream]) -> None:
+        self._stream = stream
+        self._streams = streams
+        streams.add(self)
+
+    def read(self, max_bytes: int, timeout: Any = None) -> bytes:
+        return self._stream.read(max_bytes, timeout.left_s())
+
+    def write(self, buffer: bytes, timeout: Any = None) -> None:
+        view = memoryview(buffer)
+        for begin in range(0, len(view), _PART_BYTES):
+            part: Any = view[begin : begin + _PART_BYTES]
+            self._stream.write(part, timeout.left_s())
+
+    def close(self) -> None:
+        self._streams.discard(self)
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: Any, server_hostname: str | None = None, timeout: Any = None
+    ) -> httpcore.NetworkStream:
+        self._streams.discard(self)
+        secure = self._stream.start_tls(ssl_context, server_hostname, timeout.left_s())
+        return _Stream(secure, self._streams)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+def _why_failed(error: Exception) -> RequestError:
+    if isinstance(error, httpcore.NetworkError):
+        return from_os_error(_os_error(error))
+    if str(error).startswith(_DISCONNECTED):
+        return broken(str(error))
+    return not_triton("http")
+
+
+def _os_error(error: BaseException) -> OSError:
+    """Returns what the system said, which httpcore and its backends wrap."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return cause
+        several = getattr(cause, "exceptions", None)  # of the addresses of one host
+        cause = several[0] if several else cause.__cause__
+    return ConnectionError(str(error) or "the connection has broken")

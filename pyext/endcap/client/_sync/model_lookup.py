@@ -1,0 +1,104 @@
+# Made by scripts/generate_sync_client.py: change ../_async/model_lookup.py instead.
+
+"""Looks a model up: whether a server has it, and whether it takes images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from endcap.client._sync.connection import Connection
+from endcap.client.address import Address
+from endcap.client.errors import ClientError, RequestError
+from endcap.client.served_model import ServedModel
+from endcap.results.task import INPUT, task_of
+
+
+def look_up_model(connection: Connection, model: str, *, best_classes: bool = False) -> ServedModel:
+    """Returns what the server says of a model.
+
+    best_classes: whether Triton's classification extension is to name classes.
+    Raises ClientError when no server answers, it does not serve `model`, or the model takes or
+    gives something else than encoded images, detections and classes.
+    """
+    address = connection.address
+    try:
+        if not connection.is_ready(model):
+            if not connection.is_live():
+                raise ClientError(
+                    f"what answers at {address} is no Triton server, or one that is not live; "
+                    "give the address of another with --url"
+                )
+            advice = _advice(connection)
+            raise ClientError(
+                f"the server at {address} has no model '{model}' that is ready; {advice}"
+            )
+        metadata = connection.metadata(model)
+        config = connection.config(model)
+    except RequestError as error:
+        raise _no_server(address, error, connection.options.timeout_s) from error
+    decoupled = _is_decoupled(config)
+    task = task_of(
+        metadata.inputs, metadata.outputs, decoupled=decoupled, best_classes=best_classes
+    )
+    if task is None:
+        advice = _advice(connection)
+        raise ClientError(
+            f"model '{model}' does not take encoded images and answer with detections or classes; "
+            f"{advice}"
+        )
+    encoded = metadata.inputs[INPUT]
+    limit = int(config.get("max_batch_size", 0)) if encoded.datatype != "UINT8" else 1
+    return ServedModel(
+        model,
+        task,
+        encoded,
+        metadata.outputs,
+        max(limit, 1),
+        decoupled,
+        _parameter(config, "labels"),
+        upright=_parameter(config, "exif") != "ignore",
+    )
+
+
+def _parameter(config: Mapping[str, Any], name: str) -> str:
+    return str(config.get("parameters", {}).get(name, {}).get("string_value", ""))
+
+
+def _is_decoupled(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("model_transaction_policy", {}).get("decoupled", False))
+
+
+def _no_server(address: Address, error: RequestError, timeout_s: float) -> ClientError:
+    if error.status_name == "timeout":
+        return ClientError(
+            f"{address} did not answer within {timeout_s:g} s; give it longer with --timeout"
+        )
+    return ClientError(
+        f"no Triton server answers at {address} ({error}); start one with "
+        "`endcap serve REPOSITORY`, or give its address with --url"
+    )
+
+
+def _advice(connection: Connection) -> str:
+    """Returns which model to name instead."""
+    names = _models_with_images(connection)
+    if len(names) == 1:
+        return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
+    if names:
+        return f"name one that can be asked, with --model (`model=` in Python): {', '.join(names)}"
+    return "name an ensemble that can be asked, with --model (`model=` in Python)"
+
+
+def _models_with_images(connection: Connection) -> list[str]:
+    names = []
+    try:
+        for model in connection.ready_models():
+            metadata = connection.metadata(model)
+            if task_of(metadata.inputs, metadata.outputs):
+                names.append(model)
+            elif task_of(metadata.inputs, metadata.outputs, decoupled=True):
+                names += [model] if _is_decoupled(connection.config(model)) else []
+    except RequestError:  # it is for advice only: the error that calls for it is raised anyway
+        return []
+    return names

@@ -1,0 +1,235 @@
+"""The use of one region for a time: tensors are put into it, and read from it without a copy."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from endcap.client.calls import (
+    InputTensor,
+    OutputTensor,
+    Response,
+    SharedSlice,
+    numpy_type,
+    triton_type,
+)
+from endcap.client.errors import RequestError
+from endcap.client.regions.region import Region
+from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
+
+_ALIGNMENT = 64  # a cache line
+_FIXED_SIZE = {"BOOL", "FP16", "FP32", "FP64"} | {
+    f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)
+}
+# Failures that only a server reports, when it has done with the request. All others may mean that
+# nobody waits for the answer any more, while the server still writes it.
+_ANSWERED = {
+    "corrupt_image",
+    "image_limit",
+    "unsupported",
+    "invalid_argument",
+    "cuda",
+    "out_of_memory",
+}
+
+
+class Lease:
+    """A region that is yours until the block of `pool.acquire()` ends.
+
+    Room is handed out from its start, aligned to 64 bytes, and comes back with the lease as a
+    whole. Views may outlive the lease, the pool and the region's name; their memory is then used
+    for nothing else until the last of them is gone. In a pool of kind "system" they are NumPy
+    arrays, in one of kind "cuda" CudaArrays. Not thread-safe. After the block each call is an
+    InvalidArgumentError.
+    """
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self._exporter = region.exporter()
+        self._end = 0
+        self._unanswered = 0
+        self._viewed: dict[str, None] = {}
+
+    @property
+    def region(self) -> Region:
+        """The region itself."""
+        return self._region
+
+    @property
+    def viewed(self) -> list[str]:
+        """The names of the tensors of which there were views."""
+        return list(self._viewed)
+
+    @property
+    def free_bytes(self) -> int:
+        """How much room is left."""
+        return max(0, self._region.byte_size - _aligned(self._end))
+
+    def put(self, name: str, array: Any) -> InputTensor:
+        """Copies an array into the region; returns it as the input `name`.
+
+        array: of any type but object; in a pool of kind "cuda" also one on the pool's GPU, by
+            DLPack or the CUDA array interface.
+        """
+        array = self._region.accept(array, name)
+        if array.dtype.hasobject:
+            raise InvalidArgumentError(f"{name} is an array of objects; use put_encoded")
+        shape = tuple(array.shape)
+        datatype = triton_type(array.dtype)
+        if 0 in shape:  # the server has no empty parts of a region
+            return InputTensor.of(name, np.empty(shape, array.dtype))
+        part = self._room(name, array.nbytes)
+        self._region.write(self._exporter, part.offset, array)
+        return InputTensor(name, shape, datatype, part)
+
+    def put_encoded(
+        self, name: str, items: Sequence[bytes | bytearray | memoryview], shape: tuple[int, ...]
+    ) -> InputTensor:
+        """Copies bytes-like elements of a BYTES tensor, images say; returns the input `name`."""
+        if math.prod(shape) != len(items):
+            raise InvalidArgumentError(f"{name} has {len(items)} elements, not those of {shape}")
+        parts: list[bytes | bytearray | memoryview] = []
+        for item in items:
+            parts += [struct.pack("<I", memoryview(item).nbytes), item]
+        room = self._room(name, sum(memoryview(part).nbytes for part in parts))
+        offset = room.offset
+        for part in parts:
+            flat = np.frombuffer(part, np.uint8)
+            if flat.size:
+                self._region.write(self._exporter, offset, flat)
+            offset += flat.size
+        return InputTensor(name, shape, "BYTES", room)
+
+    def empty(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any] | type
+    ) -> tuple[Any, InputTensor]:
+        """Returns an array in the region to be filled in place, and it as the input `name`."""
+        dtype = np.dtype(dtype)
+        datatype = triton_type(dtype)
+        part = self._room(name, math.prod(shape) * dtype.itemsize)
+        view = self._view(name, part, tuple(shape), dtype)
+        return view, InputTensor(name, tuple(shape), datatype, part)
+
+    def output(
+        self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any] | type
+    ) -> OutputTensor:
+        """Returns a request for the output `name`, with room for `shape` at the most."""
+        dtype = np.dtype(dtype)
+        if dtype.hasobject:
+            raise UnsupportedError(f"{name} is of type BYTES, which cannot be read from a region")
+        triton_type(dtype)  # refuses a type that no server writes
+        return OutputTensor(name, self._room(name, math.prod(shape) * dtype.itemsize))
+
+    def read(self, output: OutputTensor, answer: Response) -> Any:
+        """Returns the output as the server wrote it, without a copy; see the class.
+
+        Raises RequestError when the answer does not fit the room that `output` gave it.
+        """
+        shape, datatype, part = _written(output, answer)
+        return self._view(output.name, part, shape, numpy_type(datatype))
+
+    def as_input(self, output: OutputTensor, name: str, answer: Response) -> InputTensor:
+        """Returns what the server wrote as the input `name` of another request, without a copy."""
+        self._exporter_or_raise()
+        shape, datatype, part = _written(output, answer)
+        return InputTensor(name, shape, datatype, part)
+
+    def view(self, offset: int, byte_size: int) -> memoryview:
+        """Returns a part of a region of kind "system" as bytes, which can be written."""
+        if offset < 0 or byte_size < 0 or offset + byte_size > self._region.byte_size:
+            raise InvalidArgumentError(
+                f"bytes {offset} to {offset + byte_size} are not in the region's "
+                f"{self._region.byte_size}"
+            )
+        whole = self._region.buffer(self._exporter_or_raise())
+        self._viewed[f"bytes {offset} to {offset + byte_size}"] = None
+        return whole[offset : offset + byte_size]
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[None]:
+        """Is around each request that uses the region; `pool.infer` does it.
+
+        When the block ends without an answer of the server, as at a timeout, the server may still
+        write: the region is then used for nothing else.
+        """
+        self._exporter_or_raise()  # the region may be lent to somebody else by now
+        self._region.finish()
+        self._unanswered += 1
+        try:
+            yield
+        except RequestError as error:
+            if error.status_name in _ANSWERED or error.region_lost:
+                self._unanswered -= 1
+            raise
+        except EndcapError:  # a request that cannot be made, so that none was sent
+            self._unanswered -= 1
+            raise
+        self._unanswered -= 1
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the server has done with all requests of the lease."""
+        return self._unanswered == 0
+
+    def end(self) -> weakref.ref[Any] | None:
+        """Ends the lease; returns what tells whether views live on, None when there are none."""
+        watched = weakref.ref(self._exporter_or_raise())
+        self._exporter = None
+        return watched if watched() is not None else None
+
+    def _exporter_or_raise(self) -> Any:
+        if self._exporter is None:
+            raise InvalidArgumentError("the lease has ended; use it inside its block")
+        return self._exporter
+
+    def _view(
+        self, name: str, part: SharedSlice, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> Any:
+        view = self._region.view(self._exporter_or_raise(), part.offset, shape, dtype)
+        self._viewed[name] = None
+        return view
+
+    def _room(self, name: str, byte_size: int) -> SharedSlice:
+        self._exporter_or_raise()
+        offset = _aligned(self._end)
+        if byte_size < 1:
+            raise InvalidArgumentError(f"{name} has no elements; shared memory holds no such")
+        if offset + byte_size > self._region.byte_size:
+            raise InvalidArgumentError(
+                f"{name} needs {byte_size} bytes, and {self.free_bytes} of the region's "
+                f"{self._region.byte_size} are free; give region_bytes={offset + byte_size} "
+                "or more (--region-bytes of the commands), or do without shared memory"
+            )
+        self._end = offset + byte_size
+        return SharedSlice(self._region.name, offset, byte_size)
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // _ALIGNMENT) * _ALIGNMENT
+
+
+def _written(output: OutputTensor, answer: Response) -> tuple[tuple[int, ...], str, SharedSlice]:
+    told = answer.shared.get(output.name)
+    if output.shared is None or told is None:
+        raise RequestError(
+            "internal", f"the answer does not say that {output.name} is in shared memory"
+        )
+    if told.datatype not in _FIXED_SIZE or any(side < 0 for side in told.shape):
+        raise RequestError(
+            "internal", f"{output.name} came as {told.datatype} {told.shape}, which is no array"
+        )
+    byte_size = math.prod(told.shape) * numpy_type(told.datatype).itemsize
+    room = output.shared
+    if byte_size > room.byte_size:
+        raise RequestError(
+            "internal",
+            f"{output.name} came as {told.datatype} {told.shape}, {byte_size} bytes, into room for "
+            f"{room.byte_size}",
+        )
+    return told.shape, told.datatype, SharedSlice(room.region, room.offset, byte_size)

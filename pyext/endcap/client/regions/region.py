@@ -1,0 +1,218 @@
+"""Regions of system shared memory: files of /dev/shm, mapped here and by the server."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap._cuda_input import refuse_cuda, refuse_gradient
+from endcap.client.calls import RegionKind
+from endcap.client.regions.region_file import FOLDER, key, new_region_file
+from endcap.errors import InvalidArgumentError, OutOfMemoryError
+
+Kind = RegionKind
+KINDS: tuple[Kind, ...] = ("system", "cuda")
+
+_MEMINFO = Path("/proc/meminfo")
+# The regions' pages are reserved for good, and /dev/shm may be as large as all memory. The rest is
+# for what the server, this program and others take while they work: without it the kernel ends one
+# of them, the server first, which is the largest.
+_SHARE_OF_AVAILABLE = 0.5
+_MIB = 1 << 20
+_ADVICE = (
+    "take fewer or smaller ones: less regions= or region_bytes= (--region-bytes), or with their "
+    "defaults less concurrency= or batch="
+)
+
+
+class Region(Protocol):
+    """Memory that this process and a server see, under one name here and there.
+
+    Views are made on an exporter, an object that keeps the memory, one for each lease: when it is
+    gone, so are all views of that lease. The memory lives until the last exporter is gone, whatever
+    became of the region.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in /dev/shm and registered as with the server."""
+
+    @property
+    def byte_size(self) -> int:
+        """Its size in bytes."""
+
+    def registration(self) -> dict[str, Any]:
+        """Returns the arguments of `Connection.register_shared`."""
+
+    def exporter(self) -> Any:
+        """Returns a new exporter, which weak references can watch."""
+
+    def view(self, exporter: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Returns the array at `offset` bytes, without a copy."""
+
+    def accept(self, array: Any, name: str) -> Any:
+        """Returns an array that `write` takes, with shape, dtype and nbytes as NumPy's have.
+
+        Raises InvalidArgumentError for one that cannot be copied here; `name` is for the error.
+        """
+
+    def write(self, exporter: Any, offset: int, array: Any) -> None:
+        """Copies an array that `accept` returned to `offset` bytes."""
+
+    def finish(self) -> None:
+        """Waits until all that this process has begun to write is there for the server."""
+
+    def buffer(self, exporter: Any) -> memoryview:
+        """Returns all of it as bytes. Raises UnsupportedError for the memory of a GPU."""
+
+    def remove(self) -> None:
+        """Gives up the name and the lock. In a forked child it does nothing."""
+
+
+class SystemRegion:
+    """A file of /dev/shm, whose memory is reserved: writing to it cannot fail.
+
+    Raises OutOfMemoryError when /dev/shm has no room for `byte_size` bytes.
+    """
+
+    def __init__(self, byte_size: int) -> None:
+        self._file = new_region_file()
+        self.name = self._file.name
+        self.byte_size = byte_size
+        try:
+            _reserve(self._file.descriptor, byte_size)
+            self._mapping = _map(self.name, byte_size)
+        except BaseException:
+            self.remove()
+            raise
+        self._exporter_type = ctypes.c_ubyte * byte_size
+
+    def registration(self) -> dict[str, Any]:
+        """See Region."""
+        return {
+            "kind": "system",
+            "name": self.name,
+            "byte_size": self.byte_size,
+            "key": key(self.name),
+        }
+
+    def exporter(self) -> Any:
+        """See Region; it has the buffer protocol."""
+        return self._exporter_type.from_buffer(self._mapping)
+
+    def view(
+        self, exporter: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> NDArray[Any]:
+        """See Region."""
+        return np.frombuffer(exporter, dtype, math.prod(shape), offset).reshape(shape)
+
+    def accept(self, array: Any, name: str) -> NDArray[Any]:
+        """See Region."""
+        refuse_gradient(array, name)
+        refuse_cuda(array, name)
+        return np.asarray(array)
+
+    def write(self, exporter: Any, offset: int, array: Any) -> None:
+        """See Region."""
+        np.copyto(self.view(exporter, offset, array.shape, array.dtype), array)
+
+    def finish(self) -> None:
+        """See Region; the memory is the same."""
+
+    def buffer(self, exporter: Any) -> memoryview:
+        """See Region."""
+        return memoryview(exporter).cast("B")
+
+    def remove(self) -> None:
+        """See Region."""
+        self._file.remove()
+
+
+def _reserve(descriptor: int, byte_size: int) -> None:
+    if byte_size < 1:
+        raise InvalidArgumentError(f"region_bytes is {byte_size}; it must be at least 1")
+    try:
+        os.posix_fallocate(descriptor, 0, byte_size)
+    except (OSError, OverflowError) as error:
+        status = os.statvfs(FOLDER)
+        free_mib = status.f_bavail * status.f_frsize >> 20
+        raise OutOfMemoryError(
+            f"a region of {byte_size} bytes does not fit into {FOLDER}, where {free_mib} MiB are "
+            "free; make it larger (in a container: --shm-size), or take fewer or smaller regions"
+        ) from error
+
+
+def _map(name: str, byte_size: int) -> mmap.mmap:
+    # mmap keeps a duplicate of the descriptor, in forked children too; one of the descriptor that
+    # holds the lock would keep the lock after the owner's death.
+    descriptor = os.open(FOLDER / name, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        return mmap.mmap(descriptor, byte_size)
+    finally:
+        os.close(descriptor)
+
+
+def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
+    """Makes a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
+
+    device_id: the GPU's, of kind "cuda".
+    """
+    if kind == "system":
+        return SystemRegion(byte_size)
+    from endcap.client.regions.cuda_region import CudaRegion
+
+    return CudaRegion(byte_size, device_id)
+
+
+def check_settings(kind: str, regions: int, region_bytes: int) -> None:
+    """Raises InvalidArgumentError for settings that no pool can have."""
+    if kind not in KINDS:
+        raise InvalidArgumentError(f"shared memory of kind {kind!r} is unknown; use system or cuda")
+    for name, value in (("regions", regions), ("region_bytes", region_bytes)):
+        if value < 1:
+            raise InvalidArgumentError(f"{name} is {value}; it must be at least 1")
+
+
+def check_capacity(
+    regions: int, region_bytes: int, *, folder: Path = FOLDER, meminfo: Path = _MEMINFO
+) -> None:
+    """Raises OutOfMemoryError where so many regions need more than there is to give.
+
+    folder: of the regions' files. meminfo: as proc(5) describes it.
+    """
+    needed = regions * region_bytes
+    status = os.statvfs(folder)
+    free = status.f_bavail * status.f_frsize
+    if needed > free:
+        raise OutOfMemoryError(
+            f"{_regions(regions, region_bytes)} do not fit into {folder}, where {free // _MIB} MiB "
+            f"are free; {_ADVICE}, or make it larger (in a container: --shm-size)"
+        )
+    available = _available_bytes(meminfo)
+    if available is not None and needed > _SHARE_OF_AVAILABLE * available:
+        raise OutOfMemoryError(
+            f"{_regions(regions, region_bytes)} would leave too little memory to the server: "
+            f"{available // _MIB} MiB are available, of which regions may take "
+            f"{_SHARE_OF_AVAILABLE:.0%}; {_ADVICE}"
+        )
+
+
+def _regions(regions: int, region_bytes: int) -> str:
+    needed = -(-regions * region_bytes // _MIB)
+    return f"{regions} shared-memory regions of {region_bytes} bytes each, {needed} MiB in all,"
+
+
+def _available_bytes(meminfo: Path) -> int | None:
+    """Returns MemAvailable, which kernels before 3.14 do not tell."""
+    for line in meminfo.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    return None

@@ -1,0 +1,389 @@
+"""From the tensors of a response to detections and classes. They are data of somebody else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.client.calls import triton_type
+from endcap.client.errors import RequestError
+from endcap.client.served_model import ServedModel
+from endcap.errors import InvalidArgumentError, Status
+from endcap.results.detection import Box, ClassScore, Detection, Keypoint, Mask
+from endcap.results.image_result import status_name
+from endcap.results.task import PROBABILITIES, Task
+
+Tensors = Mapping[str, NDArray[Any] | None]
+
+# By output, as docs/triton.md has them.
+_DATATYPES = {
+    "num_detections": "INT32",
+    "detection_boxes": "FP32",
+    "detection_scores": "FP32",
+    "detection_classes": "INT32",
+    "detection_indices": "INT32",
+    "status": "INT32",
+    "detection_keypoints": "FP32",
+    "detection_angles": "FP32",
+    "detection_rle": "BYTES",
+    "mask_size": "INT32",
+    "class_scores": "FP32",
+    "class_ids": "INT32",
+    "class_labels": "BYTES",
+    PROBABILITIES: "BYTES",
+}
+
+
+@dataclass(frozen=True)
+class ImageResponse:
+    """What a response says of one image. upright: see ImageResult."""
+
+    detections: list[Detection] = field(default_factory=list)
+    classes: list[ClassScore] = field(default_factory=list)
+    upright: bool = True
+
+
+@dataclass(frozen=True)
+class ResponseReader:
+    """Reads the responses of a model.
+
+    best_classes: how many classes Triton's classification extension is asked for, None for the
+    model's own. labels: class names by id.
+    """
+
+    model: ServedModel
+    labels: Sequence[str] | None = None
+    best_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.best_classes is None:
+            return
+        if self.best_classes < 1:
+            raise InvalidArgumentError(f"classify {self.best_classes} is below 1")
+        if self.model.task is not Task.classification or PROBABILITIES not in self.model.outputs:
+            raise InvalidArgumentError(
+                f"model '{self.model.name}' has no output {PROBABILITIES} to find the best "
+                "classes of; leave classify out, or ask a classifier that has it"
+            )
+
+    def wanted(self, *, extras: bool) -> list[str]:
+        """Returns the outputs to ask for; extras: keypoints, angles and masks, too."""
+        task = self.model.task
+        if self.best_classes is not None:
+            asked: tuple[str, ...] = (PROBABILITIES, "status")
+        else:
+            asked = task.outputs if extras or task is Task.classification else task.required
+        return [name for name in asked if name in self.model.outputs]
+
+    @property
+    def class_counts(self) -> dict[str, int]:
+        """How many best elements to ask for, by output."""
+        return {} if self.best_classes is None else {PROBABILITIES: self.best_classes}
+
+    def read(self, tensors: Tensors) -> ImageResponse:
+        """Returns what a whole response, a batch of one, says.
+
+        Raises RequestError when the image's status is not 0, or the tensors do not fit together.
+        """
+        if self.best_classes is not None:
+            return ImageResponse(classes=_read_best_classes(tensors, self.labels))
+        if self.model.task is Task.classification:
+            return ImageResponse(classes=read_classes(tensors, self.labels))
+        return ImageResponse(detections=read_rows(tensors, self.labels), upright=self.model.upright)
+
+    def read_part(self, tensors: Tensors) -> ImageResponse:
+        """Returns what one of several responses says; one without tensors says nothing.
+
+        All rows of a response count where the model does not number them.
+        """
+        if all(tensor is None for tensor in tensors.values()):
+            return ImageResponse()
+        boxes = tensors.get("detection_boxes")
+        if self.model.task is Task.detection and "num_detections" not in self.model.outputs:
+            rows = 0 if boxes is None or boxes.ndim != 3 else boxes.shape[1]
+            tensors = {**tensors, "num_detections": np.full((1, 1), rows, np.int32)}
+        return self.read(tensors)
+
+    def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
+        """Returns what `read` returns or raises, which keeps no tensor alive."""
+        try:
+            return self.read(tensors)
+        except RequestError as error:
+            return error.with_traceback(None)
+
+
+def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]:
+    """Returns the detections of one response of the ensemble.
+
+    outputs: a batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
+    detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K], status
+    int32 [1,1]. `status` may be absent. Where the model has them, detection_keypoints float32
+    [1,K,P,3], detection_angles float32 [1,K], detection_rle bytes [1,K] with mask_size int32 [1,2],
+    and class_ids int32, class_scores float32 and class_labels bytes [1,K].
+    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
+    other data types.
+    """
+    _check_status(outputs)
+    _check_datatypes(outputs, Task.detection.outputs)
+    count, boxes, scores, class_ids, indices = (
+        _require(outputs, name, Task.detection)
+        for name in Task.detection.required
+        if name != "status"
+    )
+    rows = boxes.shape[1] if boxes.shape[::2] == (1, 4) and boxes.ndim == 3 else -1
+    kept = int(count.flat[0])
+    shapes = {tensor.shape for tensor in (scores, class_ids, indices)}
+    if shapes != {(1, rows)} or not 0 <= kept <= rows:
+        raise RequestError(
+            "internal",
+            f"the server's outputs do not fit together: num_detections {kept}, detection_boxes "
+            f"{boxes.shape}, the others {sorted(shapes)}; [1,K,4] and [1,K] are expected",
+        )
+    if not (np.isfinite(boxes[0, :kept]).all() and np.isfinite(scores[0, :kept]).all()):
+        raise RequestError(
+            "internal", "the server answered a box or a score that is no finite number"
+        )
+    keypoints = _read_keypoints(outputs, rows, kept)
+    angles = _read_angles(outputs, rows, kept)
+    masks = _read_masks(outputs, rows, kept)
+    classifications = _read_classifications(outputs, rows, kept)
+    return [
+        Detection(
+            box=_box(boxes[0, row]),
+            score=float(scores[0, row]),
+            class_id=int(class_ids[0, row]),
+            label=_label_of(int(class_ids[0, row]), labels),
+            index=int(indices[0, row]),
+            keypoints=keypoints[row],
+            angle=angles[row],
+            mask=masks[row],
+            classification=classifications[row],
+        )
+        for row in range(kept)
+    ]
+
+
+def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
+    """Returns the classes of one response of a classifier.
+
+    outputs: a batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels bytes
+    [1,K], status int32 [1,1]. The last two may be absent. labels: names by id, which go before
+    those of class_labels; an empty name there is none. Rows of id -1 hold no class.
+    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
+    other data types.
+    """
+    _check_status(outputs)
+    _check_datatypes(outputs, Task.classification.outputs)
+    scores, class_ids = (
+        _require(outputs, name, Task.classification) for name in Task.classification.required
+    )
+    names = outputs.get("class_labels")
+    shapes = {tensor.shape for tensor in (scores, class_ids, names) if tensor is not None}
+    if len(shapes) > 1 or scores.ndim != 2 or len(scores) != 1:
+        raise RequestError(
+            "internal",
+            "the server's class_scores, class_ids and class_labels do not fit together: their "
+            f"shapes are {sorted(shapes)}; [1,K] is expected",
+        )
+    if not np.isfinite(scores).all():
+        raise RequestError("internal", "the server answered a score that is no finite number")
+    served = [""] * scores.size if names is None else [_text(name) for name in names[0]]
+    return [
+        ClassScore(int(class_id), float(score), _label_of(int(class_id), labels) or name or None)
+        for class_id, score, name in zip(class_ids[0], scores[0], served, strict=True)
+        if class_id >= 0
+    ]
+
+
+def _check_status(outputs: Tensors) -> None:
+    """Raises RequestError where there is a status and it is not 0, or no number."""
+    _check_datatypes(outputs, ["status"])
+    status = outputs.get("status")
+    if status is None:
+        return
+    if status.size != 1:
+        raise RequestError(
+            "internal", f"the server answered status {status.shape}; [1,1] is expected"
+        )
+    code = int(status.flat[0])
+    if code != Status.OK:
+        name = status_name(code)
+        raise RequestError(name, f"the server answered status {code} ({name})")
+
+
+def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:
+    tensor = outputs.get(name)
+    if tensor is None or tensor.size == 0:
+        raise RequestError(
+            "internal",
+            f"the server's answer has no {name}; the model must have the outputs "
+            f"{', '.join(task.required)}",
+        )
+    return tensor
+
+
+def _box(values: NDArray[np.float32]) -> Box:
+    x1, y1, x2, y2 = (float(value) for value in values)
+    return (x1, y1, x2, y2)
+
+
+def _label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
+    """Returns a class's name, None where it has none."""
+    return labels[class_id] if labels is not None and 0 <= class_id < len(labels) else None
+
+
+def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
+    """Returns the classes of one response, best first.
+
+    outputs: a batch of one: class_probabilities bytes [1,K], and status int32 [1,1], which may be
+    absent. labels: names by id, which go before the server's; an empty name there is none.
+    Raises RequestError when the image's status is not 0, or an element is not `score:id:label`.
+    """
+    _check_status(outputs)
+    _check_datatypes(outputs, [PROBABILITIES])
+    tensor = outputs.get(PROBABILITIES)
+    if tensor is None or tensor.ndim != 2 or len(tensor) != 1:
+        raise RequestError(
+            "internal",
+            f"the server answered {PROBABILITIES} {None if tensor is None else tensor.shape}; "
+            "texts [1,K] are expected",
+        )
+    return [_class_score(_text(element), labels) for element in tensor[0]]
+
+
+def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
+    score, class_id, label = (*element.split(":", 2), "", "")[:3]
+    try:
+        best = ClassScore(int(class_id), float(score), None)
+    except ValueError:
+        best = ClassScore(0, math.nan, None)
+    if not math.isfinite(best.score):
+        raise RequestError(
+            "internal", f"the server answered the class {element[:80]!r}, not score:id:label"
+        )
+    return ClassScore(best.class_id, best.score, _label_of(best.class_id, labels) or label or None)
+
+
+# Each reader returns something for the first `kept` of a response's K rows, None for all of them
+# where the model has no such output, and raises RequestError where the tensor does not fit.
+
+
+def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> list[list[Keypoint] | None]:
+    """Reads detection_keypoints float32 [1,K,P,3]."""
+    keypoints = outputs.get("detection_keypoints")
+    if keypoints is None:
+        return [None] * kept
+    fits = keypoints.ndim == 4 and keypoints.shape[:2] == (1, rows) and keypoints.shape[3] == 3
+    _check("detection_keypoints", keypoints, fits, f"[1,{rows},P,3]")
+    _check_finite("a keypoint", keypoints[0, :kept])
+    return [[(x, y, seen) for x, y, seen in row] for row in keypoints[0, :kept].tolist()]
+
+
+def _read_angles(outputs: Tensors, rows: int, kept: int) -> list[float | None]:
+    """Reads detection_angles float32 [1,K]."""
+    angles = outputs.get("detection_angles")
+    if angles is None:
+        return [None] * kept
+    _check("detection_angles", angles, angles.shape == (1, rows), f"[1,{rows}]")
+    _check_finite("an angle", angles[0, :kept])
+    return [float(angle) for angle in angles[0, :kept]]
+
+
+def _read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
+    """Reads detection_rle bytes [1,K] and mask_size int32 [1,2]; run lengths are not unpacked."""
+    encoded, size = outputs.get("detection_rle"), outputs.get("mask_size")
+    if encoded is None:
+        return [None] * kept
+    if size is None:
+        raise RequestError(
+            "internal",
+            "the server answered detection_rle without mask_size, which says how large the masks "
+            "are; give the ensemble both outputs",
+        )
+    _check("detection_rle", encoded, encoded.shape == (1, rows), f"[1,{rows}]")
+    _check("mask_size", size, size.shape == (1, 2) and bool((size >= 0).all()), "[1,2]")
+    height, width = (int(side) for side in size[0])
+    return [{"size": [height, width], "counts": _counts(each)} for each in encoded[0, :kept]]
+
+
+def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None]:
+    """Reads class_ids int32, class_scores float32 and class_labels bytes [1,K].
+
+    The last may be absent. A row of id -1 was not classified.
+    """
+    class_ids, scores = outputs.get("class_ids"), outputs.get("class_scores")
+    if class_ids is None or scores is None:
+        return [None] * kept
+    labels = outputs.get("class_labels")
+    if labels is None:
+        labels = np.full((1, rows), b"", np.object_)
+    for name, values in (("class_ids", class_ids), ("class_scores", scores)):
+        _check(name, values, values.shape == (1, rows), f"[1,{rows}]")
+    _check("class_labels", labels, labels.shape == (1, rows), f"[1,{rows}]")
+    _check_finite("a class's score", scores[0, :kept])
+    return [
+        ClassScore(int(class_id), float(score), _text(label) or None) if class_id >= 0 else None
+        for class_id, score, label in zip(
+            class_ids[0, :kept], scores[0, :kept], labels[0, :kept], strict=True
+        )
+    ]
+
+
+def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
+    """Raises RequestError where one of these outputs, if it is there, is of another data type.
+
+    Data types as in a model's configuration; the elements of BYTES are bytes or texts.
+    """
+    for name in names:
+        tensor = outputs.get(name)
+        if tensor is None:
+            continue
+        datatype, expected = triton_type(tensor.dtype), _DATATYPES[name]
+        if datatype != expected:
+            raise RequestError(
+                "internal",
+                f"the server answered {name} of type {datatype}; {expected} is expected",
+            )
+        if datatype != "BYTES":
+            continue
+        for element in tensor.flat:
+            if not isinstance(element, (bytes, str)):
+                raise RequestError(
+                    "internal",
+                    f"the server answered {name} of type BYTES with an element of type "
+                    f"{type(element).__name__}; texts are expected",
+                )
+
+
+def _text(name: bytes | str) -> str:
+    """Returns an element of a BYTES tensor as text."""
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+
+
+def _counts(encoded: bytes | str) -> str:
+    counts = encoded.decode("ascii", "replace") if isinstance(encoded, bytes) else encoded
+    if not counts or not counts.isascii():
+        raise RequestError(
+            "internal", "the server answered a detection_rle that is not COCO's run lengths"
+        )
+    return counts
+
+
+def _check(name: str, tensor: NDArray[Any], fits: bool, expected: str) -> None:
+    if not fits:
+        values = f" {tensor.tolist()}" if tensor.size <= 2 else ""
+        raise RequestError(
+            "internal",
+            f"the server's outputs do not fit together: {name} {tensor.shape}{values}; "
+            f"{expected} is expected",
+        )
+
+
+def _check_finite(what: str, values: NDArray[Any]) -> None:
+    if not np.isfinite(values).all():
+        raise RequestError("internal", f"the server answered {what} that is no finite number")

@@ -1,0 +1,159 @@
+"""RequestError for the errors of gRPC, HTTP and the connection."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+
+from endcap.client.address import Protocol
+from endcap.client.errors import RequestError
+from endcap.client.wire.exchange import HttpResponse
+from endcap.errors import Status
+
+_GRPC_STATUS = {
+    "INVALID_ARGUMENT": "invalid_argument",
+    "UNAVAILABLE": "unavailable",
+    "DEADLINE_EXCEEDED": "timeout",
+    "CANCELLED": "cancelled",
+    "NOT_FOUND": "unavailable",
+    "UNIMPLEMENTED": "unsupported",
+}
+_HTTP_STATUS = {
+    400: "invalid_argument",
+    404: "unavailable",
+    429: "unavailable",
+    499: "cancelled",
+    501: "unsupported",
+    503: "unavailable",
+}
+# endcap's backends begin a message with the failure class; ensembles and cascades put the names of
+# themselves and of the model that failed before it.
+_CLASS_IN_MESSAGE = re.compile(
+    r"(?:in ensemble '[^']*', |model '[^']*': )*("
+    + "|".join(status.label for status in Status)
+    + r"): "
+)
+_REGION_LOST = re.compile(r"Unable to find (?:cuda |system )?shared memory region")
+_SERVER_STOPS = r"[Ss]erver is stopping|stopped accepting new inference requests"
+# What Triton says while it stops, or starts again, under statuses that also mean other things; in a
+# stream under none.
+_STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at ready state")
+# What it says where it has not begun a request. gRPC's status is the same when a connection breaks
+# while the request runs, so that only the words tell.
+_REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
+# What it says of an API that --grpc-restricted-protocol or --http-restricted-api has closed; over
+# gRPC under the status of a server that is gone.
+_RESTRICTED = re.compile(r"This (protocol|API) is restricted")
+_NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
+_PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+_LONGEST_TEXT = 200
+
+
+def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
+    """Returns the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
+    restricted = _RESTRICTED.match(message) is not None
+    name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
+    transient = status == "UNAVAILABLE" and not restricted
+    refused = message.startswith(_NEVER_SENT) or _REFUSED.search(message) is not None
+    return _error(name, message, request_id, transient=transient, refused=transient and refused)
+
+
+def from_http(response: HttpResponse, *, request_id: str = "") -> RequestError:
+    """Returns the error that an HTTP response other than 200 stands for."""
+    name = _HTTP_STATUS.get(response.status, "internal")
+    said = _http_error(response)
+    message = _plain_text(response) if said is None else said
+    if name == "cancelled" and "imeout" in message:
+        name = "timeout"
+    if response.status == 403 and _RESTRICTED.match(message):
+        name = "unsupported"
+    transient = response.status == 503
+    # A proxy says the same where the connection behind it has broken, but not as Triton does.
+    return _error(
+        name, message, request_id, transient=transient, refused=transient and said is not None
+    )
+
+
+def from_stream(message: str, *, request_id: str) -> RequestError:
+    """Returns the error of one response of a stream, of which Triton tells no status."""
+    return _error("internal", message, request_id)
+
+
+def from_os_error(error: OSError) -> RequestError:
+    """Returns the error of a connection that could not be made, or has broken."""
+    passes = isinstance(error, ConnectionError) or error.errno in _PASSING
+    refused = isinstance(error, ConnectionRefusedError)
+    message = error.strerror or str(error)
+    return RequestError("unavailable", message, transient=passes, refused=refused)
+
+
+def broken(message: str) -> RequestError:
+    """Returns the error of a connection that has broken before anything of a response came."""
+    return RequestError("unavailable", message, transient=True)
+
+
+def cut_short() -> RequestError:
+    """Returns the error of a connection that has broken within the response."""
+    return RequestError("unavailable", "the connection has broken within the server's answer")
+
+
+def no_answer(timeout_s: float) -> RequestError:
+    """Returns the error of a request whose deadline is over."""
+    return RequestError("timeout", f"no answer within {timeout_s:.3g} s")
+
+
+def not_triton(protocol: Protocol) -> RequestError:
+    """Returns the error of a response that is no Triton server's."""
+    return RequestError(
+        "unavailable",
+        f"what answers is no Triton server's {protocol} service; the usual ports are 8000 for "
+        "HTTP and 8001 for gRPC",
+    )
+
+
+def closed() -> RequestError:
+    """Returns the error of a request over a connection that this program has closed."""
+    return RequestError("cancelled", "the connection was closed; open another one")
+
+
+def stream_closed() -> RequestError:
+    """Returns the error of a stream that this program has closed."""
+    return RequestError("cancelled", "the stream was closed; open another one")
+
+
+def ended_by_server() -> RequestError:
+    """Returns the error of a stream that the server has ended without one."""
+    return RequestError("unavailable", "the server has ended the stream; open another one")
+
+
+def _error(
+    name: str, message: str, request_id: str, *, transient: bool = False, refused: bool = False
+) -> RequestError:
+    known = _CLASS_IN_MESSAGE.match(message)
+    if known:
+        name, message = known.group(1), message[known.end() :]
+    elif _STOPPING.search(message):
+        name, transient = "unavailable", True
+        refused = refused or not message.startswith("in ensemble")  # whose other steps may run
+    return RequestError(
+        name,
+        message,
+        request_id=request_id,
+        region_lost=_REGION_LOST.search(message) is not None,
+        transient=transient,
+        refused=refused,
+    )
+
+
+def _http_error(response: HttpResponse) -> str | None:
+    """Returns what a Triton server says is wrong; None where the response is not from one."""
+    try:
+        return str(json.loads(response.body.decode(errors="replace"))["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):  # of a proxy, say
+        return None
+
+
+def _plain_text(response: HttpResponse) -> str:
+    text = " ".join(response.body.decode(errors="replace").split())
+    return f"HTTP status {response.status}: {text[:_LONGEST_TEXT]}".rstrip(": ")
