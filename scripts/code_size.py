@@ -38,6 +38,7 @@ AREAS = (
     "tests/gpu",
     "tests/peers",
     "tests/python",
+    "tests/support",
     "tests/reference",
     "tests/triton",
     "tests/wheel",

@@ -35,22 +35,22 @@ NEIGHBOURS = {"few": FEW, "all": (*FEW, "ultralytics", "supervision")}
 MODULES = {"numpy": "numpy", "opencv-python": "cv2"}  # by package, where they differ
 # The libraries as they were installed, and each stage against its definition.
 LIBRARY_TESTS = (
-    "python/test_package.py",
-    "python/test_shared_objects.py",
-    "python/test_errors.py",
-    "python/test_decode.py",
-    "python/test_preprocess.py",
-    "python/test_presets.py",
-    "python/test_box_decode.py",
-    "python/test_nms.py",
-    "python/test_postprocess.py",
-    "python/test_implementations.py",
-    "python/test_threads.py",
-    "python/test_free_threading.py",
-    "python/test_cli.py",
+    "python/core/test_package.py",
+    "python/core/test_shared_objects.py",
+    "python/core/test_errors.py",
+    "python/core/test_decode.py",
+    "python/core/test_preprocess.py",
+    "python/core/test_presets.py",
+    "python/core/test_box_decode.py",
+    "python/core/test_nms.py",
+    "python/core/test_postprocess.py",
+    "python/core/test_implementations.py",
+    "python/core/test_threads.py",
+    "python/core/test_free_threading.py",
+    "python/cli/test_commands.py",
 )
 # Python models in the environment that endcap makes for them, beside NumPy 2.
-PRIVATE_PYTHON_TESTS = ("python/test_cli_infer.py",)
+PRIVATE_PYTHON_TESTS = ("python/cli/test_infer.py",)
 # The compiled backends on a server.
 SERVER_TESTS = (
     "triton/test_library_in_model_folder.py",
@@ -61,11 +61,11 @@ SERVER_TESTS = (
 )
 # Tests with Python models, or of the server of the dependency group test-server.
 PYTHON_MODEL_TESTS = (
-    "python/test_doctor.py",
-    "python/test_server_launch.py",
-    "python/test_stub.py",
-    "python/test_web_http.py",
-    "python/test_web_run.py",
+    "python/core/test_doctor.py",
+    "python/core/test_server_launch.py",
+    "python/core/test_stub.py",
+    "python/core/test_web_http.py",
+    "python/core/test_web_run.py",
     "triton/test_shipped_repository.py",
     "triton/test_evaluate.py",
 )

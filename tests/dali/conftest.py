@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]  # jpegs and the like
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]  # jpegs and the like
 
 
 @pytest.fixture(scope="session", autouse=True)

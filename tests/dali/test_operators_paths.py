@@ -47,7 +47,7 @@ print(digest.hexdigest())
 
 
 def run_forced(path: str) -> subprocess.CompletedProcess[str]:
-    folders = [str(HERE), str(HERE.parent / "python")]
+    folders = [str(HERE), str(HERE.parent / "support")]
     return subprocess.run(
         [sys.executable, "-c", PROGRAM.format(folders=folders, path=path)],
         capture_output=True,

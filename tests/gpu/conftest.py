@@ -14,7 +14,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent.parent
 # jpegs, sample_heads, tolerances; and the modules beside this file
-sys.path[:0] = [str(TESTS / "python"), str(TESTS / "gpu")]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "gpu")]
 
 from lacking import lacking  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""The modules that the peers' tests share with tests/python.
+"""The modules that the peers' tests share with the other tests.
 
 tests/ itself stays off the path: torch would take its folder triton for the package of that name.
 """
@@ -9,4 +9,4 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support")]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "python")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
 from answering_model import CONFIG, MODEL  # noqa: E402
 from echo_model import write_model  # noqa: E402

@@ -11,7 +11,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]  # jpegs, tolerances and the like; reference
+sys.path[:0] = [
+    str(HERE.parent / "support"),
+    str(HERE.parent),
+]  # jpegs, tolerances and the like; reference
 
 settings.register_profile(
     "endcap",

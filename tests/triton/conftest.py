@@ -12,7 +12,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 # calls and the like; jpegs, tolerances; reference
-sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
 
 import cascade_models  # noqa: E402
 import client_models  # noqa: E402

@@ -13,7 +13,7 @@ from pathlib import Path
 from running_server import RunningServer
 
 _HERE = Path(__file__).resolve().parent
-_PATHS = [str(_HERE), str(_HERE.parent / "python"), str(_HERE.parent)]
+_PATHS = [str(_HERE), str(_HERE.parent / "support"), str(_HERE.parent)]
 
 # What a program begins with. It gets PROTOCOL and AUTHORITY as arguments.
 SYNC = """

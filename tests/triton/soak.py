@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "python"), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
 
 import jpegs  # noqa: E402
 import numpy as np  # noqa: E402

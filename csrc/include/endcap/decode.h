@@ -141,8 +141,8 @@ PixelBuffer Decode(const ImageView& image, const DecodeLimits& limits, const Dec
 //
 // Tests, each for all eight values: Decode.AppliesOrIgnoresOrientation,
 // ApplyOrientation.MovesEveryPixelToItsPlace, of preprocess tests/cpp/implementations_test.cc,
-// tests/cpp/fused_jpeg_test.cc and tests/python/test_preprocess.py; boxes:
-// tests/python/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
+// tests/cpp/fused_jpeg_test.cc and tests/python/core/test_preprocess.py; boxes:
+// tests/python/core/test_postprocess.py; damaged tags: Exif.DamageIsHarmless, tests/fuzz/exif.cc.
 
 // Returns the orientation, 1 to 8, in the payload of a JPEG APP1 segment (after its length field);
 // 1 if it is not an Exif segment, has no orientation, or is damaged. Reads IFD0 only, so that

@@ -9,7 +9,7 @@ namespace endcap {
 
 // One code per failure class. The values are those of the `status` tensor: a contract with clients,
 // so that their meaning never changes. Python: endcap.errors.Status. Test:
-// tests/python/test_errors.py (test_status_codes_are_the_contract).
+// tests/python/core/test_errors.py (test_status_codes_are_the_contract).
 enum class ErrorCode : int32_t {
   kOk = 0,
   kCorruptImage = 1,     // not an image, truncated, or damaged data

@@ -17,7 +17,7 @@ from gpu_benchmark.works import Times, compare, measure
 _STEP = 1 / 255
 # torchvision resizes 8-bit pixels in float and rounds; endcap has OpenCV's fixed-point weights.
 _NEAR = 1.01 * _STEP
-# What nvJPEG differs by: see NVJPEG_STEPS in tests/python/tolerances.py.
+# What nvJPEG differs by: see NVJPEG_STEPS in tests/support/tolerances.py.
 _NEAR_JPEG = 6.01 * _STEP
 _SECTOR = 32  # bytes: the least that is read from GPU memory
 _WEIGHT_ONE = 2048  # OpenCV's weights have 11 bits

@@ -20,7 +20,7 @@ import numpy as np
 
 TESTS = Path(__file__).resolve().parents[2]
 # jpegs, sample_heads; and the modules beside this package
-sys.path[:0] = [str(TESTS / "python"), str(TESTS / "gpu")]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "gpu")]
 
 import jpegs  # noqa: E402
 import sample_heads  # noqa: E402

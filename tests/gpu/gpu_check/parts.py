@@ -63,9 +63,9 @@ PARTS = (
     _benchmark("pixels", 90),
     _benchmark("heads", 60),
     _tests("tests/gpu/test_preprocess_cuda.py"),
-    _tests("tests/python/test_cuda_preprocess.py"),
+    _tests("tests/python/core/test_cuda_preprocess.py"),
     _tests("tests/gpu/test_postprocess_cuda.py"),
-    _tests("tests/python/test_cuda_postprocess.py"),
+    _tests("tests/python/core/test_cuda_postprocess.py"),
     _benchmark("jpeg", 90),
     _benchmark("masks", 90),
     _benchmark("server", 100, needs=("server",)),
@@ -77,7 +77,7 @@ PARTS = (
     _tests("tests/gpu/test_shared_memory_cuda.py"),
     # Not those that are for the emulation alone.
     *(
-        _tests(f"tests/python/test_cuda_{name}.py")
+        _tests(f"tests/python/core/test_cuda_{name}.py")
         for name in (
             "array",
             "streams",

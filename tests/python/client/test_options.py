@@ -13,7 +13,7 @@ from endcap.client.address import parse_address
 from endcap.client.options import ConnectionOptions, Keepalive, Tls
 from endcap.errors import InvalidArgumentError
 
-FILES = Path(__file__).resolve().parents[1] / "data" / "tls"
+FILES = Path(__file__).resolve().parents[2] / "data" / "tls"
 
 
 def test_what_can_be_used_is_kept() -> None:

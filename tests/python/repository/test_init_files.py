@@ -20,7 +20,7 @@ from tritonclient.grpc import model_config_pb2
 
 from endcap.repository.rendering import joined_labels
 
-SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 
 
 def config(model: Path) -> model_config_pb2.ModelConfig:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_runs import assert_one_sentence, endcap, write_pictures
 
-SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 NOBODY = ("--url", "127.0.0.1:9")  # no server is there
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-LIBRARIES = sorted(HERE.parents[1].glob("build/*/tests/cuda_emulation/libendcap_cuda_emulated.so"))
+LIBRARIES = sorted(HERE.parents[2].glob("build/*/tests/cuda_emulation/libendcap_cuda_emulated.so"))
 FILES = sorted(path for path in HERE.glob("test_cuda_*.py") if path != Path(__file__).resolve())
 
 
@@ -29,7 +29,7 @@ def test_on_the_emulated_library(file: Path) -> None:
         environment["ENDCAP_EMULATED_DEVICES"] = "2"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
     done = subprocess.run(
-        command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, check=False
+        command, cwd=HERE.parents[2], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     assert re.search(r"\d+ passed", done.stdout)

@@ -12,7 +12,7 @@ from endcap.evaluation.errors import EvaluationError
 from endcap.evaluation.served_ensemble import find_network, read_ensemble
 from endcap.triton.errors import ServerError
 
-SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 
 
 @pytest.fixture

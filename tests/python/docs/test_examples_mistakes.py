@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "python"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
 OURS = sorted(EXAMPLES.glob("[!p]*.py"))  # plain_tritonclient.py has no errors of endcap's
 WHOLE = b"\xff\xd8\xff\xe0 data \xff\x00 \xff\xd0 more \xff\xd9"
 CUT = WHOLE[:-4]

@@ -16,7 +16,7 @@ from endcap.triton.config_text import get_parameter, set_parameter
 
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
 OTHER = "3.10" if RUNNING == "3.11" else "3.11"  # another Python that the server has a stub for
-SHIPPED = sorted((Path(__file__).parents[2] / "model_repository").glob("*/config.pbtxt"))
+SHIPPED = sorted((Path(__file__).parents[3] / "model_repository").glob("*/config.pbtxt"))
 ENTRY = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{}" }} }}'
 
 WRITTEN = {

@@ -8,8 +8,8 @@ import jpegs
 import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, on_gpu, require_cuda
+from rois import HEIGHT, RECIPES, ROIS, WIDTH
 from server_requests import StubRequest, answers_of
-from test_rois import HEIGHT, RECIPES, ROIS, WIDTH
 from yuv_images import noise
 
 import endcap

@@ -16,7 +16,7 @@ import pytest
 if "emulated" not in os.environ.get("ENDCAP_CUDA_LIBRARY", ""):
     pytest.skip("for the emulated library", allow_module_level=True)
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EMULATED = Path(os.environ["ENDCAP_CUDA_LIBRARY"])
 # The emulated library, but its preprocess does nothing.
 IDLE = """

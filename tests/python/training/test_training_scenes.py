@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COUNT = 4
 DECIMALS = 0.01  # of a pixel, to which boxes are written
 

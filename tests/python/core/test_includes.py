@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SUFFIXES = (".h", ".cc", ".cu", ".cuh")
 # Folders that include paths are relative to; the one that holds the source is searched first.
 INCLUDE_ROOTS = ("csrc", "csrc/include", "backends", "pyext")

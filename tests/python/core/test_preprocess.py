@@ -23,7 +23,7 @@ from reference.resize import resize_linear, resize_nearest
 SOURCES = [(1, 1), (2, 300), (300, 2), (50, 70), (96, 160), (192, 320), (191, 333), (480, 641)]
 HEIGHT, WIDTH = 96, 160
 
-SAMPLES = Path(__file__).parents[2] / "model_repository/detect/samples"
+SAMPLES = Path(__file__).parents[3] / "model_repository/detect/samples"
 
 
 def hwc(images: np.ndarray, index: int = 0) -> np.ndarray:

@@ -9,22 +9,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rois import HEIGHT, RECIPES, ROIS, WIDTH
 
 import endcap
-
-HEIGHT, WIDTH = 173, 211
-# x1, y1, x2, y2: inside; the whole image; thin; over each border; fractions of a pixel.
-ROIS = [
-    [20, 30, 90, 70],
-    [0, 0, WIDTH, HEIGHT],
-    [100, 0, 101, HEIGHT],
-    [0, 172, WIDTH, 173],
-    [-40, -3, 12, 9],
-    [150.5, 100.25, 400, 900],
-    [33.1, 44.9, 33.2, 45.1],
-    [64, 16, 128, 32],
-    [20, 30, 90, 70],
-]
 
 forced_path = forced_paths.on_each_path("decode", "preprocess")
 
@@ -47,19 +34,6 @@ def expect_slices(image: object, rois: list[list[float]], **fields: object) -> N
     for i, roi in enumerate(rois):
         alone = endcap.preprocess(cut(pixels, roi), **fields)
         np.testing.assert_array_equal(result.images[i], alone.images[0], err_msg=str(roi))
-
-
-RECIPES: dict[str, dict[str, object]] = {
-    "letterbox": {"size": (96, 64)},
-    "stretch": {"preset": "ssd", "size": 64},
-    "center crop, antialiased": {"preset": "torchvision", "size": 48, "resize_shorter": 56},
-    "stretch, float": {"preset": "inception", "size": (40, 72)},
-    "nearest": {"size": 50, "interpolation": "nearest"},
-    "bicubic": {"size": 50, "interpolation": "bicubic"},
-    "area, uint8": {"size": 50, "interpolation": "area", "dtype": "uint8", "layout": "nhwc"},
-    "bgr, float16, no upscale": {"size": 80, "color": "bgr", "dtype": "float16", "upscale": False},
-    "float throughout": {"size": 60, "quantize": "none", "antialias": True},
-}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

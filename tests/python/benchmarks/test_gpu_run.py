@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-GPU = Path(__file__).resolve().parents[1] / "gpu"
+GPU = Path(__file__).resolve().parents[2] / "gpu"
 sys.path.insert(0, str(GPU))
 
 from gpu_check.ncu import read_ncu  # noqa: E402

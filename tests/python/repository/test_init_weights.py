@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 from onnx.external_data_helper import uses_external_data
 
 SHIPPED_MODEL = (
-    Path(__file__).parents[2] / "model_repository" / "detector_python" / "1" / "model.py"
+    Path(__file__).parents[3] / "model_repository" / "detector_python" / "1" / "model.py"
 )
 
 

@@ -19,7 +19,7 @@ from endcap.evaluation.reference_settings import (
 )
 from endcap.evaluation.served_config import read_settings, with_preset
 
-SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
+SHIPPED = Path(__file__).resolve().parents[3] / "model_repository"
 
 
 def edited(folder: Path, name: str, *parameters: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from endcap.doctor.catalogue import TOPICS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "troubleshooting.md"
 
 
