@@ -173,7 +173,7 @@ def _progress(what: str) -> Iterator[tuple[Progress, TaskID]]:
 
 
 def main() -> None:
-    """Runs the command line; what cannot be measured ends with a message and status 1."""
+    """Run the command line; what cannot be measured ends with a message and status 1."""
     try:
         app()
     except (

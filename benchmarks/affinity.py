@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_cpu() -> Iterator[int]:
-    """Pins the calling thread, and threads that it starts meanwhile, to one CPU; gives its number.
+    """Pin the calling thread, and threads that it starts meanwhile, to one CPU; give its number.
 
     It is the last one that the process may use: the first often serves the interrupts.
     """
@@ -24,9 +24,10 @@ def one_cpu() -> Iterator[int]:
 
 @contextmanager
 def cpus(count: int) -> Iterator[None]:
-    """Pins the calling thread, and threads that it starts meanwhile, to the last `count` CPUs.
+    """Pin the calling thread, and threads that it starts meanwhile, to the last `count` CPUs.
 
-    Raises ValueError where the process may not use that many.
+    Raises:
+        ValueError: The process may not use that many.
     """
     allowed = os.sched_getaffinity(0)
     if count > len(allowed):

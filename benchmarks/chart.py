@@ -29,7 +29,7 @@ class Bars:
 
 
 def draw(document: Json, path: Path) -> bool:
-    """Writes a PNG with all panels that the document has figures for, in two columns.
+    """Write a PNG with all panels that the document has figures for, in two columns.
 
     Writes nothing, and gives False, where nothing was timed.
     """

@@ -48,9 +48,10 @@ def steps(extent: Extent) -> int:
 
 
 def run(extent: Extent, done: Callable[[str], None]) -> dict[str, Any]:
-    """Measures all of it; `done` is called after each step.
+    """Measure all of it; `done` is called after each step.
 
-    Raises SourceMissingError when a package that ships a photograph is not there.
+    Raises:
+        SourceMissingError: A package that ships a photograph is not there.
     """
     about = machine.describe()
     pictures = [images.make(name, paths.IMAGES) for name in extent.images]

@@ -83,7 +83,7 @@ class Photograph:
 
 
 def make(name: str, folder: Path) -> Photograph:
-    """Makes one picture of RECIPES, or takes it from `folder` when it is there.
+    """Make one picture of RECIPES, or takes it from `folder` when it is there.
 
     Raises SourceMissingError.
     """

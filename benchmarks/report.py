@@ -19,7 +19,7 @@ _MIB = 2**20
 
 
 def show(document: Json, console: Console) -> None:
-    """Prints whatever parts a document of the benchmarks has."""
+    """Print whatever parts a document of the benchmarks has."""
     console.print(heading(document["machine"]))
     for table in tables(document):
         console.print(table)

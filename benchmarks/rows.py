@@ -18,8 +18,9 @@ T = TypeVar("T")
 class Row:
     """One entry.
 
-    note: how the result was verified, or why there is no time.
-    ratio: its time as a multiple of the baseline's; None for a row without a time.
+    Attributes:
+        note: How the result was verified, or why there is no time.
+        ratio: Its time as a multiple of the baseline's; None for a row without a time.
     """
 
     outcome: Outcome
@@ -48,7 +49,7 @@ def load(make: Callable[[], T]) -> T | Row:
 
 
 def comparison(entries: Mapping[str, Ready | Row], baseline: str, budget: Budget) -> dict[str, Row]:
-    """Times the ready ones alternately; ratios are to the one named `baseline`."""
+    """Time the ready ones alternately; ratios are to the one named `baseline`."""
     ready = {name: each for name, each in entries.items() if isinstance(each, Ready)}
     timings = measure({name: each.case for name, each in ready.items()}, budget)
     base = timings.get(baseline)

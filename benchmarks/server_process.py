@@ -23,7 +23,7 @@ class ServerPartError(Exception):
 def run(
     python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Measures in the environment of `python`, which has a Triton server and NumPy below 2.
+    """Measure in the environment of `python`, which has a Triton server and NumPy below 2.
 
     `start` is called with the number of runs of the load generator, `done` of each.
     Raises ServerPartError, SourceMissingError.
@@ -42,7 +42,7 @@ def part(
     start: Callable[[int], None],
     done: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Runs `python -m MODULE OUTPUT.json OPTIONS...` and gives the JSON that it wrote.
+    """Run `python -m MODULE OUTPUT.json OPTIONS...` and gives the JSON that it wrote.
 
     The module prints how many steps there will be, then a line for each. An interrupt goes to it
     once, so that it can end what it started. Raises ServerPartError.

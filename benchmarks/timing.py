@@ -16,8 +16,9 @@ from typing import Any
 class Case:
     """One way of doing the thing that is timed.
 
-    run: the work that counts.
-    prepare: makes the argument of `run` afresh before each call, outside the measured time.
+    Attributes:
+        run: The work that counts.
+        prepare: Makes the argument of `run` afresh before each call, outside the measured time.
     """
 
     run: Callable[[Any], object]
@@ -43,13 +44,13 @@ class Budget:
     most: int = 2000
 
     def rounds(self, one_round_seconds: float) -> int:
-        """Rounds that fit, when one takes so long."""
+        """Round that fit, when one takes so long."""
         fitting = math.floor(self.seconds / max(one_round_seconds, 1e-9))
         return min(max(fitting, self.fewest), self.most)
 
 
 def measure(cases: Mapping[str, Case], budget: Budget) -> dict[str, Timing]:
-    """Times every case once a round; each round starts with another case.
+    """Time every case once a round; each round starts with another case.
 
     The first round only warms up, and tells how many rounds fit into the budget.
     """

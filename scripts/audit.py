@@ -42,7 +42,7 @@ class Findings:
 
 
 def read_accepted(file: Path) -> dict[tuple[str, str], str]:
-    """Returns the reasons of the accepted vulnerabilities by package and identifier.
+    """Return the reasons of the accepted vulnerabilities by package and identifier.
 
     Raises:
         AuditError: An entry lacks the package, the identifier or the reason.
@@ -56,7 +56,7 @@ def read_accepted(file: Path) -> dict[tuple[str, str], str]:
 
 
 def read_findings(report: str) -> Findings:
-    """Returns what a report of pip-audit in JSON holds."""
+    """Return what a report of pip-audit in JSON holds."""
     findings = Findings()
     for package in json.loads(report)["dependencies"]:
         if "skip_reason" in package:
@@ -71,7 +71,7 @@ def read_findings(report: str) -> Findings:
 
 
 def judge(findings: Findings, accepted: Iterable[tuple[str, str]]) -> list[str]:
-    """Returns a line for each vulnerability that is not accepted."""
+    """Return a line for each vulnerability that is not accepted."""
     known = set(accepted)
     return [
         f"{package} {version}: {identifier}, fixed in {fixed}"
@@ -81,7 +81,7 @@ def judge(findings: Findings, accepted: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def audit(environment: Path) -> Findings:
-    """Returns what is known of the packages of an environment.
+    """Return what is known of the packages of an environment.
 
     Raises:
         AuditError: It is none, or the service cannot be reached.
@@ -103,7 +103,7 @@ def audit(environment: Path) -> Findings:
 
 
 def main() -> int:
-    """Audits the environments of the command line."""
+    """Audit the environments of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

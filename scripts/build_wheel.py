@@ -58,7 +58,7 @@ class WheelOptions:
         return machine_architectures(self.architectures) if self.architectures else frozenset()
 
     def settings(self) -> list[str]:
-        """Returns the options of the build backend."""
+        """Return the options of the build backend."""
         settings = [f"-Ccmake.define.ENDCAP_CUDA={self.cuda}"]
         if self.architectures:
             settings.append(f"-Ccmake.define.ENDCAP_CUDA_ARCHITECTURES={self.architectures}")
@@ -69,14 +69,14 @@ class WheelBuilder:
     """Builds source archive and wheel, both into one folder."""
 
     def __init__(self, work: Path, dist: Path) -> None:
-        """Takes a folder for intermediate files and the folder of the results."""
+        """Take a folder for intermediate files and the folder of the results."""
         self._work = work
         self._dist = dist
         self._steps = Steps()
         self._epoch = source_epoch()
 
     def build_archive(self) -> Path:
-        """Builds the source archive; returns its path in the folder of results."""
+        """Build the source archive; return its path in the folder of results."""
         with self._steps.step("source archive"):
             made = self._python_build("sdist", ROOT, self._work / "archive")
             archive = self._put_into_dist(made, made.name)
@@ -84,7 +84,7 @@ class WheelBuilder:
         return archive
 
     def build_wheel(self, archive: Path, options: WheelOptions) -> Path:
-        """Returns the checked wheel of a source archive, the one that is there if it fits.
+        """Return the checked wheel of a source archive, the one that is there if it fits.
 
         Raises:
             BuildError: It cannot be built, or a check fails.
@@ -113,7 +113,7 @@ class WheelBuilder:
         return wheel
 
     def _run(self, *command: str | Path) -> str:
-        """Runs a tool of this environment, without compiler flags of the caller's shell."""
+        """Run a tool of this environment, without compiler flags of the caller's shell."""
         environment = {k: v for k, v in os.environ.items() if k not in COMPILER_FLAGS}
         environment["PATH"] = f"{TOOLS}{os.pathsep}{environment['PATH']}"
         environment.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(len(os.sched_getaffinity(0))))
@@ -121,7 +121,7 @@ class WheelBuilder:
         return self._steps.run(*command, environment=environment)
 
     def _python_build(self, kind: str, source: Path, target: Path, *options: str) -> Path:
-        """Builds one `sdist` or `wheel` of a source tree into a new folder `target`."""
+        """Build one `sdist` or `wheel` of a source tree into a new folder `target`."""
         shutil.rmtree(target, ignore_errors=True)
         module = (sys.executable, "-m", "build", "--no-isolation", f"--{kind}")
         self._run(*module, *options, "--outdir", target, source)
@@ -129,7 +129,7 @@ class WheelBuilder:
         return made
 
     def _build_unpacked(self, archive: Path, options: WheelOptions) -> Path:
-        """Builds the wheel from the source archive; its libraries are those of this machine."""
+        """Build the wheel from the source archive; its libraries are those of this machine."""
         source, tree = self._work / "source", self._work / "tree"
         for folder in (source, tree):
             shutil.rmtree(folder, ignore_errors=True)
@@ -146,7 +146,7 @@ class WheelBuilder:
         return made
 
     def _tag(self, wheel: Path) -> Path:
-        """Gives the wheel the oldest manylinux tag that holds.
+        """Give the wheel the oldest manylinux tag that holds.
 
         Raises:
             BuildError: auditwheel would copy a library into the wheel; endcap bundles its libraries
@@ -166,7 +166,7 @@ class WheelBuilder:
         return tagged
 
     def _put_into_dist(self, made: Path, outdated: str) -> Path:
-        """Copies a file to the results, where it replaces those that match `outdated`."""
+        """Copy a file to the results, where it replaces those that match `outdated`."""
         self._dist.mkdir(parents=True, exist_ok=True)
         for path in self._dist.glob(outdated):
             path.unlink()
@@ -177,7 +177,7 @@ class WheelBuilder:
 
 
 def check_commands(commands: list[dict[str, str]]) -> None:
-    """Checks the compilations of a build tree, as compile_commands.json has them.
+    """Check the compilations of a build tree, as compile_commands.json has them.
 
     Raises:
         BuildError: One uses instructions that not every machine has, or lacks protection.
@@ -200,7 +200,7 @@ def check_commands(commands: list[dict[str, str]]) -> None:
 
 
 def source_epoch() -> int:
-    """Returns the time of the source, in seconds since 1970.
+    """Return the time of the source, in seconds since 1970.
 
     It is SOURCE_DATE_EPOCH, else the time of the commit, else, without git, that of pyproject.toml,
     which has the time of the commit in an unpacked source archive.
@@ -215,7 +215,7 @@ def source_epoch() -> int:
 
 
 def file_names(wheel: Path) -> set[str]:
-    """Returns the paths of the files in a wheel."""
+    """Return the paths of the files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if not name.endswith("/")}
 

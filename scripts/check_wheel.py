@@ -168,7 +168,7 @@ def check_paths(path: Path, folder: Path) -> Iterator[str]:
 
 
 def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -> Iterator[str]:
-    """Yields every problem of a wheel.
+    """Yield every problem of a wheel.
 
     Args:
         wheel: The file.
@@ -197,7 +197,7 @@ def check(wheel: Path, *, cuda: bool = True, machine_code: Iterable[int] = ()) -
 
 
 def main() -> int:
-    """Checks the wheel that the command line names."""
+    """Check the wheel that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--without-cuda", action="store_true", help="the wheel has no GPU code")

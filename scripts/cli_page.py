@@ -130,7 +130,7 @@ def section(name: str, command: CommandInfo) -> str:
 
 
 def main() -> None:
-    """Prints the page."""
+    """Print the page."""
     commands = all_commands()
     listing = "\n".join(
         f"- [`endcap {name}`](#endcap-{name.replace(' ', '-')}): "

@@ -60,7 +60,7 @@ def _is_source(path: str) -> bool:
 
 
 def count_lines(root: Path, revision: str | None = None) -> dict[str, int]:
-    """Returns the lines of every tracked source file, by path.
+    """Return the lines of every tracked source file, by path.
 
     Args:
         root: Root of the repository.
@@ -92,7 +92,7 @@ def count_lines(root: Path, revision: str | None = None) -> dict[str, int]:
 
 
 def format_table(counts: dict[str, int], areas: Iterable[str]) -> str:
-    """Returns a table with a row for each area that has files.
+    """Return a table with a row for each area that has files.
 
     Args:
         counts: Lines by path.
@@ -109,7 +109,7 @@ def format_table(counts: dict[str, int], areas: Iterable[str]) -> str:
 
 
 def main() -> int:
-    """Prints the table.
+    """Print the table.
 
     Returns:
         The exit status: 1 where git fails.

@@ -35,7 +35,7 @@ BUILDS = (
 
 
 def compare_files(first: Path, second: Path) -> Iterator[str]:
-    """Yields the differences of two wheels or two source archives."""
+    """Yield the differences of two wheels or two source archives."""
     if first.name != second.name:
         yield f"one is {first.name}, the other {second.name}"
         return
@@ -60,7 +60,7 @@ def compare_files(first: Path, second: Path) -> Iterator[str]:
 
 
 def read_wheel(wheel: Path) -> dict[str, tuple[object, bytes]]:
-    """Returns time and mode with the content of each file of a wheel, in its order."""
+    """Return time and mode with the content of each file of a wheel, in its order."""
     with zipfile.ZipFile(wheel) as archive:
         return {
             info.filename: ((info.date_time, info.external_attr), archive.read(info))
@@ -69,7 +69,7 @@ def read_wheel(wheel: Path) -> dict[str, tuple[object, bytes]]:
 
 
 def read_archive(source: Path) -> dict[str, tuple[object, bytes]]:
-    """Returns time, mode and owner with the content of each file of an archive, in its order."""
+    """Return time, mode and owner with the content of each file of an archive, in its order."""
     found: dict[str, tuple[object, bytes]] = {}
     with tarfile.open(source) as archive:
         for member in archive:
@@ -80,7 +80,7 @@ def read_archive(source: Path) -> dict[str, tuple[object, bytes]]:
 
 
 def describe_difference(first: tuple[object, bytes], second: tuple[object, bytes]) -> str:
-    """Returns where two files differ: time and mode, sections of shared objects, or a byte."""
+    """Return where two files differ: time and mode, sections of shared objects, or a byte."""
     if first[1] == second[1]:
         return f"its time, mode or owner: {first[0]} and {second[0]}"
     if first[1][:4] == second[1][:4] == b"\x7fELF":
@@ -98,7 +98,7 @@ def _section_hashes(content: bytes) -> dict[str, str]:
 
 
 def build(work: Path, variables: dict[str, str], mask: int, options: list[str]) -> list[Path]:
-    """Returns the files that one build gives."""
+    """Return the files that one build gives."""
     work.mkdir(parents=True)
     command = [sys.executable, str(SCRIPTS / "build_wheel.py"), str(work)]
     command += ["--dist", str(work / "dist"), *options]
@@ -107,7 +107,7 @@ def build(work: Path, variables: dict[str, str], mask: int, options: list[str]) 
 
 
 def main() -> int:
-    """Compares two builds with the options of the command line."""
+    """Compare two builds with the options of the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

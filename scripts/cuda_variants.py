@@ -74,18 +74,18 @@ class Variant:
 
 
 def find_stage(source: Path) -> str:
-    """Returns the folder below csrc that a source file belongs to, such as `preprocess`."""
+    """Return the folder below csrc that a source file belongs to, such as `preprocess`."""
     parts = source.parts
     return parts[len(parts) - parts[::-1].index("csrc")]
 
 
 def read_constants(header: Path) -> dict[str, int]:
-    """Returns the constants that a build can choose, with their defaults."""
+    """Return the constants that a build can choose, with their defaults."""
     return {name: int(value) for name, value in _DEFINE.findall(header.read_text())}
 
 
 def parse_variant(text: str, known: dict[str, int]) -> Variant:
-    """Reads "NAME:CONSTANT=VALUE,..."; ENDCAP_TUNE_ may stand before a constant.
+    """Read "NAME:CONSTANT=VALUE,..."; ENDCAP_TUNE_ may stand before a constant.
 
     Raises:
         ValueError: The text is not of that form, or a constant is not in `known`.
@@ -106,7 +106,7 @@ def parse_variant(text: str, known: dict[str, int]) -> Variant:
 
 
 def parse_ptxas(output: str, architecture: int) -> dict[str, dict[str, int]]:
-    """Returns the figures of each kernel, by its mangled name, from ptxas' messages."""
+    """Return the figures of each kernel, by its mangled name, from ptxas' messages."""
     figures: dict[str, dict[str, int]] = {}
     current: dict[str, int] = {}
     for line in output.splitlines():
@@ -126,7 +126,7 @@ class VariantBuilder:
     """Compiles variants from a build tree in which the library is up to date."""
 
     def __init__(self, tree: Path, steps: Steps) -> None:
-        """Reads how the tree builds the library.
+        """Read how the tree builds the library.
 
         Raises:
             BuildError: The tree has no such library, or its sources have no constants.
@@ -145,7 +145,7 @@ class VariantBuilder:
         self._compile = self._find_sources()
 
     def _find_sources(self) -> dict[str, tuple[Path, str]]:
-        """Returns source and compile command, by object, of what depends on the constants."""
+        """Return source and compile command, by object, of what depends on the constants."""
         found = {}
         for entry in json.loads((self._tree / "compile_commands.json").read_text()):
             produced = os.path.relpath(entry["output"], self._tree)
@@ -158,7 +158,7 @@ class VariantBuilder:
         return found
 
     def build(self, variant: Variant, output: Path) -> dict[str, dict[str, object]]:
-        """Compiles and links one variant; one without constants is compiled for its figures.
+        """Compile and links one variant; one without constants is compiled for its figures.
 
         Args:
             variant: What to build.
@@ -192,7 +192,7 @@ class VariantBuilder:
         return figures
 
     def _figures(self, messages: str, made: Path) -> dict[str, dict[str, object]]:
-        """Returns the figures of an object's kernels, by name."""
+        """Return the figures of an object's kernels, by name."""
         mangled = parse_ptxas(messages, self.architecture)
         named = dict(zip(kernel_report.readable(mangled), mangled.values(), strict=True))
         sass = {}
@@ -214,7 +214,7 @@ def _sass_figures(kernel: kernel_report.Kernel) -> dict[str, int]:
 
 
 def configure_tree(steps: Steps, architectures: str) -> Path:
-    """Builds the library in a build tree of this script's own."""
+    """Build the library in a build tree of this script's own."""
     tree = ROOT / "build" / "cuda-variants"
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     cmake = shutil.which("cmake", path=folders) or "cmake"
@@ -229,7 +229,7 @@ def configure_tree(steps: Steps, architectures: str) -> Path:
 def build_variants(
     output: Path, variants: list[Variant], builder: VariantBuilder, steps: Steps
 ) -> None:
-    """Builds the defaults and `variants` into `output`, with their figures.
+    """Build the defaults and `variants` into `output`, with their figures.
 
     Raises:
         BuildError: `output` holds other files, or a variant cannot be built.

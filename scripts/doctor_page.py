@@ -235,7 +235,7 @@ def check(topic: Topic) -> str:
 
 
 def main() -> None:
-    """Prints the page."""
+    """Print the page."""
     parts = [
         INTRODUCTION,
         SYMPTOMS_INTRODUCTION,

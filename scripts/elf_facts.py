@@ -52,7 +52,7 @@ class ElfFacts:
 
 
 def read_elf(path: Path) -> ElfFacts:
-    """Reads a shared object; ELFError when it is none."""
+    """Read a shared object; ELFError when it is none."""
     with path.open("rb") as stream:
         elf = ELFFile(stream)
         sections = list(elf.iter_sections())
@@ -121,7 +121,7 @@ def _exported(elf: ELFFile) -> list[str]:
 
 
 def _symbols(elf: ELFFile, *, defined: bool) -> list[str]:
-    """Returns the names of the dynamic symbols that are defined, or of those that are not."""
+    """Return the names of the dynamic symbols that are defined, or of those that are not."""
     table = elf.get_section_by_name(".dynsym")
     if not isinstance(table, SymbolTableSection):
         return []

@@ -29,7 +29,7 @@ class PythonNotFoundError(Exception):
 
 
 def find_python(asked: str) -> Path:
-    """Returns the interpreter that `asked` names.
+    """Return the interpreter that `asked` names.
 
     Args:
         asked: A path, or a name such as "python3.12", which must be of that version.
@@ -63,7 +63,7 @@ def find_python(asked: str) -> Path:
 
 
 def _version_of_name(asked: str) -> str | None:
-    """Returns "3.12" of "python3.12", "3.14t" of "python3.14t", None of "python3"."""
+    """Return "3.12" of "python3.12", "3.14t" of "python3.14t", None of "python3"."""
     match = re.fullmatch(r"python(\d\.\d+t?)", Path(asked).name)
     return match[1] if match else None
 
@@ -84,7 +84,7 @@ def _candidates(asked: str) -> Iterator[Path]:
 
 
 def _patch_number(interpreter: Path) -> int:
-    """Returns 11 of .../versions/3.12.11/bin/python3.12; -1 of a name such as 3.12.dev.
+    """Return 11 of .../versions/3.12.11/bin/python3.12; -1 of a name such as 3.12.dev.
 
     pyenv's free-threaded versions have a name such as 3.14.2t.
     """
@@ -93,7 +93,7 @@ def _patch_number(interpreter: Path) -> int:
 
 
 def _describe(interpreter: Path) -> tuple[str, Path]:
-    """Returns the version of an interpreter and its own path, which is not that of a shim."""
+    """Return the version of an interpreter and its own path, which is not that of a shim."""
     command = [str(interpreter), "-c", _DESCRIBE]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     version, executable = done.stdout.splitlines()

@@ -52,7 +52,7 @@ class TargetRun:
     output: str
 
     def line(self) -> str:
-        """Returns the run as one line of a report."""
+        """Return the run as one line of a report."""
         per_second = self.executions / max(self.seconds, 1e-9)
         return (
             f"{self.name:15} {self.seconds:7.0f} s {self.executions:12d} executions "
@@ -61,12 +61,12 @@ class TargetRun:
 
 
 def find_targets() -> list[str]:
-    """Returns the names of the targets, which are those of the committed corpora."""
+    """Return the names of the targets, which are those of the committed corpora."""
     return sorted(path.name for path in (SOURCES / "corpus").iterdir() if path.is_dir())
 
 
 def find_executable(name: str) -> Path:
-    """Returns a target's executable.
+    """Return a target's executable.
 
     Raises:
         SystemExit: it is not built.
@@ -78,7 +78,7 @@ def find_executable(name: str) -> Path:
 
 
 def common_options(name: str) -> list[str]:
-    """Returns the options of libFuzzer that all runs of a target share."""
+    """Return the options of libFuzzer that all runs of a target share."""
     return [
         f"-max_len={MAX_INPUT_BYTES.get(name, DEFAULT_MAX_INPUT_BYTES)}",
         f"-rss_limit_mb={MEMORY_LIMIT_MIB}",
@@ -87,7 +87,7 @@ def common_options(name: str) -> list[str]:
 
 
 def run_target(name: str, limit: list[str]) -> TargetRun:
-    """Runs a target once.
+    """Run a target once.
 
     Args:
         name: The target.
@@ -124,7 +124,7 @@ def run_target(name: str, limit: list[str]) -> TargetRun:
 
 
 def explain_failure(run: TargetRun) -> str:
-    """Returns what a failed run printed of its reason, and the command that repeats it."""
+    """Return what a failed run printed of its reason, and the command that repeats it."""
     lines = run.output.splitlines()
     reasons = [text for text in lines if re.search(r"endcap fuzz:|ERROR:|runtime error:", text)]
     text = "\n".join(f"    {reason}" for reason in reasons[:4] or lines[-4:])
@@ -134,7 +134,7 @@ def explain_failure(run: TargetRun) -> str:
 
 
 def fuzz(names: list[str], limit: list[str], jobs: int) -> int:
-    """Runs targets, and prints a line for each.
+    """Run targets, and print a line for each.
 
     Returns:
         The exit status: 1 where a target failed.
@@ -152,7 +152,7 @@ def fuzz(names: list[str], limit: list[str], jobs: int) -> int:
 
 
 def minimize(names: list[str]) -> int:
-    """Replaces the committed corpora by the fewest inputs that reach the same edges.
+    """Replace the committed corpora by the fewest inputs that reach the same edges.
 
     Those in build/fuzz/corpus take part. Inputs whose names begin with `regression-` stay.
 
@@ -184,7 +184,7 @@ def minimize(names: list[str]) -> int:
 
 
 def main() -> int:
-    """Runs the command line.
+    """Run the command line.
 
     Returns:
         The exit status.

@@ -24,7 +24,7 @@ BUILD = ROOT / "build" / "fuzz-coverage"
 
 
 def collect_profiles(executables: list[Path]) -> Path:
-    """Runs each target over its corpus.
+    """Run each target over its corpus.
 
     Args:
         executables: The targets, named as their corpora.
@@ -52,7 +52,7 @@ def collect_profiles(executables: list[Path]) -> Path:
 
 
 def read_coverage(executables: list[Path], profile: Path, folder: Path) -> list[dict[str, Any]]:
-    """Returns llvm-cov's summary of each file below a folder."""
+    """Return llvm-cov's summary of each file below a folder."""
     objects = [option for path in executables[1:] for option in ("-object", str(path))]
     command = ["llvm-cov", "export", "-summary-only", f"-instr-profile={profile}"]
     command += [str(executables[0]), *objects, str(folder)]
@@ -62,14 +62,14 @@ def read_coverage(executables: list[Path], profile: Path, folder: Path) -> list[
 
 
 def print_row(name: str, covered: int, lines: int) -> float:
-    """Prints a row of the table, and returns its per cent."""
+    """Print a row of the table, and return its per cent."""
     percent = 100.0 * covered / max(lines, 1)
     print(f"{name:45} {covered:5d} of {lines:5d}  {percent:6.1f} %")
     return percent
 
 
 def main() -> int:
-    """Prints a table, and compares the sum with the minimum.
+    """Print a table, and compare the sum with the minimum.
 
     Returns:
         The exit status: 1 below the minimum.

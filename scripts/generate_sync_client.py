@@ -34,7 +34,7 @@ HEADER = "# Made by scripts/generate_sync_client.py: change ../_async/{} instead
 
 
 def generate(folder: Path) -> None:
-    """Writes the package into `folder`, formatted."""
+    """Write the package into `folder`, formatted."""
     sources = sorted(SOURCE.glob("*.py"))
     texts = {source.name: source.read_text() for source in sources}
     with tempfile.TemporaryDirectory() as scratch:
@@ -55,13 +55,13 @@ def generate(folder: Path) -> None:
 
 
 def names_in(text: str) -> dict[str, str]:
-    """Returns the names to replace: those of the table, and all with the prefixes."""
+    """Return the names to replace: those of the table, and all with the prefixes."""
     prefixed = set(re.findall(r"\b(?:Async|async_|ASYNC_)\w+", text)) - set(NAMES)
     return {name: re.sub(r"^(?:Async|async_|ASYNC_)", "", name) for name in prefixed} | NAMES
 
 
 def without_asyncio_types(text: str) -> str:
-    """Returns the text with types for threads where a new name alone would not do."""
+    """Return the text with types for threads where a new name alone would not do."""
     text = re.sub(r"Awaitable\[(\w+)\]", r"\1", text)
     text = re.sub(r"\n    Awaitable,", "", text)
     text = re.sub(r" \| AsyncIterable\[\w+\]", "", text)
@@ -77,7 +77,7 @@ def check() -> bool:
 
 
 def main() -> int:
-    """Returns 1 where --check finds a difference."""
+    """Return 1 where --check finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing, compare")
     if not parser.parse_args().check:

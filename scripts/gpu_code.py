@@ -36,7 +36,7 @@ class GpuCode:
     ptx: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
-        """Lists both: `machine code for 9.0, PTX for 10.0`."""
+        """List both: `machine code for 9.0, PTX for 10.0`."""
         kinds = (("machine code", self.machine), ("PTX", self.ptx))
         parts = [f"{kind} for {_names(architectures)}" for kind, architectures in kinds]
         present = [part for part, (_, found) in zip(parts, kinds, strict=True) if found]
@@ -44,7 +44,7 @@ class GpuCode:
 
 
 def read_gpu_code(library: Path) -> GpuCode:
-    """Reads which architectures a shared object has code for.
+    """Read which architectures a shared object has code for.
 
     Raises:
         ELFError: `library` is not an ELF file.
@@ -67,7 +67,7 @@ def read_gpu_code(library: Path) -> GpuCode:
 
 
 def machine_architectures(architectures: str) -> frozenset[int]:
-    """Returns the compute capabilities that CMake's list asks machine code for.
+    """Return the compute capabilities that CMake's list asks machine code for.
 
     Args:
         architectures: Value of CMAKE_CUDA_ARCHITECTURES, such as "80-real;90".
@@ -92,7 +92,7 @@ def machine_architectures(architectures: str) -> frozenset[int]:
 
 
 def missing_machine_code(library: Path, wanted: Iterable[int]) -> Iterator[str]:
-    """Yields a problem for each compute capability that `library` has no machine code for."""
+    """Yield a problem for each compute capability that `library` has no machine code for."""
     code = read_gpu_code(library)
     for architecture in sorted(frozenset(wanted) - code.machine):
         yield (
@@ -102,7 +102,7 @@ def missing_machine_code(library: Path, wanted: Iterable[int]) -> Iterator[str]:
 
 
 def _containers(data: bytes) -> Iterator[frozenset[tuple[int, int]]]:
-    """Yields kind and architecture of the entries of each container that is not empty."""
+    """Yield kind and architecture of the entries of each container that is not empty."""
     at = 0
     while at < len(data):
         magic, _, header_bytes, size = _CONTAINER.unpack_from(data, at)

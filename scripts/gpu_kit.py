@@ -73,7 +73,7 @@ SMALLEST = [
 
 
 def find_wheel(folder: Path, python_tag: str, architectures: str) -> Path:
-    """Returns endcap's wheel for a Python, once every check of it has passed.
+    """Return endcap's wheel for a Python, once every check of it has passed.
 
     Args:
         folder: Holds the wheel.
@@ -99,7 +99,7 @@ def find_wheel(folder: Path, python_tag: str, architectures: str) -> Path:
 
 
 def fetch(steps: Steps, target: Path, python_tag: str) -> None:
-    """Downloads the packages of the tests for a Python other than this one."""
+    """Download the packages of the tests for a Python other than this one."""
     chosen = ("--no-deps", "--only-binary=:all:", "--implementation=cp")
     version = ("--python-version", python_tag.removeprefix("cp"))
     platforms = [f"--platform={name}_x86_64" for name in PLATFORMS]
@@ -109,7 +109,7 @@ def fetch(steps: Steps, target: Path, python_tag: str) -> None:
 
 
 def pinned(package: str) -> str:
-    """Returns a requirement for the version of this environment."""
+    """Return a requirement for the version of this environment."""
     try:
         return f"{package}=={importlib.metadata.version(package)}"
     except importlib.metadata.PackageNotFoundError:
@@ -117,7 +117,7 @@ def pinned(package: str) -> str:
 
 
 def repack(wheel: Path) -> None:
-    """Compresses a wheel by LZMA, which takes a quarter less; unpack_kit.py reads it."""
+    """Compress a wheel by LZMA, which takes a quarter less; unpack_kit.py reads it."""
     smaller = wheel.with_suffix(".smaller")
     with (
         zipfile.ZipFile(wheel) as archive,
@@ -129,7 +129,7 @@ def repack(wheel: Path) -> None:
 
 
 def pack_server(target: Path) -> None:
-    """Packs bin/tritonserver and lib/ of the server's wheel, without Python and stubs."""
+    """Pack bin/tritonserver and lib/ of the server's wheel, without Python and stubs."""
     package = importlib.util.find_spec("pytriton")
     if package is None or not package.submodule_search_locations:
         raise BuildError("nvidia-pytriton is not installed here; `make gpu-kit` installs it")
@@ -143,7 +143,7 @@ def pack_server(target: Path) -> None:
 
 
 def pack_variants(source: Path, target: Path, architectures: str) -> list[str]:
-    """Packs the variants that scripts/cuda_variants.py built; returns their names.
+    """Pack the variants that scripts/cuda_variants.py built; returns their names.
 
     In one archive, as most of their code is the same: 13 of them take 2 MB there, and 23 MB as
     files.
@@ -162,7 +162,7 @@ def pack_variants(source: Path, target: Path, architectures: str) -> list[str]:
 
 
 def pack(target: Path, files: dict[str, Path]) -> None:
-    """Writes an archive with files under the names given."""
+    """Write an archive with files under the names given."""
     with (
         lzma.open(target, "wb", filters=SMALLEST) as packed,
         tarfile.open(fileobj=packed, mode="w|") as archive,
@@ -172,7 +172,7 @@ def pack(target: Path, files: dict[str, Path]) -> None:
 
 
 def size_table(output: Path) -> tuple[str, int]:
-    """Returns a table of the sizes of a kit's files, and their sum in bytes."""
+    """Return a table of the sizes of a kit's files, and their sum in bytes."""
     sizes = {path: path.stat().st_size for path in output.rglob("*") if path.is_file()}
     rows = [
         ("-".join(str(path.relative_to(output)).split("-")[:2]), size)  # of a wheel, without tags
@@ -187,7 +187,7 @@ def size_table(output: Path) -> tuple[str, int]:
 
 
 def make_kit(options: argparse.Namespace) -> int:
-    """Assembles the kit that the command line describes; returns its size in bytes.
+    """Assemble the kit that the command line describes; return its size in bytes.
 
     Raises:
         BuildError: A part is missing or fails a check, or the kit is too large.

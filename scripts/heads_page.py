@@ -105,7 +105,7 @@ def section(family: str) -> str:
 
 
 def main() -> None:
-    """Prints the page."""
+    """Print the page."""
     parts = [INTRODUCTION.strip(), *map(section, families())]
     parts.append(
         "What each parameter means, may be, and is by default: "

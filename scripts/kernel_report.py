@@ -55,12 +55,12 @@ def _folders() -> str:
 
 
 def find_tool(name: str) -> str | None:
-    """Returns the path of a program, None where it is not installed."""
+    """Return the path of a program, None where it is not installed."""
     return shutil.which(name, path=_folders())
 
 
 def run(name: str, *arguments: str, text: str | None = None) -> list[str]:
-    """Returns the lines that a program prints."""
+    """Return the lines that a program prints."""
     command = [find_tool(name) or name, *arguments]
     environment = {**os.environ, "PATH": _folders()}  # cuobjdump starts nvdisasm
     done = subprocess.run(
@@ -90,7 +90,7 @@ def read(library: Path, architecture: str) -> dict[str, Kernel]:
 
 
 def readable(mangled: Iterable[str]) -> list[str]:
-    """Returns kernels' names as the table shows them."""
+    """Return kernels' names as the table shows them."""
     return [short(name) for name in run("c++filt", "-p", text="\n".join(mangled))]
 
 

@@ -64,7 +64,7 @@ def presets() -> str:
 
 
 def main() -> None:
-    """Prints the page."""
+    """Print the page."""
     preprocess = endcap.Preprocessor(threads=1).describe()
     postprocess = endcap.Postprocessor(threads=1).describe()
     parts = [

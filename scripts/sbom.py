@@ -67,7 +67,7 @@ class Library:
     purl: str
 
     def component(self) -> dict[str, object]:
-        """Returns the component of the bill."""
+        """Return the component of the bill."""
         spdx = "NVIDIA" not in self.license
         license_ = {"expression": self.license} if spdx else {"license": {"name": self.license}}
         component: dict[str, object] = {
@@ -85,7 +85,7 @@ class Library:
 
 
 def native_files(names: set[str]) -> dict[str, tuple[str, ...]]:
-    """Returns the native files of a wheel with the names of the libraries inside each.
+    """Return the native files of a wheel with the names of the libraries inside each.
 
     Raises:
         SbomError: Nothing is known of a shared object.
@@ -106,7 +106,7 @@ def native_files(names: set[str]) -> dict[str, tuple[str, ...]]:
 
 
 def find_libraries(tree: Path, *, cuda: bool) -> dict[str, Library]:
-    """Returns the libraries that a build tree has used, with their versions, by name.
+    """Return the libraries that a build tree has used, with their versions, by name.
 
     Args:
         tree: The build tree, of which CMakeCache.txt is read.
@@ -142,7 +142,7 @@ def find_libraries(tree: Path, *, cuda: bool) -> dict[str, Library]:
 
 
 def write_sbom(wheel: Path, tree: Path, *, cuda: bool, epoch: int) -> None:
-    """Adds the bill of materials to a wheel, whose RECORD is to be written anew afterwards.
+    """Add the bill of materials to a wheel, whose RECORD is to be written anew afterwards.
 
     Args:
         wheel: The wheel; its native files must be the final ones.
@@ -164,7 +164,7 @@ def write_sbom(wheel: Path, tree: Path, *, cuda: bool, epoch: int) -> None:
 
 
 def check_sbom(unpacked: Path, names: set[str]) -> Iterator[str]:
-    """Yields what is wrong with the bill of materials of an unpacked wheel.
+    """Yield what is wrong with the bill of materials of an unpacked wheel.
 
     It must follow the schema of CycloneDX, name every native file with its hash and no other file,
     and have a version, a licence and a package URL for each library.
@@ -206,7 +206,7 @@ def check_sbom(unpacked: Path, names: set[str]) -> Iterator[str]:
 
 
 def check_record(unpacked: Path, names: set[str]) -> Iterator[str]:
-    """Yields the files whose hash in RECORD is not that of the file, or that it does not name."""
+    """Yield the files whose hash in RECORD is not that of the file, or that it does not name."""
     record = f"{_dist_info(names)}/RECORD"
     if record not in names:
         return  # as above
@@ -279,7 +279,7 @@ def _run(*command: str) -> str:
 
 
 def _read_cache(tree: Path) -> dict[str, str]:
-    """Returns the variables of a build tree."""
+    """Return the variables of a build tree."""
     lines = (tree / "CMakeCache.txt").read_text(encoding="utf-8").splitlines()
     found = (re.match(r"([^#/:][^:]*):[A-Z]+=(.*)", line) for line in lines)
     return {each[1]: each[2] for each in found if each}
@@ -307,7 +307,7 @@ def _highway_version(header: Path) -> str:
 
 
 def _cuda_libraries(archive: Path) -> list[Library]:
-    """Returns the CUDA runtime and CUB, by the static library of the former."""
+    """Return the CUDA runtime and CUB, by the static library of the former."""
     root = archive.resolve().parents[1]
     headers = [root / "include", *sorted(root.glob("targets/*/include"))]
     runtime = next((h for h in headers if (h / "cuda_runtime_api.h").is_file()), root)
@@ -331,7 +331,7 @@ def _library(name: str, version: str, license_: str, linkage: str, file: Path) -
 
 
 def _python_purl(file: Path) -> str | None:
-    """Returns the package URL of the installed Python distribution that has brought a file."""
+    """Return the package URL of the installed Python distribution that has brought a file."""
     for parent in file.parents:
         if parent.name in ("site-packages", "dist-packages"):
             relative = file.relative_to(parent).as_posix()
@@ -343,7 +343,7 @@ def _python_purl(file: Path) -> str | None:
 
 
 def _debian_purl(file: Path) -> str | None:
-    """Returns the package URL of the Debian or Ubuntu package that owns a file."""
+    """Return the package URL of the Debian or Ubuntu package that owns a file."""
     try:
         owner = _run("dpkg-query", "--search", str(file.resolve())).split(": ")[0]
         asked = ("dpkg-query", "--show", "--showformat=${Package} ${Version} ${Architecture}")

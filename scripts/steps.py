@@ -20,7 +20,7 @@ class BuildError(Exception):
 
 
 def prepare_folder(folder: Path, mark: str) -> None:
-    """Makes an empty folder; what an earlier run left there is removed.
+    """Make an empty folder; what an earlier run left there is removed.
 
     Args:
         folder: The folder.
@@ -48,12 +48,12 @@ class Steps:
         self._start = time.monotonic()
 
     def say(self, text: str) -> None:
-        """Prints a line with the elapsed time in front."""
+        """Print a line with the elapsed time in front."""
         print(f"[{time.monotonic() - self._start:4.0f} s] {text}", flush=True)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Announces a step and records how long its body takes."""
+        """Announce a step and records how long its body takes."""
         self.say(f"{name} ...")
         start = time.monotonic()
         yield
@@ -65,7 +65,7 @@ class Steps:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> str:
-        """Runs a command; where it is ninja, or runs it, prints from time to time how far it is.
+        """Run a command; where it is ninja, or runs it, prints from time to time how far it is.
 
         Args:
             command: Program and arguments.

@@ -93,7 +93,7 @@ class Place:
     """A folder with an empty virtual environment in it."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """Makes the environment `name` in a folder, which others share with their own."""
+        """Make the environment `name` in a folder, which others share with their own."""
         self.folder = folder
         self.venv = folder / name
         self.bin = self.venv / "bin"
@@ -109,7 +109,7 @@ class Place:
     def run(
         self, program: str, *arguments: str | Path, show: bool = True, good: Iterable[int] = (0,)
     ) -> str:
-        """Runs a program of the environment.
+        """Run a program of the environment.
 
         Args:
             program: Its name.
@@ -134,7 +134,7 @@ class Place:
         return done.stdout or ""
 
     def install(self, *arguments: str | Path) -> None:
-        """Installs with pip."""
+        """Install with pip."""
         self.run("python", "-m", "pip", "install", "--quiet", *arguments, show=False)
 
 
@@ -143,7 +143,7 @@ def _is_below(path: Path, folder: Path) -> bool:
 
 
 def find_wheel() -> Path:
-    """Returns the wheel in dist/ of the tree's version, for the running Python."""
+    """Return the wheel in dist/ of the tree's version, for the running Python."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     threading = "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def find_wheel() -> Path:
 
 
 def install_wheel(place: Place, *requirements: str | Path) -> Path:
-    """Installs the wheel and its neighbours by one command; returns the package's folder."""
+    """Install the wheel and its neighbours by one command; return the package's folder."""
     place.install("--upgrade", "pip>=25.1")
     place.install(*requirements)
     package = Path(place.run("python", "-c", SHOW_PLACE, show=False).strip()).parent
@@ -167,7 +167,7 @@ def install_wheel(place: Place, *requirements: str | Path) -> Path:
 
 
 def run_demo(place: Place) -> None:
-    """Runs the command line, and the demo on endcap's own server."""
+    """Run the command line, and the demo on endcap's own server."""
     place.run("endcap", "--version")
     place.run("endcap", "demo", "--output", "demo-output")
     if not list((place.folder / "demo-output").glob("*_detections.jpg")):
@@ -175,7 +175,7 @@ def run_demo(place: Place) -> None:
 
 
 def use_together(place: Place, neighbours: Iterable[str]) -> None:
-    """Imports endcap and its neighbours into one process; pip must have kept what was asked for."""
+    """Import endcap and its neighbours into one process; pip must have kept what was asked for."""
     names = [re.split("[<>=!~]", requirement)[0] for requirement in neighbours]
     pairs = [f"{name}={MODULES.get(name, name)}" for name in names]
     place.run("python", "-c", USE_TOGETHER, *pairs)
@@ -183,7 +183,7 @@ def use_together(place: Place, neighbours: Iterable[str]) -> None:
 
 
 def run_tests(place: Place, package: Path, tests: Iterable[str]) -> None:
-    """Runs tests on the installed package; the model repository is a copy of the wheel's."""
+    """Run tests on the installed package; the model repository is a copy of the wheel's."""
     ignore = shutil.ignore_patterns("__pycache__")
     if not (place.folder / "tests").exists():
         shutil.copytree(ROOT / "tests", place.folder / "tests", ignore=ignore)
@@ -194,12 +194,12 @@ def run_tests(place: Place, package: Path, tests: Iterable[str]) -> None:
 
 
 def group_options(*names: str) -> list[str]:
-    """Returns pip's options for dependency groups of the source tree."""
+    """Return pip's options for dependency groups of the source tree."""
     return [word for name in names for word in ("--group", f"{ROOT / 'pyproject.toml'}:{name}")]
 
 
 def try_wheel(wheel: Path, folder: Path, neighbours: Sequence[str]) -> None:
-    """Runs all steps, each announced with the time since the start."""
+    """Run all steps, each announced with the time since the start."""
     start = time.monotonic()
 
     def announce(step: str) -> None:
@@ -229,7 +229,7 @@ def try_wheel(wheel: Path, folder: Path, neighbours: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Tries the wheel that the command line names, else the one in dist/."""
+    """Try the wheel that the command line names, else the one in dist/."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path, nargs="?", help="default: the one in dist/")
     parser.add_argument(

@@ -31,7 +31,7 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 
 
 def open_sample(page: Page, number: int) -> None:
-    """Clicks a sample and waits for its detections."""
+    """Click a sample and wait for its detections."""
     page.locator("#sample-list button").nth(number).click()
     expect(page.locator("#triton-time")).to_contain_text("ms")
     page.wait_for_load_state("networkidle")
@@ -46,7 +46,7 @@ def reduce_colors(shot: Image.Image) -> Image.Image:
 def take(
     browser: Browser, url: str, target: Path, act: Callable[[Page], None], **context: Any
 ) -> None:
-    """Opens the page, acts on it, and writes what it shows; ValueError where that is too large."""
+    """Open the page, acts on it, and write what it shows; ValueError where that is too large."""
     opened = browser.new_context(**context)
     page = opened.new_page()
     page.goto(url, wait_until="networkidle")
@@ -86,7 +86,7 @@ def take_all(browser: Browser, url: str, samples: list[Path], output: Path) -> N
 
 
 def main() -> None:
-    """Starts what is needed, takes the pictures, and ends it."""
+    """Start what is needed, takes the pictures, and end it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     on_path = next(filter(None, map(shutil.which, BROWSERS)), None)
     parser.add_argument("--browser", default=on_path, help="else Playwright's own")

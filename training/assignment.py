@@ -31,7 +31,7 @@ class Targets:
 def assign_aligned(
     predicted: Tensor, scores: Tensor, cells: Tensor, targets: Targets
 ) -> tuple[Tensor, Tensor]:
-    """Gives each object the cells that agree best with it (TOOD, Feng et al., 2021).
+    """Give each object the cells that agree best with it (TOOD, Feng et al., 2021).
 
     Args:
         predicted: float32 [N, A, 4] xyxy; scores: float32 [N, A, C] in 0..1.
@@ -59,7 +59,7 @@ def assign_aligned(
 
 
 def assign_central(cells: Tensor, targets: Targets) -> tuple[Tensor, Tensor]:
-    """Gives each object the cells around its centre on the level that suits its size.
+    """Give each object the cells around its centre on the level that suits its size.
 
     Returns:
         As `assign_aligned`, every weight 0 or 1.

@@ -43,7 +43,7 @@ def fractal_noise(
 
 
 def _palette(rng: np.random.Generator, values: Plane, *, stops: int = 4) -> Plane:
-    """Colours a plane in 0..1 by a random gradient of related colours."""
+    """Colour a plane in 0..1 by a random gradient of related colours."""
     colours = np.stack([_muted_colour(rng, spread=rng.uniform(0.05, 0.3)) for _ in range(stops)])
     colours = np.clip(0.5 * colours + 0.5 * _muted_colour(rng, spread=0.3), 0.0, 1.0)
     at, steps = np.linspace(0.0, 1.0, stops), np.linspace(0.0, 1.0, 1024)

@@ -140,7 +140,7 @@ def _turn(
 
 
 def _recolour(rng: np.random.Generator, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Mixes channels and moves brightness; the letterbox bars keep their value."""
+    """Mix channels and moves brightness; the letterbox bars keep their value."""
     bars = np.all(image == PAD_VALUE, axis=2)
     channels = rng.permutation(3) if rng.random() < 0.7 else np.arange(3)
     gain, offset = rng.uniform(0.75, 1.25), rng.uniform(-25.0, 25.0)

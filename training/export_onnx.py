@@ -22,7 +22,7 @@ BOX_TOLERANCE_PIXELS = 1e-2
 
 
 def export_onnx(detector: Detector, class_names: tuple[str, ...], path: Path) -> None:
-    """Writes `images` float32 [N, 3, 640, 640] -> `head` float32 [N, 4 + C, 8400].
+    """Write `images` float32 [N, 3, 640, 640] -> `head` float32 [N, 4 + C, 8400].
 
     The file's metadata holds `names`, `stride`, `task` and `imgsz` under the keys that
     ultralytics' exporter uses.
@@ -54,7 +54,7 @@ def export_onnx(detector: Detector, class_names: tuple[str, ...], path: Path) ->
 
 
 def _describe(path: Path, class_names: tuple[str, ...], head_shape: tuple[int, ...]) -> None:
-    """Adds the metadata, and the head's sizes, which the exporter leaves open."""
+    """Add the metadata, and the head's sizes, which the exporter leaves open."""
     proto = onnx.load(path)
     dims = proto.graph.output[0].type.tensor_type.shape.dim
     for dim, size in zip(dims[1:], head_shape, strict=True):

@@ -12,7 +12,7 @@ PAD_VALUE = 114
 def letterbox(
     image: npt.NDArray[np.uint8], side: int
 ) -> tuple[npt.NDArray[np.uint8], tuple[float, float, float, float]]:
-    """Fits an image into a square.
+    """Fit an image into a square.
 
     Args:
         image: uint8 [H, W, 3].

@@ -152,7 +152,7 @@ def _ring() -> npt.NDArray[np.float64]:
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Writes the sample classifier of colours.")
     parser.add_argument("--output", type=Path, required=True, help="the ONNX file")
     parser.add_argument("--labels", type=Path, help="text file for the colour names, one a line")

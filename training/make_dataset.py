@@ -23,7 +23,7 @@ ANNOTATIONS = "annotations.json"
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     options = _parse_options()
     options.output.mkdir(parents=True, exist_ok=True)
     images: list[dict[str, Any]] = []

@@ -55,7 +55,7 @@ SAMPLES = (
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Writes the sample pictures of the demo.")
     parser.add_argument("--output", type=Path, required=True, help="folder for the JPEG files")
     parser.add_argument("--truth", type=Path, help="JSON file for what is in the pictures")

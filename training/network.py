@@ -121,7 +121,7 @@ def _centres(cells: int, stride: int) -> Tensor:
 
 
 def _boxes_around_cells(reach: Tensor, stride: int) -> Tensor:
-    """Turns distances to left, top, right, bottom [N, 4, h, w] in pixels into cxcywh."""
+    """Turn distances to left, top, right, bottom [N, 4, h, w] in pixels into cxcywh."""
     # Plain integers, so that an exported graph holds these centres as constants.
     rows, columns = int(reach.shape[2]), int(reach.shape[3])
     left, top, right, bottom = (reach[:, side : side + 1] for side in range(4))

@@ -22,7 +22,7 @@ _LUMA = np.array([0.299, 0.587, 0.114])
 def paint_shape(
     rng: np.random.Generator, picture: Plane, polygons: list[Points], *, gray: bool
 ) -> bool:
-    """Paints one shape in a colour that stands out.
+    """Paint one shape in a colour that stands out.
 
     Args:
         rng: source of colour, finish and shadow.
@@ -50,7 +50,7 @@ def paint_shape(
 
 
 def paint_distractor(rng: np.random.Generator, picture: Plane) -> None:
-    """Paints a curve, a long bar or a ragged blob: things that belong to no class."""
+    """Paint a curve, a long bar or a ragged blob: things that belong to no class."""
     height, width = picture.shape[:2]
     start = rng.uniform([0.0, 0.0], [width, height])
     draw = (_curve, _bar, _blob)[int(rng.integers(3))]

@@ -43,7 +43,7 @@ def random_jpeg_kind(rng: np.random.Generator, *, gray: bool) -> JpegKind:
 def photograph(
     rng: np.random.Generator, picture: Plane, *, gray: bool, kind: JpegKind | None
 ) -> bytes:
-    """Photographs a picture.
+    """Photograph a picture.
 
     Args:
         rng: source of exposure, focus, noise, and of the kind of file when `kind` is None.

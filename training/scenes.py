@@ -51,7 +51,7 @@ def make_scene(
     grayscale: bool | None = None,
     kind: JpegKind | None = None,
 ) -> Scene:
-    """Draws the scene that belongs to a seed.
+    """Draw the scene that belongs to a seed.
 
     Args:
         seed: equal seeds give equal scenes (with the same versions of NumPy and OpenCV).
@@ -147,7 +147,7 @@ def draw_boxes(
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Writes scenes with their boxes, to look at.")
     parser.add_argument("--count", type=int, default=8, help="number of scenes (8)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first scene (0)")

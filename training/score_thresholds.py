@@ -25,7 +25,7 @@ SCORES = (0.25, 0.4, 0.5, 0.6)
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description="Precision and recall of detections at an IoU of 0.5, by score threshold."
     )
@@ -46,7 +46,7 @@ def main() -> None:
 def match(
     annotations: Path, predictions: Path
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], int]:
-    """Matches detections with objects as COCO does.
+    """Match detections with objects as COCO does.
 
     Returns:
         The score of each detection, whether it is right, and the number of objects.

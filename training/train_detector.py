@@ -52,7 +52,7 @@ PHASES = (Phase(0.0, 320, 8), Phase(0.75, 640, 4))
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line."""
     options = _parse_options()
     torch.set_num_threads(options.threads)
     cv2.setNumThreads(options.threads)
@@ -93,7 +93,7 @@ def _parse_options() -> argparse.Namespace:
 
 
 def train(scenes: SceneCache, options: argparse.Namespace) -> Detector:
-    """Trains a detector; returns the moving average of its weights."""
+    """Train a detector; return the moving average of its weights."""
     detector = Detector(len(CLASS_NAMES))
     if options.start:
         detector.load_state_dict(torch.load(options.start, weights_only=True))

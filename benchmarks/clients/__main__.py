@@ -15,7 +15,7 @@ from benchmarks.clients.run import COMPLETE, QUICK, run
 
 
 def main() -> int:
-    """Runs and writes."""
+    """Run and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clients")
     parser.add_argument("output", type=Path)
     parser.add_argument("--quick", action="store_true")

@@ -26,7 +26,8 @@ _TIMEOUT_S = 60.0
 def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator[Ask]:
     """A way for threads: `concurrency` of them may call what this gives.
 
-    address: HOST:PORT of the way's protocol.
+    Args:
+        address: HOST:PORT of the way's protocol.
     """
     if way.sends == "tensor":
         make_way = ready_tensor if way.comparison == "tensor" else tensor_of_file

@@ -53,7 +53,7 @@ class CountingProxy:
         self.close()
 
     def close(self) -> None:
-        """Cuts all connections and waits for the threads."""
+        """Cut all connections and waits for the threads."""
         _cut(self._listener)
         self._accepting.join()  # what it was opening is among the sockets now
         for each in self._sockets:

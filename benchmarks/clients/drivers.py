@@ -28,7 +28,9 @@ AskLater = Callable[[], Awaitable[Answer]]
 class Window:
     """How long to measure which server, what every answer must hold, and what was seen.
 
-    pid: the server's. detections: how many each answer has.
+    Attributes:
+        pid: The server's.
+        detections: How many each answer has.
     """
 
     pid: int
@@ -40,7 +42,7 @@ class Window:
     failures: list[BaseException] = field(default_factory=list)
 
     def took(self, begin: float, answer: Answer) -> None:
-        """Notes a request. Raises LoadError for another answer."""
+        """Note a request. Raises LoadError for another answer."""
         if len(answer) != self.detections:
             raise LoadError(f"{len(answer)} detections under load, not {self.detections}")
         self.requests.append((begin, time.perf_counter()))

@@ -56,7 +56,7 @@ class Found:
 
 
 def run(job: Job) -> Found:
-    """Asks once and verifies, counts bytes, then loads at each concurrency in turn."""
+    """Ask once and verifies, counts bytes, then load at each concurrency in turn."""
     found = Found(None, "", None, [])
     way = find(job.comparison, job.name)
     address = _address(way, job.service)
@@ -121,7 +121,7 @@ def read_job(text: str) -> Job:
 
 
 def main() -> None:
-    """Runs the job."""
+    """Run the job."""
     found = run(read_job(sys.stdin.read()))
     json.dump({**asdict(found), "wire": found.wire._asdict() if found.wire else None}, sys.stdout)
 

@@ -18,7 +18,8 @@ DOCUMENT = RESULTS / "clients.json"
 def fill(page: str, document: Json | None) -> str:
     """The page with the figures of a document, or with "Not measured yet." for None.
 
-    Raises ValueError where the page lacks a mark.
+    Raises:
+        ValueError: The page lacks a mark.
     """
     return between_marks(page, _figures(document) if document else "Not measured yet.")
 
@@ -32,7 +33,7 @@ def committed() -> Json | None:
 
 
 def write() -> None:
-    """Fills the page in place."""
+    """Fill the page in place."""
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), committed()), encoding="utf-8")
 
 

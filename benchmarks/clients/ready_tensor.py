@@ -36,7 +36,7 @@ class _Heads:
         self._first: tuple[NDArray[Any], Answer] | None = None
 
     def read(self, head: Any) -> Answer:
-        """The detections; raises VerificationError for another head than the first."""
+        """The detections; raise VerificationError for another head than the first."""
         if self._first is None:
             self._first = (np.array(head), self._detections(head))
         first, answer = self._first
@@ -55,7 +55,7 @@ class _Heads:
 
 @contextmanager
 def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: int) -> Iterator[Ask]:
-    """Yields what threads may call, `concurrency` of them at once."""
+    """Yield what threads may call, `concurrency` of them at once."""
     made = tensor(image)
     heads = _Heads(made.geometry)
     if way.shared_memory == "none":

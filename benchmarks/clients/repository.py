@@ -25,7 +25,7 @@ class CompileError(Exception):
 
 
 def write(folder: Path) -> None:
-    """Replaces `folder` by the models, the head of IMAGE recorded. Raises CompileError."""
+    """Replace `folder` by the models, the head of IMAGE recorded. Raises CompileError."""
     sources = [SHIPPED / name for name in ("preprocess", "postprocess", "detect")]
     write_models(folder, [*sources, _OWN_MODELS / "detector"])
     version = folder / "detector" / "1"
@@ -45,7 +45,7 @@ def recording(images: NDArray[np.float32], head: NDArray[np.float32]) -> bytes:
 
 
 def compile_network(library: Path) -> None:
-    """Compiles the backend; the server provides Triton's functions. Raises CompileError."""
+    """Compile the backend; the server provides Triton's functions. Raises CompileError."""
     compiler = shutil.which("g++")
     if compiler is None:
         raise CompileError("there is no C++ compiler `g++`: apt-get install g++")

@@ -91,7 +91,7 @@ def versions() -> dict[str, str]:
 
 
 def _visit(log: _Log, running: Running, first: Answer | None, plan: Plan) -> None:
-    """Adds a visit to the log, or the problem that there was."""
+    """Add a visit to the log, or the problem that there was."""
     job = Job(
         service=running,
         comparison=log.way.comparison,

@@ -16,8 +16,9 @@ COMPARISONS: dict[Comparison, str] = {
 class Way:
     """One way of asking.
 
-    comparison: "file" goes from an encoded image, which the client decodes where it sends a tensor,
-        to detections; "tensor" from a tensor to the head.
+    Attributes:
+        comparison: "file" goes from an encoded image, which the client decodes where it sends a
+            tensor, to detections; "tensor" from a tensor to the head.
     """
 
     comparison: Comparison

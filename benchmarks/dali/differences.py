@@ -28,7 +28,7 @@ class Difference:
 
     @staticmethod
     def of(theirs: Any, ours: Any, name: str = "") -> Difference:
-        """Raises ValueError where the shapes differ."""
+        """Raise ValueError where the shapes differ."""
         if theirs.shape != ours.shape:
             raise ValueError(f"{name}: {list(theirs.shape)} and {list(ours.shape)}")
         steps = np.abs(theirs.astype(np.float64) - ours.astype(np.float64))

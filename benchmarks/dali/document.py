@@ -23,14 +23,14 @@ def steps(plan: run.Plan, with_times: bool) -> int:
 
 
 def times(plan: run.Plan, done: Callable[[str], None]) -> Json:
-    """Measures the ways. Raises SourceMissingError where a photograph's package is not there."""
+    """Measure the ways. Raises SourceMissingError where a photograph's package is not there."""
     about = {**machine.describe(), "dali": dali_version()}
     pictures = [images.make(name, paths.IMAGES) for name in plan.images]
     return {"machine": about, "dali": run.run(plan, pictures, done)}
 
 
 def parity(plan: run.Plan, done: Callable[[str], None]) -> Json:
-    """Measures the differences.
+    """Measure the differences.
 
     Raises SourceMissingError, and DaliMissingError where there is nothing to compare.
     """

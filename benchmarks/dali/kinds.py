@@ -18,8 +18,9 @@ Source = Literal["files", "pixels", "CMYK files", "half a pixel"]
 class Kind:
     """One kind.
 
-    theirs, ours: from one input to pixels in 8-bit steps, of one shape.
-    inputs: what they are given; "half a pixel" is a picture whose resized side ends in one.
+    Attributes:
+        theirs, ours: From one input to pixels in 8-bit steps, of one shape.
+        inputs: What they are given; "half a pixel" is a picture whose resized side ends in one.
     """
 
     name: str

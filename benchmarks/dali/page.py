@@ -20,7 +20,8 @@ PARITY_DOCUMENT = RESULTS / "dali_parity.json"
 def fill(page: str, document: Json | None) -> str:
     """The page with the times of a document, or with "Not measured yet." for None.
 
-    Raises ValueError where the page lacks a mark.
+    Raises:
+        ValueError: The page lacks a mark.
     """
     return between_marks(page, _times(document) if document else "Not measured yet.")
 
@@ -39,7 +40,7 @@ def committed(path: Path) -> Json | None:
 
 
 def write() -> None:
-    """Fills both pages in place."""
+    """Fill both pages in place."""
     for page, document, filled in (
         (PAGE, DOCUMENT, fill),
         (PARITY_PAGE, PARITY_DOCUMENT, fill_parity),

@@ -44,7 +44,7 @@ def steps(plan: Plan) -> int:
 
 
 def run(plan: Plan, pictures: Sequence[Photograph], done: Callable[[str], None]) -> dict[str, Any]:
-    """Verifies and times everything; `done` is called after each step."""
+    """Verify and times everything; `done` is called after each step."""
     latency = _latency(plan, pictures, done)
     chosen = [pictures[index % len(pictures)] for index in range(plan.batch_size)]
     throughput = []

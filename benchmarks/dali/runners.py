@@ -22,7 +22,7 @@ class Runner(Protocol):
     """A way with its threads and buffers, for batches of one size."""
 
     def __call__(self, encoded: Encoded) -> object:
-        """Does what is timed; the tensors are complete when it returns."""
+        """Do what is timed; the tensors are complete when it returns."""
 
     def arrays(self, encoded: Encoded) -> Arrays:
         """The same, with copies of the tensors, to be verified."""
@@ -31,8 +31,9 @@ class Runner(Protocol):
 def make(way: Way, batch_size: int, threads: int) -> Runner:
     """The runner of a way.
 
-    Raises ModuleNotFoundError where DALI is not installed, and endcap.EndcapError where its
-    operators cannot be built or loaded.
+    Raises:
+        ModuleNotFoundError: DALI is not installed, and endcap.EndcapError where its operators
+            cannot be built or loaded.
     """
     if way.function is None:
         return _Endcap(way, batch_size, threads)

@@ -17,9 +17,10 @@ NVJPEG_STEPS = 7
 class Way:
     """One way from encoded bytes to tensors.
 
-    function: the pipeline of endcap.dali; None for endcap.preprocess without DALI.
-    operators: whether it needs endcap's operators in DALI.
-    steps: how far its images may be from endcap.preprocess on the CPU; 0 asks for equal bits.
+    Attributes:
+        function: The pipeline of endcap.dali; None for endcap.preprocess without DALI.
+        operators: Whether it needs endcap's operators in DALI.
+        steps: How far its images may be from endcap.preprocess on the CPU; 0 asks for equal bits.
     """
 
     name: str

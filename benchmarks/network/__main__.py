@@ -18,7 +18,7 @@ from benchmarks.network.run import QUICK, Plan, run, steps
 
 
 def main() -> int:
-    """Measures, writes the JSON, prints the tables; without --quick also fills docs/triton.md."""
+    """Measure, writes the JSON, prints the tables; without --quick also fills docs/triton.md."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.network",
         description="The network step on a CPU: endcap_onnx beside ONNX Runtime, and its threads.",

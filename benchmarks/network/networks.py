@@ -21,7 +21,7 @@ DETECTOR = ROOT / "model_repository" / "detector" / "1" / "model.onnx"
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """Writes the networks; returns the file of each, the sample detector's among them."""
+    """Write the networks; return the file of each, the sample detector's among them."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"sample detector": DETECTOR}
     for name, build in (

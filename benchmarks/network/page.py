@@ -15,14 +15,14 @@ DOCUMENT = RESULTS / "network.json"
 
 
 def figures(document: Json) -> str:
-    """Returns the heading and the tables of a document as Markdown."""
+    """Return the heading and the tables of a document as Markdown."""
     found = document["network"]
     tables = (_steps(found["steps"]), _loads(found["loads"]))
     return "\n\n".join([_heading(document["machine"], found), *(t.markdown() for t in tables)])
 
 
 def fill(page: str, document: Json | None) -> str:
-    """Returns the page with the figures of a document, or with "Not measured yet." for None.
+    """Return the page with the figures of a document, or with "Not measured yet." for None.
 
     Raises:
         ValueError: The page lacks a mark.
@@ -31,7 +31,7 @@ def fill(page: str, document: Json | None) -> str:
 
 
 def committed() -> Json | None:
-    """Returns the committed results, None before there are any."""
+    """Return the committed results, None before there are any."""
     if not DOCUMENT.exists():
         return None
     found: Json = json.loads(DOCUMENT.read_text(encoding="utf-8"))
@@ -39,7 +39,7 @@ def committed() -> Json | None:
 
 
 def write() -> None:
-    """Fills docs/triton.md in place from the committed results."""
+    """Fill docs/triton.md in place from the committed results."""
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), committed()), encoding="utf-8")
 
 

@@ -67,7 +67,7 @@ def steps(plan: Plan) -> int:
 
 
 def run(plan: Plan, folder: Path, done: Callable[[str], None]) -> dict[str, Any]:
-    """Measures everything on one server, whose models are written into `folder`."""
+    """Measure everything on one server, whose models are written into `folder`."""
     models = _write(folder)
     settings = ServerSettings(
         ports=ServerPorts(http=0, grpc=0, metrics=0), client_shared_memory=True
@@ -127,7 +127,7 @@ class _Call:
         return self._client.infer(self._model, [self._input])
 
     def close(self) -> None:
-        """Takes the region back, which the server may use for a moment after its response."""
+        """Take the region back, which the server may use for a moment after its response."""
         for pause in (0.01, 0.1, 1.0, 0.0):
             try:
                 self._client.unregister_system_shared_memory(self._key)

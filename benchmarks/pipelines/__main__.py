@@ -15,7 +15,7 @@ from benchmarks.pipelines.run import COMPLETE, QUICK, run, versions
 
 
 def main() -> int:
-    """Runs and writes."""
+    """Run and writes."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines")
     parser.add_argument("output", type=Path)
     parser.add_argument("--service-python", type=Path, required=True)

@@ -13,8 +13,9 @@ from benchmarks.server.verify import BOX_PIXELS, SCORE, VerificationError
 class Answer:
     """The detections of one image, best first, as lists that go into JSON.
 
-    boxes: x1, y1, x2, y2 in pixels of the source image. class_labels, class_scores: of the
-    classifier, for the task that has one.
+    Attributes:
+        boxes: X1, y1, x2, y2 in pixels of the source image.
+        class_labels, class_scores: Of the classifier, for the task that has one.
     """
 
     boxes: list[list[float]]
@@ -28,7 +29,7 @@ class Answer:
 
 
 def compare(answer: Answer, first: Answer, *, exact: bool) -> str:
-    """Holds an answer against that of the first pipeline; a few words on success.
+    """Hold an answer against that of the first pipeline; a few words on success.
 
     Raises VerificationError, also where nothing was detected: that would prove nothing.
     """

@@ -36,7 +36,7 @@ class Http:
             return content, answer.headers
 
     async def infer(self, model: str, request: tuple[bytes, int]) -> Any:
-        """Sends what `request_body` made; the result as tritonclient has it."""
+        """Send what `request_body` made; the result as tritonclient has it."""
         body, json_bytes = request
         headers = {"Inference-Header-Content-Length": str(json_bytes)}
         content, told = await self.post(f"/v2/models/{model}/infer", body, headers)
@@ -58,7 +58,8 @@ async def connect(url: str) -> AsyncIterator[Http]:
 def request_body(inputs: dict[str, Any], outputs: Sequence[str]) -> tuple[bytes, int]:
     """A request with binary tensors, and how many of its bytes are JSON.
 
-    inputs: name to array: float32, or object for BYTES.
+    Args:
+        inputs: Name to array: float32, or object for BYTES.
     """
     tensors = []
     for name, array in inputs.items():

@@ -51,7 +51,7 @@ class Found:
 
 
 async def run(job: Job) -> Found:
-    """Asks once and verifies, then loads at each concurrency in turn."""
+    """Ask once and verifies, then load at each concurrency in turn."""
     found = Found(None, "", [], None)
     try:
         image = Path(job.image).read_bytes()
@@ -99,7 +99,7 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
 
 
 async def _pass(seconds: float, workers: list[asyncio.Task[None]]) -> None:
-    """Waits, but not on when a worker has failed."""
+    """Wait, but not on when a worker has failed."""
     await asyncio.wait(workers, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
 
 
@@ -112,7 +112,7 @@ def read_job(text: str) -> Job:
 
 
 def main() -> None:
-    """Runs the job."""
+    """Run the job."""
     found = asyncio.run(run(read_job(sys.stdin.read())))
     json.dump(asdict(found), sys.stdout)
 

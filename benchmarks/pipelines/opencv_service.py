@@ -41,7 +41,8 @@ class Detector:
     def __call__(self, encoded: bytes) -> Json:
         """JPEG bytes to boxes (x1, y1, x2, y2 in its pixels), scores and classes, best first.
 
-        Raises ValueError where OpenCV cannot read the image.
+        Raises:
+            ValueError: OpenCV cannot read the image.
         """
         picture = cv2.imdecode(np.frombuffer(encoded, np.uint8), cv2.IMREAD_COLOR)
         if picture is None:
@@ -99,7 +100,7 @@ def make_app(network: Path) -> Any:
 
 
 def main() -> None:
-    """Serves until it is ended."""
+    """Serve until it is ended."""
     network, port = Path(sys.argv[1]), int(sys.argv[2])
     uvicorn.run(make_app(network), host="127.0.0.1", port=port, log_level="warning")
 

@@ -18,7 +18,8 @@ _SHOWN = ("fastapi", "opencv-python-headless", "onnxruntime")
 def fill(page: str, document: Json | None) -> str:
     """The page with the figures of a document, or with "Not measured yet." for None.
 
-    Raises ValueError where the page lacks a mark.
+    Raises:
+        ValueError: The page lacks a mark.
     """
     return between_marks(page, _figures(document) if document else "Not measured yet.")
 
@@ -26,7 +27,8 @@ def fill(page: str, document: Json | None) -> str:
 def between_marks(page: str, text: str) -> str:
     """The page with a text in the place of what stands between its marks.
 
-    Raises ValueError where the page lacks one.
+    Raises:
+        ValueError: The page lacks one.
     """
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -44,7 +46,7 @@ def committed() -> Json | None:
 
 
 def write() -> None:
-    """Fills the page in place."""
+    """Fill the page in place."""
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), committed()), encoding="utf-8")
 
 

@@ -25,11 +25,12 @@ _CLASSIFY = (
 class Pipeline:
     """One way to do a task.
 
-    call: how a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
-        process" the one without any server.
-    model: what is asked; the models beside it are what its server needs.
-    exact: whether its answers have to be those of the comparison's first pipeline to the last bit;
-        OpenCV's may be off by the tolerances of `answers`.
+    Attributes:
+        call: How a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
+            process" the one without any server.
+        model: What is asked; the models beside it are what its server needs.
+        exact: Whether its answers have to be those of the comparison's first pipeline to the last
+            bit; OpenCV's may be off by the tolerances of `answers`.
     """
 
     name: str

@@ -19,10 +19,11 @@ _REGION_OPTION = "shm-region-prefix-name="
 class Footprint:
     """Memory of a service with all its processes.
 
-    memory_bytes: proportional set size, so that what processes share counts once.
-    python_instances: processes of the Python backend.
-    shared_memory_bytes: their regions in /dev/shm; a part of memory_bytes where it was touched.
-    largest_region_bytes: of one instance.
+    Attributes:
+        memory_bytes: Proportional set size, so that what processes share counts once.
+        python_instances: Processes of the Python backend.
+        shared_memory_bytes: Their regions in /dev/shm; a part of memory_bytes where it was touched.
+        largest_region_bytes: Of one instance.
     """
 
     memory_bytes: int

@@ -20,7 +20,7 @@ from endcap import preprocess
 
 
 def write(detector: Path, image: Path, network: Path) -> None:
-    """Runs the ONNX file `detector` on an image once, and writes one that answers the same."""
+    """Run the ONNX file `detector` on an image once, and write one that answers the same."""
     tensor = preprocess(image.read_bytes(), preset="ultralytics", size=SIZE).images
     session = onnxruntime.InferenceSession(detector, providers=["CPUExecutionProvider"])
     (head,) = session.run(None, {"images": tensor})
@@ -30,7 +30,9 @@ def write(detector: Path, image: Path, network: Path) -> None:
 def model(head: NDArray[np.float32]) -> Any:
     """ONNX: `images` [N, 3, SIZE, SIZE] to `head` [N, ...], the one given, whatever the images are.
 
-    head: float32 [1, rows, anchors]. One pixel of each image times zero gives it the batch's size.
+    Args:
+        head: Float32 [1, rows, anchors]. One pixel of each image times zero gives it the batch's
+            size.
     """
     constants: dict[str, NDArray[Any]] = {
         "recorded": head,

@@ -20,7 +20,7 @@ class ModelMissingError(Exception):
 
 
 def write_networks(folder: Path) -> dict[Network, Path]:
-    """Makes what the comparisons take for a detector: ONNX files with the same tensors."""
+    """Make what the comparisons take for a detector: ONNX files with the same tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     sample, recorded = folder / "sample.onnx", folder / "recorded.onnx"
     shutil.copyfile(SHIPPED / "detector" / _FILE, sample)
@@ -29,7 +29,7 @@ def write_networks(folder: Path) -> dict[Network, Path]:
 
 
 def write(folder: Path, pipeline: Pipeline, network: Path) -> None:
-    """Replaces `folder` by the models that a pipeline needs, its detectors running `network`.
+    """Replace `folder` by the models that a pipeline needs, its detectors running `network`.
 
     Raises ModelMissingError.
     """

@@ -69,7 +69,8 @@ class _VisitError(Exception):
 def run(plan: Plan, service_python: Path, done: Callable[[str], None]) -> list[Json]:
     """All comparisons with all networks; `done` is called after each visit.
 
-    service_python: of an environment that has FastAPI, OpenCV and onnxruntime.
+    Args:
+        service_python: Of an environment that has FastAPI, OpenCV and onnxruntime.
     """
     networks = repository.write_networks(PIPELINES_REPOSITORY / "networks")
     return [
@@ -115,7 +116,7 @@ def _comparison(
 def _visit(
     log: _Log, network: Path, first: Answer | None, plan: Plan, service_python: Path
 ) -> Answer | None:
-    """Adds a visit to the log, or the problem that there was; gives the pipeline's answer."""
+    """Add a visit to the log, or the problem that there was; give the pipeline's answer."""
     try:
         with _service(log.pipeline, network, service_python) as running:
             found = _load(log.pipeline, running, first, plan)

@@ -31,7 +31,8 @@ class ServiceError(Exception):
 class Running:
     """Where a service answers, and its process; `grpc` is empty for one that speaks HTTP only.
 
-    pid: 0 where the client does all the work itself, with the network of the file `network`.
+    Attributes:
+        pid: 0 where the client does all the work itself, with the network of the file `network`.
     """
 
     http: str

@@ -60,7 +60,7 @@ def make(seed: int = 0) -> Floats:
 def _agree_on_a_box(
     random: np.random.Generator, boxes: Floats, count: int, *, spread: float
 ) -> Ids:
-    """Gives the `count` nearest anchors of a fitting grid one box, but for `spread` of its size."""
+    """Give the `count` nearest anchors of a fitting grid one box, but for `spread` of its size."""
     centres, strides = anchors()
     size = random.lognormal(4.0, 0.7, 2).clip(12, 400)  # width, height
     centre = random.uniform(size / 2, SIDE - size / 2)

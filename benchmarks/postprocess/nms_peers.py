@@ -25,7 +25,8 @@ Kept = Callable[[], Any]
 class NmsPeer:
     """make: boxes, scores and class ids (None: suppress across classes) to the function timed.
 
-    share: of the kept boxes, how many must be endcap's.
+    Attributes:
+        share: Of the kept boxes, how many must be endcap's.
     """
 
     make: Callable[[Floats, Floats, Ids | None], Kept]

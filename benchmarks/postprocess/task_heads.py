@@ -43,8 +43,10 @@ class Answer:
 class TaskHead:
     """One comparison.
 
-    head: float32 rows, and prototypes where there are some. ours: by how it is called, what
-    endcap does. worst: how much two values may differ, by `difference`.
+    Attributes:
+        head: Float32 rows, and prototypes where there are some.
+        ours: By how it is called, what endcap does.
+        worst: How much two values may differ, by `difference`.
     """
 
     num_classes: int

@@ -30,7 +30,7 @@ class KeptAgreement:
 
 
 def compare(theirs: Iterable[object], ours: Iterable[object], share: float = 1.0) -> KeptAgreement:
-    """Holds the kept items (indices, or pairs of anchor and class) against endcap's, as sets."""
+    """Hold the kept items (indices, or pairs of anchor and class) against endcap's, as sets."""
     first, second = list(theirs), list(ours)
     if len(set(first)) != len(first):
         raise ValueError("a peer kept a box twice")

@@ -26,7 +26,7 @@ class AllThreads:
 
 
 def run(images: Sequence[Photograph], batch_size: int, budget: Budget) -> AllThreads:
-    """Times one batch that goes through the images in turn until it is full."""
+    """Time one batch that goes through the images in turn until it is full."""
     threads = cpu_count()
     chosen = [images[index % len(images)] for index in range(batch_size)]
     encoded = [image.encoded for image in chosen]

@@ -24,7 +24,8 @@ class BareDecodeError(Exception):
 def single() -> Single:
     """A function that decodes one JPEG and gives the number of its rows.
 
-    Raises BareDecodeError where there is no C compiler, jpeglib.h or libjpeg of endcap.
+    Raises:
+        BareDecodeError: There is no C compiler, jpeglib.h or libjpeg of endcap.
     """
     decode = ctypes.CDLL(str(_compile())).bare_decode
     decode.argtypes = [ctypes.c_char_p, ctypes.c_ulong]

@@ -26,7 +26,7 @@ class Memory:
 
 
 def run(image: Photograph) -> dict[str, Memory]:
-    """Starts one process a peer; its first call includes buffers and the tensor of 4.9 MB."""
+    """Start one process a peer; its first call includes buffers and the tensor of 4.9 MB."""
     return {peer.name: run_one(peer.name, image.path) for peer in PEERS}
 
 

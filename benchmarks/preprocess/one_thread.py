@@ -40,7 +40,7 @@ class OneThread:
 
 
 def run(images: Sequence[Photograph], budget: Budget, done: Callable[[str], None]) -> OneThread:
-    """Verifies and times every peer on every image; `done` is called after each image."""
+    """Verify and times every peer on every image; `done` is called after each image."""
     with one_cpu():
         peers, floor = load_peers(), load_floor()
         results = []

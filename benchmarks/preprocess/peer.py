@@ -24,10 +24,11 @@ Write = Callable[[bytes, Tensor], object]
 class Peer:
     """One library's way from JPEG bytes to the tensor.
 
-    single: makes the function for one image at a time on one thread; imports the library.
-    batch: makes the function for many images on so many threads.
-    compared_with: the parameters of endcap whose tensor this one is verified against.
-    psnr_db: how near it must come; None asks for equal 8-bit steps, as verify.py says.
+    Attributes:
+        single: Makes the function for one image at a time on one thread; imports the library.
+        batch: Makes the function for many images on so many threads.
+        compared_with: The parameters of endcap whose tensor this one is verified against.
+        psnr_db: How near it must come; None asks for equal 8-bit steps, as verify.py says.
     """
 
     name: str

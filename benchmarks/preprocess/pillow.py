@@ -15,7 +15,7 @@ _SCALE = np.float32(1 / 255)
 
 
 def write(encoded: bytes, tensor: Tensor) -> None:
-    """Fills the tensor from one image."""
+    """Fill the tensor from one image."""
     picture: Image.Image = Image.open(BytesIO(encoded))
     ImageOps.exif_transpose(picture, in_place=True)
     if picture.mode != "RGB":

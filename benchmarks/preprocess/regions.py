@@ -33,7 +33,7 @@ Cut = Callable[[bytes, Regions, Tensors], object]
 
 
 def run(image: Photograph, budget: Budget) -> dict[str, Row]:
-    """Verifies and times each way; ratios are to the bare decode of the whole picture."""
+    """Verify and times each way; ratios are to the bare decode of the whole picture."""
     encoded = image.encoded
     regions = scattered(image.width, image.height)
     side, top = _TOP

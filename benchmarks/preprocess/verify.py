@@ -38,7 +38,7 @@ class Agreement:
 
 
 def compare(tensor: Any, reference: Any, psnr_db: float | None) -> Agreement:
-    """Holds a tensor [3, SIZE, SIZE] against endcap's; psnr_db is the bar, None the exact one."""
+    """Hold a tensor [3, SIZE, SIZE] against endcap's; psnr_db is the bar, None the exact one."""
     ours = _steps(reference)
     theirs = _steps(tensor)
     difference = np.abs(theirs - ours)

@@ -30,7 +30,7 @@ QUICK = Plan(
 
 
 def main() -> int:
-    """Runs and writes; 1 and a message on standard error where that cannot be."""
+    """Run and writes; 1 and a message on standard error where that cannot be."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.server")
     parser.add_argument("output", type=Path)
     parser.add_argument("images", type=Path, nargs="+")

@@ -46,7 +46,8 @@ class Window:
 class LoadGenerator:
     """perf_analyzer on one server.
 
-    folder: where the program is unpacked, once.
+    Args:
+        folder: Where the program is unpacked, once.
     """
 
     def __init__(self, folder: Path, grpc_authority: str) -> None:
@@ -58,10 +59,11 @@ class LoadGenerator:
     def run(
         self, model: str, encoded: bytes, concurrency: int, window: Window, output_bytes: int
     ) -> Load:
-        """Sends one image again and again; inputs and outputs are in system shared memory.
+        """Send one image again and again; inputs and outputs are in system shared memory.
 
-        output_bytes: as much as the largest output of the model takes.
-        Raises LoadError, and UnsteadyError under it.
+        Args:
+            output_bytes: As much as the largest output of the model takes. Raises LoadError, and
+                UnsteadyError under it.
         """
         requests, figures = self._folder / "requests.json", self._folder / "figures.csv"
         requests.write_text(json.dumps(input_data(encoded)))
@@ -95,7 +97,8 @@ def input_data(encoded: bytes) -> dict[str, object]:
 def read_figures(table: str) -> Load:
     """The figures of the CSV table that perf_analyzer writes; its last row.
 
-    Raises LoadError when there is none.
+    Raises:
+        LoadError: There is none.
     """
     rows = [row for row in csv.DictReader(table.splitlines()) if row.get("Inferences/Second")]
     if not rows:

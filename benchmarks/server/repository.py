@@ -17,14 +17,14 @@ _PYTHON_NETWORK = "detector_python"  # of the counterpart
 
 
 def write(folder: Path) -> None:
-    """Replaces `folder` by a repository of the ensemble `detect` and its counterpart in Python."""
+    """Replace `folder` by a repository of the ensemble `detect` and its counterpart in Python."""
     shipped = [SHIPPED / name for name in (*_COMPILED, _PYTHON_NETWORK)]
     sources = [*shipped, *(OPENCV_MODELS / name for name in _OPENCV)]
     write_models(folder, sources)
 
 
 def write_models(folder: Path, sources: Sequence[Path]) -> None:
-    """Replaces `folder` by a repository of copies of some model folders.
+    """Replace `folder` by a repository of copies of some model folders.
 
     `@CPUS@` in a config becomes the number of CPUs that the process may use.
     """

@@ -44,7 +44,8 @@ class Point:
 class ServerComparison:
     """One task: how its models were verified, and a point for each concurrency.
 
-    problems: why points are missing: all of them where the models answer differently.
+    Attributes:
+        problems: Why points are missing: all of them where the models answer differently.
     """
 
     name: str
@@ -132,7 +133,7 @@ def _medians(loads: Sequence[Load]) -> Load:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """A server on free ports of the loopback; gives the authority of its gRPC endpoint."""
+    """A server on free ports of the loopback; give the authority of its gRPC endpoint."""
     repository.write(SERVER_REPOSITORY)
     ports = ServerPorts(http=0, grpc=0, metrics=0)
     settings = ServerSettings(ports=ports, client_shared_memory=True)

@@ -18,7 +18,7 @@ class VerificationError(Exception):
 
 
 def tensors(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
-    """Compares `images` and `geometry` of two preprocess models; a few words on success."""
+    """Compare `images` and `geometry` of two preprocess models; a few words on success."""
     first, second = _ask(client, ours, encoded), _ask(client, theirs, encoded)
     steps = np.rint((first.as_numpy("images") - second.as_numpy("images")) * 255)
     worst, differing = int(np.abs(steps).max()), int(np.count_nonzero(steps))
@@ -31,7 +31,7 @@ def tensors(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
 
 
 def detections(client: Any, ours: str, theirs: str, encoded: bytes) -> str:
-    """Compares what two ensembles detect; a few words on success."""
+    """Compare what two ensembles detect; a few words on success."""
     first, second = _ask(client, ours, encoded), _ask(client, theirs, encoded)
     counts = [int(each.as_numpy("num_detections")[0, 0]) for each in (first, second)]
     if counts[0] == 0 or counts[0] != counts[1]:

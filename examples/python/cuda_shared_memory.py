@@ -37,7 +37,7 @@ class Detector:
         )
 
     def __call__(self, image: bytes) -> Any:
-        """Returns the detections of one image. Raises RequestError and endcap's errors."""
+        """Return the detections of one image. Raises RequestError and endcap's errors."""
         made = self._preprocess(image)
         with self._pool.acquire() as lease:
             images = lease.put("images", made.images)
@@ -48,13 +48,13 @@ class Detector:
 
 
 def show(file: Path, found: Any) -> None:
-    """Prints the detections of one image."""
+    """Print the detections of one image."""
     for box, score, class_id in zip(found.boxes, found.scores, found.class_ids, strict=True):
         print(f"{file}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
 
 
 def main() -> int:
-    """Returns 1 where a file failed, or there is no GPU."""
+    """Return 1 where a file failed, or there is no GPU."""
     parser = argparse.ArgumentParser(description="Detections by tensors that stay on the GPU.")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")

@@ -17,7 +17,7 @@ from endcap.client import DetectionClient, ImageResult
 
 
 def show(result: ImageResult) -> None:
-    """Prints what became of an image."""
+    """Print what became of an image."""
     if not result.ok:
         print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
     for found in result.detections:
@@ -26,7 +26,7 @@ def show(result: ImageResult) -> None:
 
 
 def main() -> int:
-    """Asks for all files, four of them at once; returns 1 where one failed."""
+    """Ask for all files, four of them at once; return 1 where one failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEG files.")
     parser.add_argument("files", nargs="+")
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")

@@ -20,7 +20,7 @@ from endcap.client import AsyncDetectionClient
 
 
 async def handle(client: AsyncDetectionClient, file: str) -> bool:
-    """What a service does for one of its requests; returns whether it went well."""
+    """What a service does for one of its requests; return whether it went well."""
     result = await client.detect_one(file)
     if not result.ok:
         print(f"{result.image}: {result.status}: {result.error}", file=sys.stderr)
@@ -32,13 +32,13 @@ async def handle(client: AsyncDetectionClient, file: str) -> bool:
 
 
 async def detect(url: str, model: str, files: Sequence[str]) -> bool:
-    """Starts a task for each file; returns whether all went well."""
+    """Start a task for each file; return whether all went well."""
     async with AsyncDetectionClient(url, model=model, concurrency=8) as client:
         return all(await asyncio.gather(*(handle(client, file) for file in files)))
 
 
 def main() -> int:
-    """Returns 1 where a file failed."""
+    """Return 1 where a file failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEG files, by asyncio.")
     parser.add_argument("files", nargs="+")
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")

@@ -27,7 +27,7 @@ BETWEEN_FRAMES = re.compile(rb"(?<=\xff\xd9)|(?=\xff\xd8\xff)")
 
 
 def frames(stream: BinaryIO, piece_bytes: int = 1 << 16) -> Iterator[bytes]:
-    """Yields the JPEGs of an unbuffered stream as they come, cut ones too; none has a thumbnail."""
+    """Yield the JPEGs of an unbuffered stream as they come, cut ones too; none has a thumbnail."""
     data = b""
     while piece := stream.read(piece_bytes):
         *whole, data = BETWEEN_FRAMES.split(data + piece)
@@ -37,7 +37,7 @@ def frames(stream: BinaryIO, piece_bytes: int = 1 << 16) -> Iterator[bytes]:
 
 
 def main() -> int:
-    """Returns 1 where a frame failed."""
+    """Return 1 where a frame failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEGs on standard input.")
     parser.add_argument("--url", default="grpc://127.0.0.1:8001")
     parser.add_argument("--model", default="detect")

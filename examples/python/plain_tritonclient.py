@@ -29,7 +29,7 @@ def request(image: bytes) -> list[Any]:
 
 
 def show(name: str, answer: Any) -> None:
-    """Prints the rows that count; those behind them are padding."""
+    """Print the rows that count; those behind them are padding."""
     count = answer.as_numpy("num_detections")[0, 0]
     boxes, scores, classes = (answer.as_numpy(output)[0, :count] for output in OUTPUTS[1:])
     for box, score, class_id in zip(boxes, scores, classes, strict=True):
@@ -37,7 +37,7 @@ def show(name: str, answer: Any) -> None:
 
 
 def main() -> int:
-    """Asks for each file; returns how many failed."""
+    """Ask for each file; return how many failed."""
     parser = argparse.ArgumentParser(description="Detections in JPEG files.")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--url", default="127.0.0.1:8001", help="HOST:PORT of gRPC")

@@ -31,7 +31,7 @@ POSTPROCESS = endcap.Postprocessor("yolov8", num_classes=6, score_threshold=0.4)
 
 
 def detect(pool: SharedMemoryPool, image: bytes) -> Any:
-    """Returns the detections of one image. Raises RequestError and endcap's errors of images."""
+    """Return the detections of one image. Raises RequestError and endcap's errors of images."""
     with pool.acquire() as lease:
         tensor, images = lease.empty("images", TENSOR, np.float32)
         made = PREPROCESS(image, out=tensor)
@@ -42,13 +42,13 @@ def detect(pool: SharedMemoryPool, image: bytes) -> Any:
 
 
 def show(file: Path, found: Any) -> None:
-    """Prints the detections of one image."""
+    """Print the detections of one image."""
     for box, score, class_id in zip(found.boxes, found.scores, found.class_ids, strict=True):
         print(f"{file}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
 
 
 def answer(pool: SharedMemoryPool, file: Path) -> bool:
-    """Prints what is in a file, or why that is not known; returns whether it went well."""
+    """Print what is in a file, or why that is not known; return whether it went well."""
     try:
         show(file, detect(pool, file.read_bytes()))
     except (endcap.EndcapError, OSError) as error:
@@ -58,7 +58,7 @@ def answer(pool: SharedMemoryPool, file: Path) -> bool:
 
 
 def main() -> int:
-    """Returns 1 where a file failed, or there is no server."""
+    """Return 1 where a file failed, or there is no server."""
     parser = argparse.ArgumentParser(description="Detections by tensors in shared memory.")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--url", default="grpc://127.0.0.1:8001", help="or http://HOST:PORT")

@@ -17,13 +17,14 @@ _TOLERATED_OVERLAP = 0.05
 def place_labels(
     boxes: Sequence[tuple[int, int, int, int]], sizes: Sequence[Size], picture: Size
 ) -> list[Corner | None]:
-    """Returns the upper left corner of each label, None for one that finds no room.
-
-    boxes: x1, y1, x2, y2 in pixels of the picture, the most important first: it chooses first.
-    sizes: width and height of each label; picture: width and height.
+    """Return the upper left corner of each label, None for one that finds no room.
 
     A label stands above its box where there is room, else below, beside or inside of it, and always
     within the picture unless it is larger than that. The first one always finds room.
+
+    Args:
+        boxes: X1, y1, x2, y2 in pixels of the picture, the most important first: it chooses first.
+        sizes: Width and height of each label; picture: width and height.
     """
     taken = np.zeros((len(boxes), 4), np.int64)
     corners: list[Corner | None] = []
@@ -42,7 +43,7 @@ def place_labels(
 
 
 def _choices(box: tuple[int, int, int, int], size: Size, picture: Size) -> npt.NDArray[np.int64]:
-    """Returns where a label may stand, int64 [10, 4] as x1, y1, x2, y2, the best place first."""
+    """Return where a label may stand, int64 [10, 4] as x1, y1, x2, y2, the best place first."""
     (left, top, right, bottom), (width, height) = box, size
     corners = [
         (left, top - height),
@@ -72,7 +73,7 @@ def _pushed_inside(corner: Corner, size: Size, picture: Size) -> Corner:
 
 
 def _overlap(choices: npt.NDArray[np.int64], taken: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the pixels of each choice that lie in rectangles taken already, int64 [choices]."""
+    """Return the pixels of each choice that lie in rectangles taken already, int64 [choices]."""
     low = np.maximum(choices[:, None, :2], taken[None, :, :2])
     high = np.minimum(choices[:, None, 2:], taken[None, :, 2:])
     sides = np.maximum(high - low, 0)

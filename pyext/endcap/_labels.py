@@ -8,7 +8,7 @@ from endcap.errors import InvalidArgumentError
 
 
 def read_labels(path: Path) -> list[str]:
-    """Returns the lines of a file of class names, in UTF-8. Raises InvalidArgumentError."""
+    """Return the lines of a file of class names, in UTF-8. Raises InvalidArgumentError."""
     if path.exists() and not path.is_file() and not path.is_dir():  # it may never end
         raise InvalidArgumentError(f"labels file {path} is a pipe or a device: give a file")
     try:

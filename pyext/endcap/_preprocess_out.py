@@ -18,7 +18,8 @@ Shape = tuple[int, ...]
 def host_output(out: Any, shape: Shape, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Return ``out``, or an array for it where it is None.
 
-    Raises InvalidArgumentError for an ``out`` that cannot be used, and OutOfMemoryError.
+    Raises:
+        InvalidArgumentError: For an ``out`` that cannot be used, and OutOfMemoryError.
     """
     if out is None:
         return empty(shape, dtype)
@@ -33,7 +34,8 @@ def host_output(out: Any, shape: Shape, dtype: np.dtype[Any]) -> npt.NDArray[Any
 def cuda_output(out: Any, shape: Shape, dtype: np.dtype[Any], target: Target) -> _core.CudaTensor:
     """Return ``out`` as memory of the target's device, or new memory where it is None.
 
-    Raises InvalidArgumentError for an ``out`` that cannot be used, and OutOfMemoryError.
+    Raises:
+        InvalidArgumentError: For an ``out`` that cannot be used, and OutOfMemoryError.
     """
     if out is None:
         return _cuda_input.empty(shape, dtype, target)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def replaced_file(target: Path) -> Iterator[Path]:
-    """Gives the path of a file to write; it takes the place of `target` when the block ends well.
+    """Give the path of a file to write; it takes the place of `target` when the block ends well.
 
     Raises OSError with the name of the target.
     """

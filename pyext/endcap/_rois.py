@@ -13,7 +13,8 @@ from endcap.errors import InvalidArgumentError
 def to_rois(rois: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return regions as C-contiguous float32 [K, 4]; no region at all may have any shape.
 
-    Raises InvalidArgumentError for anything that is not K rows of four real numbers.
+    Raises:
+        InvalidArgumentError: For anything that is not K rows of four real numbers.
     """
     with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, which the core refuses
         array = to_array(rois, np.float32, "rois")
@@ -29,7 +30,8 @@ def to_rois(rois: npt.ArrayLike) -> npt.NDArray[np.float32]:
 def image_of_rois(images: Image) -> Image:
     """Return the one image that regions go with.
 
-    Raises InvalidArgumentError for a sequence of images.
+    Raises:
+        InvalidArgumentError: For a sequence of images.
     """
     if not is_single_image(images):
         raise InvalidArgumentError(

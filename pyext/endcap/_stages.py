@@ -15,7 +15,7 @@ Progress = Callable[[], AbstractContextManager[Stages]]
 
 
 def silent(name: str, total: int | None) -> Callable[[], None]:
-    """Tells nobody."""
+    """Tell nobody."""
     return lambda: None
 
 

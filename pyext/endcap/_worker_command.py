@@ -17,7 +17,7 @@ importlib.import_module(name).main()
 
 
 def worker_command(module: str) -> list[str]:
-    """Returns the command that calls `main` of a module with this process' Python and packages."""
+    """Return the command that calls `main` of a module with this process' Python and packages."""
     return [sys.executable, "-c", _START, module, *_module_folders()]
 
 

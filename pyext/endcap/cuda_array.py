@@ -74,7 +74,7 @@ class CudaArray:
         return self._tensor.stream
 
     def to_numpy(self) -> npt.NDArray[Any]:
-        """Return a copy in host memory; waits for the array's stream.
+        """Return a copy in host memory; wait for the array's stream.
 
         Raises:
             CudaError: this, or earlier work on the stream, failed.
@@ -155,5 +155,5 @@ def _owner_of_stream(stream: int, device_id: int) -> Any:
 
 
 def on_host(array: npt.NDArray[Any] | CudaArray) -> npt.NDArray[Any]:
-    """Returns an array of the host as it is, and a copy of one in the memory of a GPU."""
+    """Return an array of the host as it is, and a copy of one in the memory of a GPU."""
     return array.to_numpy() if isinstance(array, CudaArray) else array

@@ -75,7 +75,7 @@ def without_input(path: Path) -> Path:
 
 
 def with_varying_rows(path: Path) -> Path:
-    """Gives the places of the pixels over a half: NonZero's shape depends on the image."""
+    """Give the places of the pixels over a half: NonZero's shape depends on the image."""
     image = helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, 3, 8, 8])
     rows = helper.make_tensor_value_info("rows", TensorProto.FLOAT, [1, "found", 4])
     half = onnx.numpy_helper.from_array(np.array(0.5, np.float32), "half")
@@ -93,7 +93,7 @@ def with_varying_rows(path: Path) -> Path:
 
 
 def with_a_batch_that_is_none(path: Path) -> Path:
-    """Declares a free batch and brings everything to one image."""
+    """Declare a free batch and brings everything to one image."""
     image = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, 64, 64])
     head = helper.make_tensor_value_info("output0", TensorProto.FLOAT, ["batch", 7, 84])
     head_values = onnx.numpy_helper.from_array(np.zeros((1, 7, 84), np.float32), "zeros")

@@ -14,7 +14,7 @@ _PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-
 
 
 def _launch(playwright: Playwright, options: list[str]) -> Browser:
-    """Starts a Chromium that is on PATH, else the one that playwright installed."""
+    """Start a Chromium that is on PATH, else the one that playwright installed."""
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     try:
         return playwright.chromium.launch(executable_path=program, args=options)
@@ -29,7 +29,7 @@ def _launch(playwright: Playwright, options: list[str]) -> Browser:
 
 @contextlib.contextmanager
 def run_browser(*options: str) -> Iterator[Browser]:
-    """Runs a browser with command line options; skips with ENDCAP_NO_BROWSER=1."""
+    """Run a browser with command line options; skips with ENDCAP_NO_BROWSER=1."""
     if os.environ.get("ENDCAP_NO_BROWSER") == "1":
         pytest.skip("ENDCAP_NO_BROWSER=1")
     with sync_playwright() as playwright:

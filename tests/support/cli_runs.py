@@ -23,7 +23,7 @@ def endcap(*arguments: object, columns: int = 80) -> Result:
 
 @contextlib.contextmanager
 def answering_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serves the answering model from a repository in `folder`; gives its addresses by protocol."""
+    """Serve the answering model from a repository in `folder`; give its addresses by protocol."""
     repository = write_model(folder, "detect", CONFIG, MODEL)
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(repository, settings) as server:
@@ -34,7 +34,7 @@ def answering_server(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def write_pictures(folder: Path) -> Path:
-    """Writes two JPEG files, a.JPEG and b.jpg, and a text file; returns the folder."""
+    """Write two JPEG files, a.JPEG and b.jpg, and a text file; returns the folder."""
     folder.mkdir()
     Image.new("RGB", (640, 480), (90, 90, 90)).save(folder / "b.jpg")
     Image.new("L", (96, 80)).save(folder / "a.JPEG", "JPEG")

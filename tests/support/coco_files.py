@@ -28,7 +28,7 @@ def coco(images: int, annotations: list[Row], categories: list[Row] | None = Non
 
 
 def write(folder: Path, content: Any) -> Path:
-    """Writes annotations.json and an empty file for each image; returns the former."""
+    """Write annotations.json and an empty file for each image; returns the former."""
     if isinstance(content, dict) and isinstance(content.get("images"), list):
         for image in content["images"]:
             if isinstance(image, dict) and isinstance(image.get("file_name"), str):

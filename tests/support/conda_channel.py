@@ -46,7 +46,7 @@ os._exit(0)
 
 
 def write_channel(folder: Path, packages: Iterable[Mapping[str, object]] = ()) -> Path:
-    """Makes the folder a channel of packages, each the keyword arguments of `write_package`."""
+    """Make the folder a channel of packages, each the keyword arguments of `write_package`."""
     for subdir in (SUBDIR, "noarch"):
         (folder / subdir).mkdir(parents=True, exist_ok=True)
     for package in packages:
@@ -63,7 +63,7 @@ def write_package(
     depends: Sequence[str] = (),
     files: Mapping[str, Path | bytes | str] | None = None,
 ) -> None:
-    """Writes one package.
+    """Write one package.
 
     files: what lies at a path of the environment: a file, bytes, or a text that a link leads to.
     """
@@ -134,7 +134,7 @@ def stripped(path: Path, scratch: Path) -> Path:
 
 
 def _add(archive: tarfile.TarFile, path: str, source: Path | bytes | str) -> dict[str, object]:
-    """Adds one file to a package; returns its entry in paths.json."""
+    """Add one file to a package; return its entry in paths.json."""
     member = tarfile.TarInfo(path)
     if isinstance(source, str):
         member.type, member.linkname = tarfile.SYMTYPE, source

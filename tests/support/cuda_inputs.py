@@ -18,7 +18,7 @@ STATE = endcap.cuda_state()
 
 
 def require_cuda() -> None:
-    """Skips the rest of a module where there is no GPU; ENDCAP_REQUIRE_CUDA=1 lets it fail."""
+    """Skip the rest of a module where there is no GPU; ENDCAP_REQUIRE_CUDA=1 lets it fail."""
     if not STATE.available and os.environ.get("ENDCAP_REQUIRE_CUDA") != "1":
         pytest.skip(f"CUDA cannot be used: {STATE.reason}", allow_module_level=True)
 

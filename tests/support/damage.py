@@ -44,7 +44,7 @@ class Damage:
 
 
 def copy_model(model: str, repository: Path, *, name: str | None = None) -> Path:
-    """Copies one model of the shipped repository, under another name if one is given."""
+    """Copy one model of the shipped repository, under another name if one is given."""
     folder = repository / (name or model)
     ignored = shutil.ignore_patterns("samples")
     shutil.copytree(SHIPPED / model, folder, ignore=ignored)

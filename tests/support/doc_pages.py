@@ -61,7 +61,7 @@ def _block(page: Path, info: str, content: str, line: int) -> Block:
 
 
 def run_python(block: Block, names: dict[str, Any]) -> int:
-    """Runs a block and returns how many values were compared.
+    """Run a block and return how many values were compared.
 
     Raises AssertionError where a value is another, and whatever the block raises.
     """

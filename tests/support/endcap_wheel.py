@@ -20,7 +20,7 @@ _PARTS = ("backends", "model_repository")  # what the core's build brings, besid
 
 
 def write_wheel(folder: Path, *, tag: str = f"{_TAG}-{_TAG}-linux_x86_64") -> Path:
-    """Writes the wheel into a folder, with scratch files; returns its path."""
+    """Write the wheel into a folder, with scratch files; return its path."""
     version = endcap.__version__
     target = folder / f"endcap-{version}-{tag}.whl"
     info = f"endcap-{version}.dist-info"

@@ -86,7 +86,7 @@ class Network:
         return {name: output.answer(feature) for name, output in self.outputs.items()}
 
     def write(self, path: Path) -> Path:
-        """Writes the ONNX file."""
+        """Write the ONNX file."""
         axes = [2, 3] if self.layout == "nchw" else [1, 2]
         nodes = [
             helper.make_node("Cast", ["images"], ["numbers"], to=TensorProto.FLOAT),

@@ -72,5 +72,5 @@ def mask() -> np.ndarray:
 
 
 def write_figures_model(repository: Path) -> None:
-    """Writes the model `figures`."""
+    """Write the model `figures`."""
     write_model(repository, "figures", CONFIG, f"RLE = {encode_rle(mask())!r}\n{MODEL}")

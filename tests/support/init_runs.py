@@ -38,7 +38,7 @@ def plan_of(network: Network, folder: Path, **options: object) -> Plan:
 
 
 def init(model: Path, *options: object, output: Path | None = None) -> Result:
-    """Runs the command; the repository is `models` beside the network unless told otherwise."""
+    """Run the command; the repository is `models` beside the network unless told otherwise."""
     target = output or model.parent / "models"
     return endcap("init", model, "-o", target, *options, columns=200)
 

@@ -129,7 +129,7 @@ def find_segment(data: bytes, markers: tuple[int, ...]) -> Segment:
 
 
 def insert_segment(data: bytes, marker: int, payload: bytes) -> bytes:
-    """Puts a segment first, right after SOI."""
+    """Put a segment first, right after SOI."""
     length = (len(payload) + 2).to_bytes(2, "big")
     return SOI + bytes([0xFF, marker]) + length + payload + data[2:]
 

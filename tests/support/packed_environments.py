@@ -45,7 +45,7 @@ class Workshop:
 
 @contextlib.contextmanager
 def workshop(folder: Path) -> Iterator[Workshop]:
-    """Makes channel and wheel in a folder, where py-rattler's cache and scratch files lie, too."""
+    """Make channel and wheel in a folder, where py-rattler's cache and scratch files lie, too."""
     temporary = folder / "tmp"
     temporary.mkdir()
     scratch = folder / "stripped"

@@ -89,7 +89,7 @@ class Visit:
 def visit(
     browser: Browser, url: str, *, init: str | None = None, **context: Any
 ) -> Iterator[Visit]:
-    """Opens the page; a problem that the test has not taken from the list fails it.
+    """Open the page; a problem that the test has not taken from the list fails it.
 
     init: a script that runs before those of the page.
     """
@@ -122,7 +122,7 @@ def _note(seen: Visit, request: Any) -> None:
 def sides_drawn(
     pixels: NDArray[np.uint8], detections: Sequence[Detection], *, scale: float, line: int
 ) -> list[bool]:
-    """Tells of each detection whether its left side is there, `line` pixels of its own colour wide.
+    """Tell of each detection whether its left side is there, `line` pixels of its own colour wide.
 
     pixels: [height, width, 3]; scale: of them to pixels of the picture. A label or a better box may
     lie over a part of the side.

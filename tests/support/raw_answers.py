@@ -75,7 +75,7 @@ def always(content: bytes) -> Answering:
 
 
 def reset(wire: socket.socket) -> None:
-    """Ends a connection so that its other side is told of a reset."""
+    """End a connection so that its other side is told of a reset."""
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wire.close()
 

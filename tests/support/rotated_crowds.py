@@ -38,7 +38,7 @@ def clustered(count: int, seed: int = 0, num_classes: int = 1) -> Crowd:
 
 
 def moored(count: int, seed: int = 0, num_classes: int = 1) -> Crowd:
-    """Ships side by side in a harbour of an aerial picture: long boxes at nearly one angle."""
+    """Ship side by side in a harbour of an aerial picture: long boxes at nearly one angle."""
     random = np.random.default_rng(seed)
     places = np.arange(count) // 4  # four candidates for each ship
     row, column = np.divmod(places, 25)

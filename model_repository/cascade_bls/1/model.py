@@ -20,11 +20,11 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Fills in the tensors that config.pbtxt leaves out."""
+        """Fill in the tensors that config.pbtxt leaves out."""
         return complete_config(config, ENCODED_INPUT, CASCADE_OUTPUTS)
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads the parameters; the models that they name are looked for with each request."""
+        """Read the parameters; the models that they name are looked for with each request."""
         settings = read_cascade_settings(json.loads(args["model_config"]))
         self._log = ModelLog(args)
         self._cascade = Cascade(settings, call_model_async)
@@ -37,7 +37,7 @@ class TritonPythonModel:
         )
 
     def finalize(self) -> None:
-        """Ends the threads of the calls."""
+        """End the threads of the calls."""
         self._loop.close()
 
     def _run(self, jobs: list[CascadeJob]) -> None:

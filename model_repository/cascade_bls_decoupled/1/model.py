@@ -20,12 +20,12 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Fills in the tensors that config.pbtxt leaves out."""
+        """Fill in the tensors that config.pbtxt leaves out."""
         config.set_model_transaction_policy({"decoupled": True})
         return complete_config(config, ENCODED_INPUT, STREAM_OUTPUTS)
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads the parameters; the models that they name are looked for with each request."""
+        """Read the parameters; the models that they name are looked for with each request."""
         settings = read_cascade_settings(json.loads(args["model_config"]))
         self._log = ModelLog(args)
         self._stream = CascadeStream(settings, call_model)

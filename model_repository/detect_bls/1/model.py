@@ -20,11 +20,11 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Fills in the tensors that config.pbtxt leaves out."""
+        """Fill in the tensors that config.pbtxt leaves out."""
         return complete_config(config, ENCODED_INPUT, DETECTION_OUTPUTS)
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads the parameters; the models that they name are looked for with each request."""
+        """Read the parameters; the models that they name are looked for with each request."""
         self._settings = read_detect_settings(json.loads(args["model_config"]))
         self._log = ModelLog(args)
         self._loop = CallLoop()
@@ -36,7 +36,7 @@ class TritonPythonModel:
         )
 
     def finalize(self) -> None:
-        """Ends the threads of the calls."""
+        """End the threads of the calls."""
         self._loop.close()
 
     def _run(self, jobs: list[_Job]) -> None:
@@ -64,7 +64,7 @@ class _Job:
         self.result: Any = None
 
     def tensors(self) -> list[Any]:
-        """The tensors of the answer; raises what went wrong."""
+        """The tensors of the answer; raise what went wrong."""
         if isinstance(self.result, BaseException):
             raise self.result
         return list(self.result.values())

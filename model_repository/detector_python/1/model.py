@@ -15,7 +15,7 @@ class TritonPythonModel:
     """One ONNX Runtime session; all requests of a batch go through it in one run."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Opens the session; `provider` and `intra_op_threads` of config.pbtxt say how."""
+        """Open the session; `provider` and `intra_op_threads` of config.pbtxt say how."""
         config = json.loads(args["model_config"])
         given = {name: each["string_value"] for name, each in config["parameters"].items()}
         self._input = config["input"][0]["name"]

@@ -22,12 +22,12 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Fills in the inputs and outputs that the parameters determine."""
+        """Fill in the inputs and outputs that the parameters determine."""
         complete_tensors(config.as_dict(), _settings(config.as_dict()).contracts, complete=True)
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Reads config.pbtxt; what cannot be carried out fails the load with a message."""
+        """Read config.pbtxt; what cannot be carried out fails the load with a message."""
         config = json.loads(args["model_config"])
         settings = _settings(config)
         complete_tensors(config, settings.contracts, complete=False)

@@ -19,13 +19,13 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(config: Any) -> Any:
-        """Fills in the inputs and outputs that the parameters determine."""
+        """Fill in the inputs and outputs that the parameters determine."""
         settings = preprocess_dali_settings(config.as_dict())
         complete_tensors(config.as_dict(), settings.contracts, complete=True)
         return config
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Builds the pipeline; what cannot be carried out fails the load with a message."""
+        """Build the pipeline; what cannot be carried out fails the load with a message."""
         config = json.loads(args["model_config"])
         settings = preprocess_dali_settings(config)
         complete_tensors(config, settings.contracts, complete=False)

@@ -27,7 +27,7 @@ _NOTHING = "-"
 
 
 def check_comparison(form: Form, compare: Path | None, network: Path | None) -> None:
-    """Raises BadParameter for options that do not go together."""
+    """Raise BadParameter for options that do not go together."""
     if network is not None and compare is None:
         raise typer.BadParameter("--network is for --compare: give both")
     if compare is not None and form not in (Form.table, Form.json):
@@ -51,11 +51,11 @@ class ReferenceBeside:
         self.comparisons: dict[str, Comparison] = {}
 
     def check_task(self, task: Task) -> None:
-        """Raises InvalidArgumentError when the server's model does another task."""
+        """Raise InvalidArgumentError when the server's model does another task."""
         check_task(self._reference, task)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
-        """Runs the reference on one image; does nothing for one that the server failed."""
+        """Run the reference on one image; do nothing for one that the server failed."""
         if result.ok and result.image not in self.comparisons:
             self.comparisons[result.image] = compare(self._reference, result, labels)
 
@@ -63,7 +63,7 @@ class ReferenceBeside:
 def write_comparison(
     results: Sequence[ImageResult], comparisons: Comparisons, stream: TextIO, *, json: bool
 ) -> None:
-    """Writes what was compared: a table, or JSON."""
+    """Write what was compared: a table, or JSON."""
     if json:
         stream.write(json_lines([comparison_row(each, comparisons) for each in results]) + "\n")
     else:
@@ -71,7 +71,7 @@ def write_comparison(
 
 
 def as_comparison_table(results: Sequence[ImageResult], comparisons: Comparisons) -> Group:
-    """Returns a line of figures for each image, or what failed, and one over all of them."""
+    """Return a line of figures for each image, or what failed, and one over all of them."""
     lines: list[Text | Padding] = [_line(_COLUMNS, style="dim")]
     for result in results:
         lines.append(image_heading(result.image))
@@ -89,13 +89,13 @@ def as_comparison_table(results: Sequence[ImageResult], comparisons: Comparisons
 
 
 def comparison_row(result: ImageResult, comparisons: Comparisons) -> dict[str, Any]:
-    """Returns ImageResult.to_json with `comparison`, null for an image that the server failed."""
+    """Return ImageResult.to_json with `comparison`, null for an image that the server failed."""
     comparison = comparisons.get(result.image)
     return {**result.to_json(), "comparison": comparison.to_json() if comparison else None}
 
 
 def worst(comparisons: Sequence[Comparison]) -> Comparison:
-    """Returns all counts added up, and the largest of all differences."""
+    """Return all counts added up, and the largest of all differences."""
     return Comparison(
         served=sum(each.served for each in comparisons),
         reference=sum(each.reference for each in comparisons),
@@ -108,7 +108,7 @@ def worst(comparisons: Sequence[Comparison]) -> Comparison:
 
 
 def describe_reference_failures(comparisons: Comparisons) -> str | None:
-    """Returns for how many images the reference failed and why the first one did; None for none."""
+    """Return for how many images the reference failed and why the first one did; None for none."""
     failed = {image: each for image, each in comparisons.items() if not each.ok}
     if not failed:
         return None

@@ -19,7 +19,7 @@ def connection_options(
     tls_ca: Path | None = None,
     compression: CompressionName | None = None,
 ) -> ConnectionOptions:
-    """Returns the options. Raises InvalidArgumentError or BadParameter for what cannot be used."""
+    """Return the options. Raises InvalidArgumentError or BadParameter for what cannot be used."""
     return ConnectionOptions(
         timeout_s=timeout,
         retries=retries,

@@ -18,7 +18,7 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Generates the segments of what is printed, their texts printable."""
+        """Generate the segments of what is printed, their texts printable."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             if control or text.isprintable():
@@ -28,12 +28,12 @@ class PlainConsole(Console):
 
 
 def printable_lines(text: str) -> str:
-    """Returns the text with control characters escaped, but for the ends of lines."""
+    """Return the text with control characters escaped, but for the ends of lines."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def printable(text: str) -> str:
-    """Returns the text with control characters escaped: a file's name may hold any."""
+    """Return the text with control characters escaped: a file's name may hold any."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
     )

@@ -117,7 +117,7 @@ def demo(
 
 
 def find_repository() -> Path:
-    """Returns the model repository of the source tree, else the one installed with the package."""
+    """Return the model repository of the source tree, else the one installed with the package."""
     roots = [Path(root) for root in endcap.__path__]
     sources = [root.parent.parent for root in roots if root.parent.name == "pyext"]
     for folder in (*sources, *roots):
@@ -151,7 +151,7 @@ def _started_server(output: Path, console: Console) -> Iterator[str]:
 def _serve_page(
     server_url: str, model: str, port: int, samples: Sequence[Path], console: Console
 ) -> None:
-    """Returns never: a signal ends it."""
+    """Return never: a signal ends it."""
     from endcap import web  # needs aiohttp, which nothing else here does
 
     def announce(url: str) -> None:
@@ -163,7 +163,7 @@ def _serve_page(
 def _ask(
     client: DetectionClient, paths: Sequence[Path], repeat: int, console: Console
 ) -> tuple[list[ImageResult], Latency | None]:
-    """Sends each image once, prints what is found, and then times those that went well."""
+    """Send each image once, prints what is found, and then times those that went well."""
     console.print(
         f"Ready at {client.address}; sending {count(len(paths), 'JPEG')}.\n", markup=False
     )

@@ -29,7 +29,7 @@ def write_sheets(
     labels: Sequence[str] | None,
     folder: Path,
 ) -> list[Path]:
-    """Writes the contact sheets to `sheet_paths`; returns these."""
+    """Write the contact sheets to `sheet_paths`; return these."""
     cards = [_card(result, latency, labels) for result in results]
     sheets = contact_sheets(cards, title=f"endcap: {summary(results)}", note=_note(latency))
     paths = sheet_paths(folder, len(results))
@@ -39,7 +39,7 @@ def write_sheets(
 
 
 def sheet_paths(folder: Path, images: int) -> list[Path]:
-    """Returns contact_sheet.jpg, and contact_sheet_2.jpg and so on where there are many images."""
+    """Return contact_sheet.jpg, and contact_sheet_2.jpg and so on where there are many images."""
     sheets = math.ceil(images / PICTURES_PER_SHEET)
     numbers = ["", *(f"_{number}" for number in range(2, sheets + 1))]
     return [folder / f"contact_sheet{number}.jpg" for number in numbers]

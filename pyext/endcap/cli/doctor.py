@@ -107,7 +107,7 @@ def _print_json(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
-    """Prints each finding as soon as it is known, and how many there are of each kind."""
+    """Print each finding as soon as it is known, and how many there are of each kind."""
     console = PlainConsole(highlight=False)
     made: list[Finding] = []
     for group, members in itertools.groupby(findings, lambda finding: finding.group):
@@ -121,7 +121,7 @@ def _print_report(findings: Iterator[Finding], verbose: bool) -> list[Finding]:
 
 
 def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
-    """Yields mark, title and what was found; below it what is wrong and what to do."""
+    """Yield mark, title and what was found; below it what is wrong and what to do."""
     mark = f"{finding.severity.value:>{_MARK}}  "
     style = _STYLES[finding.severity]
     if width < _NARROW:
@@ -141,7 +141,7 @@ def _lines(finding: Finding, width: int, verbose: bool) -> Iterator[Text]:
 
 
 def _wrapped(text: str, width: int, indent: int) -> list[str]:
-    """Returns the lines of a text; a command in backticks stays in one, however long it is."""
+    """Return the lines of a text; a command in backticks stays in one, however long it is."""
     room = max(width - indent, 1)
     lines = [""]
     for word in _WORD.findall(printable(text)):
@@ -153,7 +153,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _folded(word: str, room: int) -> list[str]:
-    """Cuts what is too long for a line, such as a path, behind slashes where it has any."""
+    """Cut what is too long for a line, such as a path, behind slashes where it has any."""
     return re.findall(f".{{1,{room}}}(?:(?<=/)|$)|.{{1,{room}}}", word)
 
 

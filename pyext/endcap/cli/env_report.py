@@ -13,7 +13,7 @@ from endcap.environment.numpy_limit import NumpyLimit
 def report(
     checked: CheckedEnvironment, limit: NumpyLimit, *, heading: str, archive_bytes: int | None
 ) -> None:
-    """Prints sizes, the limit on NumPy, and a table of all packages, the largest first."""
+    """Print sizes, the limit on NumPy, and a table of all packages, the largest first."""
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
     table.add_column()

@@ -242,7 +242,7 @@ def evaluate(
 
 @contextlib.contextmanager
 def _saving(path: Path | None, problems: list[str]) -> Iterator[Callable[[Predictions], None]]:
-    """Opens the file at once, and gives what writes and closes it; no path, nothing is written.
+    """Open the file at once, and give what writes and close it; no path, nothing is written.
 
     What keeps it from being written then is added to `problems`: the figures are still worth their
     time.

@@ -23,12 +23,12 @@ _FIRST_COCO_ID = 1
 
 
 def as_json(results: Sequence[ImageResult]) -> str:
-    """Returns a JSON list with one object per image, each on its line; see ImageResult.to_json."""
+    """Return a JSON list with one object per image, each on its line; see ImageResult.to_json."""
     return json_lines([result.to_json() for result in results])
 
 
 def as_csv(results: Sequence[ImageResult]) -> str:
-    """Returns a header and a row per detection or class; CSV_COLUMNS names the columns.
+    """Return a header and a row per detection or class; CSV_COLUMNS names the columns.
 
     Turned boxes have one more column, angle. A class has no box. An image without an answer has one
     row all the same, its cells empty from class_id on.
@@ -43,13 +43,15 @@ def as_csv(results: Sequence[ImageResult]) -> str:
 
 
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
-    """Returns one JSON object that pycocotools reads; its list `annotations` loads as results, too.
+    """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
-    labels: class names by id. A category's id is class_id + 1; all that `labels` names are listed,
-    and those that were found. Width and height are those of the picture that boxes are of, read
-    from the file's header; 0 where it cannot be read. An image that failed is listed with its
-    status, without annotations. An annotation's `area` is its box's; `bbox` encloses a turned box,
-    whose corners are the `segmentation`. A mask is that where it is of the picture's size.
+    Args:
+        labels: Class names by id. A category's id is class_id + 1; all that `labels` names are
+            listed, and those that were found. Width and height are those of the picture that boxes
+            are of, read from the file's header; 0 where it cannot be read. An image that failed is
+            listed with its status, without annotations. An annotation's `area` is its box's; `bbox`
+            encloses a turned box, whose corners are the `segmentation`. A mask is that where it is
+            of the picture's size.
     """
     sizes = [oriented_size(Path(each.image), upright=each.upright) or (0, 0) for each in results]
     images = [
@@ -133,7 +135,7 @@ def _coco_extras(detection: Detection, size: Size) -> dict[str, Any]:
 
 
 def json_lines(rows: Sequence[dict[str, Any]]) -> str:
-    """Returns a JSON list, each element on its line."""
+    """Return a JSON list, each element on its line."""
     if not rows:
         return "[]"
     return "[\n" + ",\n".join(json.dumps(row, allow_nan=False) for row in rows) + "\n]"

@@ -33,7 +33,7 @@ class StopRequested(BaseException):
 
 @contextlib.contextmanager
 def report_errors(*, verbose: bool) -> Iterator[None]:
-    """Turns errors into an error message and an exit code; with `verbose` a traceback too.
+    """Turn errors into an error message and an exit code; with `verbose` a traceback too.
 
     Expected ones, EndcapError and OSError, end with exit code 2. Any other is a defect of endcap:
     exit code 3.
@@ -59,7 +59,7 @@ def report_errors(*, verbose: bool) -> Iterator[None]:
 
 
 def message_of(error: Exception) -> str:
-    """Returns an error's message; the system's own with the name of the file."""
+    """Return an error's message; the system's own with the name of the file."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -67,7 +67,7 @@ def message_of(error: Exception) -> str:
 
 @contextlib.contextmanager
 def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
-    """Leaves the block at the first SIGINT, SIGTERM or SIGHUP, and the program with `exit_code`.
+    """Leave the block at the first SIGINT, SIGTERM or SIGHUP, and the program with `exit_code`.
 
     What the block has opened is closed in peace. A second signal cuts that short: it ends waiting,
     and then the program without regard to threads that still wait. A third ends it where it is.
@@ -100,7 +100,7 @@ def stopped_by_signals(*, exit_code: int) -> Iterator[None]:
 
 
 def _end_now(exit_code: int) -> NoReturn:
-    """Ends the program without waiting for its threads, what it has printed written out."""
+    """End the program without waiting for its threads, what it has printed written out."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, typer.Exit):
             stream.flush()
@@ -108,5 +108,5 @@ def _end_now(exit_code: int) -> NoReturn:
 
 
 def say(message: str) -> None:
-    """Prints to standard error, where results of a command never go."""
+    """Print to standard error, where results of a command never go."""
     print(printable(message), file=sys.stderr, flush=True)

@@ -21,8 +21,10 @@ UNKNOWN = "-"
 class Column(Generic[Row]):
     """A column.
 
-    rank: the higher, the sooner it is left out; those of rank 0 stay, unless a number would be cut.
-    optional: whether it is left out where no row has a value.
+    Attributes:
+        rank: The higher, the sooner it is left out; those of rank 0 stay, unless a number would be
+            cut.
+        optional: Whether it is left out where no row has a value.
     """
 
     title: str
@@ -40,7 +42,7 @@ def fitting_table(
     most_rows: int | None = None,
     dim: Callable[[Row], bool] = lambda _: False,
 ) -> Table:
-    """Returns a table of the columns that fit into `width` characters.
+    """Return a table of the columns that fit into `width` characters.
 
     Texts may be cut, with an ellipsis; a number never is, its column goes instead. most_rows: how
     many are shown; the columns are chosen by all. dim: which rows are less important.
@@ -60,14 +62,14 @@ def fitting_table(
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Returns a number for a cell, `-` where it is not known."""
+    """Return a number for a cell, `-` where it is not known."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def _fitting(
     columns: Sequence[Column[Row]], places: list[int], widths: Sequence[int], width: int
 ) -> dict[int, int]:
-    """Returns place and width of those columns that fit, the least important ones left out."""
+    """Return place and width of those columns that fit, the least important ones left out."""
     least = [
         min(whole, _SHORTEST_TEXT) if column.is_text else whole
         for column, whole in zip(columns, widths, strict=True)

@@ -14,7 +14,7 @@ JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
 
 
 def expand_images(arguments: Iterable[str], *, recursive: bool = False) -> list[Path]:
-    """Returns the files that files, folders and glob patterns name, in that order.
+    """Return the files that files, folders and glob patterns name, in that order.
 
     Of a folder, its JPEG files by name; with `recursive` those of folders in it, too. Links to
     folders in it are not followed. Raises InvalidArgumentError for an argument that names no file,

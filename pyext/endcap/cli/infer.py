@@ -199,7 +199,7 @@ def _end(
     pictures: PictureFolder | None,
     reference: ReferenceBeside | None,
 ) -> None:
-    """Says what is not in the report, and ends the program with its exit code."""
+    """Say what is not in the report, and end the program with its exit code."""
     for message in pictures.summary() if pictures else ():
         say(message)
     failed = not all(result.ok for result in results)

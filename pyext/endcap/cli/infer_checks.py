@@ -17,7 +17,7 @@ from endcap.errors import InvalidArgumentError
 
 
 def check_stream(batch: int, *, stream: bool) -> None:
-    """Raises InvalidArgumentError for batches of a stream."""
+    """Raise InvalidArgumentError for batches of a stream."""
     if stream and batch > 1:
         raise InvalidArgumentError(
             f"--stream sends images one by one, so --batch {batch} cannot be had; "
@@ -26,7 +26,7 @@ def check_stream(batch: int, *, stream: bool) -> None:
 
 
 def check_task(client: Client, form: Form, model: str, reference: ReferenceBeside | None) -> None:
-    """Raises InvalidArgumentError for a report that the model's answers do not go into."""
+    """Raise InvalidArgumentError for a report that the model's answers do not go into."""
     if form is Form.coco and client.task is not Task.detection:
         raise InvalidArgumentError(
             f"--coco holds detections, and model '{model}' answers with classes; "
@@ -44,11 +44,13 @@ def keep_inputs(
     output: Path | None,
     draw: Path | None,
 ) -> None:
-    """Raises InvalidArgumentError where the report or a picture would take the place of an input.
+    """Raise InvalidArgumentError where the report or a picture would take the place of an input.
 
-    inputs: the files that are read beside the images. repository: of --compare, whose models are
-    read. draw: the folder of the pictures; that none of them replaces an image, PictureFolder sees
-    to.
+    Args:
+        inputs: The files that are read beside the images.
+        repository: Of --compare, whose models are read.
+        draw: The folder of the pictures; that none of them replaces an image, PictureFolder sees
+            to.
     """
     pictures = list(picture_paths(draw, images).values()) if draw is not None else []
     if output is not None and os.path.realpath(output) in map(os.path.realpath, pictures):

@@ -60,7 +60,7 @@ class LoopClient:
     def detect(
         self, images: Sequence[Path], *, on_result: Callable[[ImageResult], None]
     ) -> Sequence[ImageResult]:
-        """Returns what became of each image; `on_result` is called in this thread."""
+        """Return what became of each image; `on_result` is called in this thread."""
         answered: queue.SimpleQueue[ImageResult | None] = queue.SimpleQueue()
         detected = self._start(self._client.detect(images, on_result=answered.put))
         for result in _taken(answered, detected):
@@ -68,14 +68,14 @@ class LoopClient:
         return detected.result()
 
     def detect_stream(self, images: Sequence[Path]) -> Iterator[ImageResult]:
-        """Yields what becomes of each image, in their order."""
+        """Yield what becomes of each image, in their order."""
         answered: queue.SimpleQueue[ImageResult | None] = queue.SimpleQueue()
         streamed = self._start(_pump(self._client.detect_stream(images), answered))
         yield from _taken(answered, streamed)
         streamed.result()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for work of the loop; a signal meanwhile cancels it."""
+        """Wait for work of the loop; a signal meanwhile cancels it."""
         future = self._start(work)
         try:
             return future.result()
@@ -107,7 +107,7 @@ async def _pump(
 def _taken(
     answered: queue.SimpleQueue[ImageResult | None], work: concurrent.futures.Future[Any]
 ) -> Iterator[ImageResult]:
-    """Yields what is answered until the work is done; the work is cancelled where nobody takes."""
+    """Yield what is answered until the work is done; the work is cancelled where nobody takes."""
     work.add_done_callback(lambda _: answered.put(None))
     try:
         while (result := answered.get()) is not None:

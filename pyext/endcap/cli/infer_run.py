@@ -17,7 +17,7 @@ Client = DetectionClient | LoopClient
 
 
 def open_client(arguments: ClientArguments, *, use_asyncio: bool) -> Client:
-    """Returns a client of either kind."""
+    """Return a client of either kind."""
     if use_asyncio:
         return LoopClient(arguments)
     return DetectionClient.from_arguments(arguments)
@@ -31,7 +31,7 @@ def detect(
     *,
     stream: bool,
 ) -> Sequence[ImageResult]:
-    """Returns what was answered, in the order of `paths`: all, unless a signal came in between."""
+    """Return what was answered, in the order of `paths`: all, unless a signal came in between."""
     answered: list[ImageResult] = []
     with progress_bar("images", len(paths)) as advance:
 
@@ -63,10 +63,11 @@ def _streamed(
 
 
 def whole_results(parts: Iterable[ImageResult]) -> Iterator[ImageResult]:
-    """Puts the responses of a decoupled model together, those to one image into one result.
+    """Put the responses of a decoupled model together, those to one image into one result.
 
-    parts: in the order of the images; the last one of each image is `final`. An image of which one
-    response failed has failed.
+    Args:
+        parts: In the order of the images; the last one of each image is `final`. An image of which
+            one response failed has failed.
     """
     so_far: list[ImageResult] = []
     for part in parts:

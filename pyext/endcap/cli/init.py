@@ -312,7 +312,7 @@ def _report(plan: Plan, output: Path) -> None:
 
 
 def _print(console: Console, line: str) -> None:
-    """Prints a line as it is, with no colours in it and no breaks."""
+    """Print a line as it is, with no colours in it and no breaks."""
     console.print(Text(printable(line)), soft_wrap=True)
 
 

@@ -26,10 +26,12 @@ from endcap.client import ClientError, DetectionClient, ImageResult
 class Latency:
     """Times of requests that were sent one at a time.
 
-    times_ms: by image, milliseconds from sending each request to its answer; answered ones only.
-    elapsed_s: the whole measurement, with reading the files.
-    server: what the server says about these requests; None with the reason in `server_problem`.
-    failures: the requests that failed; they count nowhere else.
+    Attributes:
+        times_ms: By image, milliseconds from sending each request to its answer; answered ones
+            only.
+        elapsed_s: The whole measurement, with reading the files.
+        server: What the server says about these requests; None with the reason in `server_problem`.
+        failures: The requests that failed; they count nowhere else.
     """
 
     protocol: str
@@ -45,7 +47,7 @@ class Latency:
         return [each for times in self.times_ms.values() for each in times]
 
     def summary(self) -> dict[str, float]:
-        """Returns mean, median, p90, p99, min, max in milliseconds and images_per_s."""
+        """Return mean, median, p90, p99, min, max in milliseconds and images_per_s."""
         times = self.all_ms
         median, p90, p99 = (float(each) for each in np.percentile(times, (50, 90, 99)))
         return {
@@ -59,7 +61,7 @@ class Latency:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what the demo writes to latency.json; times are milliseconds."""
+        """Return what the demo writes to latency.json; times are milliseconds."""
         client = self.summary()
         return {
             "requests": len(self.all_ms),
@@ -77,7 +79,7 @@ class Latency:
 
 
 def measure(client: DetectionClient, images: Sequence[Path], repeat: int) -> Latency | None:
-    """Sends every image `repeat` times, each request after the answer to the one before.
+    """Send every image `repeat` times, each request after the answer to the one before.
 
     The client's concurrency must be 1. Returns None when no request was answered.
     """
@@ -130,7 +132,7 @@ class _ServerPart:
 
 
 def as_tables(latency: Latency) -> Group:
-    """Returns the client's times, and below them where the time went."""
+    """Return the client's times, and below them where the time went."""
     requests = count(len(latency.all_ms), "request")
     parts: list[Text | Table] = [
         Text(f"Latency of {requests}, one at a time over {latency.protocol}", style="bold"),

@@ -18,8 +18,10 @@ SATURATED_FROM = 0.85
 class ServerPart:
     """Means over the requests that the server counted in a window, in milliseconds.
 
-    whole: the model that was asked; None where its steps were, as by a client that takes some of
-    them itself. steps: of an ensemble.
+    Attributes:
+        whole: The model that was asked; None where its steps were, as by a client that takes some
+            of them itself.
+        steps: Of an ensemble.
     """
 
     whole: ModelTime | None
@@ -48,8 +50,10 @@ class ServerPart:
 class Level:
     """What one level showed.
 
-    client_cpu: cores that this process used on average. server: None with the reason in
-    `server_problem`. interrupted: whether the window was cut short.
+    Attributes:
+        client_cpu: Cores that this process used on average.
+        server: None with the reason in `server_problem`.
+        interrupted: Whether the window was cut short.
     """
 
     concurrency: int
@@ -77,7 +81,7 @@ class Level:
         return beyond if beyond > 2 * self.concurrency else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what `endcap load --json` prints."""
+        """Return what `endcap load --json` prints."""
         return {
             "concurrency": self.concurrency,
             "images_per_s": self.figures.images_per_s,

@@ -36,7 +36,8 @@ class _Window(NamedTuple):
 class Measurement:
     """Watches senders at work until their window is over.
 
-    clock: None where the server gives no statistics, `problem` is why.
+    Args:
+        clock: None where the server gives no statistics, `problem` is why.
     """
 
     def __init__(
@@ -52,9 +53,10 @@ class Measurement:
         self._problem = problem
 
     def run(self, concurrency: int, advance: Callable[[], None]) -> Level | None:
-        """Returns what the window showed; a signal cuts it short, None where it had not begun.
+        """Return what the window showed; a signal cuts it short, None where it had not begun.
 
-        advance: is called each TICK_S.
+        Args:
+            advance: Is called each TICK_S.
         """
         try:
             window = self._watch(advance)
@@ -67,7 +69,7 @@ class Measurement:
         return Level(concurrency, shown, used, window.server, self._problem, window.interrupted)
 
     def _watch(self, advance: Callable[[], None]) -> _Window | None:
-        """Waits until the window is over, or a signal comes."""
+        """Wait until the window is over, or a signal comes."""
         begin_s = cpu_s = 0.0
         try:
             self._wait_until(time.perf_counter() + self._timing.warmup_s, advance)

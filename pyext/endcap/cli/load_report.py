@@ -45,13 +45,13 @@ _EXPLANATION = (
 
 
 def as_json(levels: Sequence[Level], settings: Mapping[str, Any]) -> str:
-    """Returns one object: the settings, and the levels in their order."""
+    """Return one object: the settings, and the levels in their order."""
     rows = [level.to_json() for level in levels]
     return json.dumps({**settings, "percentiles": PERCENTILES, "levels": rows}, indent=2)
 
 
 def as_csv(levels: Sequence[Level]) -> str:
-    """Returns a header, CSV_COLUMNS, and a row for each level; unknown figures are empty."""
+    """Return a header, CSV_COLUMNS, and a row for each level; unknown figures are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
@@ -70,7 +70,7 @@ def as_csv(levels: Sequence[Level]) -> str:
 
 
 def as_table(levels: Sequence[Level], heading: str, width: int) -> Group:
-    """Returns the table, at most `width` characters wide, and what has to be said of it."""
+    """Return the table, at most `width` characters wide, and what has to be said of it."""
     parts: list[Text | Table] = [Text(heading + "\n", style="bold")]
     parts.append(fitting_table(_COLUMNS, levels, width))
     parts.append(Text("\n" + _EXPLANATION, style="dim"))

@@ -20,7 +20,9 @@ from endcap.client.address import Address, parse_address
 class LoadTest:
     """A server, what to ask it and how, and for how long.
 
-    arguments: of the client, but for its concurrency. images: encoded files.
+    Args:
+        arguments: Of the client, but for its concurrency.
+        images: Encoded files.
     """
 
     def __init__(
@@ -39,9 +41,10 @@ class LoadTest:
         self._clock_problem: str | None = None
 
     def run(self, levels: Sequence[int]) -> list[Level]:
-        """Returns the levels that were measured: all, unless a signal came in between.
+        """Return the levels that were measured: all, unless a signal came in between.
 
-        Raises ClientError when the server cannot be asked.
+        Raises:
+            ClientError: The server cannot be asked.
         """
         measured: list[Level] = []
         steps = round((self._timing.warmup_s + self._timing.duration_s) / TICK_S)
@@ -55,7 +58,7 @@ class LoadTest:
         return measured
 
     def describe(self) -> dict[str, Any]:
-        """Returns the settings, for JSON."""
+        """Return the settings, for JSON."""
         return {
             "url": str(self._address),
             "protocol": self._address.protocol,
@@ -70,7 +73,7 @@ class LoadTest:
         }
 
     def heading(self) -> str:
-        """Returns what was measured, for people."""
+        """Return what was measured, for people."""
         asked = self._arguments
         parts = [f"{asked.model} at {self._address}", count(len(self._images), "image")]
         parts += [f"batch {asked.batch}"] if asked.batch > 1 else []
@@ -99,7 +102,7 @@ class LoadTest:
 
     @contextlib.contextmanager
     def _clock(self) -> Iterator[ServerClock | None]:
-        """Gives what reads the server's statistics, None where it gives none."""
+        """Give what reads the server's statistics, None where it gives none."""
         try:
             clock = ServerClock(
                 self._address,

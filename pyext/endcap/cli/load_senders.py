@@ -23,10 +23,10 @@ class Senders(Protocol):
     requests: list[Finished]
 
     def check(self) -> None:
-        """Raises what ended a sender before its time."""
+        """Raise what ended a sender before its time."""
 
     def stop(self) -> None:
-        """Waits for the requests in flight and ends; raises what ended a sender."""
+        """Wait for the requests in flight and end; raise what ended a sender."""
 
 
 class Turns:
@@ -38,7 +38,7 @@ class Turns:
         self._next = itertools.count(0, batch)  # a step of it is atomic
 
     def take(self) -> list[bytes]:
-        """Returns the images of the next request."""
+        """Return the images of the next request."""
         first = next(self._next)
         return [self._images[(first + n) % len(self._images)] for n in range(self._batch)]
 

@@ -17,9 +17,12 @@ PERCENTILES = "linear interpolation between the closest ranks"
 class Finished(NamedTuple):
     """A request that was answered, well or not.
 
-    end_s: of `time.perf_counter`. latency_ms: from the image's bytes to its detections, as the
-    client measures it; None where all of it failed. images: that were answered well.
-    failures: of its images, status by status.
+    Attributes:
+        end_s: Of `time.perf_counter`.
+        latency_ms: From the image's bytes to its detections, as the client measures it; None where
+            all of it failed.
+        images: That were answered well.
+        failures: Of its images, status by status.
     """
 
     end_s: float
@@ -29,7 +32,7 @@ class Finished(NamedTuple):
 
 
 def finished(end_s: float, results: Sequence[ImageResult]) -> Finished:
-    """Returns what became of a request, of the results of its images."""
+    """Return what became of a request, of the results of its images."""
     good = [result for result in results if result.ok]
     times = [result.latency_ms for result in good if result.latency_ms is not None]
     failures = Counter(result.status for result in results if not result.ok)
@@ -40,9 +43,10 @@ def finished(end_s: float, results: Sequence[ImageResult]) -> Finished:
 class Figures:
     """What a window shows.
 
-    requests: in which at least one image was answered well; images: those images.
-    latency_ms: mean, p50, p90, p99, min, max of these requests; empty where there is none.
-    failures: images that failed, by status.
+    Attributes:
+        requests: In which at least one image was answered well; images: those images.
+        latency_ms: Mean, p50, p90, p99, min, max of these requests; empty where there is none.
+        failures: Images that failed, by status.
     """
 
     seconds: float
@@ -58,7 +62,7 @@ class Figures:
 
 
 def figures(requests: Iterable[Finished], begin_s: float, end_s: float) -> Figures:
-    """Returns what the requests show that ended from `begin_s` to before `end_s`."""
+    """Return what the requests show that ended from `begin_s` to before `end_s`."""
     counted = [each for each in requests if begin_s <= each.end_s < end_s]
     times = [each.latency_ms for each in counted if each.latency_ms is not None]
     failures: Counter[str] = Counter()

@@ -13,9 +13,10 @@ FileId = tuple[int, int]
 
 
 def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advice: str) -> None:
-    """Raises InvalidArgumentError where a target is one of the inputs, by whatever name or link.
+    """Raise InvalidArgumentError where a target is one of the inputs, by whatever name or link.
 
-    advice: what to do then, the end of the message.
+    Args:
+        advice: What to do then, the end of the message.
     """
     existing = {_file_id(target): target for target in targets}
     existing.pop(None, None)
@@ -31,7 +32,7 @@ def refuse_to_overwrite(inputs: Iterable[Path], targets: Iterable[Path], *, advi
 
 
 def model_files(repository: Path) -> Iterator[Path]:
-    """Yields the files of the models of a repository, for a check before something is written.
+    """Yield the files of the models of a repository, for a check before something is written.
 
     What lies beside the models' folders is none of a model. Links to the folders of models and
     versions are followed; what cannot be listed is left out.
@@ -50,7 +51,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _file_id(path: Path) -> FileId | None:
-    """Returns device and number of a file, None where there is none."""
+    """Return device and number of a file, None where there is none."""
     with contextlib.suppress(OSError):
         found = os.stat(path)
         return found.st_dev, found.st_ino

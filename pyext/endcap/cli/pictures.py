@@ -50,7 +50,7 @@ class PictureFolder:
         make_folder(folder)
 
     def add(self, result: ImageResult, labels: Sequence[str] | None) -> None:
-        """Draws one image; does nothing for one that failed or is drawn already."""
+        """Draw one image; do nothing for one that failed or is drawn already."""
         target = self._targets.pop(result.image, None) if result.ok else None
         if target is None:
             return
@@ -65,7 +65,7 @@ class PictureFolder:
             self._note_missing_masks(result)
 
     def summary(self) -> list[str]:
-        """Returns what there is to say at the end, a message each."""
+        """Return what there is to say at the end, a message each."""
         messages = [f"{count(len(self.written), 'picture')} in {self._folder}/"]
         masks = self.describe_missing_masks()
         if masks is not None:
@@ -76,7 +76,7 @@ class PictureFolder:
         return messages
 
     def describe_missing_masks(self) -> str | None:
-        """Returns on how many pictures no mask is drawn and why; None where all are."""
+        """Return on how many pictures no mask is drawn and why; None where all are."""
         if not self._undrawn:
             return None
         height, width = self._undrawn[0]["size"]
@@ -95,13 +95,13 @@ class PictureFolder:
 
 
 def save_jpeg(picture: Image.Image, target: Path, *, quality: int) -> None:
-    """Writes a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
+    """Write a JPEG file whole or not at all, through no link. Raises OSError, EndcapError."""
     with whole_file(target, follow_links=False) as file:
         picture.save(file, "JPEG", quality=quality, subsampling=_FULL_CHROMA)
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder for results, before any work is done. Raises InvalidArgumentError."""
+    """Make a folder for results, before any work is done. Raises InvalidArgumentError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -109,7 +109,7 @@ def make_folder(folder: Path) -> None:
 
 
 def picture_paths(folder: Path, images: Iterable[Path]) -> dict[str, Path]:
-    """Returns by image the file that PictureFolder writes."""
+    """Return by image the file that PictureFolder writes."""
     targets: dict[str, Path] = {}
     taken: set[str] = set()
     for image in map(str, images):

@@ -34,7 +34,7 @@ class _RateColumn(ProgressColumn):
 
 @contextlib.contextmanager
 def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
-    """Gives what is to be called at each step done.
+    """Give what is to be called at each step done.
 
     The bar shows count, rate and remaining time; it is gone after the block. There is none for few
     steps, or where standard error is no terminal.
@@ -55,7 +55,7 @@ def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def installing() -> Iterator[Stages]:
-    """Gives what begins a stage of an installation: a bar on a terminal, else one line each."""
+    """Give what begins a stage of an installation: a bar on a terminal, else one line each."""
     if PlainConsole(stderr=True).is_terminal:
         with stage_bar() as stages:
             yield stages
@@ -70,7 +70,7 @@ def installing() -> Iterator[Stages]:
 
 @contextlib.contextmanager
 def stage_bar() -> Iterator[Stages]:
-    """Gives what begins a stage of long work; each has the bar to itself.
+    """Give what begins a stage of long work; each has the bar to itself.
 
     A stage whose number of steps is not known has a bar that only moves. There is none where
     standard error is no terminal.

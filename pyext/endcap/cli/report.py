@@ -20,7 +20,7 @@ _CLASSES_IN_SUMMARY = 10
 
 
 def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
-    """Returns a heading for each image, and below it a line for each answer, or what failed.
+    """Return a heading for each image, and below it a line for each answer, or what failed.
 
     An answer is a detection, or a class of a classifier. latency: adds the milliseconds from
     sending a request to its answer.
@@ -45,7 +45,7 @@ def as_table(results: Sequence[ImageResult], *, latency: bool = False) -> Group:
 
 
 def summary(results: Sequence[ImageResult]) -> str:
-    """Returns how many images were answered, and what they hold.
+    """Return how many images were answered, and what they hold.
 
     That is how many objects of which classes, or which class is the best of how many images.
     """
@@ -67,12 +67,12 @@ def summary(results: Sequence[ImageResult]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Returns "1 picture" or "2 pictures"."""
+    """Return "1 picture" or "2 pictures"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_failures(results: Sequence[ImageResult]) -> str:
-    """Returns how many images failed, and why the first one did."""
+    """Return how many images failed, and why the first one did."""
     failed = [result for result in results if not result.ok]
     return (
         f"{len(failed)} of {count(len(results), 'image')} failed, first {failed[0].image} "
@@ -81,12 +81,12 @@ def describe_failures(results: Sequence[ImageResult]) -> str:
 
 
 def image_heading(image: str) -> Text:
-    """Returns the line above what there is to say of an image."""
+    """Return the line above what there is to say of an image."""
     return Text(printable(image), style="bold", overflow="fold")
 
 
 def failure_line(message: str) -> Padding:
-    """Returns the line that says why an image failed."""
+    """Return the line that says why an image failed."""
     return _indented(Text(printable(message), "red"))
 
 

@@ -29,7 +29,7 @@ class Form(str, Enum):
 
 
 def chosen_form(**wanted: bool) -> Form:
-    """Returns the one form whose option was given, else a table. Raises BadParameter for two."""
+    """Return the one form whose option was given, else a table. Raises BadParameter for two."""
     chosen = [name for name, is_wanted in wanted.items() if is_wanted]
     if len(chosen) > 1:
         raise typer.BadParameter(f"{' and '.join(f'--{name}' for name in chosen)}: give one only")
@@ -38,7 +38,7 @@ def chosen_form(**wanted: bool) -> Form:
 
 @contextlib.contextmanager
 def report_stream(output: Path | None) -> Iterator[TextIO]:
-    """Gives what a report is written to: a file, whole or not at all, or standard output."""
+    """Give what a report is written to: a file, whole or not at all, or standard output."""
     if output is None:
         yield sys.stdout
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def report_stream(output: Path | None) -> Iterator[TextIO]:
 def write_report(
     results: Sequence[ImageResult], form: Form, labels: Sequence[str] | None, stream: TextIO
 ) -> None:
-    """Writes what was answered. labels: class names by id."""
+    """Write what was answered. labels: class names by id."""
     if form is Form.table:
         write_table(as_table(results), stream)
         if len(results) > 1:
@@ -64,10 +64,10 @@ def write_report(
 
 
 def write_text(text: str, stream: TextIO) -> None:
-    """Writes lines for other programs; on a terminal with control characters escaped."""
+    """Write lines for other programs; on a terminal with control characters escaped."""
     stream.write((printable_lines(text) if stream.isatty() else text) + "\n")
 
 
 def write_table(table: Group, stream: TextIO) -> None:
-    """Writes lines for people to read; one that is longer than the terminal is wide is not cut."""
+    """Write lines for people to read; one that is longer than the terminal is wide is not cut."""
     PlainConsole(file=stream, highlight=False).print(table, crop=False)

@@ -146,7 +146,7 @@ def remove(verbose: Verbose = False) -> None:
 
 
 def _with_python_models(given: bool | None) -> bool:
-    """Returns what is given, else whether there are packages for Python models."""
+    """Return what is given, else whether there are packages for Python models."""
     if given is not None:
         return given
     try:

@@ -22,8 +22,9 @@ _NO_REQUEST = {"count": 0, "ns": 0}
 class ModelTime:
     """A model's share in one request, milliseconds on average.
 
-    queue: waiting for an instance; transfer: preparing inputs and handing over outputs; compute:
-    the model itself; total: all of it, as Triton counts it.
+    Attributes:
+        queue: Waiting for an instance; transfer: preparing inputs and handing over outputs;
+            compute: the model itself; total: all of it, as Triton counts it.
     """
 
     model: str
@@ -50,10 +51,11 @@ class ServerTimes:
 class ServerClock:
     """Reads a server's statistics of one model and of its steps, where it is an ensemble.
 
-    model: its name.
-    options: of the connection, whose deadline and retries are its own.
-    settled: whether to wait, at both ends, for the statistics to come to rest; not under load.
-    Raises ClientError when the server does not give them.
+    Args:
+        model: Its name.
+        options: Of the connection, whose deadline and retries are its own.
+        settled: Whether to wait, at both ends, for the statistics to come to rest; not under load.
+            Raises ClientError when the server does not give them.
     """
 
     def __init__(
@@ -77,15 +79,15 @@ class ServerClock:
             raise
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def restart(self) -> None:
-        """Begins anew: `times` is of the requests from now on."""
+        """Begin anew: `times` is of the requests from now on."""
         self._before = self._look()
 
     def times(self) -> ServerTimes | None:
-        """Returns the mean times of the requests since the start; None where none came."""
+        """Return the mean times of the requests since the start; None where none came."""
         names = (self.model, *self._steps)
         found = {each.model: each for each in self.asked()}
         if any(name not in found for name in names):
@@ -94,7 +96,7 @@ class ServerClock:
         return ServerTimes(whole, steps)
 
     def asked(self) -> list[ModelTime]:
-        """Returns the mean times of the model and its steps, of those that requests came to."""
+        """Return the mean times of the model and its steps, of those that requests came to."""
         now = self._look()
         return [
             _model_time(name, self._before.get(name, {}), now[name])
@@ -111,7 +113,7 @@ class ServerClock:
         return self._read_settled() if self._settled else self._read()
 
     def _read_settled(self) -> dict[str, Mapping[str, Any]]:
-        """Reads until nothing changes: a model counts a request after its answer is on its way."""
+        """Read until nothing changes: a model counts a request after its answer is on its way."""
         deadline = time.monotonic() + _SETTLES_WITHIN_S
         last = self._read()
         while time.monotonic() < deadline:  # others may keep the server busy for ever
@@ -123,7 +125,7 @@ class ServerClock:
         return last
 
     def _read(self) -> dict[str, Mapping[str, Any]]:
-        """Returns the statistics of every model by its name, its versions' numbers added up."""
+        """Return the statistics of every model by its name, its versions' numbers added up."""
         with _translated():
             statistics = self._connection.statistics()
         models: dict[str, dict[str, dict[str, int]]] = {self.model: {}}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def standard_streams() -> Iterator[None]:
-    """Ends the program with a message where standard output is closed or cannot be written.
+    """End the program with a message where standard output is closed or cannot be written.
 
     A reader that goes before the end, as `head` does, ends it quietly.
     """
@@ -43,7 +43,7 @@ def standard_streams() -> Iterator[None]:
 
 
 def _named(stream: TextIO, name: str) -> TextIO:
-    """Returns the same stream with errors that name it; what fits no coding becomes an escape."""
+    """Return the same stream with errors that name it; what fits no coding becomes an escape."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     return io.TextIOWrapper(

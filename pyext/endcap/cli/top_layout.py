@@ -26,7 +26,7 @@ class RowCount:
         return self.busy + self.idle
 
     def left_out(self, shown: int, noun: str) -> str:
-        """Returns what to say of the rows behind those shown: "9 idle models are not shown"."""
+        """Return what to say of the rows behind those shown: "9 idle models are not shown"."""
         busy = max(0, self.busy - shown)
         idle = self.all - shown - busy
         kinds = " and ".join(f"{n} {kind}" for n, kind in ((busy, "busy"), (idle, "idle")) if n)
@@ -35,10 +35,11 @@ class RowCount:
 
 
 def share_rows(models: RowCount, stages: RowCount, room: int | None) -> tuple[int, int]:
-    """Returns how many rows of each table are shown.
+    """Return how many rows of each table are shown.
 
-    room: lines for the rows of both, and for one line below either that has rows left out; None
-    for any number. Busy rows come first; where even these are too many, stages get a third.
+    Args:
+        room: Lines for the rows of both, and for one line below either that has rows left out; None
+            for any number. Busy rows come first; where even these are too many, stages get a third.
     """
     if room is None or models.all + stages.all <= room:
         return models.all, stages.all
@@ -49,7 +50,7 @@ def share_rows(models: RowCount, stages: RowCount, room: int | None) -> tuple[in
 
 
 def lines_of(parts: Iterable[RenderableType], width: int) -> int:
-    """Returns how many lines they take in a terminal `width` characters wide."""
+    """Return how many lines they take in a terminal `width` characters wide."""
     console = PlainConsole(width=width)
     return sum(len(console.render_lines(part, pad=False)) for part in parts)
 
@@ -62,7 +63,7 @@ class Bounded:
         self._height = max(1, height)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yields what fits."""
+        """Yield what fits."""
         options = options.update(height=None)
         lines = [each for part in self._parts for each in console.render_lines(part, options)]
         if len(lines) > self._height:

@@ -19,7 +19,7 @@ _END_KEYS = "qQ\x04"  # Ctrl-D, too
 
 @contextlib.contextmanager
 def key_pressed() -> Iterator[Callable[[float], bool]]:
-    """Gives what waits so many seconds and says whether one of the keys that end was pressed.
+    """Give what waits so many seconds and say whether one of the keys that end was pressed.
 
     Where standard input is no terminal it only waits.
     """
@@ -37,7 +37,7 @@ def key_pressed() -> Iterator[Callable[[float], bool]]:
 
 @contextlib.contextmanager
 def screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Gives what draws: on a screen of its own, or one below the other where there is none."""
+    """Give what draws: on a screen of its own, or one below the other where there is none."""
     if not console.is_terminal:
         yield lambda shown: console.print(shown)
         return

@@ -44,10 +44,11 @@ _STAGES: tuple[Column[StageRates], ...] = (
 
 
 def as_lines(interval: Interval, width: int, height: int | None = None) -> list[RenderableType]:
-    """Returns what has to be said, and the tables below it, at most `width` characters wide.
+    """Return what has to be said, and the tables below it, at most `width` characters wide.
 
-    height: lines that there are, None where there is no limit but that of _MOST_ROWS rows. Rows
-    that do not fit, idle ones first, are counted in a line.
+    Args:
+        height: Lines that there are, None where there is no limit but that of _MOST_ROWS rows. Rows
+            that do not fit, idle ones first, are counted in a line.
     """
     above = said(interval, width)
     models = sorted(interval.models, key=lambda row: not _is_busy(row))

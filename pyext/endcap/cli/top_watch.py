@@ -30,7 +30,8 @@ _LIVE_WITHIN_S = 2.0
 class Look:
     """What the last look told: an interval, or why there is none; neither of the first.
 
-    unknown: which of the models of interest are not there, and which are.
+    Attributes:
+        unknown: Which of the models of interest are not there, and which are.
     """
 
     interval: Interval | None = None
@@ -41,10 +42,12 @@ class Look:
 class Watch:
     """What a server does between one look and the next.
 
-    url: where the server takes requests, for its host; metrics_url: where its metrics are, None for
-    the usual place. models: those of interest, none for all.
-    Raises InvalidArgumentError for addresses that are none, and MetricsError where no metrics can
-    be read because of what is not installed here.
+    Args:
+        url: Where the server takes requests, for its host; metrics_url: where its metrics are, None
+            for the usual place.
+        models: Those of interest, none for all. Raises InvalidArgumentError for addresses that are
+            none, and MetricsError where no metrics can be read because of what is not installed
+            here.
     """
 
     def __init__(self, url: str, metrics_url: str | None, models: Collection[str]) -> None:
@@ -55,7 +58,7 @@ class Watch:
         self._before: Scrape | None = None
 
     def look(self) -> Look:
-        """Returns what happened since the look before; nothing is raised."""
+        """Return what happened since the look before; nothing is raised."""
         before, self._before = self._before, None
         try:
             self._before = now = scrape(self.url)
@@ -97,7 +100,7 @@ def _usual_place(address: Address) -> str:
 
 
 def _metrics_url(text: str) -> str:
-    """Completes HOST:PORT to a URL."""
+    """Complete HOST:PORT to a URL."""
     url = text if re.match(r"https?://", text) else f"http://{text}"
     try:
         parts = urllib.parse.urlsplit(url)

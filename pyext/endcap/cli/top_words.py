@@ -15,7 +15,7 @@ _LONGEST_FAILURES = 2  # lines
 
 
 def said(interval: Interval, width: int) -> list[RenderableType]:
-    """Returns the machine's line, failures and a restart, and an empty line below them."""
+    """Return the machine's line, failures and a restart, and an empty line below them."""
     parts: list[RenderableType] = []
     reported = _machine(interval.machine)
     if reported:
@@ -34,7 +34,7 @@ def said(interval: Interval, width: int) -> list[RenderableType]:
 
 
 def totals(interval: Interval, width: int) -> str:
-    """Returns the sums in one line, shorter where the terminal is narrow."""
+    """Return the sums in one line, shorter where the terminal is narrow."""
     sums = interval.totals
     line = (
         f"in all: {sums.requests_per_s:.1f} requests/s, {sums.images_per_s:.1f} images/s, "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
-    """Gives a binary stream whose bytes are in `path` when the block ends well.
+    """Give a binary stream whose bytes are in `path` when the block ends well.
 
     When it does not, a file that was there before is untouched; its mode is kept. What is no
     regular file, a pipe or a device, is written to directly. follow_links: False for names that no
@@ -53,7 +53,7 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
 
 
 def open_anew(path: Path) -> IO[bytes]:
-    """Opens a new, empty file in the place of `path`, to be read while it is written.
+    """Open a new, empty file in the place of `path`, to be read while it is written.
 
     What was there is removed and never written to: it may be, or lead to, a file of somebody else.
     Raises InvalidArgumentError when the file cannot be made.
@@ -67,7 +67,7 @@ def open_anew(path: Path) -> IO[bytes]:
 
 
 def refuse_links(targets: Iterable[Path]) -> None:
-    """Raises InvalidArgumentError where a target is a symbolic link, or no regular file.
+    """Raise InvalidArgumentError where a target is a symbolic link, or no regular file.
 
     What a link leads to may be anybody's.
     """

@@ -70,7 +70,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Gives `Answer`, the old name of Response, for this release."""
+    """Give `Answer`, the old name of Response, for this release."""
     if name == "Answer":
         warnings.warn(
             "endcap.client.Answer is now endcap.client.Response", DeprecationWarning, stacklevel=2

@@ -34,13 +34,14 @@ class Address:
 
 
 def parse_address(url: str, protocol: Protocol | None = None) -> Address:
-    """Reads HOST, HOST:PORT, or either behind grpc://, http://, grpcs:// or https://.
-
-    protocol: what to speak where the URL has no scheme; None is gRPC.
+    """Read HOST, HOST:PORT, or either behind grpc://, http://, grpcs:// or https://.
 
     The port defaults to 8001 for gRPC, to 8000 for HTTP, and to 443 for https://: Triton itself has
     no HTTPS, but what stands before it. A name in other letters than ASCII's is encoded as in the
     DNS. Raises InvalidArgumentError for anything else.
+
+    Args:
+        protocol: What to speak where the URL has no scheme; None is gRPC.
     """
     scheme, separator, rest = url.rpartition("://")
     if separator and scheme not in _SCHEMES:

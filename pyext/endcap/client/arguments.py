@@ -71,5 +71,5 @@ class ClientArguments:
         object.__setattr__(self, "images", ImageReader(self.color, self.jpeg_quality))
 
     def request_id_prefix(self) -> str:
-        """Returns what the ids of one client's requests begin with."""
+        """Return what the ids of one client's requests begin with."""
         return secrets.token_hex(4) if self.request_id is None else self.request_id

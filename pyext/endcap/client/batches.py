@@ -28,7 +28,7 @@ class Batch:
         return [name_of(image, self.start + n) for n, image in enumerate(self.images)]
 
     def cancelled(self, task: Task) -> list[ImageResult]:
-        """Returns the results of images that are not sent, for the client was closed."""
+        """Return the results of images that are not sent, for the client was closed."""
         error = "the client was closed before this image was sent; make another one"
         return [ImageResult(name, "cancelled", error=error, task=task) for name in self.names]
 
@@ -37,7 +37,8 @@ class Batch:
 class Attempt:
     """A request of some images of a batch; rows: which of them.
 
-    spent_s: what an earlier attempt has taken of the time that these images have.
+    Attributes:
+        spent_s: What an earlier attempt has taken of the time that these images have.
     """
 
     rows: list[int]
@@ -67,7 +68,7 @@ class BatchRun:
         self._attempts = [sent] if sent.rows else []
 
     def next(self) -> Attempt | None:
-        """Returns what is to be sent now, None when every image has its result."""
+        """Return what is to be sent now, None when every image has its result."""
         return self._attempts.pop(0) if self._attempts else None
 
     def take(
@@ -77,7 +78,7 @@ class BatchRun:
         latency_ms: float,
         request_id: str,
     ) -> None:
-        """Takes what the response says of each image, or why there is none.
+        """Take what the response says of each image, or why there is none.
 
         A failure that may be one image's has each sent again by itself.
         """
@@ -104,7 +105,7 @@ class BatchRun:
                 )
 
     def results(self) -> list[ImageResult]:
-        """Returns the results in the order of the images."""
+        """Return the results in the order of the images."""
         return [self._results[row] for row in range(len(self._names))]
 
     def _failed(

@@ -34,8 +34,9 @@ _LONGEST_SEQUENCE_ID = 128
 class SharedSlice:
     """A part of a shared-memory region that is registered with the server.
 
-    region: the name that it is registered under.
-    offset, byte_size: bytes.
+    Attributes:
+        region: The name that it is registered under.
+        offset, byte_size: bytes.
     """
 
     region: str
@@ -47,10 +48,11 @@ class SharedSlice:
 class InputTensor:
     """An input of a request.
 
-    shape: with the batch dimension where the model has one.
-    datatype: Triton's name, as "FP32".
-    data: the elements, of BYTES as an object array of bytes; or where in shared memory they are, of
-        BYTES each with its length before it, uint32, little-endian.
+    Attributes:
+        shape: With the batch dimension where the model has one.
+        datatype: Triton's name, as "FP32".
+        data: The elements, of BYTES as an object array of bytes; or where in shared memory they
+            are, of BYTES each with its length before it, uint32, little-endian.
     """
 
     name: str
@@ -60,7 +62,7 @@ class InputTensor:
 
     @staticmethod
     def of(name: str, array: NDArray[Any]) -> InputTensor:
-        """Returns the input that holds `array`; one of bytes has dtype object."""
+        """Return the input that holds `array`; one of bytes has dtype object."""
         return InputTensor(name, array.shape, triton_type(array.dtype), array)
 
 
@@ -68,9 +70,10 @@ class InputTensor:
 class OutputTensor:
     """An output that is asked for.
 
-    shared: where the server is to put it, None for in the response.
-    class_count: how many of its best elements Triton's classification extension is to give, as
-        texts; 0 for the tensor itself.
+    Attributes:
+        shared: Where the server is to put it, None for in the response.
+        class_count: How many of its best elements Triton's classification extension is to give, as
+            texts; 0 for the tensor itself.
     """
 
     name: str
@@ -82,8 +85,9 @@ class OutputTensor:
 class SequenceStep:
     """Where in a sequence, for stateful models, a request stands.
 
-    id: a number above 0 and below 2**63, or a text of 1 to 128 bytes, as Triton has them.
-    Raises InvalidArgumentError for another id.
+    Attributes:
+        id: A number above 0 and below 2**63, or a text of 1 to 128 bytes, as Triton has them.
+            Raises InvalidArgumentError for another id.
     """
 
     id: int | str
@@ -106,7 +110,8 @@ class SequenceStep:
 class Call:
     """A request.
 
-    request_id: appears in the server's log; may be empty.
+    Attributes:
+        request_id: Appears in the server's log; may be empty.
     """
 
     model: str
@@ -135,10 +140,11 @@ class SharedOutput:
 class Response:
     """A response.
 
-    tensors: by name, those that were asked for; None where the response lacks one.
-    shared: of those that lie in shared memory instead.
-    request_id: as sent.
-    final: whether no other response follows, for decoupled models.
+    Attributes:
+        tensors: By name, those that were asked for; None where the response lacks one.
+        shared: Of those that lie in shared memory instead.
+        request_id: As sent.
+        final: Whether no other response follows, for decoupled models.
     """
 
     tensors: Mapping[str, NDArray[Any] | None]
@@ -156,10 +162,11 @@ class TensorSpec:
 
 
 def triton_type(dtype: np.dtype[Any]) -> str:
-    """Returns Triton's name of a NumPy type, "FP32" for float32 and "BYTES" for object.
+    """Return Triton's name of a NumPy type, "FP32" for float32 and "BYTES" for object.
 
-    Raises InvalidArgumentError for a type that Triton lacks, and for another byte order than this
-    machine's.
+    Raises:
+        InvalidArgumentError: For a type that Triton lacks, and for another byte order than this
+            machine's.
     """
     name = _TRITON_TYPES.get(dtype.name)
     if name is None:
@@ -176,9 +183,10 @@ def triton_type(dtype: np.dtype[Any]) -> str:
 
 
 def numpy_type(datatype: str) -> np.dtype[Any]:
-    """Returns the NumPy type that Triton's name stands for, object for "BYTES".
+    """Return the NumPy type that Triton's name stands for, object for "BYTES".
 
-    Raises UnsupportedError for "BF16", which NumPy lacks, and for what is no name of Triton's.
+    Raises:
+        UnsupportedError: For "BF16", which NumPy lacks, and for what is no name of Triton's.
     """
     dtype = _NUMPY_TYPES.get(datatype)
     if dtype is None:

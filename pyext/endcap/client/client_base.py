@@ -62,7 +62,7 @@ class ClientBase:
 
     @classmethod
     def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
-        """Makes a client of arguments that were put together elsewhere; raises the same."""
+        """Make a client of arguments that were put together elsewhere; raise the same."""
         client = cls.__new__(cls)
         client._start(arguments)
         return client

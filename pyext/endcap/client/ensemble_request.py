@@ -27,8 +27,10 @@ _WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
 class EnsembleRequest:
     """The requests for batches of encoded images, and the tensors of their responses.
 
-    outputs: what to ask for. class_counts: how many of an output's best elements to ask for
-    instead, by Triton's classification extension.
+    Args:
+        outputs: What to ask for.
+        class_counts: How many of an output's best elements to ask for instead, by Triton's
+            classification extension.
     """
 
     def __init__(
@@ -43,14 +45,14 @@ class EnsembleRequest:
         ]
 
     def call(self, images: Sequence[bytes], request_id: str, lease: Lease | None = None) -> Call:
-        """Returns the request for these images."""
+        """Return the request for these images."""
         outputs = [self._output(each, len(images), lease) for each in self._outputs]
         return Call(self._model.name, [self._input(images, lease)], outputs, request_id)
 
     def read(
         self, call: Call, response: Response, images: int, lease: Lease | None = None
     ) -> list[dict[str, NDArray[Any] | None]]:
-        """Returns each image's tensors, a batch of one, out of the response for all.
+        """Return each image's tensors, a batch of one, out of the response for all.
 
         With a lease they may be views on its shared memory. Raises RequestError for a tensor of
         another batch.
@@ -61,7 +63,7 @@ class EnsembleRequest:
         return split(tensors, images)
 
     def region_bytes(self, batch: int) -> int:
-        """Returns the bytes of shared memory that a request for `batch` images takes at the most.
+        """Return the bytes of shared memory that a request for `batch` images takes at the most.
 
         Encoded images count as MAX_IMAGE_BYTES each.
         """
@@ -95,7 +97,7 @@ class EnsembleRequest:
         return math.prod(shape) * itemsize + _ALIGNMENT
 
     def _fixed_shape(self, output: OutputTensor, batch: int) -> tuple[int, ...] | None:
-        """Returns an output's shape, None where only the response tells its size."""
+        """Return an output's shape, None where only the response tells its size."""
         spec = self._spec(output)
         sides = (batch, *spec.shape[1:]) if self._model.batched else spec.shape
         sized = spec.datatype not in _WITHOUT_ROOM and not output.class_count
@@ -109,9 +111,10 @@ class EnsembleRequest:
 def split(
     tensors: Mapping[str, NDArray[Any] | None], images: int
 ) -> list[dict[str, NDArray[Any] | None]]:
-    """Returns each image's part, a batch of one, of the tensors of a batch.
+    """Return each image's part, a batch of one, of the tensors of a batch.
 
-    Raises RequestError for a tensor of another batch.
+    Raises:
+        RequestError: For a tensor of another batch.
     """
     for name, tensor in tensors.items():
         if tensor is not None and tensor.shape[:1] != (images,):

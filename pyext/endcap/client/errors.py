@@ -12,11 +12,13 @@ class ClientError(EndcapError, ConnectionError):
 class RequestError(EndcapError, RuntimeError):
     """One request failed; the others are not concerned.
 
-    status_name: the failure class, see `endcap.results.image_result`.
-    request_id: of which request; "" where neither client nor server tells.
-    region_lost: whether the server says that a shared-memory region is not registered with it.
-    transient: whether it is unavailable for now, so that the same request may succeed later.
-    refused: whether the server has surely not taken it, or has itself said that it will not run it.
+    Args:
+        status_name: The failure class, see `endcap.results.image_result`.
+        request_id: Of which request; "" where neither client nor server tells.
+        region_lost: Whether the server says that a shared-memory region is not registered with it.
+        transient: Whether it is unavailable for now, so that the same request may succeed later.
+        refused: Whether the server has surely not taken it, or has itself said that it will not run
+            it.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class RequestError(EndcapError, RuntimeError):
 
 
 def as_request_error(error: EndcapError) -> RequestError:
-    """Returns an error as that of one request, without its traceback and what that keeps alive.
+    """Return an error as that of one request, without its traceback and what that keeps alive.
 
     Nor has it a cause: the cause's traceback holds the same frames, and so the images.
     """

@@ -29,7 +29,9 @@ class ImageReader:
 
     Encoded files are sent as they are, pixels as JPEG.
 
-    color: the order of channels that pixels come in. jpeg_quality: 1 to 100.
+    Attributes:
+        color: The order of channels that pixels come in.
+        jpeg_quality: 1 to 100.
     """
 
     color: Color = "rgb"
@@ -42,7 +44,7 @@ class ImageReader:
             raise InvalidArgumentError(f"jpeg_quality {self.jpeg_quality} is not from 1 to 100")
 
     def read(self, image: Image) -> bytes:
-        """Returns what is sent for an image.
+        """Return what is sent for an image.
 
         Raises RequestError with the status "unreadable" for a file that cannot be read, and
         "invalid_argument" for what is no image.
@@ -82,12 +84,12 @@ def is_read(image: Image) -> bool:
 
 
 def name_of(image: Image, position: int) -> str:
-    """Returns an image's name in its result: its path, else "image N"."""
+    """Return an image's name in its result: its path, else "image N"."""
     return os.fspath(image) if isinstance(image, (str, os.PathLike)) else f"image {position}"
 
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
-    """Raises InvalidArgumentError for one image where several are asked for."""
+    """Raise InvalidArgumentError for one image where several are asked for."""
     single = isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview))
     if single or (isinstance(images, np.ndarray) and images.ndim < 4 and images.dtype != object):
         raise InvalidArgumentError(

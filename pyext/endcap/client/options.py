@@ -35,10 +35,11 @@ _OWN_HEADERS = (
 class Tls:
     """What a connection by TLS needs where the well-known authorities do not do.
 
-    ca: PEM file of the authorities to trust instead: of the system's over HTTP, of those that come
-        with gRPC's library over gRPC.
-    certificate, key: PEM files that show the server who the client is; both or neither.
-    verify: False takes any certificate of the server. HTTP only: gRPC has no such option.
+    Attributes:
+        ca: PEM file of the authorities to trust instead: of the system's over HTTP, of those that
+            come with gRPC's library over gRPC.
+        certificate, key: PEM files that show the server who the client is; both or neither.
+        verify: False takes any certificate of the server. HTTP only: gRPC has no such option.
     """
 
     ca: str | os.PathLike[str] | None = None
@@ -62,13 +63,14 @@ class Tls:
 class Keepalive:
     """Pings over gRPC, by which a connection that has died is noticed.
 
-    time_s: between two pings.
-    timeout_s: how long to wait for the answer to one.
-    without_calls: ping also when no request is in flight.
-    max_pings_without_data: after how many to stop while no request is; 0 never.
-
     The defaults are Triton's own client's, but for time_s, which is there so long that no ping is
     ever sent; its server tolerates one each 300 s by default.
+
+    Attributes:
+        time_s: Between two pings.
+        timeout_s: How long to wait for the answer to one.
+        without_calls: Ping also when no request is in flight.
+        max_pings_without_data: After how many to stop while no request is; 0 never.
     """
 
     time_s: float = 300.0
@@ -95,13 +97,15 @@ class Keepalive:
 class ConnectionOptions:
     """Options of a connection. Raises InvalidArgumentError for one that cannot be used.
 
-    timeout_s: of a request, its retries included.
-    retries: how often to ask again a server that is unavailable; 0 never. The default goes on for
-        about 20 s, which outlasts a server that is started again, or to the end of timeout_s.
-    headers: sent with each request; over gRPC as metadata, whose names have small letters.
-    tls: also on, with its defaults, by the schemes grpcs:// and https://.
-    compression: of requests; over HTTP of answers, too (of gRPC's the server decides).
-    keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
+    Attributes:
+        timeout_s: Of a request, its retries included.
+        retries: How often to ask again a server that is unavailable; 0 never. The default goes on
+            for about 20 s, which outlasts a server that is started again, or to the end of
+            timeout_s.
+        headers: Sent with each request; over gRPC as metadata, whose names have small letters.
+        tls: Also on, with its defaults, by the schemes grpcs:// and https://.
+        compression: Of requests; over HTTP of answers, too (of gRPC's the server decides).
+        keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
     """
 
     timeout_s: float = 30.0
@@ -126,7 +130,7 @@ class ConnectionOptions:
 
 
 def check_timeout(timeout_s: float) -> None:
-    """Raises InvalidArgumentError for a deadline that no request can have."""
+    """Raise InvalidArgumentError for a deadline that no request can have."""
     if not 0 < timeout_s <= _LONGEST_TIMEOUT_S:
         raise InvalidArgumentError(
             f"timeout is {timeout_s:g} s: give more than 0 and at most {_LONGEST_TIMEOUT_S:g}"
@@ -134,7 +138,7 @@ def check_timeout(timeout_s: float) -> None:
 
 
 def check_metadata(headers: Mapping[str, str]) -> None:
-    """Raises InvalidArgumentError for headers that can go over HTTP, but not over gRPC."""
+    """Raise InvalidArgumentError for headers that can go over HTTP, but not over gRPC."""
     for name, value in headers.items():
         if not _METADATA_NAME.fullmatch(name) or "\t" in value:
             raise InvalidArgumentError(

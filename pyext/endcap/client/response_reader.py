@@ -52,8 +52,10 @@ class ImageResponse:
 class ResponseReader:
     """Reads the responses of a model.
 
-    best_classes: how many classes Triton's classification extension is asked for, None for the
-    model's own. labels: class names by id.
+    Attributes:
+        best_classes: How many classes Triton's classification extension is asked for, None for the
+            model's own.
+        labels: Class names by id.
     """
 
     model: ServedModel
@@ -72,7 +74,7 @@ class ResponseReader:
             )
 
     def wanted(self, *, extras: bool) -> list[str]:
-        """Returns the outputs to ask for; extras: keypoints, angles and masks, too."""
+        """Return the outputs to ask for; extras: keypoints, angles and masks, too."""
         task = self.model.task
         if self.best_classes is not None:
             asked: tuple[str, ...] = (PROBABILITIES, "status")
@@ -86,9 +88,10 @@ class ResponseReader:
         return {} if self.best_classes is None else {PROBABILITIES: self.best_classes}
 
     def read(self, tensors: Tensors) -> ImageResponse:
-        """Returns what a whole response, a batch of one, says.
+        """Return what a whole response, a batch of one, says.
 
-        Raises RequestError when the image's status is not 0, or the tensors do not fit together.
+        Raises:
+            RequestError: The image's status is not 0, or the tensors do not fit together.
         """
         if self.best_classes is not None:
             return ImageResponse(classes=_read_best_classes(tensors, self.labels))
@@ -97,7 +100,7 @@ class ResponseReader:
         return ImageResponse(detections=read_rows(tensors, self.labels), upright=self.model.upright)
 
     def read_part(self, tensors: Tensors) -> ImageResponse:
-        """Returns what one of several responses says; one without tensors says nothing.
+        """Return what one of several responses says; one without tensors says nothing.
 
         All rows of a response count where the model does not number them.
         """
@@ -110,7 +113,7 @@ class ResponseReader:
         return self.read(tensors)
 
     def try_read(self, tensors: Tensors) -> ImageResponse | RequestError:
-        """Returns what `read` returns or raises, which keeps no tensor alive."""
+        """Return what `read` returns or raises, which keeps no tensor alive."""
         try:
             return self.read(tensors)
         except RequestError as error:
@@ -118,15 +121,16 @@ class ResponseReader:
 
 
 def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]:
-    """Returns the detections of one response of the ensemble.
+    """Return the detections of one response of the ensemble.
 
-    outputs: a batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
-    detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K], status
-    int32 [1,1]. `status` may be absent. Where the model has them, detection_keypoints float32
-    [1,K,P,3], detection_angles float32 [1,K], detection_rle bytes [1,K] with mask_size int32 [1,2],
-    and class_ids int32, class_scores float32 and class_labels bytes [1,K].
-    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
-    other data types.
+    Args:
+        outputs: A batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
+            detection_scores float32 [1,K], detection_classes and detection_indices int32 [1,K],
+            status int32 [1,1]. `status` may be absent. Where the model has them,
+            detection_keypoints float32 [1,K,P,3], detection_angles float32 [1,K], detection_rle
+            bytes [1,K] with mask_size int32 [1,2], and class_ids int32, class_scores float32 and
+            class_labels bytes [1,K]. Raises RequestError when the image's status is not 0, or the
+            tensors do not fit together or have other data types.
     """
     _check_status(outputs)
     _check_datatypes(outputs, Task.detection.outputs)
@@ -169,13 +173,14 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
 
 
 def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
-    """Returns the classes of one response of a classifier.
+    """Return the classes of one response of a classifier.
 
-    outputs: a batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels bytes
-    [1,K], status int32 [1,1]. The last two may be absent. labels: names by id, which go before
-    those of class_labels; an empty name there is none. Rows of id -1 hold no class.
-    Raises RequestError when the image's status is not 0, or the tensors do not fit together or have
-    other data types.
+    Args:
+        outputs: A batch of one: class_scores float32 [1,K], class_ids int32 [1,K], class_labels
+            bytes [1,K], status int32 [1,1]. The last two may be absent.
+        labels: Names by id, which go before those of class_labels; an empty name there is none.
+            Rows of id -1 hold no class. Raises RequestError when the image's status is not 0, or
+            the tensors do not fit together or have other data types.
     """
     _check_status(outputs)
     _check_datatypes(outputs, Task.classification.outputs)
@@ -201,7 +206,7 @@ def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassSc
 
 
 def _check_status(outputs: Tensors) -> None:
-    """Raises RequestError where there is a status and it is not 0, or no number."""
+    """Raise RequestError where there is a status and it is not 0, or no number."""
     _check_datatypes(outputs, ["status"])
     status = outputs.get("status")
     if status is None:
@@ -233,16 +238,18 @@ def _box(values: NDArray[np.float32]) -> Box:
 
 
 def _label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
-    """Returns a class's name, None where it has none."""
+    """Return a class's name, None where it has none."""
     return labels[class_id] if labels is not None and 0 <= class_id < len(labels) else None
 
 
 def _read_best_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
-    """Returns the classes of one response, best first.
+    """Return the classes of one response, best first.
 
-    outputs: a batch of one: class_probabilities bytes [1,K], and status int32 [1,1], which may be
-    absent. labels: names by id, which go before the server's; an empty name there is none.
-    Raises RequestError when the image's status is not 0, or an element is not `score:id:label`.
+    Args:
+        outputs: A batch of one: class_probabilities bytes [1,K], and status int32 [1,1], which may
+            be absent.
+        labels: Names by id, which go before the server's; an empty name there is none. Raises
+            RequestError when the image's status is not 0, or an element is not `score:id:label`.
     """
     _check_status(outputs)
     _check_datatypes(outputs, [PROBABILITIES])
@@ -274,7 +281,7 @@ def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
 
 
 def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> list[list[Keypoint] | None]:
-    """Reads detection_keypoints float32 [1,K,P,3]."""
+    """Read detection_keypoints float32 [1,K,P,3]."""
     keypoints = outputs.get("detection_keypoints")
     if keypoints is None:
         return [None] * kept
@@ -285,7 +292,7 @@ def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> list[list[Keypoin
 
 
 def _read_angles(outputs: Tensors, rows: int, kept: int) -> list[float | None]:
-    """Reads detection_angles float32 [1,K]."""
+    """Read detection_angles float32 [1,K]."""
     angles = outputs.get("detection_angles")
     if angles is None:
         return [None] * kept
@@ -295,7 +302,7 @@ def _read_angles(outputs: Tensors, rows: int, kept: int) -> list[float | None]:
 
 
 def _read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
-    """Reads detection_rle bytes [1,K] and mask_size int32 [1,2]; run lengths are not unpacked."""
+    """Read detection_rle bytes [1,K] and mask_size int32 [1,2]; run lengths are not unpacked."""
     encoded, size = outputs.get("detection_rle"), outputs.get("mask_size")
     if encoded is None:
         return [None] * kept
@@ -312,7 +319,7 @@ def _read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
 
 
 def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None]:
-    """Reads class_ids int32, class_scores float32 and class_labels bytes [1,K].
+    """Read class_ids int32, class_scores float32 and class_labels bytes [1,K].
 
     The last may be absent. A row of id -1 was not classified.
     """
@@ -335,7 +342,7 @@ def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassS
 
 
 def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
-    """Raises RequestError where one of these outputs, if it is there, is of another data type.
+    """Raise RequestError where one of these outputs, if it is there, is of another data type.
 
     Data types as in a model's configuration; the elements of BYTES are bytes or texts.
     """
@@ -361,7 +368,7 @@ def _check_datatypes(outputs: Tensors, names: Iterable[str]) -> None:
 
 
 def _text(name: bytes | str) -> str:
-    """Returns an element of a BYTES tensor as text."""
+    """Return an element of a BYTES tensor as text."""
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 

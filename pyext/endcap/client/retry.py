@@ -27,7 +27,7 @@ class Deadline:
         self._end = time.monotonic() + timeout_s - spent_s
 
     def left_s(self) -> float:
-        """Returns what is left, above 0. Raises RequestError, "timeout", where nothing is."""
+        """Return what is left, above 0. Raises RequestError, "timeout", where nothing is."""
         left_s = self._end - time.monotonic()
         if left_s <= 0:
             raise no_answer(self._timeout_s)
@@ -37,10 +37,14 @@ class Deadline:
 class Attempts:
     """The attempts of one request within its deadline.
 
-    retries: how many may follow the first. timeout_s: for all of them, from now.
-    shares_memory: whether the request reads or writes shared memory. Then another follows only one
-        that was refused: one that was lost on its way may still be running, and write there later.
-    clock: seconds that never go back. draw: a random number between two others.
+    Args:
+        retries: How many may follow the first.
+        timeout_s: For all of them, from now.
+        shares_memory: Whether the request reads or writes shared memory. Then another follows only
+            one that was refused: one that was lost on its way may still be running, and write there
+            later.
+        clock: Seconds that never go back.
+        draw: A random number between two others.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class Attempts:
         self._longest_wait_s = FIRST_WAIT_S
 
     def remaining_s(self) -> float:
-        """Returns the time that the next attempt has, seconds; 0 where none is left."""
+        """Return the time that the next attempt has, seconds; 0 where none is left."""
         return max(0.0, self._deadline - self._clock())
 
     def passes(self, error: RequestError) -> bool:
@@ -68,7 +72,7 @@ class Attempts:
         return error.transient and (error.refused or not self._shares_memory)
 
     def wait_after(self, error: RequestError) -> float:
-        """Returns how many seconds to wait before the next attempt.
+        """Return how many seconds to wait before the next attempt.
 
         Raises `error` where there is to be none: it is not of the kind that passes, too many were
         made, or the deadline would be over.
@@ -83,11 +87,12 @@ class Attempts:
         return wait_s
 
     def wait_after_lost(self, outcome: object) -> float | None:
-        """Returns how long to wait before a request is made anew with another region.
+        """Return how long to wait before a request is made anew with another region.
 
-        outcome: of the request. None where that is no failure that passes, or no other
-        attempt is to follow. The region of an attempt that was lost on its way is given up, so that
-        the next one may share memory again.
+        Args:
+            outcome: Of the request. None where that is no failure that passes, or no other attempt
+                is to follow. The region of an attempt that was lost on its way is given up, so that
+                the next one may share memory again.
         """
         if not isinstance(outcome, RequestError) or not outcome.transient:
             return None
@@ -100,9 +105,10 @@ class Attempts:
 class RetryPolicy:
     """How often requests over one connection are sent again.
 
-    retries: how often where the server has answered lately. After a request that met no server in
-    all of its attempts the others get one attempt each, until one of them is answered: of a folder
-    of images only the first ones wait for a server that is gone for good.
+    Args:
+        retries: How often where the server has answered lately. After a request that met no server
+            in all of its attempts the others get one attempt each, until one of them is answered:
+            of a folder of images only the first ones wait for a server that is gone for good.
     """
 
     def __init__(self, retries: int) -> None:
@@ -110,7 +116,7 @@ class RetryPolicy:
         self._is_over = False
 
     def retries(self) -> int:
-        """Returns how many attempts may follow a request's first one."""
+        """Return how many attempts may follow a request's first one."""
         return 0 if self._is_over else self._retries
 
     def end(self, error: RequestError | None) -> None:

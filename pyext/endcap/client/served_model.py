@@ -26,9 +26,10 @@ def read_metadata(
     inputs: Iterable[tuple[Any, Any, Iterable[Any]]],
     outputs: Iterable[tuple[Any, Any, Iterable[Any]]],
 ) -> ModelMetadata:
-    """Returns the metadata of a model whose tensors are given as name, datatype, shape.
+    """Return the metadata of a model whose tensors are given as name, datatype, shape.
 
-    Raises RequestError for what no tensor can have.
+    Raises:
+        RequestError: For what no tensor can have.
     """
     return ModelMetadata(_read_specs(model, inputs), _read_specs(model, outputs))
 
@@ -59,11 +60,13 @@ def _read_specs(
 class ServedModel:
     """A model that takes images and gives detections or classes.
 
-    input: its `encoded`. outputs: by name.
-    batch_limit: the most images in a request.
-    decoupled: whether it may send several responses to a request, or none.
-    labels_text, upright: of its configuration's parameters `labels` and `exif`; boxes are of the
-        image as stored where the latter is `ignore`.
+    Attributes:
+        input: Its `encoded`.
+        outputs: By name.
+        batch_limit: The most images in a request.
+        decoupled: Whether it may send several responses to a request, or none.
+        labels_text, upright: Of its configuration's parameters `labels` and `exif`; boxes are of
+            the image as stored where the latter is `ignore`.
     """
 
     name: str
@@ -81,7 +84,7 @@ class ServedModel:
         return len(self.input.shape) == 2
 
     def labels(self) -> list[str] | None:
-        """Returns class names by id, None where there are none; ClientError for broken ones."""
+        """Return class names by id, None where there are none; ClientError for broken ones."""
         try:
             return parse_labels(self.labels_text) or None
         except InvalidArgumentError as error:

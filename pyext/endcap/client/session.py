@@ -41,7 +41,7 @@ class Session:
         self._numbers = itertools.count(1)
 
     def next_id(self) -> str:
-        """Returns the id of the next request."""
+        """Return the id of the next request."""
         return f"{self._prefix}-{next(self._numbers)}"
 
     @property
@@ -50,7 +50,7 @@ class Session:
         return self._process == os.getpid()
 
     def check_usable(self) -> None:
-        """Raises ClientError where the client is closed, or was made before a fork."""
+        """Raise ClientError where the client is closed, or was made before a fork."""
         if self.is_closed:
             raise ClientError("this client is closed; make another one")
         if not self.is_own_process:
@@ -60,7 +60,7 @@ class Session:
             )
 
     def check_one_response(self) -> None:
-        """Raises UnsupportedError for a model that may send several responses to a request."""
+        """Raise UnsupportedError for a model that may send several responses to a request."""
         if self.model.decoupled:
             raise UnsupportedError(
                 f"model '{self.model.name}' is decoupled, it may answer an image with several "
@@ -68,7 +68,7 @@ class Session:
             )
 
     def begin_stream(self, sequence: int | str | None) -> tuple[StreamOrder, SequenceSteps]:
-        """Returns what a stream of images needs. Raises UnsupportedError where there is none."""
+        """Return what a stream of images needs. Raises UnsupportedError where there is none."""
         self.check_usable()
         if self._arguments.address.protocol != "grpc":
             raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")

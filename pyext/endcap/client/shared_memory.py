@@ -19,11 +19,6 @@ __all__ = ["AsyncSharedMemoryPool", "Kind", "Lease", "SharedMemoryPool", "exit_o
 class SharedMemoryPool(RegionPool):
     """Regions that are made and registered once, and lent to one user at a time. Thread-safe.
 
-    connection: with a server on this machine. The pool does not close it.
-    regions: how many can be lent at once. region_bytes: the size of each.
-    kind: "system" or "cuda", the latter in the memory of the GPU `device_id`.
-    handle_sigterm: calls `exit_on_sigterm`, which see.
-
     A region into which views look when its lease ends is set aside, and another is made in its
     place. Of those set aside the last `regions` are lent again when their views are gone; older
     ones are removed, but their memory lives with the views. Where the views of eight times
@@ -37,6 +32,13 @@ class SharedMemoryPool(RegionPool):
 
     Raises OutOfMemoryError without room in /dev/shm, UnsupportedError where the server cannot use
     the memory, RequestError where it does not respond.
+
+    Args:
+        connection: With a server on this machine. The pool does not close it.
+        regions: How many can be lent at once.
+        region_bytes: The size of each.
+        kind: "system" or "cuda", the latter in the memory of the GPU `device_id`.
+        handle_sigterm: Calls `exit_on_sigterm`, which see.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class AsyncSharedMemoryPool(AsyncRegionPool):
         device_id: int = 0,
         handle_sigterm: bool = False,
     ) -> AsyncSharedMemoryPool:
-        """Makes and opens a pool. Raises as the constructor of SharedMemoryPool does."""
+        """Make and opens a pool. Raises as the constructor of SharedMemoryPool does."""
         pool = cls(
             connection,
             regions=regions,

@@ -45,7 +45,7 @@ class SequenceSteps:
         self._waiting: list[StreamImage] = []
 
     def push(self, image: StreamImage) -> Sequence[StreamImage]:
-        """Takes the next image; returns those that can go on now, in order."""
+        """Take the next image; return those that can go on now, in order."""
         if self._sequence is None or not (image.is_sent or self._waiting):
             return [image]
         ready: Sequence[StreamImage] = self._release(end=False) if image.is_sent else []
@@ -53,7 +53,7 @@ class SequenceSteps:
         return ready
 
     def end(self) -> Sequence[StreamImage]:
-        """Returns what still waits; no image follows."""
+        """Return what still waits; no image follows."""
         return self._release(end=True)
 
     def _release(self, *, end: bool) -> Sequence[StreamImage]:
@@ -66,7 +66,7 @@ class SequenceSteps:
 
 
 def read_stream_image(image: Image, position: int, reader: ImageReader) -> StreamImage:
-    """Returns what is sent for an image, or why it is not."""
+    """Return what is sent for an image, or why it is not."""
     name = name_of(image, position)
     try:
         return StreamImage(name, reader.read(image))
@@ -102,7 +102,7 @@ class StreamOrder:
         self._nameless: list[RequestError] = []
 
     def __len__(self) -> int:
-        """Counts the images whose last result was not taken."""
+        """Count the images whose last result was not taken."""
         return len(self._order)
 
     @property
@@ -111,7 +111,7 @@ class StreamOrder:
         return len(self._in_flight)
 
     def enter(self, image: StreamImage) -> Call | None:
-        """Enters the next image; returns the request to send, None where there is none."""
+        """Enter the next image; return the request to send, None where there is none."""
         if isinstance(image.content, RequestError):
             self._order.append(_Sent(image.name, None))
             self._fail(self._order[-1], image.content)
@@ -122,9 +122,10 @@ class StreamOrder:
         return call
 
     def received(self, response: Response, at: float | None = None) -> None:
-        """Takes a response; one to a request that is not in flight is none of ours.
+        """Take a response; one to a request that is not in flight is none of ours.
 
-        at: when it came, by time.perf_counter(); None is now.
+        Args:
+            at: When it came, by time.perf_counter(); None is now.
         """
         sent = self._in_flight.get(response.request_id)
         if sent is None or sent.call is None:
@@ -140,7 +141,7 @@ class StreamOrder:
             self._finish(sent)
 
     def failed(self, error: RequestError, at: float | None = None) -> None:
-        """Takes a failure of one request, `at` as in `received`.
+        """Take a failure of one request, `at` as in `received`.
 
         Where the server does not say of which, it is that of the only one in flight, or of one of
         them once all others have their response.
@@ -153,13 +154,13 @@ class StreamOrder:
         self._settle()
 
     def lost(self, error: RequestError) -> None:
-        """Takes the end of the stream: all that is in flight has failed."""
+        """Take the end of the stream: all that is in flight has failed."""
         for sent in list(self._in_flight.values()):
             self._fail(sent, error)
         self._nameless.clear()
 
     def take(self) -> list[ImageResult]:
-        """Returns the results that are next in order, and forgets them."""
+        """Return the results that are next in order, and forget them."""
         self._settle()
         taken: list[ImageResult] = []
         while self._order:

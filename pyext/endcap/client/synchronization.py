@@ -46,7 +46,7 @@ ENDS: tuple[type[BaseException], ...] = (Exception,)
 
 
 async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """Returns what a function returns that runs in a thread.
+    """Return what a function returns that runs in a thread.
 
     A thread cannot be cancelled, and what it makes or writes has to be done before anybody cleans
     up: a task that is cancelled meanwhile, once or more often, ends when the function has ended.
@@ -69,12 +69,12 @@ async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 
 def in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """Returns what a function returns, in the thread that asks."""
+    """Return what a function returns, in the thread that asks."""
     return function(*arguments)
 
 
 async def async_iterate(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator[T, None]:
-    """Yields items of either kind of iterable."""
+    """Yield items of either kind of iterable."""
     if isinstance(items, AsyncIterable):
         async for item in items:
             yield item
@@ -84,7 +84,7 @@ async def async_iterate(items: Iterable[T] | AsyncIterable[T]) -> AsyncGenerator
 
 
 def iterate(items: Iterable[T]) -> Generator[T, None, None]:
-    """Yields items."""
+    """Yield items."""
     yield from items
 
 
@@ -106,7 +106,7 @@ class AsyncSemaphore:
         self.release()
 
     async def acquire(self, timeout_s: float | None = None) -> bool:
-        """Waits for a permit; returns whether there was one within `timeout_s` seconds."""
+        """Wait for a permit; return whether there was one within `timeout_s` seconds."""
         if self._free:
             self._free -= 1
             return True
@@ -131,7 +131,7 @@ class AsyncSemaphore:
                 self._waiting.remove(waiting)
 
     def release(self) -> None:
-        """Gives a permit back."""
+        """Give a permit back."""
         while self._waiting:
             if _settle(self._waiting.popleft(), True):
                 return
@@ -151,16 +151,16 @@ class Semaphore:
         self.release()
 
     def acquire(self, timeout_s: float | None = None) -> bool:
-        """Waits for a permit; returns whether there was one within `timeout_s` seconds."""
+        """Wait for a permit; return whether there was one within `timeout_s` seconds."""
         return self._permits.acquire(timeout=None if timeout_s is None else max(timeout_s, 0))
 
     def release(self) -> None:
-        """Gives a permit back."""
+        """Give a permit back."""
         self._permits.release()
 
 
 def _settle(waiting: asyncio.Future[Any], result: Any) -> bool:
-    """Gives a result to who waits; returns whether it waited still."""
+    """Give a result to who waits; return whether it waited still."""
     if waiting.done():
         return False
     waiting.set_result(result)
@@ -179,13 +179,13 @@ class AsyncQueue(Generic[T]):
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, item: T) -> None:
-        """Puts an item behind the others."""
+        """Put an item behind the others."""
         self._items.append(item)
         for waiting in self._waiting:
             _settle(waiting, None)
 
     async def get(self, timeout_s: float | None = None) -> T:
-        """Takes the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
+        """Take the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not self._items:
@@ -203,7 +203,7 @@ class AsyncQueue(Generic[T]):
         return self._items.popleft()
 
     async def until(self, last: T) -> AsyncIterator[T]:
-        """Yields items as they come, until that one."""
+        """Yield items as they come, until that one."""
         while (item := await self.get()) is not last:
             yield item
 
@@ -215,18 +215,18 @@ class Queue(Generic[T]):
         self._items: queue.SimpleQueue[T] = queue.SimpleQueue()
 
     def put(self, item: T) -> None:
-        """Puts an item behind the others."""
+        """Put an item behind the others."""
         self._items.put(item)
 
     def get(self, timeout_s: float | None = None) -> T:
-        """Takes the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
+        """Take the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
         try:
             return self._items.get(timeout=timeout_s)
         except queue.Empty:
             raise TimeoutError from None
 
     def until(self, last: T) -> Iterator[T]:
-        """Yields items as they come, until that one."""
+        """Yield items as they come, until that one."""
         return iter(self._items.get, last)
 
 
@@ -237,7 +237,7 @@ class AsyncTask:
         self._task = asyncio.ensure_future(function(*arguments))
 
     async def join(self) -> None:
-        """Waits for its end."""
+        """Wait for its end."""
         await self._task
 
 
@@ -249,7 +249,7 @@ class Task:
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for its end."""
+        """Wait for its end."""
         self._thread.join()
 
 
@@ -270,7 +270,8 @@ class Exhausted:
 class AsyncPuller(Generic[T]):
     """Takes items, each when it is asked for, so that nobody else waits while it waits.
 
-    put: is called with each item, and with `Exhausted` at the end.
+    Args:
+        put: Is called with each item, and with `Exhausted` at the end.
     """
 
     def __init__(
@@ -286,7 +287,7 @@ class AsyncPuller(Generic[T]):
         self._wanted.release()
 
     async def stop(self) -> None:
-        """Has no more items taken; ends the generator."""
+        """Has no more items taken; end the generator."""
         await cancel_all([self._task])
         await self._items.aclose()
 
@@ -322,7 +323,7 @@ class Puller(Generic[T]):
         self._wanted.release()
 
     def stop(self) -> None:
-        """Has no more items taken; ends the generator, unless it waits for long."""
+        """Has no more items taken; end the generator, unless it waits for long."""
         self._stopped = True
         self._wanted.release()
         self._thread.join(_PARTING_S)
@@ -348,7 +349,7 @@ class Puller(Generic[T]):
 async def async_map_unordered(
     function: Callable[[T], Awaitable[R]], items: AsyncGenerator[T, None], limit: int
 ) -> AsyncGenerator[R, None]:
-    """Yields what a function returns for each item, as it comes, with `limit` calls at once.
+    """Yield what a function returns for each item, as it comes, with `limit` calls at once.
 
     An item is taken when a call can begin with it. Raises what the function or the items raise; the
     calls under way are cancelled then, and when the generator is closed.
@@ -423,7 +424,7 @@ class _Workers(Generic[T, R]):
                 yield result[0]
 
     def stop(self) -> None:
-        """Has no more items taken; ends the generator, unless it waits for long."""
+        """Has no more items taken; end the generator, unless it waits for long."""
         self._stopped = True
         if self._turn.acquire(timeout=_PARTING_S):
             try:
@@ -453,7 +454,7 @@ class _Workers(Generic[T, R]):
 
 
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancels those that are not done, each once, and waits for all.
+    """Cancel those that are not done, each once, and wait for all.
 
     A task that is cancelled again while it gives back what it holds would break that off; so a
     cancellation of the caller meanwhile is raised when all have ended. What they raise is dropped.
@@ -477,10 +478,10 @@ async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 
 async def async_interrupt(connection: Any) -> None:
-    """Wakes who waits for data of a socket: nothing to do, closing it does so in an event loop."""
+    """Wake who waits for data of a socket: nothing to do, closing it does so in an event loop."""
 
 
 def interrupt(connection: Any) -> None:
-    """Wakes the thread that waits for data of a socket, which closing it would not."""
+    """Wake the thread that waits for data of a socket, which closing it would not."""
     with contextlib.suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)  # also of one that speaks TLS

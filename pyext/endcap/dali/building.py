@@ -47,9 +47,10 @@ _UNITS = 2  # that are compiled at once
 class BuiltLibrary:
     """The library of operators that a build has given.
 
-    path: the library; in `output`, where that was given.
-    seconds: what compiling it took, 0 where it was there before.
-    cached: whether it was there before.
+    Attributes:
+        path: The library; in `output`, where that was given.
+        seconds: What compiling it took, 0 where it was there before.
+        cached: Whether it was there before.
     """
 
     path: Path
@@ -92,7 +93,7 @@ def build(
 def build_from(
     sources: Path, *, force: bool = False, compiler: str | None = None, stages: Stages = silent
 ) -> BuiltLibrary:
-    """Does what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
+    """Do what `build` does from the ``*.cc`` files of a folder; one of them is built_for.cc."""
     dali = find_dali()
     goal = built_for.wanted(dali)
     library = cached_library(goal, sources)
@@ -121,7 +122,7 @@ def _compile(
     log: Path,
     stages: Stages,
 ) -> Path:
-    """Compiles and links in the folder `scratch`; what fails leaves its output at `log`."""
+    """Compile and links in the folder `scratch`; what fails leaves its output at `log`."""
     units = _write_units(sources, scratch)
     compilations = [
         ([*command, *_FLAGS, *flags, "-c", str(unit), "-o", str(unit.with_suffix(".o"))],
@@ -139,7 +140,7 @@ def _compile(
 
 
 def _write_units(sources: Path, scratch: Path) -> list[Path]:
-    """Writes files that include the sources: nearly all the time goes into DALI's headers."""
+    """Write files that include the sources: nearly all the time goes into DALI's headers."""
     files = sorted(sources.glob("*.cc"), key=lambda file: -file.stat().st_size)
     units = []
     for i in range(min(_UNITS, len(files))):

@@ -29,7 +29,7 @@ class BuiltFor:
     c_abi: str
 
     def definitions(self) -> list[str]:
-        """Returns the compiler's options that make built_for.cc write this."""
+        """Return the compiler's options that make built_for.cc write this."""
         return [
             f'-DENDCAP_DALI_RELEASE="{self.dali}"',
             f'-DENDCAP_DALI_IDENTITY="{self.dali_identity}"',
@@ -38,7 +38,7 @@ class BuiltFor:
 
 
 def wanted(dali: DaliInstallation) -> BuiltFor:
-    """Returns what a library must be built for here."""
+    """Return what a library must be built for here."""
     return BuiltFor(
         dali=dali.version,
         dali_identity=dali.identity,
@@ -48,7 +48,7 @@ def wanted(dali: DaliInstallation) -> BuiltFor:
 
 
 def read(library: Path) -> BuiltFor:
-    """Returns what a library was built for; raises DaliError where it is none of endcap's."""
+    """Return what a library was built for; raise DaliError where it is none of endcap's."""
     try:
         content = library.read_bytes()
     except OSError as error:
@@ -69,7 +69,7 @@ def read(library: Path) -> BuiltFor:
 
 
 def fits(library: Path, here: BuiltFor) -> bool:
-    """Returns whether a library is there, whole, and built for `here`."""
+    """Return whether a library is there, whole, and built for `here`."""
     try:
         return library.is_file() and read(library) == here
     except DaliError:
@@ -85,7 +85,7 @@ def _is_whole(content: bytes) -> bool:
 
 
 def check(library: Path, here: BuiltFor) -> None:
-    """Raises DaliError where a library was built for another DALI or another endcap than `here`."""
+    """Raise DaliError where a library was built for another DALI or another endcap than `here`."""
     there = read(library)
     if there == here:
         return

@@ -21,15 +21,16 @@ from endcap.dali.package_files import (
 
 
 def cache_folder() -> Path:
-    """Returns the folder of all built libraries, below XDG_CACHE_HOME or ~/.cache."""
+    """Return the folder of all built libraries, below XDG_CACHE_HOME or ~/.cache."""
     return user_cache() / "dali"
 
 
 def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
-    """Returns the file that a library for these builds has here, whether it is there or not.
+    """Return the file that a library for these builds has here, whether it is there or not.
 
-    sources: the folder of the operators' sources; None is the package's. What is in the files
-    counts, and where the core is, which the library finds by its path.
+    Args:
+        sources: The folder of the operators' sources; None is the package's. What is in the files
+            counts, and where the core is, which the library finds by its path.
     """
     folder = sources or find_sources()
     header = find_include_folder() / "endcap" / "c_api.h"
@@ -43,7 +44,7 @@ def cached_library(built_for: BuiltFor, sources: Path | None = None) -> Path:
 
 
 def check_place(library: Path) -> None:
-    """Raises DaliError where other users can put something else at a path of `cached_library`.
+    """Raise DaliError where other users can put something else at a path of `cached_library`.
 
     It would be loaded into this process, or overwritten by it.
     """
@@ -57,7 +58,7 @@ def check_place(library: Path) -> None:
 
 @contextlib.contextmanager
 def only_builder(library: Path) -> Iterator[None]:
-    """Waits until no other process builds this library; the system ends the wait with that one."""
+    """Wait until no other process builds this library; the system ends the wait with that one."""
     check_place(library)
     make_cache_folder(library.parent)
     check_place(library)

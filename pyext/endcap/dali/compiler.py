@@ -26,11 +26,13 @@ static_assert(First<int>(kValues) == std::bit_cast<int>(1u));
 
 
 def find_compiler(given: str | None = None) -> list[str]:
-    """Returns the words of the command that compiles C++20.
+    """Return the words of the command that compiles C++20.
 
-    given: a compiler, perhaps with options behind it; None takes CXX, else g++ or clang++.
+    Args:
+        given: A compiler, perhaps with options behind it; None takes CXX, else g++ or clang++.
 
-    Raises DaliError where there is none, or where it is too old.
+    Raises:
+        DaliError: There is none, or where it is too old.
     """
     command = _command(given)
     with scratch_folder("compiler-check") as scratch:
@@ -52,13 +54,13 @@ def find_compiler(given: str | None = None) -> list[str]:
 
 
 def version_of(command: list[str]) -> str:
-    """Returns the first line in which a compiler tells its version."""
+    """Return the first line in which a compiler tells its version."""
     told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
     return (told.stdout.splitlines() or ["of unknown version"])[0]
 
 
 def first_error(output: str) -> str:
-    """Returns the first error in what a compiler or linker has written, else its last line."""
+    """Return the first error in what a compiler or linker has written, else its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line or "undefined reference" in line]
     return (errors or lines[-1:] or ["it says nothing"])[0]

@@ -29,7 +29,7 @@ class _Command:
             self.process = _start(words, stream, log.parent)
 
     def succeeded(self, kept_log: Path) -> bool:
-        """Whether it has ended well, False while it runs; raises DaliError where it failed."""
+        """Whether it has ended well, False while it runs; raise DaliError where it failed."""
         code = self.process.poll()
         if code:
             output = self.log.read_text(errors="replace")
@@ -44,7 +44,7 @@ class _Command:
         return code is not None
 
     def stop(self) -> None:
-        """Ends it, where it still runs, with what it has started: g++ is only a driver."""
+        """End it, where it still runs, with what it has started: g++ is only a driver."""
         if self.process.returncode is None:  # not waited for, so that the group is still its own
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -57,10 +57,11 @@ def run_all(
     kept_log: Path,
     done: Callable[[], None],
 ) -> None:
-    """Runs commands, `jobs` at once; each goes with the file that its output is written to.
+    """Run commands, `jobs` at once; each goes with the file that its output is written to.
 
-    done: is called after each. The first one that fails leaves its output at `kept_log`, ends the
-    others and raises DaliError; any other exception ends them, too.
+    Args:
+        done: Is called after each. The first one that fails leaves its output at `kept_log`, ends
+            the others and raises DaliError; any other exception ends them, too.
     """
     waiting = list(reversed(commands))
     running: list[_Command] = []
@@ -94,7 +95,7 @@ def _silent(compiler: str, code: int, folder: Path) -> str:
 
 
 def _start(words: Sequence[str], output: IO[bytes], temporary: Path) -> subprocess.Popen[bytes]:
-    """Starts a compiler as the leader of a process group, with a folder for temporary files."""
+    """Start a compiler as the leader of a process group, with a folder for temporary files."""
     try:
         return subprocess.Popen(
             words,

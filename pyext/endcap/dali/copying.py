@@ -12,7 +12,7 @@ from endcap.dali.package_files import LIBRARY_NAME, NEIGHBOUR_NAMES, find_core
 
 
 def copy_with_neighbours(library: Path, folder: Path) -> Path:
-    """Copies the operators' library and those that it needs into a folder; returns the copy."""
+    """Copy the operators' library and those that it needs into a folder; return the copy."""
     folder.mkdir(parents=True, exist_ok=True)
     core = find_core()
     for name in NEIGHBOUR_NAMES:
@@ -23,7 +23,7 @@ def copy_with_neighbours(library: Path, folder: Path) -> Path:
 
 
 def replace_file(source: Path, target: Path, *, mode: int = 0o755) -> None:
-    """Copies a file into the place of another in one step: a process may be opening that one."""
+    """Copy a file into the place of another in one step: a process may be opening that one."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:

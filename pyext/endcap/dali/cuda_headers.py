@@ -16,7 +16,7 @@ _SYSTEM = (Path("/usr/local/cuda/include"), Path("/usr/include"))
 
 
 def find_cuda_headers() -> list[Path]:
-    """Returns the folders that have them all; raises DaliError where there are none.
+    """Return the folders that have them all; raise DaliError where there are none.
 
     They are looked for where CUDA_HOME or CUDA_PATH says, where nvcc is, in /usr/local/cuda and
     /usr/include, and in NVIDIA's packages for Python.

@@ -16,9 +16,10 @@ OLDEST = "1.53"  # the oldest release that the operators were tried with
 class DaliInstallation:
     """One installation of DALI.
 
-    version: of the release, "2.4.0".
-    identity: what tells one build of a release from another: DALI's commit and its CUDA.
-    cxx11_abi: the layout of std::string in it, 0 or 1.
+    Attributes:
+        version: Of the release, "2.4.0".
+        identity: What tells one build of a release from another: DALI's commit and its CUDA.
+        cxx11_abi: The layout of std::string in it, 0 or 1.
     """
 
     version: str
@@ -30,9 +31,10 @@ class DaliInstallation:
 
 
 def find_dali() -> DaliInstallation:
-    """Imports DALI and returns what is to be known of it.
+    """Import DALI and return what is to be known of it.
 
-    Raises DaliError where there is none, where it cannot be imported, and where it is too old.
+    Raises:
+        DaliError: There is none, where it cannot be imported, and where it is too old.
     """
     dali = _import("nvidia.dali")
     try:
@@ -52,7 +54,7 @@ def find_dali() -> DaliInstallation:
 
 
 def check_release(version: str) -> None:
-    """Raises DaliError for a release that is older than OLDEST."""
+    """Raise DaliError for a release that is older than OLDEST."""
     from packaging.version import Version  # the command line starts without it, and says so
 
     if Version(version) < Version(OLDEST):

@@ -28,7 +28,7 @@ class Letterbox:
         self._pad_y = math.floor((height - self._resized_h) / 2)
 
     def resize(self, images: Any) -> Any:
-        """Returns images that are uint8 HWC in the size that they have in the letterbox."""
+        """Return images that are uint8 HWC in the size that they have in the letterbox."""
         from nvidia.dali import fn, types
 
         return fn.resize(
@@ -50,7 +50,7 @@ class Letterbox:
         std: list[float],
         **of_dali: Any,
     ) -> Any:
-        """Returns what `resize` gave in the middle of the letterbox, (x * scale - mean) / std.
+        """Return what `resize` gave in the middle of the letterbox, (x * scale - mean) / std.
 
         In one operator: with the padding in one of its own, images would be written once more.
         """
@@ -68,7 +68,7 @@ class Letterbox:
         )
 
     def geometry(self) -> Any:
-        """Returns float32 [8], as endcap's; orientation is 1."""
+        """Return float32 [8], as endcap's; orientation is 1."""
         from nvidia.dali import fn, types
 
         scales = [self._resized_w / self._image_w, self._resized_h / self._image_h]
@@ -79,7 +79,7 @@ class Letterbox:
 
 
 def _round_half_even(number: Any) -> Any:
-    """Returns numbers of at least 0 rounded, exact halves to the even neighbour."""
+    """Return numbers of at least 0 rounded, exact halves to the even neighbour."""
     from nvidia.dali import math
 
     up = math.floor(number + 0.5)

@@ -50,7 +50,7 @@ def load(path: Path | str | None = None) -> Path:
 
 
 def find_library(here: BuiltFor, path: Path | str | None = None) -> Path:
-    """Returns the library that `load` takes; raises DaliError as `load` does."""
+    """Return the library that `load` takes; raise DaliError as `load` does."""
     named = path or os.environ.get(LIBRARY_VARIABLE)
     if named:
         built_for.check(Path(named), here)
@@ -89,7 +89,7 @@ def _load_once(path: Path | str | None) -> Path:
 
 
 def _check_core(library: Path, here: BuiltFor) -> None:
-    """Raises DaliError where the core that the loader finds for `library` is not this endcap's."""
+    """Raise DaliError where the core that the loader finds for `library` is not this endcap's."""
     beside = library.parent / CORE_NAME
     core = beside if beside.is_file() else find_core()
     try:
@@ -107,7 +107,7 @@ def _check_core(library: Path, here: BuiltFor) -> None:
 
 
 def _mapped() -> Path:
-    """Returns the file of the operators that are in this process already."""
+    """Return the file of the operators that are in this process already."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith(f"/{LIBRARY_NAME}"):
             return Path(line[line.index("/") :])

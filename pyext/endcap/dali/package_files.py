@@ -18,32 +18,32 @@ _WORK_TREE = Path(__file__).parents[3]  # in an editable installation
 
 
 def find_sources() -> Path:
-    """Returns the folder of the operators' sources; raises DaliError where it is not there."""
+    """Return the folder of the operators' sources; raise DaliError where it is not there."""
     if (_WORK_TREE / "backends" / "dali" / "CMakeLists.txt").is_file():
         return _WORK_TREE / "backends" / "dali"
     return _find(Path("dali/sources"), "the sources of the DALI operators are")
 
 
 def find_include_folder() -> Path:
-    """Returns the folder that `endcap/c_api.h` is in; raises DaliError where it is not there."""
+    """Return the folder that `endcap/c_api.h` is in; raise DaliError where it is not there."""
     if (_WORK_TREE / "csrc" / "include" / _C_API).is_file():
         return _WORK_TREE / "csrc" / "include"
     return _find("include" / _C_API, "the header endcap/c_api.h is").parents[1]
 
 
 def find_core() -> Path:
-    """Returns the core's C library; raises DaliError where it is not there."""
+    """Return the core's C library; raise DaliError where it is not there."""
     return _find(Path(CORE_NAME), f"{CORE_NAME} is")
 
 
 def find_packaged() -> Path | None:
-    """Returns the operators' library that came with the package, None without one."""
+    """Return the operators' library that came with the package, None without one."""
     places = [Path(root) / LIBRARY_NAME for root in endcap.__path__]
     return next((place for place in places if place.is_file()), None)
 
 
 def c_abi_of_header() -> int:
-    """Returns ENDCAP_C_ABI of the header that the operators are compiled with."""
+    """Return ENDCAP_C_ABI of the header that the operators are compiled with."""
     header = find_include_folder() / _C_API
     found = re.search(r"^#define ENDCAP_C_ABI (\d+)", header.read_text(), re.MULTILINE)
     assert found, header

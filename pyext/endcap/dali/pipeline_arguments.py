@@ -13,7 +13,7 @@ _Graph = TypeVar("_Graph", bound=Callable[..., Any])
 
 
 def operator_pipeline(graph: _Graph) -> _Graph:
-    """Makes a function that defines a graph one that returns a pipeline, as `pipeline_def` does.
+    """Make a function that defines a graph one that returns a pipeline, as `pipeline_def` does.
 
     Keyword arguments of DALI's Pipeline, such as ``batch_size``, go there; all others go to the
     graph. Without a DALI that fits DaliError is raised.

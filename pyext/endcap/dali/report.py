@@ -24,7 +24,7 @@ class Part:
 
 
 def look() -> tuple[Part, ...]:
-    """Looks at DALI, loads the operators, and looks at what building them takes."""
+    """Look at DALI, loads the operators, and look at what building them takes."""
     return (
         _look("DALI", _dali),
         _look("operators", lambda: str(load())),
@@ -36,7 +36,7 @@ def look() -> tuple[Part, ...]:
 
 
 def main() -> None:
-    """Prints what `look` returns, as JSON in one line."""
+    """Print what `look` returns, as JSON in one line."""
     print(json.dumps([asdict(part) for part in look()]))
 
 

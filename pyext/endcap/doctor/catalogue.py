@@ -94,10 +94,11 @@ def examine(
     *,
     on_broken: Callable[[], None] = lambda: None,
 ) -> Iterator[Finding]:
-    """Makes the checks one after the other and yields what each finds.
+    """Make the checks one after the other and yield what each finds.
 
-    on_broken: is called inside the handler of an exception that a check let through; such a check
-    is a finding of severity ERROR, and the next ones go on.
+    Args:
+        on_broken: Is called inside the handler of an exception that a check let through; such a
+            check is a finding of severity ERROR, and the next ones go on.
     """
     for check in checks:
         try:

@@ -11,7 +11,7 @@ _UNLIMITED_BYTES = 2**60  # v1 writes a number near 2^63 where there is no limit
 
 
 def cpu_quota(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
-    """Returns how many cores' worth of time this process may use, None without a limit."""
+    """Return how many cores' worth of time this process may use, None without a limit."""
     quotas = []
     for folder in _folders("cpu", root, membership):
         limit = _words(folder / "cpu.max")
@@ -22,7 +22,7 @@ def cpu_quota(root: Path = ROOT, membership: Path = MEMBERSHIP) -> float | None:
 
 
 def memory_limit(root: Path = ROOT, membership: Path = MEMBERSHIP) -> int | None:
-    """Returns how many bytes this process and its neighbours may use, None without a limit."""
+    """Return how many bytes this process and its neighbours may use, None without a limit."""
     limits = []
     for folder in _folders("memory", root, membership):
         for name in ("memory.max", "memory.limit_in_bytes"):

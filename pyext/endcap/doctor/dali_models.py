@@ -27,7 +27,7 @@ DALI_MODELS = Topic(
 
 
 def check_dali_models(subject: Subject) -> Finding:
-    """Loads the operators in a process of its own, where a model needs them."""
+    """Load the operators in a process of its own, where a model needs them."""
     needing = [m.path.name for m in subject.models if m.runs_dali and not m.is_optional]
     if not needing:
         return DALI_MODELS.fine("no model needs them")

@@ -40,7 +40,8 @@ class Group(str, Enum):
 class Finding:
     """What one check found; `problem` and `remedy` are messages, None where all is well.
 
-    details: lines that the report shows with `--verbose` only.
+    Attributes:
+        details: Lines that the report shows with `--verbose` only.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Finding:
     details: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
-        """Returns the object that `endcap doctor --json` prints."""
+        """Return the object that `endcap doctor --json` prints."""
         return {
             key: value.value if isinstance(value, Enum) else value
             for key, value in asdict(self).items()
@@ -64,8 +65,9 @@ class Finding:
 class Problem:
     """One thing that can be wrong.
 
-    when: the case, for the documentation.
-    remedy: what to do; names in braces are filled in by the check.
+    Attributes:
+        when: The case, for the documentation.
+        remedy: What to do; names in braces are filled in by the check.
     """
 
     when: str
@@ -107,8 +109,9 @@ class Topic:
     ) -> Finding:
         """One of `problems`; `at_most` lowers its severity where nothing depends on it.
 
-        message: what is wrong here, without its end mark.
-        fields: the names in braces of the remedy; paths are quoted as a shell needs it.
+        Args:
+            message: What is wrong here, without its end mark.
+            fields: The names in braces of the remedy; paths are quoted as a shell needs it.
         """
         problem = self.problems[key]
         severity = min(problem.severity, at_most, key=lambda each: each.rank)
@@ -142,11 +145,11 @@ def _written(field: str | Path | Sequence[Path]) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns an error's message without the advice that follows its last semicolon."""
+    """Return an error's message without the advice that follows its last semicolon."""
     reason, _, advice = str(error).rpartition("; ")
     return reason or advice
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    """Returns the worst severity among `findings`, OK where there are none."""
+    """Return the worst severity among `findings`, OK where there are none."""
     return max((each.severity for each in findings), key=lambda s: s.rank, default=Severity.OK)

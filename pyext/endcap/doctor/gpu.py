@@ -146,7 +146,7 @@ def check_nvjpeg(subject: Subject) -> Finding:
 
 
 def _nvjpeg_folders() -> list[str]:
-    """Returns glob patterns of the folders that may hold nvJPEG, wheels first."""
+    """Return glob patterns of the folders that may hold nvJPEG, wheels first."""
     nvidia = importlib.util.find_spec("nvidia")
     roots = (nvidia.submodule_search_locations or ()) if nvidia else ()
     searched = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
@@ -154,18 +154,18 @@ def _nvjpeg_folders() -> list[str]:
 
 
 def release_of_driver(text: str) -> str | None:
-    """Returns the release, such as "580.65.06", in what the kernel module tells of itself."""
+    """Return the release, such as "580.65.06", in what the kernel module tells of itself."""
     found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
     return found.group() if found else None
 
 
 def written_cuda(version: int) -> str:
-    """Returns "12.4" for 12040, as CUDA counts versions."""
+    """Return "12.4" for 12040, as CUDA counts versions."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def names_of_gpus(listing: str) -> list[str]:
-    """Returns the names in the output of `nvidia-smi -L`."""
+    """Return the names in the output of `nvidia-smi -L`."""
     return re.findall(r"^GPU \d+: (.+?)(?: \(UUID: .*\))?$", listing, re.MULTILINE)
 
 

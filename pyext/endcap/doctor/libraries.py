@@ -17,14 +17,14 @@ NO_LDD = "ldd is not installed"
 
 
 def find_ldd() -> str | None:
-    """Returns the program `ldd`, also where PATH lacks the system's folders; None without one."""
+    """Return the program `ldd`, also where PATH lacks the system's folders; None without one."""
     return shutil.which("ldd", path=f"{os.environ.get('PATH', '')}:/usr/bin:/bin")
 
 
 def linked_libraries(
     path: Path, environment: Mapping[str, str] | None = None
 ) -> dict[str, Path | None]:
-    """Returns the file for each library that `path` needs, itself or through another.
+    """Return the file for each library that `path` needs, itself or through another.
 
     None stands where the loader finds none: for a library, for a symbol version that an older
     system lacks (such as GLIBC_2.38), and for `path` itself where it is no program or library.
@@ -50,6 +50,6 @@ def linked_libraries(
 
 
 def missing_libraries(path: Path, environment: Mapping[str, str] | None = None) -> list[str]:
-    """Returns the names in `linked_libraries` for which there is no file."""
+    """Return the names in `linked_libraries` for which there is no file."""
     linked = linked_libraries(path, environment)
     return sorted(name for name, file in linked.items() if file is None)

@@ -59,7 +59,7 @@ def check_configs(subject: Subject) -> Finding:
 
 
 def _invalid(models: list[Path]) -> Iterator[tuple[Path, str]]:
-    """Yields each file that Triton would refuse, and why.
+    """Yield each file that Triton would refuse, and why.
 
     Raises ModuleNotFoundError without Triton's gRPC client.
     """

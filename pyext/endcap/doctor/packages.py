@@ -111,7 +111,7 @@ def _check(topic: Topic, extra: str) -> Finding:
 
 
 def requirements(name: str, extra: str) -> Iterator[Requirement]:
-    """Yields what a distribution needs for an extra on this machine; for "" what it always needs.
+    """Yield what a distribution needs for an extra on this machine; for "" what it always needs.
 
     For `package[part]` also what that part needs, unless the package is `name` itself.
     """

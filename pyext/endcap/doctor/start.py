@@ -42,7 +42,7 @@ START = Topic(
 
 
 def check_start(subject: Subject, find_sample: Callable[[], Path]) -> Finding:
-    """Starts the server on the repository and sends it one JPEG."""
+    """Start the server on the repository and send it one JPEG."""
     if isinstance(subject.repository, EndcapError):
         return START.not_looked_at("there is no repository")
     repository, models = subject.repository

@@ -25,10 +25,11 @@ from endcap.triton.model_folder import ModelFolder, read_repository
 class Subject:
     """The machine as `endcap serve` would meet it.
 
-    find_repository: returns the model repository, or raises an EndcapError.
-    tritonserver: as for `locate_server`.
-    shared_memory: where Python-backend models put their tensors.
-    ports: those that a server would listen on.
+    Attributes:
+        find_repository: Returns the model repository, or raises an EndcapError.
+        tritonserver: As for `locate_server`.
+        shared_memory: Where Python-backend models put their tensors.
+        ports: Those that a server would listen on.
     """
 
     find_repository: Callable[[], Path]
@@ -104,7 +105,7 @@ class Subject:
 
     @contextmanager
     def environment(self) -> Iterator[dict[str, str]]:
-        """The environment that the server would get; raises ServerError where it cannot be made."""
+        """The environment that the server would get; raise ServerError where it cannot be made."""
         assert self.installation is not None  # the caller has looked
         with scratch_folder("doctor") as scratch:
             packages = self.packages if self.has_private_python else None

@@ -36,9 +36,10 @@ _ALARM: Color = (196, 43, 43)
 class Card:
     """One place of a sheet.
 
-    name, text: the lines below the picture; cut short in the middle where they are too long.
-    draw: returns the picture, RGB, scaled to fit the width and height given; or a message that
-        says why there is none.
+    Attributes:
+        name, text: The lines below the picture; cut short in the middle where they are too long.
+        draw: Returns the picture, RGB, scaled to fit the width and height given; or a message that
+            says why there is none.
     """
 
     name: str
@@ -47,10 +48,12 @@ class Card:
 
 
 def contact_sheets(cards: Sequence[Card], *, title: str, note: str) -> Iterator[Image.Image]:
-    """Yields sheets, RGB and 1600 pixels wide, with at most PICTURES_PER_SHEET cards on each.
+    """Yield sheets, RGB and 1600 pixels wide, with at most PICTURES_PER_SHEET cards on each.
 
-    title, note: the lines at the top of each sheet; of several, each has its number there.
-    A sheet's pictures are drawn when it is asked for, so that one sheet is in memory at a time.
+    Args:
+        title, note: The lines at the top of each sheet; of several, each has its number there. A
+            sheet's pictures are drawn when it is asked for, so that one sheet is in memory at a
+            time.
     """
     pages = math.ceil(len(cards) / PICTURES_PER_SHEET)
     for page in range(pages):
@@ -60,7 +63,7 @@ def contact_sheets(cards: Sequence[Card], *, title: str, note: str) -> Iterator[
 
 
 def columns_for(count: int) -> int:
-    """Returns the columns with the fewest empty places: all in one row up to four, else 3 or 4."""
+    """Return the columns with the fewest empty places: all in one row up to four, else 3 or 4."""
     if count <= _COLUMNS_OF_A_FULL_SHEET:
         return max(1, count)
     return min((_COLUMNS_OF_A_FULL_SHEET, 3), key=lambda columns: -count % columns)
@@ -132,7 +135,7 @@ def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def _fitting(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, room: int) -> str:
-    """Returns the text, its middle replaced by three dots where it is wider than `room` pixels."""
+    """Return the text, its middle replaced by three dots where it is wider than `room` pixels."""
     kept = len(text)
     fitting = text
     while kept > 2 and font.getbbox(fitting)[2] > room:

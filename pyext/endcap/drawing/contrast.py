@@ -9,7 +9,7 @@ _LIGHT: Color = (255, 255, 255)
 
 
 def contrasting(color: Color) -> Color:
-    """Returns black or white, whichever is easier to read on `color`.
+    """Return black or white, whichever is easier to read on `color`.
 
     Source: relative luminance and contrast of WCAG 2.1; its crossing point is 0.179.
     """

@@ -25,7 +25,7 @@ _FARTHEST = 1e5  # pixels: Pillow cannot draw lines to everywhere
 
 
 def class_color(class_id: int) -> Color:
-    """Returns the colour of a class, always the same one, RGB 0-255."""
+    """Return the colour of a class, always the same one, RGB 0-255."""
     hue = (class_id * _GOLDEN_RATIO_TURN) % 1.0
     value = (1.0, 0.75)[class_id % 2]
     red, green, blue = colorsys.hsv_to_rgb(hue, 0.9, value)
@@ -39,7 +39,7 @@ def draw_result(
     *,
     within: tuple[int, int] | None = None,
 ) -> Image.Image:
-    """Returns a new RGB picture with what a model of either task answered.
+    """Return a new RGB picture with what a model of either task answered.
 
     That is `draw_detections`, or `draw_class` of the best class; `within` as for the former.
     """
@@ -55,10 +55,11 @@ def draw_class(
     *,
     within: tuple[int, int] | None = None,
 ) -> Image.Image:
-    """Returns a new RGB picture, turned upright, with a class in its upper left corner.
+    """Return a new RGB picture, turned upright, with a class in its upper left corner.
 
-    labels: class names by id, for a class that carries none. The size, and `within`, are as for
-    `draw_detections`; the letters shrink so far that a long name fits the picture's width.
+    Args:
+        labels: Class names by id, for a class that carries none. The size, and `within`, are as for
+            `draw_detections`; the letters shrink so far that a long name fits the picture's width.
     """
     picture, _ = _scaled(oriented(image).convert("RGB"), draws=True, within=within)
     canvas = ImageDraw.Draw(picture)
@@ -80,27 +81,29 @@ def draw_detections(
     within: tuple[int, int] | None = None,
     upright: bool = True,
 ) -> Image.Image:
-    """Returns a new RGB picture with a box and a label for each detection.
+    """Return a new RGB picture with a box and a label for each detection.
 
     And what else a detection has: its mask is laid over the picture in the class's colour, a box
     with an angle is drawn turned, keypoints are dots. Of 17 keypoints COCO's skeleton is drawn; a
     point whose visibility is below 0.5 is left out.
 
-    image: any Pillow image.
-    detections: boxes xyxy in its pixels; parts outside the picture are cut off. A mask of another
-        size than the picture is left out (`mask_fits`).
-    upright: whether boxes are in pixels of the upright picture (`ImageResult.upright`): then its
-        EXIF orientation is applied first.
-    labels: class names by id, for detections that carry none.
-    within: width and height in pixels that the picture is scaled to fit. Without it the picture
-        keeps its size; one whose short side is below 240 pixels, too small for letters, is enlarged
-        by a whole factor where something is to be drawn.
-
     Lines and letters grow with the picture, and letters shrink in a crowd. The best detection is
     drawn last, on top; its label chooses its place first. A label that would hide others is left
     out: its box still shows the class by its colour.
 
-    Raises InvalidArgumentError for a mask whose run lengths are none.
+    Args:
+        image: Any Pillow image.
+        detections: Boxes xyxy in its pixels; parts outside the picture are cut off. A mask of
+            another size than the picture is left out (`mask_fits`).
+        upright: Whether boxes are in pixels of the upright picture (`ImageResult.upright`): then
+            its EXIF orientation is applied first.
+        labels: Class names by id, for detections that carry none.
+        within: Width and height in pixels that the picture is scaled to fit. Without it the picture
+            keeps its size; one whose short side is below 240 pixels, too small for letters, is
+            enlarged by a whole factor where something is to be drawn.
+
+    Raises:
+        InvalidArgumentError: For a mask whose run lengths are none.
     """
     picture = oriented(image, upright=upright).convert("RGB")
     source_size = picture.size
@@ -127,7 +130,7 @@ def draw_detections(
 
 
 def mask_fits(mask: Mask, size: tuple[int, int]) -> bool:
-    """Returns whether a mask is of a picture of this width and height, and can be drawn on it."""
+    """Return whether a mask is of a picture of this width and height, and can be drawn on it."""
     width, height = size
     return mask["size"] == [height, width]
 

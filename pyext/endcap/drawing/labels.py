@@ -29,7 +29,7 @@ class Label:
 
 
 def fonts(size: tuple[int, int]) -> Iterator[Font]:
-    """Yields letters for a picture of this width and height, the largest first."""
+    """Yield letters for a picture of this width and height, the largest first."""
     for share in _FONT_SHARES:
         yield ImageFont.load_default(max(_LEAST_FONT_SIZE, share * min(size) / 32))
 
@@ -37,10 +37,13 @@ def fonts(size: tuple[int, int]) -> Iterator[Font]:
 def fit_labels(
     canvas: ImageDraw.ImageDraw, labels: Sequence[Label], margin: int, size: tuple[int, int]
 ) -> tuple[Font, list[Corner | None]]:
-    """Returns the largest letters with which every label has room, and the labels' places.
+    """Return the largest letters with which every label has room, and the labels' places.
 
-    labels: the most important first. margin: pixels around the letters. size: width and height of
-    the picture. A place is None where not even the smallest letters leave room.
+    Args:
+        labels: The most important first.
+        margin: Pixels around the letters.
+        size: Width and height of the picture. A place is None where not even the smallest letters
+            leave room.
     """
     boxes = [label.box for label in labels]
     for font in fonts(size):
@@ -54,7 +57,7 @@ def fit_labels(
 def label_size(
     canvas: ImageDraw.ImageDraw, caption: str, margin: int, font: Font
 ) -> tuple[int, int]:
-    """Returns width and height in pixels."""
+    """Return width and height in pixels."""
     left, _, right, _ = canvas.textbbox((0, 0), caption, font=font)
     _, top, _, bottom = canvas.textbbox((0, 0), _TALLEST, font=font)
     return math.ceil(right - left) + 2 * margin, math.ceil(bottom - top) + 2 * margin
@@ -63,7 +66,7 @@ def label_size(
 def draw_label(
     canvas: ImageDraw.ImageDraw, corner: Corner, label: Label, margin: int, font: Font
 ) -> None:
-    """Draws a label whose upper left corner lies there."""
+    """Draw a label whose upper left corner lies there."""
     x, y = corner
     width, height = label_size(canvas, label.caption, margin, font)
     canvas.rectangle((x, y, x + width - 1, y + height - 1), fill=label.color)

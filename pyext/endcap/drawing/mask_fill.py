@@ -12,10 +12,11 @@ _OPACITY = 115  # of 255: the picture shows through, and neighbouring classes ar
 
 
 def fill_mask(picture: Image.Image, mask: npt.NDArray[np.bool_], color: Color) -> None:
-    """Tints an RGB picture where a mask is true.
+    """Tint an RGB picture where a mask is true.
 
-    mask: bool [H, W], scaled to the picture where its size is another. Only the part that holds the
-    mask is worked on.
+    Args:
+        mask: Bool [H, W], scaled to the picture where its size is another. Only the part that holds
+            the mask is worked on.
     """
     columns = np.flatnonzero(mask.any(axis=0))
     if not len(columns):

@@ -28,10 +28,11 @@ def draw_keypoints(
     *,
     line_width: int,
 ) -> None:
-    """Draws keypoints in pixels of the canvas, and for 17 of them COCO's skeleton of a person.
+    """Draw keypoints in pixels of the canvas, and for 17 of them COCO's skeleton of a person.
 
-    size: width and height of the canvas. A point whose visibility is below 0.5, or that lies
-    beyond the canvas, is left out with its lines.
+    Args:
+        size: Width and height of the canvas. A point whose visibility is below 0.5, or that lies
+            beyond the canvas, is left out with its lines.
     """
     width, height = size
     shown = {

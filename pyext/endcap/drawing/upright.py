@@ -36,7 +36,7 @@ _ORIENTATION_STANDS_IN = ("exif", "Raw profile type exif", "xmp", "XML:com.adobe
 
 @contextlib.contextmanager
 def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
-    """Opens a picture with Pillow, without its warnings of sizes and of damaged EXIF blocks.
+    """Open a picture with Pillow, without its warnings of sizes and of damaged EXIF blocks.
 
     Raises one of NOT_A_PICTURE, for pictures of more than 179 million pixels, too. Not thread-safe:
     filters of warnings are the process's.
@@ -49,7 +49,7 @@ def open_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
 
 
 def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
-    """Returns an upright copy, or one as stored, that says nothing of an orientation."""
+    """Return an upright copy, or one as stored, that says nothing of an orientation."""
     turn = _TURNS.get(_orientation(image)) if upright else None
     turned = image.copy() if turn is None else image.transpose(turn)
     for name in _ORIENTATION_STANDS_IN:
@@ -58,7 +58,7 @@ def oriented(image: Image.Image, *, upright: bool = True) -> Image.Image:
 
 
 def oriented_size(file: Path | IO[bytes], *, upright: bool = True) -> tuple[int, int] | None:
-    """Returns width and height of the upright picture, or as stored, None without a header.
+    """Return width and height of the upright picture, or as stored, None without a header.
 
     Reads the header only, whatever size it tells. Not thread-safe, as `open_picture`.
     """
@@ -82,7 +82,7 @@ def _any_size() -> Iterator[None]:
 
 
 def _orientation(image: Image.Image) -> int:
-    """Returns 1 to 8, and 1 where there is none or a damaged one, by the rules of the core."""
+    """Return 1 to 8, and 1 where there is none or a damaged one, by the rules of the core."""
     block = image.info.get("exif", b"").removeprefix(_EXIF_PREFIX)
     order = _BYTE_ORDERS.get(block[:4])
     if order is None:

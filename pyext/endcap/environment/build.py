@@ -18,10 +18,11 @@ from endcap.environment.pip_packages import install_pip_packages
 def build_archive(
     options: PackOptions, archive: Path, *, limit: NumpyLimit, stages: Stages = silent
 ) -> CheckedEnvironment:
-    """Solves, installs, packs and tries out an environment; returns what it holds.
+    """Solve, installs, packs and tries out an environment; return what it holds.
 
-    archive: the file to write. Its folder is for what is made on the way, which stays there.
-    Raises InvalidArgumentError, ExecutionEnvironmentError and OSError.
+    Args:
+        archive: The file to write. Its folder is for what is made on the way, which stays there.
+            Raises InvalidArgumentError, ExecutionEnvironmentError and OSError.
     """
     scratch = archive.parent
     prefix = scratch / "environment"

@@ -12,7 +12,7 @@ SUBDIR = "linux-64"
 
 
 def resolve_channels(channels: Sequence[str], *, offline: bool) -> list[str]:
-    """Returns the channels as py-rattler takes them; folders as absolute paths.
+    """Return the channels as py-rattler takes them; folders as absolute paths.
 
     A path is a folder when it is there or is written with a slash. Raises InvalidArgumentError for
     a folder that is no channel and, offline, for what is no folder.
@@ -36,7 +36,7 @@ def _resolve(channel: str, *, offline: bool) -> str:
 
 
 def folder_of(channel: str) -> Path | None:
-    """Returns the folder that a channel is, None for a name or an address."""
+    """Return the folder that a channel is, None for a name or an address."""
     address = urlsplit(channel)
     if address.scheme == "file":
         return Path(unquote(address.path))

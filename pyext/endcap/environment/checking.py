@@ -45,7 +45,7 @@ def check_archive(
     wanted: Sequence[str] = (),
     stages: Stages = silent,
 ) -> CheckedEnvironment:
-    """Unpacks an archive into a folder of `scratch` and tries it out.
+    """Unpack an archive into a folder of `scratch` and try it out.
 
     It is tried as it is, as Triton takes it, and once more after its `conda-unpack`. wanted: names
     of packages that must be there and can be imported, beside NumPy. shown: what errors call it.
@@ -90,7 +90,7 @@ def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> Ch
 
 
 def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> None:
-    """Raises ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
+    """Raise ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
     from packaging.specifiers import SpecifierSet
 
     if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
@@ -109,7 +109,7 @@ def _probe(folder: Path, shown: Path, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
-    """Returns what a command prints that is run as the server runs its stub."""
+    """Return what a command prints that is run as the server runs its stub."""
     try:
         finished = subprocess.run(
             ["bash", "-c", _AS_TRITON, "bash", str(folder), str(folder / "lib"), *command],

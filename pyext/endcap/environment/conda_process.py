@@ -21,7 +21,7 @@ from endcap.errors import InvalidArgumentError, Status
 def install_conda_packages(
     options: PackOptions, limit: NumpyLimit, prefix: Path, stages: Stages
 ) -> list[str]:
-    """Fills the folder `prefix`; returns the names of the packages that were asked for.
+    """Fill the folder `prefix`; return the names of the packages that were asked for.
 
     Raises what `solve` and `link` raise.
     """
@@ -54,7 +54,7 @@ def _crash(code: int, complaints: str) -> ExecutionEnvironmentError:
 
 
 def _follow(process: subprocess.Popen[str], stages: Stages) -> list[str] | None:
-    """Returns what the process answers, None when it ends without an answer."""
+    """Return what the process answers, None when it ends without an answer."""
     assert process.stdout is not None  # it is a pipe
     step = stages("Solving", None)
     for line in process.stdout:

@@ -22,7 +22,7 @@ from endcap.errors import EndcapError
 
 
 def main() -> NoReturn:
-    """Does what it is asked for, and ends without Python's own end.
+    """Do what it is asked for, and end without Python's own end.
 
     The threads of py-rattler may still hold Python objects then, and would crash.
     """

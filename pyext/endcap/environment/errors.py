@@ -13,9 +13,10 @@ class ExecutionEnvironmentError(EndcapError, RuntimeError):
 
 
 def import_tool(module: str) -> ModuleType:
-    """Returns a module of py-rattler or conda-pack.
+    """Return a module of py-rattler or conda-pack.
 
-    Raises ExecutionEnvironmentError when it is not installed.
+    Raises:
+        ExecutionEnvironmentError: It is not installed.
     """
     try:
         return importlib.import_module(module)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
-    """Puts files back when the block fails, and removes those that were not there before it.
+    """Put files back when the block fails, and remove those that were not there before it.
 
     The block replaces files, and writes into none: what is kept is a hard link, which takes no
     space. Folders are left alone. Raises OSError.

@@ -23,9 +23,10 @@ class _Linked:
 
 
 def link(solution: Solution, prefix: Path, stages: Stages) -> None:
-    """Downloads what py-rattler's cache lacks and fills the folder `prefix`.
+    """Download what py-rattler's cache lacks and fill the folder `prefix`.
 
-    Raises ExecutionEnvironmentError when a package does not come, or does not fit on the disk.
+    Raises:
+        ExecutionEnvironmentError: A package does not come, or does not fit on the disk.
     """
     rattler, errors = import_tool("rattler"), import_tool("rattler.exceptions")
     reporter = _Linked(stages("Installing packages", len(solution.records)))

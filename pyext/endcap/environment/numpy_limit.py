@@ -22,11 +22,13 @@ class NumpyLimit:
 def find_numpy_limit(
     python: str, *, real: Path | None = None, tritonserver: Path | None = None
 ) -> NumpyLimit:
-    """Returns what the stub for a Python (such as "3.11") takes.
+    """Return what the stub for a Python (such as "3.11") takes.
 
-    real: the release's own stub; else the server's, which is found as `endcap serve` finds it.
-    Without a server, NumPy 2 is ruled out: older stubs answer empty tensors with it. Raises
-    ServerError where `tritonserver` is none, and StubError where there is no stub for this Python.
+    Args:
+        real: The release's own stub; else the server's, which is found as `endcap serve` finds it.
+            Without a server, NumPy 2 is ruled out: older stubs answer empty tensors with it. Raises
+            ServerError where `tritonserver` is none, and StubError where there is no stub for this
+            Python.
     """
     server = locate_if_there(tritonserver) if real is None else None
     if real is None and server is None:

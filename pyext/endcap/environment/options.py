@@ -16,14 +16,15 @@ DEFAULT_CHANNEL = "conda-forge"
 class PackOptions:
     """The wishes of `endcap env pack`.
 
-    python: major and minor version of the environment's Python, such as "3.11".
-    packages: conda specifications, such as "scipy >=1.10".
-    pip_packages: requirements for pip, or paths of wheels.
-    endcap: a wheel of endcap, or the version that pip is to find.
-    channels: names, URLs or folders, the first one before the others.
-    find_links: folders of wheels in which pip looks as well.
-    offline: nothing but folders is asked.
-    compress_level: 0 (as large as it is) to 9 (slowest).
+    Attributes:
+        python: Major and minor version of the environment's Python, such as "3.11".
+        packages: Conda specifications, such as "scipy >=1.10".
+        pip_packages: Requirements for pip, or paths of wheels.
+        endcap: A wheel of endcap, or the version that pip is to find.
+        channels: Names, URLs or folders, the first one before the others.
+        find_links: Folders of wheels in which pip looks as well.
+        offline: Nothing but folders is asked.
+        compress_level: 0 (as large as it is) to 9 (slowest).
     """
 
     python: str
@@ -57,7 +58,7 @@ class PackOptions:
 
 
 def _check_wheel(wheel: Path, python: str) -> None:
-    """Raises InvalidArgumentError for a wheel that pip would refuse, or that is another package's.
+    """Raise InvalidArgumentError for a wheel that pip would refuse, or that is another package's.
 
     The tags of a wheel: https://packaging.python.org/en/latest/specifications/binary-distribution-format
     """

@@ -18,12 +18,12 @@ _DIRECT_URL = "direct_url.json"
 
 
 def without_secrets(text: str) -> str:
-    """Returns a text whose addresses have neither user, password nor token."""
+    """Return a text whose addresses have neither user, password nor token."""
     return _TOKEN.sub(r"\1", _USER.sub("", text))
 
 
 def forget_origins(prefix: Path) -> None:
-    """Clears what conda and pip have noted in an environment, which is not packed yet."""
+    """Clear what conda and pip have noted in an environment, which is not packed yet."""
     for record in (prefix / "conda-meta").glob("*.json"):
         text = record.read_text(encoding="utf-8")
         record.write_text(without_secrets(text), encoding="utf-8")
@@ -35,7 +35,7 @@ def forget_origins(prefix: Path) -> None:
 
 
 def _strike_out(file: Path) -> None:
-    """Takes a file out of its distribution's list."""
+    """Take a file out of its distribution's list."""
     listing = file.with_name("RECORD")
     struck_out = f"{file.parent.name}/{file.name}"
     rows = csv.reader(io.StringIO(listing.read_text(encoding="utf-8")))

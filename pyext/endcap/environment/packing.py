@@ -31,10 +31,11 @@ class _Counted(list[Any]):
 
 
 def pack(prefix: Path, archive: Path, *, python: str, compress_level: int, stages: Stages) -> None:
-    """Writes the environment in `prefix` to `archive`, a tar.gz, as Triton takes it.
+    """Write the environment in `prefix` to `archive`, a tar.gz, as Triton takes it.
 
-    python: its version, such as "3.11". Raises ExecutionEnvironmentError for an environment whose
-    files are not as conda has installed them, and OSError.
+    Args:
+        python: Its version, such as "3.11". Raises ExecutionEnvironmentError for an environment
+            whose files are not as conda has installed them, and OSError.
     """
     conda_pack = import_tool("conda_pack")
     try:

@@ -12,7 +12,7 @@ from endcap.environment.site_packages import distributions
 
 
 def install_pip_packages(options: PackOptions, prefix: Path) -> None:
-    """Runs the pip of the Python that runs endcap for the one in `prefix`, which needs none then.
+    """Run the pip of the Python that runs endcap for the one in `prefix`, which needs none then.
 
     Raises ExecutionEnvironmentError with what pip complains of.
     """

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[A-Za-z0-9._+-]+")  # what a string of a config.pbtxt holds
 
 
 def check_model(model: Path) -> None:
-    """Raises InvalidArgumentError for what is no folder of a Python-backend model."""
+    """Raise InvalidArgumentError for what is no folder of a Python-backend model."""
     config = model / CONFIG
     if not config.is_file():
         raise InvalidArgumentError(
@@ -39,7 +39,7 @@ def check_model(model: Path) -> None:
 
 
 def check_archive_name(name: str) -> None:
-    """Raises InvalidArgumentError for a name that no config.pbtxt is given."""
+    """Raise InvalidArgumentError for a name that no config.pbtxt is given."""
     if not _NAME.fullmatch(name):
         raise InvalidArgumentError(
             f"the archive's name is '{name}', and a model's {PARAMETER} takes letters, digits and "
@@ -56,7 +56,7 @@ def place(
     real: Path | None = None,
     tritonserver: Path | None = None,
 ) -> None:
-    """Puts a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
+    """Put a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
 
     The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
     tritonserver: where the release's own stub is, as for `endcap.environment.stub.install`. Raises
@@ -78,10 +78,11 @@ def place(
 
 
 def environment_of(model: Path) -> Path:
-    """Returns the archive or folder that a model's config.pbtxt names.
+    """Return the archive or folder that a model's config.pbtxt names.
 
-    Raises InvalidArgumentError for a model that names none, and ExecutionEnvironmentError where it
-    is not there.
+    Raises:
+        InvalidArgumentError: For a model that names none.
+        ExecutionEnvironmentError: It is not there.
     """
     check_model(model)
     given = get_parameter(read_config(model / CONFIG), PARAMETER)

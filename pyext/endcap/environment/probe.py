@@ -47,7 +47,7 @@ def import_all(names: list[str]) -> dict[str, str | None]:
 
 
 def main() -> None:
-    """Imports what it is told to, and prints what it has found."""
+    """Import what it is told to, and print what it has found."""
     modules = [module for name in sys.argv[1:] for module in top_level_modules(name)]
     imports = import_all(modules)
     numpy = sys.modules.get("numpy")

@@ -22,7 +22,7 @@ class Package:
 
 
 def packages(prefix: Path) -> list[Package]:
-    """Returns all packages of an environment in the order of their names."""
+    """Return all packages of an environment in the order of their names."""
     records = _records(prefix)
     found = [
         Package(
@@ -42,7 +42,7 @@ def packages(prefix: Path) -> list[Package]:
 
 
 def files_of_conda(prefix: Path) -> set[str]:
-    """Returns the paths, in the environment, of the files that conda has installed."""
+    """Return the paths, in the environment, of the files that conda has installed."""
     return _files(_records(prefix))
 
 
@@ -56,7 +56,7 @@ def _files(records: list[dict[str, Any]]) -> set[str]:
 
 
 def distributions(prefix: Path) -> list[tuple[str, str]]:
-    """Returns name and version of what Python's own metadata lists, whoever installed it."""
+    """Return name and version of what Python's own metadata lists, whoever installed it."""
     return [(_canonical(each.name), each.version) for each, _ in _distributions(prefix)]
 
 

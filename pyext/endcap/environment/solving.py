@@ -24,7 +24,7 @@ class Solution:
 
 
 def solve(options: PackOptions, limit: NumpyLimit) -> Solution:
-    """Returns the packages that fit together and hold Python, NumPy and what was asked for.
+    """Return the packages that fit together and hold Python, NumPy and what was asked for.
 
     They are for glibc and CUDA of this machine, or CONDA_OVERRIDE_GLIBC and CONDA_OVERRIDE_CUDA.
     Raises InvalidArgumentError for a specification or a channel that is none, and
@@ -69,7 +69,7 @@ def _spec(rattler: Any, text: str) -> Any:
 def _raise_for_numpy(
     rattler: Any, channels: list[str], specs: list[Any], limit: NumpyLimit
 ) -> None:
-    """Raises ExecutionEnvironmentError where it is the limit on NumPy that nothing fits."""
+    """Raise ExecutionEnvironmentError where it is the limit on NumPy that nothing fits."""
     errors = import_tool("rattler.exceptions")
     try:
         records = _solve(rattler, channels, specs, [])

@@ -43,7 +43,7 @@ _HEADERS = (
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Extracts a tar.gz into `folder`, which is empty, and reads it to its checksum.
+    """Extract a tar.gz into `folder`, which is empty, and read it to its checksum.
 
     The whole archive is checked before anything is written. Set-user-ID bits and owners are not
     taken over. Raises ExecutionEnvironmentError for an archive that is broken off, damaged, none at
@@ -73,9 +73,10 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def open_archive(archive: Path) -> IO[bytes]:
-    """Opens an archive to read its bytes.
+    """Open an archive to read its bytes.
 
-    Raises ExecutionEnvironmentError for a pipe or a device, which may never end, and OSError.
+    Raises:
+        ExecutionEnvironmentError: For a pipe or a device, which may never end, and OSError.
     """
     if archive.exists() and not archive.is_file() and not archive.is_dir():
         raise ExecutionEnvironmentError(
@@ -90,7 +91,7 @@ DAMAGE = (tarfile.TarError, zlib.error, gzip.BadGzipFile, ValueError, OverflowEr
 
 @contextlib.contextmanager
 def opened_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
-    """Gives the content of a tar.gz from its beginning; at the end it is read to its checksum."""
+    """Give the content of a tar.gz from its beginning; at the end it is read to its checksum."""
     file.seek(0)
     with (
         gzip.open(file) as stream,
@@ -105,7 +106,7 @@ def opened_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
 
 
 def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yields the members, each checked against those before it; at the end links are followed.
+    """Yield the members, each checked against those before it; at the end links are followed.
 
     What was yielded can be extracted into a folder that holds nothing but earlier members. Raises
     ExecutionEnvironmentError for a member that would leave that folder, is neither file, folder nor
@@ -131,7 +132,7 @@ def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile
 
 
 def extract_member(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Extracts what `checked_members` has just yielded."""
+    """Extract what `checked_members` has just yielded."""
     if hasattr(tarfile, "data_filter"):
         content.extract(member, folder, filter="data")
         return
@@ -174,7 +175,7 @@ class _Tree:
         self._links: dict[str, str] = {}
 
     def add(self, member: tarfile.TarInfo) -> str | None:
-        """Adds a member, and takes "." and "//" out of its name.
+        """Add a member, and take "." and "//" out of its name.
 
         Returns why it must not be extracted, None where it may be.
         """
@@ -219,7 +220,7 @@ class _Tree:
         return None
 
     def find_escaping_link(self) -> str | None:
-        """Returns the first link that leaves the folder by way of others, None without one.
+        """Return the first link that leaves the folder by way of others, None without one.
 
         A link that leads back to itself is one, too: Python's `realpath` has it lead anywhere.
         """

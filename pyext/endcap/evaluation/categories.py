@@ -31,7 +31,8 @@ class CategoriesBy(str, Enum):
 class ClassMap:
     """From class ids, which count from 0, to category ids.
 
-    allow_unmatched: detections of a class without a category are left out instead of an error.
+    Attributes:
+        allow_unmatched: Detections of a class without a category are left out instead of an error.
     """
 
     category_of: Mapping[int, int]
@@ -45,9 +46,10 @@ class ClassMap:
     def predictions(
         self, boxes_xyxy: Floats, scores: Floats, class_ids: Integers
     ) -> ImagePredictions:
-        """Returns one image's detections by category: boxes [N, 4] as corners, the others [N].
+        """Return one image's detections by category: boxes [N, 4] as corners, the others [N].
 
-        Raises InvalidArgumentError for a class id that has no category.
+        Raises:
+            InvalidArgumentError: For a class id that has no category.
         """
         known = np.isin(class_ids, list(self.category_of))
         if not known.all() and not self.allow_unmatched:
@@ -71,15 +73,18 @@ def match_categories(
     by: CategoriesBy | None = None,
     allow_unmatched: bool = False,
 ) -> ClassMap:
-    """Finds the category of each class.
+    """Find the category of each class.
 
-    categories: id -> name. labels: names of the classes in the order of their ids, None where the
-    server has none. num_classes: of the model, None where it is not known. by: None is by name
-    where there are labels, else by the order of the category ids.
+    Args:
+        categories: Id -> name.
+        labels: Names of the classes in the order of their ids, None where the server has none.
+        num_classes: Of the model, None where it is not known.
+        by: None is by name where there are labels, else by the order of the category ids.
 
-    Raises InvalidArgumentError when labels and num_classes disagree, where nothing matches, and,
-    unless allow_unmatched, with a list of the categories without a class and the classes without a
-    category.
+    Raises:
+        InvalidArgumentError: Labels and num_classes disagree, where nothing matches, and, unless
+            allow_unmatched, with a list of the categories without a class and the classes without a
+            category.
     """
     if by is None:
         by = CategoriesBy.name if labels else CategoriesBy.order

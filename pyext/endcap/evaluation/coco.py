@@ -48,7 +48,7 @@ class Accuracy:
 
 
 def measure(dataset: Dataset, predictions: Predictions, category_ids: list[int]) -> Accuracy:
-    """Measures predictions against the annotations, in the categories named."""
+    """Measure predictions against the annotations, in the categories named."""
     category_ids = sorted(category_ids)  # as pycocotools orders them
     evaluated = _evaluate(dataset, predictions, category_ids)
     precision, recall = evaluated.eval["precision"], evaluated.eval["recall"]

@@ -25,9 +25,11 @@ _COMPARED = ("mAP50", "mAP50-95")
 class Evaluation:
     """All that an evaluation found.
 
-    served: the server's accuracy; other: that of the reference or of a user's predictions, or None.
-    lowest_score: of all served detections. problems: limits that were broken and what
-    could not be saved, as messages.
+    Attributes:
+        served: The server's accuracy; other: that of the reference or of a user's predictions, or
+            None.
+        lowest_score: Of all served detections.
+        problems: Limits that were broken and what could not be saved, as messages.
     """
 
     served: Accuracy
@@ -51,7 +53,7 @@ class Evaluation:
         return not self.failures and not self.problems
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap evaluate --json` prints."""
+        """Return the object that `endcap evaluate --json` prints."""
         return {
             "images": self.images,
             "objects": self.objects,
@@ -68,12 +70,12 @@ class Evaluation:
 
 
 def difference(served: float | None, other: float | None) -> float | None:
-    """Returns how much more the served model has; None where one has no value."""
+    """Return how much more the served model has; None where one has no value."""
     return None if served is None or other is None else served - other
 
 
 def differences(served: Accuracy, other: Accuracy) -> dict[str, float | None]:
-    """Returns the difference of each measure, by its field's name."""
+    """Return the difference of each measure, by its field's name."""
     return {
         field: difference(getattr(served, field), getattr(other, field))
         for field in MEASURES.values()
@@ -87,10 +89,11 @@ def broken_limits(
     max_difference: float | None,
     min_map50: float | None,
 ) -> tuple[str, ...]:
-    """Returns a message for each limit that is not kept; None is no limit.
+    """Return a message for each limit that is not kept; None is no limit.
 
-    max_difference: that mAP50 and mAP50-95 may differ by, in either direction. min_map50: that the
-    served mAP50 must reach.
+    Args:
+        max_difference: That mAP50 and mAP50-95 may differ by, in either direction.
+        min_map50: That the served mAP50 must reach.
     """
     problems = []
     if min_map50 is not None and (served.map50 is None or served.map50 < min_map50):

@@ -44,7 +44,8 @@ class Annotation:
 class Dataset:
     """Images in the order of the file, and what is on them.
 
-    other_image_ids: images of the file that `limit` left out.
+    Attributes:
+        other_image_ids: Images of the file that `limit` left out.
     """
 
     images: tuple[AnnotatedImage, ...]
@@ -54,11 +55,12 @@ class Dataset:
 
 
 def load_dataset(folder: Path, annotations: Path, *, limit: int | None = None) -> Dataset:
-    """Reads the annotations of images that lie in `folder` under their `file_name`.
+    """Read the annotations of images that lie in `folder` under their `file_name`.
 
-    limit: takes the first so many images. An annotation without `area` gets its box's.
-    Raises InvalidArgumentError when the file is not COCO's format, names images that are not in
-    `folder`, or has no object on the images taken.
+    Args:
+        limit: Takes the first so many images. An annotation without `area` gets its box's. Raises
+            InvalidArgumentError when the file is not COCO's format, names images that are not in
+            `folder`, or has no object on the images taken.
     """
     source = f"annotations {annotations}"
     content = read_json(annotations, source)

@@ -13,9 +13,10 @@ class EvaluationError(EndcapError, RuntimeError):
 
 
 def import_package(module: str, *, install: str = "endcap[evaluate]") -> ModuleType:
-    """Returns a module of an optional package.
+    """Return a module of an optional package.
 
-    install: what `pip install` takes to bring it. Raises EvaluationError when it is not there.
+    Args:
+        install: What `pip install` takes to bring it. Raises EvaluationError when it is not there.
     """
     try:
         return importlib.import_module(module)

@@ -22,9 +22,10 @@ _EXPECTED = {
 
 
 def count_classes(heads: Sequence[NDArray[Any]], settings: ReferenceSettings) -> int | None:
-    """Returns the classes of the heads of one image, None where their shape does not tell.
+    """Return the classes of the heads of one image, None where their shape does not tell.
 
-    Raises EvaluationError when the shape is not the family's.
+    Raises:
+        EvaluationError: The shape is not the family's.
     """
     shapes = [each.shape for each in heads]
     if settings.head is HeadName.efficient_nms:

@@ -15,9 +15,10 @@ Row = Mapping[str, Any]
 
 
 def read_json(path: Path, source: str) -> Any:
-    """Returns what a file of JSON holds, in UTF-8 or UTF-16 with or without a byte order mark.
+    """Return what a file of JSON holds, in UTF-8 or UTF-16 with or without a byte order mark.
 
-    source: the file in messages, in the plural. Raises InvalidArgumentError.
+    Args:
+        source: The file in messages, in the plural. Raises InvalidArgumentError.
     """
     try:
         return json.loads(path.read_bytes())
@@ -30,7 +31,7 @@ def read_json(path: Path, source: str) -> Any:
 
 
 def rows_of(rows: list[Any], name: str) -> Iterable[tuple[str, Row]]:
-    """Yields where each row stands, for messages, and the row; InvalidArgumentError for others."""
+    """Yield where each row stands, for messages, and the row; InvalidArgumentError for others."""
     for position, row in enumerate(rows):
         where = f"{name}[{position}]"
         if not isinstance(row, dict):
@@ -39,7 +40,7 @@ def rows_of(rows: list[Any], name: str) -> Iterable[tuple[str, Row]]:
 
 
 def read_integer(row: Row, key: str, where: str) -> int:
-    """Returns a whole number of 64 bits, which may be written as 1.0; InvalidArgumentError."""
+    """Return a whole number of 64 bits, which may be written as 1.0; InvalidArgumentError."""
     value = row.get(key)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -52,7 +53,7 @@ def read_integer(row: Row, key: str, where: str) -> int:
 
 
 def read_text(row: Row, key: str, where: str) -> str:
-    """Returns a text that is not empty; InvalidArgumentError."""
+    """Return a text that is not empty; InvalidArgumentError."""
     value = row.get(key)
     if not isinstance(value, str) or not value:
         raise InvalidArgumentError(f"{where} has {key} {reprlib.repr(value)}; a text is expected")
@@ -60,7 +61,7 @@ def read_text(row: Row, key: str, where: str) -> str:
 
 
 def read_number(row: Row, key: str, where: str) -> float:
-    """Returns a finite number; InvalidArgumentError."""
+    """Return a finite number; InvalidArgumentError."""
     number = _finite(row.get(key))
     if number is None:
         raise InvalidArgumentError(
@@ -70,7 +71,7 @@ def read_number(row: Row, key: str, where: str) -> float:
 
 
 def read_bbox(row: Row, where: str) -> tuple[float, float, float, float]:
-    """Returns x, y, width, height of an annotation or a result; InvalidArgumentError."""
+    """Return x, y, width, height of an annotation or a result; InvalidArgumentError."""
     box = row.get("bbox")
     sides = [_finite(side) for side in box] if isinstance(box, list) else []
     match sides:

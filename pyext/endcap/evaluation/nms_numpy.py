@@ -10,7 +10,7 @@ from endcap.evaluation.arrays import Floats, Integers
 def suppress(
     boxes_xyxy: Floats, class_ids: Integers, *, iou_threshold: float, max_detections: int
 ) -> Integers:
-    """Returns the positions of the boxes that stay, in order, at most `max_detections`.
+    """Return the positions of the boxes that stay, in order, at most `max_detections`.
 
     boxes_xyxy [N, 4], best first; class_ids [N]: boxes of different classes do not touch each
     other. A box goes when its IoU with a better one that stays is greater than iou_threshold.
@@ -30,7 +30,7 @@ def suppress(
 
 
 def box_iou(box: Floats, others: Floats) -> Floats:
-    """Returns the IoU [N] of a box [4] with others [N, 4], all xyxy; 0 where both are empty."""
+    """Return the IoU [N] of a box [4] with others [N, 4], all xyxy; 0 where both are empty."""
     width = np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0])
     height = np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1])
     shared = np.maximum(width, 0.0) * np.maximum(height, 0.0)

@@ -29,15 +29,17 @@ _LISTED = (HeadName.end2end, HeadName.efficient_nms)
 
 
 def read_head(head: Head | Sequence[NDArray[Any]], settings: ReferenceSettings) -> Candidates:
-    """Returns boxes xyxy [N, 4] in pixels of the tensor, scores [N], class ids [N], best first.
+    """Return boxes xyxy [N, 4] in pixels of the tensor, scores [N], class ids [N], best first.
 
-    head: without the batch dimension, [4 + C, A] of yolov8 (with more rows below of yolov8_seg and
-    yolov8_pose), [A, 5 + C] of yolov5, [K, 6] of end2end or [Q, 4 + C] of joined rtdetr; else of
-    rtdetr logits [Q, C] and boxes [Q, 4], of efficient_nms num_detections [1], boxes [K, 4],
-    scores [K] and classes [K].
+    Args:
+        head: Without the batch dimension, [4 + C, A] of yolov8 (with more rows below of yolov8_seg
+            and yolov8_pose), [A, 5 + C] of yolov5, [K, 6] of end2end or [Q, 4 + C] of joined
+            rtdetr; else of rtdetr logits [Q, C] and boxes [Q, 4], of efficient_nms num_detections
+            [1], boxes [K, 4], scores [K] and classes [K].
 
-    Raises InvalidArgumentError for a NaN, a candidate whose box or score is infinite, and a row
-    whose class there is not.
+    Raises:
+        InvalidArgumentError: For a NaN, a candidate whose box or score is infinite, and a row whose
+            class there is not.
     """
     tensors = [head] if isinstance(head, np.ndarray) else list(head)
     if settings.head is HeadName.efficient_nms:

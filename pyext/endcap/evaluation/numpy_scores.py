@@ -13,7 +13,7 @@ _MOST_CLASSES = 5  # where nothing else is said
 
 
 def activated(raw: NDArray[np.float32], settings: ReferenceSettings) -> NDArray[np.float32]:
-    """Returns the scores of raw numbers, the last axis being the classes."""
+    """Return the scores of raw numbers, the last axis being the classes."""
     activation = settings.activation
     if activation is Activation.default:
         activation = _default_activation(settings)
@@ -37,7 +37,7 @@ def _default_activation(settings: ReferenceSettings) -> Activation:
 def best_classes(
     logits: NDArray[np.float32], settings: ReferenceSettings
 ) -> tuple[Floats, Integers]:
-    """Returns scores [top_k] and class ids [top_k] of logits [C], best first.
+    """Return scores [top_k] and class ids [top_k] of logits [C], best first.
 
     With multi_label only those greater than score_threshold, which may be fewer. Of equal scores
     the lower class is first. Raises InvalidArgumentError for a NaN, and for a score that is not

@@ -30,18 +30,19 @@ _ONE_OUTPUT = ("head", "logits")  # of all others, without the prototypes of mas
 
 
 def has_several_outputs(settings: ReferenceSettings) -> bool:
-    """Returns whether a head is several tensors, which are told apart by their names."""
+    """Return whether a head is several tensors, which are told apart by their names."""
     return settings.head in _SEVERAL_OUTPUTS and not settings.joined
 
 
 class OnnxNetwork:
     """A network that was read.
 
-    outputs: the network's names of its outputs, by the names that the family has for them, such as
-    `head`; what is not named, or has no such name in this file, is found by its shape.
-    threads: of ONNX Runtime. size: height and width of the image.
-    Raises EvaluationError when the file cannot be loaded, or does not take one image of the
-    settings' layout and channels.
+    Args:
+        outputs: The network's names of its outputs, by the names that the family has for them, such
+            as `head`; what is not named, or has no such name in this file, is found by its shape.
+        threads: Of ONNX Runtime. size: height and width of the image. Raises EvaluationError when
+            the file cannot be loaded, or does not take one image of the settings' layout and
+            channels.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class OnnxNetwork:
         self.size = _size(model, image.shape, settings, expected)
 
     def run(self, tensor: NDArray[np.float32]) -> list[NDArray[Any]]:
-        """Returns the heads of one image [1, ...], without the batch dimension.
+        """Return the heads of one image [1, ...], without the batch dimension.
 
         Numbers are rounded to the type that the network takes. Raises EvaluationError when the
         network fails.
@@ -83,7 +84,7 @@ class OnnxNetwork:
         return [_single(head)[0] for head in heads]
 
     def run_blank(self, channels: int) -> list[NDArray[Any]]:
-        """Returns the heads of a black image."""
+        """Return the heads of a black image."""
         height, width = self.size
         shape = (height, width, channels) if self._channels_last else (channels, height, width)
         return self.run(np.zeros((1, *shape), np.float32))

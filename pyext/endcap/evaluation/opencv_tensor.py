@@ -34,7 +34,7 @@ class Placed:
     source: tuple[int, int]  # width, height of the upright picture
 
     def to_source(self, boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns boxes [N, 4] of the tensor in pixels of the picture, clipped to it."""
+        """Return boxes [N, 4] of the tensor in pixels of the picture, clipped to it."""
         shift = np.array([self.left, self.top] * 2, np.float64)
         size = np.array(self.source * 2, np.float64)
         mapped = (boxes_xyxy - shift) * size / np.array(self.resized * 2, np.float64)
@@ -42,9 +42,10 @@ class Placed:
 
 
 def place_image(encoded: bytes, size: tuple[int, int], settings: ReferenceSettings) -> Placed:
-    """Decodes an image and brings it to `size` (height, width).
+    """Decode an image and brings it to `size` (height, width).
 
-    Raises CorruptImageError when OpenCV cannot read it.
+    Raises:
+        CorruptImageError: OpenCV cannot read it.
     """
     image: Pixels = _decode(encoded, settings)
     if not settings.quantized:

@@ -42,7 +42,7 @@ class Failure:
     error: str
 
     def to_json(self) -> dict[str, str]:
-        """Returns the object that `--json` prints."""
+        """Return the object that `--json` prints."""
         return {"image": self.image, "by": self.by, "status": self.status, "error": self.error}
 
 
@@ -63,7 +63,7 @@ class Predictions:
         return min(lows, default=None)
 
     def to_coco(self) -> list[dict[str, Any]]:
-        """Returns the rows of COCO's results: image_id, category_id, bbox x y w h, score."""
+        """Return the rows of COCO's results: image_id, category_id, bbox x y w h, score."""
         return [
             {"image_id": image_id, "category_id": category_id, "bbox": box, "score": score}
             for image_id, each in self.by_image.items()
@@ -76,12 +76,12 @@ class Predictions:
         ]
 
     def write(self, stream: TextIO) -> None:
-        """Writes COCO's file of results."""
+        """Write COCO's file of results."""
         stream.write(json.dumps(self.to_coco(), allow_nan=False))
 
 
 def load_predictions(path: Path, dataset: Dataset) -> Predictions:
-    """Reads COCO's file of results: a list of image_id, category_id, bbox x y w h, score.
+    """Read COCO's file of results: a list of image_id, category_id, bbox x y w h, score.
 
     Images of the annotations that a limit left out are passed over. Raises InvalidArgumentError
     when the file is something else, or names an image or a category that the annotations lack.

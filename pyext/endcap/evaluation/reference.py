@@ -30,12 +30,11 @@ from endcap.evaluation.reference_settings import Fit, HeadName, ReferenceSetting
 class Reference:
     """An ONNX network with the pre- and postprocessing around it.
 
-    outputs: the network's names of its outputs by those of the family, where they are known.
-    threads: of ONNX Runtime.
-    size: height and width of the tensor. num_classes: what the head has, or else the settings; None
-    where neither tells.
-    Raises EvaluationError when the model cannot be loaded, does not take one image, or its head is
-    not of the family said.
+    Args:
+        outputs: The network's names of its outputs by those of the family, where they are known.
+        threads: Of ONNX Runtime. size: height and width of the tensor. num_classes: what the head
+            has, or else the settings; None where neither tells. Raises EvaluationError when the
+            model cannot be loaded, does not take one image, or its head is not of the family said.
     """
 
     def __init__(
@@ -61,10 +60,12 @@ class Reference:
         self.num_classes = count_classes(self._network.run_blank(settings.channels), settings)
 
     def detect(self, encoded: bytes) -> tuple[Floats, Floats, Integers]:
-        """Returns boxes xyxy [N, 4] in pixels of the picture, scores [N], class ids [N].
+        """Return boxes xyxy [N, 4] in pixels of the picture, scores [N], class ids [N].
 
-        Raises CorruptImageError when OpenCV cannot decode the image, InvalidArgumentError when the
-        head has values that are no finite numbers, and EvaluationError when the network fails.
+        Raises:
+            CorruptImageError: OpenCV cannot decode the image.
+            InvalidArgumentError: The head has values that are no finite numbers.
+            EvaluationError: The network fails.
         """
         placed = place_image(encoded, self.size, self.settings)
         boxes, scores, class_ids = read_head(self._network.run(placed.tensor), self.settings)
@@ -81,7 +82,7 @@ class Reference:
         return placed.to_source(boxes[kept]), scores[kept], class_ids[kept]
 
     def classify(self, encoded: bytes) -> tuple[Floats, Integers]:
-        """Returns scores [top_k] and class ids [top_k] of a classifier, best first.
+        """Return scores [top_k] and class ids [top_k] of a classifier, best first.
 
         Raises as `detect` does.
         """
@@ -93,7 +94,7 @@ class Reference:
 def predict_reference(
     reference: Reference, dataset: Dataset, classes: ClassMap, *, on_image: Callable[[], None]
 ) -> Predictions:
-    """Returns the reference's detections; on_image is called after each image."""
+    """Return the reference's detections; on_image is called after each image."""
     by_image: dict[int, ImagePredictions] = {}
     failures: list[Failure] = []
     for image in dataset.images:

@@ -69,12 +69,16 @@ class Background(str, Enum):
 class ReferenceSettings:
     """The defaults are the way that Ultralytics' detectors are trained and exported.
 
-    size: height and width of the tensor; None takes those of the network. antialias: the image is
-    resized as Pillow does it, not OpenCV. quantized: resized pixels are whole numbers. A channel is
-    (pixel * scale - mean) / std, its type the network's. num_classes: None takes those of the
-    head's shape. box_side: height and width in pixels of a head whose boxes are fractions of them;
-    None where boxes are pixels of the tensor, and of rtdetr fractions of its sides. top_k: None
-    takes all classes, 5 at most. The rest is named as in the configuration of a model.
+    Attributes:
+        size: Height and width of the tensor; None takes those of the network.
+        antialias: The image is resized as Pillow does it, not OpenCV.
+        quantized: Resized pixels are whole numbers. A channel is (pixel * scale - mean) / std, its
+            type the network's.
+        num_classes: None takes those of the head's shape.
+        box_side: Height and width in pixels of a head whose boxes are fractions of them; None where
+            boxes are pixels of the tensor, and of rtdetr fractions of its sides.
+        top_k: None takes all classes, 5 at most. The rest is named as in the configuration of a
+            model.
     """
 
     size: tuple[int, int] | None = None
@@ -107,7 +111,7 @@ class ReferenceSettings:
     background: Background = Background.default
 
     def with_head(self, head: HeadName) -> ReferenceSettings:
-        """Returns these settings for another head, every class of a query being a candidate."""
+        """Return these settings for another head, every class of a query being a candidate."""
         multi_label = head is HeadName.rtdetr or self.multi_label
         return dataclasses.replace(self, head=head, multi_label=multi_label)
 

@@ -15,7 +15,7 @@ _WARN = "yellow"
 
 
 def as_table(evaluation: Evaluation) -> Group:
-    """Returns accuracy by class and over all, the images that failed, and the notes."""
+    """Return accuracy by class and over all, the images that failed, and the notes."""
     parts: list[RenderableType] = [
         _heading(evaluation),
         _classes(evaluation),

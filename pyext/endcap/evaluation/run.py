@@ -82,11 +82,12 @@ def run(
     on_served: Callable[[Predictions], None],
     installing: Progress = no_progress,
 ) -> Evaluation:
-    """Carries out a plan. Raises EndcapError or OSError, before a server is asked where it can.
+    """Carry out a plan. Raises EndcapError or OSError, before a server is asked where it can.
 
-    on_dataset: takes the images and annotations before anything else is done with them.
-    on_served: takes the server's detections as soon as all are there.
-    installing: shows the installation of a server, where there is none.
+    Args:
+        on_dataset: Takes the images and annotations before anything else is done with them.
+        on_served: Takes the server's detections as soon as all are there.
+        installing: Shows the installation of a server, where there is none.
     """
     _check(plan)
     import_package("pycocotools.coco")
@@ -174,7 +175,7 @@ def _load_reference(plan: EvaluationPlan) -> Reference | None:
 
 @contextlib.contextmanager
 def _served_at(plan: EvaluationPlan, installing: Progress) -> Iterator[str]:
-    """Yields the URL of the server to measure, which runs inside the block."""
+    """Yield the URL of the server to measure, which runs inside the block."""
     if plan.repository is None:
         yield plan.url or _DEFAULT_URL
         return

@@ -23,9 +23,11 @@ def predict_served(
     *,
     on_image: Callable[[], None],
 ) -> Predictions:
-    """Sends every image to the server and returns its detections.
+    """Send every image to the server and return its detections.
 
-    on_image: is called after each image. Raises InvalidArgumentError for a class without category.
+    Args:
+        on_image: Is called after each image. Raises InvalidArgumentError for a class without
+            category.
     """
     by_image: dict[int, ImagePredictions] = {}
     failures: list[Failure] = []

@@ -31,7 +31,7 @@ _ADVICE = "compare with a pipeline of your own, whose results `endcap evaluate -
 
 
 def read_settings(repository: Path, model: str) -> ReferenceSettings:
-    """Returns the settings that do in the reference what the ensemble `model` does.
+    """Return the settings that do in the reference what the ensemble `model` does.
 
     Raises UnsupportedError, naming the parameter, for what the reference cannot do, and ServerError
     for a configuration that cannot be read.
@@ -62,10 +62,11 @@ def read_settings(repository: Path, model: str) -> ReferenceSettings:
 
 
 def with_preset(settings: ReferenceSettings, preset: str) -> ReferenceSettings:
-    """Returns settings that prepare images as a preset does, at the size that is set.
+    """Return settings that prepare images as a preset does, at the size that is set.
 
-    Raises InvalidArgumentError for a name that no preset has, or a size that the preset cannot
-    make, and UnsupportedError for a preset that the reference cannot imitate.
+    Raises:
+        InvalidArgumentError: For a name that no preset has, or a size that the preset cannot make.
+        UnsupportedError: For a preset that the reference cannot imitate.
     """
     recipe = endcap.Preprocessor(preset, size=settings.size, threads=1).parameters
     return _with_images_as(settings, recipe, f"in preset {preset}")

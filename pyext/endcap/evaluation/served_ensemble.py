@@ -37,7 +37,7 @@ class ServedEnsemble:
     steps: tuple[Step, ...]
 
     def steps_in(self, backend: str) -> list[Step]:
-        """Returns the steps whose models run in a backend."""
+        """Return the steps whose models run in a backend."""
         return [step for step in self.steps if step.config.backend == backend]
 
 
@@ -45,14 +45,16 @@ class ServedEnsemble:
 class ServedNetwork:
     """The step between preprocess and postprocess.
 
-    outputs: the network's names of its outputs, by those of postprocess' inputs, such as `head`.
+    Attributes:
+        outputs: The network's names of its outputs, by those of postprocess' inputs, such as
+            `head`.
     """
 
     step: Step
     outputs: Mapping[str, str]
 
     def find_file(self) -> Path:
-        """Returns the ONNX file that the step serves. Raises EvaluationError when it has none."""
+        """Return the ONNX file that the step serves. Raises EvaluationError when it has none."""
         folder, wanted = self.step.folder, self.step.version
         versions = sorted(
             (int(path.name), path)
@@ -71,7 +73,7 @@ class ServedNetwork:
 
 
 def read_ensemble(repository: Path, model: str) -> ServedEnsemble:
-    """Returns an ensemble's steps. Raises ServerError for a configuration that cannot be read."""
+    """Return an ensemble's steps. Raises ServerError for a configuration that cannot be read."""
     config = read_model_config(repository / model)
     return ServedEnsemble(
         model,
@@ -93,9 +95,10 @@ def _config(folder: Path, empty: type[Any]) -> Any:
 
 
 def find_network(ensemble: ServedEnsemble) -> ServedNetwork:
-    """Returns the one step that makes the heads that postprocess reads from what preprocess gives.
+    """Return the one step that makes the heads that postprocess reads from what preprocess gives.
 
-    Raises UnsupportedError when the ensemble has other steps between the two, or not both.
+    Raises:
+        UnsupportedError: The ensemble has other steps between the two, or not both.
     """
     before, after = (
         ensemble.steps_in(backend) for backend in (PREPROCESS_BACKEND, POSTPROCESS_BACKEND)

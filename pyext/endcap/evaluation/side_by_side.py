@@ -50,7 +50,7 @@ class Comparison:
         return self.status == "ok"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object `comparison` that `endcap infer --compare --json` prints."""
+        """Return the object `comparison` that `endcap infer --compare --json` prints."""
         if not self.ok:
             return {"status": self.status, "error": self.error}
         return {
@@ -66,7 +66,7 @@ class Comparison:
 
 
 def check_task(reference: Reference, task: Task) -> None:
-    """Raises InvalidArgumentError when the server's model does another task than the reference."""
+    """Raise InvalidArgumentError when the server's model does another task than the reference."""
     is_classifier = reference.settings.head is HeadName.classification
     if is_classifier != (task is Task.classification):
         ours, theirs = ("classes", "detections") if is_classifier else ("detections", "classes")
@@ -77,9 +77,10 @@ def check_task(reference: Reference, task: Task) -> None:
 
 
 def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | None) -> Comparison:
-    """Runs the reference on the file of a result that is ok, and matches the two.
+    """Run the reference on the file of a result that is ok, and matches the two.
 
-    labels: class names by id, for what only the reference found.
+    Args:
+        labels: Class names by id, for what only the reference found.
     """
     try:
         encoded = Path(result.image).read_bytes()
@@ -95,7 +96,7 @@ def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | N
 
 
 def match_detections(served: Sequence[Detection], other: Sequence[Detection]) -> Comparison:
-    """Gives each served detection, best first, the free partner of the highest IoU."""
+    """Give each served detection, best first, the free partner of the highest IoU."""
     boxes = np.array([each.box for each in other], np.float64).reshape(-1, 4)
     class_ids = np.array([each.class_id for each in other], np.int64)
     free = np.ones(len(other), bool)
@@ -133,7 +134,7 @@ def _overlaps(box: Floats, others: Floats) -> Floats:
 
 
 def match_classes(served: Sequence[ClassScore], other: Sequence[ClassScore]) -> Comparison:
-    """Pairs the answers of the same class."""
+    """Pair the answers of the same class."""
     by_id = {each.class_id: each for each in other}
     pairs = [(each, by_id[each.class_id]) for each in served if each.class_id in by_id]
     matched = {each.class_id for each, _ in pairs}

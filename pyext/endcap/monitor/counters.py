@@ -32,8 +32,9 @@ Counts = Mapping[Counter, float]
 class Growth:
     """What was added to a model's counters within `seconds`.
 
-    restarted: whether one of them fell, as when the server or the model was started anew. How much
-    was added is not known then, and `added` is empty.
+    Attributes:
+        restarted: Whether one of them fell, as when the server or the model was started anew. How
+            much was added is not known then, and `added` is empty.
     """
 
     seconds: float
@@ -66,7 +67,7 @@ class Growth:
 
 
 def counts_by_model(samples: Iterable[Sample]) -> dict[ModelVersion, dict[Counter, float]]:
-    """Returns the counters, or gauges, that have a model. Those of a model's GPUs are added up."""
+    """Return the counters, or gauges, that have a model. Those of a model's GPUs are added up."""
     counts: dict[ModelVersion, dict[Counter, float]] = defaultdict(lambda: defaultdict(float))
     for sample in samples:
         if "model" in sample.labels:
@@ -76,7 +77,7 @@ def counts_by_model(samples: Iterable[Sample]) -> dict[ModelVersion, dict[Counte
 
 
 def growth(before: Counts, now: Counts, seconds: float) -> Growth:
-    """Returns what was added; a counter that was not there before began at 0."""
+    """Return what was added; a counter that was not there before began at 0."""
     if any(now.get(counter, 0.0) < count for counter, count in before.items()):
         return Growth(seconds, restarted=True)
     return Growth(seconds, {each: count - before.get(each, 0.0) for each, count in now.items()})

@@ -30,7 +30,8 @@ class Totals:
 class Interval:
     """Models and stages by name, and the machine at the end of the interval.
 
-    restarted: whether counters fell: the server, or a model, was started anew.
+    Attributes:
+        restarted: Whether counters fell: the server, or a model, was started anew.
     """
 
     seconds: float
@@ -49,7 +50,7 @@ class Interval:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns what `endcap top --json` prints; None for what is not known."""
+        """Return what `endcap top --json` prints; None for what is not known."""
         return {
             "seconds": self.seconds,
             "restarted": self.restarted,
@@ -61,7 +62,7 @@ class Interval:
 
 
 def compare(before: Scrape, now: Scrape, *, only: Collection[str] = ()) -> Interval:
-    """Returns what happened between two looks. only: the models of interest; none for all."""
+    """Return what happened between two looks. only: the models of interest; none for all."""
     seconds = now.at_s - before.at_s
     earlier, later = counts_by_model(before.counters), counts_by_model(now.counters)
     gauges = counts_by_model(now.gauges)
@@ -83,7 +84,7 @@ def compare(before: Scrape, now: Scrape, *, only: Collection[str] = ()) -> Inter
 
 
 def model_names(look: Scrape) -> frozenset[str]:
-    """Returns the names of all models that have counters."""
+    """Return the names of all models that have counters."""
     return frozenset(owner.model for owner in counts_by_model(look.counters))
 
 

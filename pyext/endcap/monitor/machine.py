@@ -31,7 +31,7 @@ class Machine:
 
 
 def machine(gauges: Iterable[Sample]) -> Machine:
-    """Reads Triton's gauges. It has them all at 0 until it has looked for the first time."""
+    """Read Triton's gauges. It has them all at 0 until it has looked for the first time."""
     whole: dict[str, float] = {}
     per_gpu: dict[str, dict[str, float]] = defaultdict(dict)
     for sample in gauges:

@@ -19,14 +19,16 @@ _US_PER_MS = 1e3
 class ModelRates:
     """One version of a model during an interval; None stands for what is not known.
 
-    requests_per_s: answered well. images_per_s: what was in their batches. failures_per_s: requests
-    that failed, and by Triton's reason in `failures`.
-    batch_size: of an execution, on average.
-    total_ms, queue_ms, compute_input_ms, compute_infer_ms, compute_output_ms: of a request that was
-    answered well, on average. An ensemble's compute times are the sums of its steps'; its queue
-    time is its own alone.
-    pending: requests that wait now.
-    restarted: whether the counters fell, so that there are no rates.
+    Attributes:
+        requests_per_s: Answered well.
+        images_per_s: What was in their batches.
+        failures_per_s: Requests that failed, and by Triton's reason in `failures`.
+        batch_size: Of an execution, on average.
+        total_ms, queue_ms, compute_input_ms, compute_infer_ms, compute_output_ms: Of a request that
+            was answered well, on average. An ensemble's compute times are the sums of its steps';
+            its queue time is its own alone.
+        pending: Requests that wait now.
+        restarted: Whether the counters fell, so that there are no rates.
     """
 
     model: str
@@ -46,7 +48,7 @@ class ModelRates:
 
 
 def model_rates(owner: ModelVersion, grown: Growth, pending: float | None) -> ModelRates:
-    """Returns what became of a model's requests."""
+    """Return what became of a model's requests."""
     answered = grown.total(_SUCCESS)
     computed = (answered or 0.0) - (grown.total(_CACHE_HITS) or 0.0)
 

@@ -40,7 +40,8 @@ class Sample:
 class Scrape:
     """All counters and gauges of a server at one time.
 
-    at_s: of a clock that only goes forward, seconds.
+    Attributes:
+        at_s: Of a clock that only goes forward, seconds.
     """
 
     at_s: float
@@ -49,10 +50,11 @@ class Scrape:
 
 
 def scrape(url: str, *, timeout_s: float = 5.0) -> Scrape:
-    """Reads the metrics at `url`, as http://127.0.0.1:8002/metrics.
+    """Read the metrics at `url`, as http://127.0.0.1:8002/metrics.
 
-    timeout_s: for the whole response, but for the look-up of the host's name.
-    Raises MetricsError when nothing answers there in time, or something else than metrics.
+    Args:
+        timeout_s: For the whole response, but for the look-up of the host's name. Raises
+            MetricsError when nothing answers there in time, or something else than metrics.
     """
     try:
         address, path = _parse_url(url)
@@ -81,7 +83,7 @@ def scrape(url: str, *, timeout_s: float = 5.0) -> Scrape:
 
 
 def check_parser() -> None:
-    """Raises MetricsError where what reads metrics is not installed."""
+    """Raise MetricsError where what reads metrics is not installed."""
     try:
         importlib.import_module("prometheus_client.parser")
     except ImportError as error:
@@ -92,9 +94,10 @@ def check_parser() -> None:
 
 
 def parse_metrics(text: str, at_s: float) -> Scrape:
-    """Reads Prometheus' text format; values that are no finite numbers are left out.
+    """Read Prometheus' text format; values that are no finite numbers are left out.
 
-    Raises ValueError for a text in another format.
+    Raises:
+        ValueError: For a text in another format.
     """
     from prometheus_client.parser import text_string_to_metric_families
 

@@ -17,13 +17,15 @@ class StageRates:
 
     None stands for what the backend does not count, or what is not known.
 
-    images_per_s: processed without an error. failures_per_s: images, or whole requests, and by
-    failure class in `failures`.
-    decode_ms: in the JPEG decoder, for each image without an error.
-    spills_per_s: outputs that were promised GPU memory and got another. truncated_per_s: images
-    whose candidates `max_candidates` cut. detections_per_image: found in an image.
-    crops_per_s: detections that were cut out and classified. inner_calls_per_s: requests of a
-    cascade to other models.
+    Attributes:
+        images_per_s: Processed without an error.
+        failures_per_s: Images, or whole requests, and by failure class in `failures`.
+        decode_ms: In the JPEG decoder, for each image without an error.
+        spills_per_s: Outputs that were promised GPU memory and got another.
+        truncated_per_s: Images whose candidates `max_candidates` cut.
+        detections_per_image: Found in an image.
+        crops_per_s: Detections that were cut out and classified.
+        inner_calls_per_s: Requests of a cascade to other models.
     """
 
     backend: str
@@ -42,7 +44,7 @@ class StageRates:
 
 
 def stage_rates(backend: str, owner: ModelVersion, grown: Growth) -> StageRates:
-    """Returns what became of a stage's images."""
+    """Return what became of a stage's images."""
     images = grown.total(f"{backend}_images")
     decode_s = grown.mean(f"{backend}_decode_seconds", images)
     return StageRates(

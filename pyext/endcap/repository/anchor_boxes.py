@@ -37,9 +37,10 @@ class AnchorBoxes:
 def read_anchor_boxes(
     outputs: Sequence[NetworkOutput], hints: Hints, *, has_background: bool
 ) -> AnchorBoxes:
-    """Finds out which of the outputs [N, 4] are boxes, and how they are read.
+    """Find out which of the outputs [N, 4] are boxes, and how they are read.
 
-    has_background: whether scores have a column for no object, as SSD's and not RetinaNet's.
+    Args:
+        has_background: Whether scores have a column for no object, as SSD's and not RetinaNet's.
     """
     forms = {output.name: _form(output.values, hints.size) for output in outputs}
     said = hints.settings.get("anchors")

@@ -23,9 +23,10 @@ class ClassNames:
 def choose_class_names(
     path: Path, head: Head, notes: ExporterNotes, options: InitOptions
 ) -> ClassNames:
-    """Returns the names of the classes.
+    """Return the names of the classes.
 
-    Raises InvalidArgumentError when the labels file does not fit the network or cannot be used.
+    Raises:
+        InvalidArgumentError: The labels file does not fit the network or cannot be used.
     """
     known = head.num_classes or options.num_classes
     if options.labels is None:

@@ -17,7 +17,7 @@ _ENCODED = TensorSpec("encoded", "UINT8", (-1,))
 
 
 def dali_context(plan: Plan) -> dict[str, Any]:
-    """Returns what the templates need to know of a DALI pipeline; for others that there is none."""
+    """Return what the templates need to know of a DALI pipeline; for others that there is none."""
     if plan.options.preprocess is not FirstEnd.dali:
         return {"in_dali_backend": False}
     outputs = [
@@ -45,7 +45,7 @@ def _literal(name: str, value: Argument) -> str:
 
 
 def in_dali_backend(plan: Plan, context: Mapping[str, Any]) -> list[Text]:
-    """Returns the files for that backend."""
+    """Return the files for that backend."""
     there = {**context, "encoded": _ENCODED, "in_dali_backend": True}
     names = plan.names
     return [

@@ -18,7 +18,7 @@ class Discovery:
 
 
 def discoveries(plan: Plan) -> Iterator[Discovery]:
-    """Yields all that the repository's configurations depend on, in the way of the data."""
+    """Yield all that the repository's configurations depend on, in the way of the data."""
     image = plan.image
     batch = "one image at a time" if image.batch == 1 else "any number of images at a time"
     order = "channels first" if image.layout == "nchw" else "channels last"

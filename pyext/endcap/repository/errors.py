@@ -13,7 +13,7 @@ class RepositoryError(EndcapError, RuntimeError):
 
 
 def import_onnx(module: str = "onnx") -> ModuleType:
-    """Returns a module of the package `onnx`. Raises RepositoryError when it is not installed."""
+    """Return a module of the package `onnx`. Raises RepositoryError when it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

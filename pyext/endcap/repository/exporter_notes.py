@@ -18,8 +18,11 @@ _MOST_DIGITS = 10  # of a class id
 class ExporterNotes:
     """The notes that could be read; None or "" where there is none.
 
-    size: height and width. head: the class of the network's last module. keypoints: how many, and
-    how many numbers each has. is_end2end: whether suppression is inside the network.
+    Attributes:
+        size: Height and width.
+        head: The class of the network's last module.
+        keypoints: How many, and how many numbers each has.
+        is_end2end: Whether suppression is inside the network.
     """
 
     names: tuple[str, ...] | None
@@ -32,7 +35,7 @@ class ExporterNotes:
 
 
 def read_notes(metadata: Mapping[str, str]) -> ExporterNotes:
-    """Reads the metadata; a note in a form that is not understood counts as none."""
+    """Read the metadata; a note in a form that is not understood counts as none."""
     return ExporterNotes(
         names=_names(_literal(metadata.get("names", ""))),
         task=metadata.get("task", ""),

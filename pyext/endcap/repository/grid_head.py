@@ -25,9 +25,12 @@ _ULTRALYTICS = "ultralytics"
 class GridForm:
     """How a tensor is to be read.
 
-    classes, extras: how many numbers an anchor has for classes, and behind them for masks,
-    keypoints or the angle. inputs, parameters: of postprocess, beside the tensor and what its
-    numbers tell. is_told: whether the metadata says so, and the numbers need not. lacks: as Head's.
+    Attributes:
+        classes, extras: How many numbers an anchor has for classes, and behind them for masks,
+            keypoints or the angle.
+        inputs, parameters: Of postprocess, beside the tensor and what its numbers tell.
+        is_told: Whether the metadata says so, and the numbers need not.
+        lacks: As Head's.
     """
 
     family: str
@@ -43,7 +46,7 @@ class GridForm:
 def read_grid_head(
     output: NetworkOutput, form: GridForm, size: tuple[int, int], *, is_sure: bool
 ) -> Iterator[Head]:
-    """Yields the head, or nothing where its boxes are not decoded."""
+    """Yield the head, or nothing where its boxes are not decoded."""
     boxes, scores = _boxes_and_scores(output, form)
     if boxes is not None and not have_sizes(boxes):
         return

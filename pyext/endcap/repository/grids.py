@@ -27,7 +27,7 @@ class Grids:
 
 
 def find_grids(count: int, size: tuple[int, int]) -> Grids | None:
-    """Returns the grids of so many anchors in an image of height and width; None if none has."""
+    """Return the grids of so many anchors in an image of height and width; None if none has."""
     for strides in _STRIDES:
         cells = sum(-(-size[0] // stride) * -(-size[1] // stride) for stride in strides)
         for anchors in _ANCHORS_PER_CELL:

@@ -10,9 +10,10 @@ from endcap.repository.onnx_file import OnnxFile, read_onnx
 
 
 def to_half(network: OnnxFile, scratch: Path, limits: TrialLimits) -> OnnxFile:
-    """Returns the network in float16, inputs and outputs included; its file is in `scratch`.
+    """Return the network in float16, inputs and outputs included; its file is in `scratch`.
 
-    Raises RepositoryError when the network cannot be converted, or not within the limits.
+    Raises:
+        RepositoryError: The network cannot be converted, or not within the limits.
     """
     file = scratch / "half.onnx"
     request = {"task": "to_half", "target": str(file)}

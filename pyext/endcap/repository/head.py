@@ -17,11 +17,15 @@ from endcap.repository.network_output import NetworkOutput
 class Head:
     """One way to read a network's outputs.
 
-    inputs: an input of postprocess -> the network's output for it. num_classes: None where the
-    outputs do not tell. is_sure: whether the outputs can hardly be anything else; is_likely:
-    whether they look like it at all. parameters: of postprocess, beside the family. preset: how
-    images are prepared for all networks with this head, None where that is not known. lacks: what
-    has to be said before it can be read, and how, "" where nothing.
+    Attributes:
+        inputs: An input of postprocess -> the network's output for it.
+        num_classes: None where the outputs do not tell.
+        is_sure: Whether the outputs can hardly be anything else; is_likely: whether they look like
+            it at all.
+        parameters: Of postprocess, beside the family.
+        preset: How images are prepared for all networks with this head, None where that is not
+            known.
+        lacks: What has to be said before it can be read, and how, "" where nothing.
     """
 
     family: str
@@ -40,7 +44,7 @@ class Head:
 
 
 def families() -> list[str]:
-    """Returns the head families that postprocess reads, as its parameter table names them."""
+    """Return the head families that postprocess reads, as its parameter table names them."""
     (row,) = (row for row in Postprocessor(threads=1).describe() if row.name == "head")
     return row.allowed.removeprefix("one of ").split(", ")
 
@@ -48,10 +52,11 @@ def families() -> list[str]:
 def choose_head(
     path: Path, proposals: Sequence[Head], outputs: Sequence[NetworkOutput], wanted: str | None
 ) -> Head:
-    """Returns the head that the user names, else the only one that is sure.
+    """Return the head that the user names, else the only one that is sure.
 
-    Raises RepositoryError when none fits, it is not clear which, or something has to be said, and
-    UnsupportedError for one that is recognised and that postprocess does not read.
+    Raises:
+        RepositoryError: None fits, it is not clear which, or something has to be said.
+        UnsupportedError: For one that is recognised and that postprocess does not read.
     """
     listed = "; ".join(map(str, outputs))
     if wanted is not None:

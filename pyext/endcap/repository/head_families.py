@@ -16,9 +16,11 @@ _BOTH = ("box_format", "activation")
 class HeadFamily:
     """One family.
 
-    description: for docs/heads.md. parameters: of postprocess that the family reads; the others
-    change nothing for it. needs: those that a network does not always tell, and that have no
-    default that fits most. has_grid: its boxes are relative to a grid that input_size makes.
+    Attributes:
+        description: For docs/heads.md.
+        parameters: Of postprocess that the family reads; the others change nothing for it.
+        needs: Those that a network does not always tell, and that have no default that fits most.
+        has_grid: Its boxes are relative to a grid that input_size makes.
     """
 
     description: str

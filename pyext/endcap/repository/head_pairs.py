@@ -22,7 +22,7 @@ _SCORES = ("score", "logit", "cls", "class", "conf")  # what scores are called
 
 
 def propose_pair(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
-    """Yields what boxes and scores of as many rows may be, the likelier first."""
+    """Yield what boxes and scores of as many rows may be, the likelier first."""
     planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
     boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
     scores = [

@@ -26,10 +26,11 @@ _KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 def choose_reading(
     path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
 ) -> dict[str, Decision]:
-    """Returns the parameters of postprocess that have to be written, `head` first.
+    """Return the parameters of postprocess that have to be written, `head` first.
 
-    Raises RepositoryError when the number of classes or what the scores need is not known, and
-    InvalidArgumentError for parameters that postprocess does not take, or not with this head.
+    Raises:
+        RepositoryError: The number of classes or what the scores need is not known.
+        InvalidArgumentError: For parameters that postprocess does not take, or not with this head.
     """
     chosen = {"head": Decision(head.family, head.reason)}
     chosen["num_classes"] = _num_classes(path, head, classes, options)
@@ -68,7 +69,7 @@ def _has_grid(parameters: Mapping[str, str]) -> bool:
 
 
 def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None:
-    """Raises RepositoryError where nothing tells how boxes or scores are to be read."""
+    """Raise RepositoryError where nothing tells how boxes or scores are to be read."""
     missing = [name for name in HEAD_FAMILIES[head.family].needs if name not in chosen]
     if "activation" in missing:
         raise RepositoryError(
@@ -83,7 +84,7 @@ def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None
 
 
 def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
-    """Raises InvalidArgumentError where a grid has not as many anchors as there are boxes."""
+    """Raise InvalidArgumentError where a grid has not as many anchors as there are boxes."""
     if _has_grid(parameters):
         nothing = {part: np.zeros(each.dims, np.float32) for part, each in head.inputs.items()}
         options: dict[str, Any] = dict(parameters)

@@ -24,7 +24,7 @@ class Hints:
 
 
 def collect_hints(size: tuple[int, int], notes: ExporterNotes, options: InitOptions) -> Hints:
-    """Raises InvalidArgumentError for a file of class names that cannot be read."""
+    """Raise InvalidArgumentError for a file of class names that cannot be read."""
     return Hints(size, notes, _num_classes(notes, options), options.head, options.settings)
 
 

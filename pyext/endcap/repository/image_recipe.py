@@ -29,10 +29,11 @@ _OF_DETR = "torchvision with --set fit=stretch"
 def choose_recipe(
     path: Path, image: NetworkInput, head: Head, notes: ExporterNotes, options: InitOptions
 ) -> dict[str, Decision]:
-    """Returns the parameters that have to be written, `preset` first, each with its reason.
+    """Return the parameters that have to be written, `preset` first, each with its reason.
 
-    Raises RepositoryError when nothing tells how the network's images were prepared, and
-    InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
+    Raises:
+        RepositoryError: Nothing tells how the network's images were prepared, and
+            InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
     """
     chosen = {"preset": _preset(path, head, notes, options)}
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
@@ -139,7 +140,7 @@ def _resize_shorter(
 
 
 def _check(path: Path, image: NetworkInput, parameters: Mapping[str, str]) -> None:
-    """Raises what the core says of the parameters, and RepositoryError for another tensor."""
+    """Raise what the core says of the parameters, and RepositoryError for another tensor."""
     made = preprocess_contract(parameters).outputs[0]
     if (made.data_type, made.dims) != (image.data_type, image.dims):
         raise RepositoryError(

@@ -19,8 +19,12 @@ _CHANNELS = (1, 3)
 class NetworkInput:
     """One batch of images.
 
-    dtype: NumPy's name. layout: nchw or nhwc. size: height and width. batch: the only batch size
-    that the network takes, None when any will do. size_reason: where the size is from.
+    Attributes:
+        dtype: NumPy's name.
+        layout: Nchw or nhwc.
+        size: Height and width.
+        batch: The only batch size that the network takes, None when any will do.
+        size_reason: Where the size is from.
     """
 
     name: str
@@ -48,10 +52,11 @@ class NetworkInput:
 def read_input(
     network: OnnxFile, notes: ExporterNotes, wanted_size: tuple[int, int] | None
 ) -> NetworkInput:
-    """Finds out how a network takes images.
+    """Find out how a network takes images.
 
-    wanted_size: height and width, for a network that takes any.
-    Raises RepositoryError for what is no single batch of images, or leaves the size open.
+    Args:
+        wanted_size: Height and width, for a network that takes any. Raises RepositoryError for what
+            is no single batch of images, or leaves the size open.
     """
     spec = _only_image(network)
     layout = _layout(network.path, spec)

@@ -18,9 +18,12 @@ from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 class NetworkOutput:
     """One output of one image.
 
-    dims: without the batch dimension. has_batch: whether there is one, of 1 for one image.
-    is_free: of each dimension in the file, the batch included, whether it is left open. values:
-    what noise gave, in float64; None where the network was not tried or gave no numbers.
+    Attributes:
+        dims: Without the batch dimension.
+        has_batch: Whether there is one, of 1 for one image.
+        is_free: Of each dimension in the file, the batch included, whether it is left open.
+        values: What noise gave, in float64; None where the network was not tried or gave no
+            numbers.
     """
 
     name: str
@@ -41,7 +44,7 @@ class NetworkOutput:
 
 
 def tried_outputs(trial: TrialRun) -> tuple[NetworkOutput, ...]:
-    """Returns what came out of the trial run, in the network's order."""
+    """Return what came out of the trial run, in the network's order."""
     outputs = []
     for name, array in trial.answers.items():
         # What one image gives has a batch dimension of 1, or none at all.
@@ -60,7 +63,7 @@ def tried_outputs(trial: TrialRun) -> tuple[NetworkOutput, ...]:
 
 
 def declared_outputs(network: OnnxFile) -> tuple[NetworkOutput, ...]:
-    """Returns what the file declares. Raises RepositoryError where that leaves a size open."""
+    """Return what the file declares. Raises RepositoryError where that leaves a size open."""
     outputs = []
     for spec in network.outputs:
         known = tuple(dim for dim in spec.dims[1:] if dim is not None)

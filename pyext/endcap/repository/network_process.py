@@ -35,15 +35,16 @@ class UnknownOperatorError(RepositoryError):
 class TrialLimits:
     """What the process that runs a network may take.
 
-    timeout_s: seconds for the whole trial. memory_gib: GiB of memory of its own, without files
-    that it maps.
+    Attributes:
+        timeout_s: Seconds for the whole trial.
+        memory_gib: GiB of memory of its own, without files that it maps.
     """
 
     timeout_s: float = 120.0
     memory_gib: float = 8.0
 
     def __post_init__(self) -> None:
-        """Raises InvalidArgumentError for limits in which nothing can be run."""
+        """Raise InvalidArgumentError for limits in which nothing can be run."""
         if not 0 < self.timeout_s <= _MOST_SECONDS:
             raise InvalidArgumentError(
                 f"trial-timeout is {self.timeout_s:g}: give seconds, more than 0 and at most "
@@ -59,7 +60,7 @@ class TrialLimits:
 def run_network_worker(
     network: OnnxFile, request: Mapping[str, Any], limits: TrialLimits
 ) -> dict[str, Any]:
-    """Returns what the worker answers to a request about a network.
+    """Return what the worker answers to a request about a network.
 
     The process ends with this call whatever happens, and with this process. Raises
     UnknownOperatorError, and RepositoryError when the network cannot be loaded or run, or exceeds a

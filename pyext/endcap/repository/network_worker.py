@@ -40,7 +40,7 @@ _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def main() -> None:
-    """Does what it is asked for, within its limits."""
+    """Do what it is asked for, within its limits."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL))
     request = json.load(sys.stdin)
     if os.getppid() != request["parent"]:  # it has died before
@@ -65,7 +65,7 @@ def _limit_memory(limit: int) -> None:
 
 
 def _try(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs the network on noise; its answers are files in the folder `target`."""
+    """Run the network on noise; its answers are files in the folder `target`."""
     path, name = request["path"], request["input"]
     session = _open(path, request["file"])
     first, second = (_noise(request["dims"], request["dtype"], seed=seed) for seed in (0, 1))
@@ -92,7 +92,7 @@ def _try(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _written(session: Any, path: str, answers: _Answers, folder: Path) -> list[dict[str, Any]]:
-    """Writes arrays of numbers to files, and returns what there is to say of each output."""
+    """Write arrays of numbers to files, and return what there is to say of each output."""
     size = sum(answer.nbytes for answer in answers.values())
     if size > _MOST_ANSWERED_BYTES:
         raise RepositoryError(
@@ -116,7 +116,7 @@ def _written(session: Any, path: str, answers: _Answers, folder: Path) -> list[d
 
 
 def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes the network in half precision to the file `target`."""
+    """Write the network in half precision to the file `target`."""
     onnx: Any = import_onnx()
     path = request["path"]
     try:

@@ -18,9 +18,11 @@ _IN_MEMORY = "_ORT_MEM_ADDR_"
 class OnnxFile:
     """A network's inputs and outputs, with the batch dimension, and what its exporter wrote.
 
-    path: as the user gave it. file: what is to be run and copied, `path` itself unless it was
-    converted. external_files: the files that hold weights, all of them there and within the folder
-    of `file`, by the location that `file` gives for them.
+    Attributes:
+        path: As the user gave it.
+        file: What is to be run and copied, `path` itself unless it was converted.
+        external_files: The files that hold weights, all of them there and within the folder of
+            `file`, by the location that `file` gives for them.
     """
 
     path: Path
@@ -32,7 +34,7 @@ class OnnxFile:
     model: Any  # onnx.ModelProto, external weights not loaded
 
     def weight_names(self) -> dict[str, str]:
-        """Returns names for the external files in a repository, by location.
+        """Return names for the external files in a repository, by location.
 
         The files' own may be those of other files there.
         """
@@ -43,9 +45,10 @@ class OnnxFile:
         }
 
     def relocated(self, locations: Mapping[str, str]) -> bytes:
-        """Returns the content of the file with other locations of the external weights.
+        """Return the content of the file with other locations of the external weights.
 
-        locations: the new ones by those in `external_files`.
+        Args:
+            locations: The new ones by those in `external_files`.
         """
         model = type(self.model)()
         model.CopyFrom(self.model)
@@ -57,10 +60,11 @@ class OnnxFile:
 
 
 def read_onnx(path: Path) -> OnnxFile:
-    """Reads a file.
+    """Read a file.
 
-    Raises RepositoryError when it is no ONNX model, or lacks a file that holds its weights, and
-    OSError when it cannot be read.
+    Raises:
+        RepositoryError: It is no ONNX model, or lacks a file that holds its weights.
+        OSError: It cannot be read.
     """
     onnx: Any = import_onnx()
     if path.is_dir():
@@ -141,7 +145,7 @@ def _external_files(path: Path, model: Any) -> Iterator[tuple[str, Path]]:
 def _refuse_hidden(
     path: Path, weights: str, location: str, file: Path, folders: tuple[Path, ...]
 ) -> None:
-    """Raises RepositoryError for files that keep secrets, such as .ssh/id_rsa, and no weights."""
+    """Raise RepositoryError for files that keep secrets, such as .ssh/id_rsa, and no weights."""
     resolved = file.resolve()
     within = (resolved.relative_to(each) for each in folders if resolved.is_relative_to(each))
     for place in (Path(location), *within):
@@ -155,7 +159,7 @@ def _refuse_hidden(
 
 
 def _external_tensors(model: Any) -> Iterator[Any]:
-    """Yields the tensors whose values lie in other files, wherever in the model they stand.
+    """Yield the tensors whose values lie in other files, wherever in the model they stand.
 
     Those are initializers, attributes of nodes, and both of graphs inside nodes and of functions.
     """

@@ -45,8 +45,9 @@ class FirstEnd(str, Enum):
 class InitOptions:
     """What the user says.
 
-    settings: parameters of preprocess and postprocess by name, which win over what is found.
-    runtime: None is endcap_onnx, or python where an output has to be converted.
+    Attributes:
+        settings: Parameters of preprocess and postprocess by name, which win over what is found.
+        runtime: None is endcap_onnx, or python where an output has to be converted.
     """
 
     runtime: Runtime | None = None
@@ -81,7 +82,7 @@ class InitOptions:
         self.inflight_limit()
 
     def inflight_limit(self) -> int | None:
-        """Returns how many requests may wait at each step; None where the server has no limit.
+        """Return how many requests may wait at each step; None where the server has no limit.
 
         Two batches: one that is worked on, and one that is ready when that is done.
         Raises InvalidArgumentError for a version that is none.

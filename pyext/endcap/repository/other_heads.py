@@ -23,7 +23,7 @@ _REARRANGING = {"Identity", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze"
 
 
 def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
-    """Yields `efficient_nms` where four outputs have the names and the shapes of the plugin's.
+    """Yield `efficient_nms` where four outputs have the names and the shapes of the plugin's.
 
     TensorFlow's detectors use the same names; they count in floats, and put y before x.
     """
@@ -55,10 +55,12 @@ def propose_suppressed(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
 def propose_classifier(
     network: OnnxFile, outputs: tuple[NetworkOutput, ...], told: int | None, *, is_told: bool
 ) -> Iterator[Head]:
-    """Yields `classification` for each output that has one number for each class.
+    """Yield `classification` for each output that has one number for each class.
 
-    told: how many classes there are, where the user or the metadata says. is_told: whether the user
-    says that it is a classifier. Without either, a row of numbers may as well describe the image.
+    Args:
+        told: How many classes there are, where the user or the metadata says.
+        is_told: Whether the user says that it is a classifier. Without either, a row of numbers may
+            as well describe the image.
     """
     fitting = [each for each in outputs if _is_row(each)]
     for output in fitting:
@@ -102,7 +104,7 @@ def _activation(network: OnnxFile, output: NetworkOutput) -> Decision | None:
 
 
 def _last_operator(graph: Any, tensor: str) -> str:
-    """Returns the last operator that changes numbers on the way to an output."""
+    """Return the last operator that changes numbers on the way to an output."""
     makers = {name: node for node in graph.node for name in node.output}
     while (node := makers.get(tensor)) is not None:
         if node.op_type not in _REARRANGING:

@@ -30,9 +30,10 @@ class PairScores:
 def read_pair_scores(
     scores: NetworkOutput, hints: Hints, *, background_place: str | None
 ) -> PairScores:
-    """Finds out what can be known.
+    """Find out what can be known.
 
-    background_place: where the family has the column for no object; None to be found out.
+    Args:
+        background_place: Where the family has the column for no object; None to be found out.
     """
     columns, told = scores.dims[1], hints.num_classes
     given = hints.settings.get("background")

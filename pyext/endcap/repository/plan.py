@@ -52,9 +52,11 @@ class ModelNames:
 class Plan:
     """All decisions.
 
-    preprocess, postprocess: the parameters to write, each with its reason. model: what runs the
-    network, and what that gives under the network's own names. network_batch: the largest batch
-    of the network and of the ensemble; the steps around it take `options.max_batch`.
+    Attributes:
+        preprocess, postprocess: The parameters to write, each with its reason.
+        model: What runs the network, and what that gives under the network's own names.
+        network_batch: The largest batch of the network and of the ensemble; the steps around it
+            take `options.max_batch`.
     """
 
     options: InitOptions
@@ -120,13 +122,14 @@ class Plan:
 
 
 def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
-    """Reads a network, tries it, and decides.
-
-    scratch: a folder for the network in half precision, which the plan refers to.
+    """Read a network, tries it, and decides.
 
     Raises RepositoryError, InvalidArgumentError and UnsupportedError, each with a message, for
     what cannot be served or is not clear without a word of the user, and OSError for a file that
     cannot be read.
+
+    Args:
+        scratch: A folder for the network in half precision, which the plan refers to.
     """
     _refuse_settings(options)
     network = read_onnx(path)
@@ -159,7 +162,7 @@ def make_plan(path: Path, options: InitOptions, scratch: Path) -> Plan:
 
 
 def values(decisions: dict[str, Decision]) -> dict[str, str]:
-    """Returns the values without the reasons."""
+    """Return the values without the reasons."""
     return {name: decision.value for name, decision in decisions.items()}
 
 

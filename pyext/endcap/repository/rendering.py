@@ -68,11 +68,14 @@ _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
 
 
 def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
-    """Returns the texts by their path in the repository.
+    """Return the texts by their path in the repository.
 
-    folder: its name, for the README. picture_bytes: the length of the warm-up's picture.
+    Args:
+        folder: Its name, for the README.
+        picture_bytes: The length of the warm-up's picture.
 
-    Raises RepositoryError when jinja2 is not installed.
+    Raises:
+        RepositoryError: Jinja2 is not installed.
     """
     jinja2 = _import_jinja2()
     environment = jinja2.Environment(
@@ -119,7 +122,7 @@ def _import_jinja2() -> Any:
 
 
 def joined_labels(names: tuple[str, ...]) -> str:
-    """Returns class names as the parameter `labels` has them: comma-separated, else a JSON list."""
+    """Return class names as the parameter `labels` has them: comma-separated, else a JSON list."""
     plain = all("," not in name and name == name.strip() for name in names)
     if plain and not names[0].startswith("["):
         return ",".join(names)
@@ -250,17 +253,17 @@ def _engine_shapes(plan: Plan) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Returns a text as a comment may hold it, whatever names are in it."""
+    """Return a text as a comment may hold it, whatever names are in it."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _cell(text: str) -> str:
-    """Returns a text as a cell of a Markdown table may hold it."""
+    """Return a text as a cell of a Markdown table may hold it."""
     return _one_line(text).replace("|", "\\|").replace("<", "&lt;")
 
 
 def _code(text: str) -> str:
-    """Returns a text between as many backticks as Markdown needs to show it as it is."""
+    """Return a text between as many backticks as Markdown needs to show it as it is."""
     line = _one_line(text)
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
     space = " " if line.startswith("`") or line.endswith("`") else ""
@@ -268,7 +271,7 @@ def _code(text: str) -> str:
 
 
 def shell_word(text: str) -> str:
-    """Returns a text as one printable word of a line for bash, zsh and ksh."""
+    """Return a text as one printable word of a line for bash, zsh and ksh."""
     if text.isprintable():
         return shlex.quote(text)
     escapes = {"\\": "\\\\", "'": "\\'"}
@@ -276,7 +279,7 @@ def shell_word(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Returns a text as it stands between the quotes of protobuf's text format."""
+    """Return a text as it stands between the quotes of protobuf's text format."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
     return "".join(escapes.get(c, c if c.isprintable() else _octal(c)) for c in text)
 

@@ -32,9 +32,10 @@ def choose_runtime(
     wanted: Runtime | None,
     parameters: Mapping[str, str],
 ) -> NetworkModel:
-    """Returns the runtime that was asked for; else endcap's backend, or Python where that cannot.
+    """Return the runtime that was asked for; else endcap's backend, or Python where that cannot.
 
-    Raises RepositoryError where the runtime that was asked for cannot bring an output there.
+    Raises:
+        RepositoryError: The runtime that was asked for cannot bring an output there.
     """
     if wanted is not None:
         outputs = served_outputs(path, image, head, wanted, parameters)
@@ -56,12 +57,14 @@ def served_outputs(
     runtime: Runtime,
     parameters: Mapping[str, str],
 ) -> Iterator[TensorSpec]:
-    """Yields the outputs of the network's model under the network's names, in the types and shapes
+    """Yield the outputs of the network's model under the network's names, in the types and shapes
     that postprocess takes.
 
-    parameters: of postprocess, all that are written.
+    Args:
+        parameters: Of postprocess, all that are written.
 
-    Raises RepositoryError where the runtime has no code that could bring an output there.
+    Raises:
+        RepositoryError: The runtime has no code that could bring an output there.
     """
     taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
     for part, output in head.inputs.items():
@@ -79,7 +82,7 @@ def served_outputs(
 def _refuse_conversion(
     path: Path, image: NetworkInput, output: NetworkOutput, served: TensorSpec, runtime: Runtime
 ) -> None:
-    """Raises RepositoryError for what only code between network and server can bring in order."""
+    """Raise RepositoryError for what only code between network and server can bring in order."""
     if not output.has_batch or (served.data_type, served.dims) != (output.data_type, output.dims):
         shape = output if output.has_batch else f"{output}, without a batch dimension"
         raise RepositoryError(

@@ -17,7 +17,7 @@ _MOST_ROWS = 1000
 
 
 def propose_suppressed_extras(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
-    """Yields `end2end` with angles, or with masks or keypoints, for rows [K, 7] and more."""
+    """Yield `end2end` with angles, or with masks or keypoints, for rows [K, 7] and more."""
     rows, columns = output.dims
     if columns < 7 or rows > _MOST_ROWS or output.values is None:
         return

@@ -20,8 +20,9 @@ from endcap.repository.onnx_file import OnnxFile
 class TrialRun:
     """What the network answered to one image of noise, and which dimensions it leaves open.
 
-    answers: the outputs by name, with the batch dimension. is_free: of each output and dimension,
-    as ONNX Runtime understands the file.
+    Attributes:
+        answers: The outputs by name, with the batch dimension.
+        is_free: Of each output and dimension, as ONNX Runtime understands the file.
     """
 
     answers: Mapping[str, NDArray[Any]]
@@ -31,12 +32,12 @@ class TrialRun:
 def try_network(
     network: OnnxFile, image: NetworkInput, *, several: bool, limits: TrialLimits
 ) -> TrialRun:
-    """Runs the network on one image of noise, on another, and on both, in a process of its own.
+    """Run the network on one image of noise, on another, and on both, in a process of its own.
 
-    several: whether it has to take two images at once as well.
-    Raises UnknownOperatorError, and RepositoryError when the network cannot be loaded or run, gives
-    no tensors, as many rows as it finds, or something else for two images than for each alone, or
-    exceeds a limit.
+    Args:
+        several: Whether it has to take two images at once as well. Raises UnknownOperatorError, and
+            RepositoryError when the network cannot be loaded or run, gives no tensors, as many rows
+            as it finds, or something else for two images than for each alone, or exceeds a limit.
     """
     with scratch_folder("trial") as scratch:
         request = {

@@ -34,7 +34,7 @@ _MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 
 
 def check_target(target: Path) -> None:
-    """Raises InvalidArgumentError where the repository cannot be made without losing something.
+    """Raise InvalidArgumentError where the repository cannot be made without losing something.
 
     In a folder that is there, what killed runs have left of theirs is removed before.
     """
@@ -61,11 +61,12 @@ def check_target(target: Path) -> None:
 
 
 def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
-    """Writes the repository of a plan to `target`, which is empty or not there.
+    """Write the repository of a plan to `target`, which is empty or not there.
 
-    shipped: the repository that comes with endcap, from which the warm-up's picture is, and the
-    code of a Python model. Raises InvalidArgumentError as `check_target`, ServerError when the
-    backends are not installed, and OSError; then nothing is left behind.
+    Args:
+        shipped: The repository that comes with endcap, from which the warm-up's picture is, and the
+            code of a Python model. Raises InvalidArgumentError as `check_target`, ServerError when
+            the backends are not installed, and OSError; then nothing is left behind.
     """
     check_target(target)
     copies = _copies(plan)
@@ -137,7 +138,7 @@ def _network_path(plan: Plan, name: str) -> str:
 
 
 def _check_space(target: Path, copies: dict[str, Path]) -> None:
-    """Raises InvalidArgumentError where the large files do not fit."""
+    """Raise InvalidArgumentError where the large files do not fit."""
     place = target.resolve()
     space = os.statvfs(place if place.is_dir() else place.parent)
     free = space.f_bavail * space.f_frsize
@@ -155,7 +156,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file that no more users may read than before."""
+    """Copy a file that no more users may read than before."""
     try:
         shutil.copyfile(source, target)
         target.chmod(stat.S_IMODE(target.stat().st_mode & source.stat().st_mode))
@@ -166,7 +167,7 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def _whole_folder(target: Path) -> Iterator[Path]:
-    """Gives a folder whose content is in `target` when the block ends well, and nowhere else.
+    """Give a folder whose content is in `target` when the block ends well, and nowhere else.
 
     A folder that is there already stays the one that it is, with its owner and mounts. What has
     come into it meanwhile is not replaced: InvalidArgumentError.
@@ -195,7 +196,7 @@ def _whole_folder(target: Path) -> Iterator[Path]:
 
 
 def _move_entries(source: int, target: int, place: Path) -> None:
-    """Moves all that is in a folder into another one, or nothing; place: its path, to show."""
+    """Move all that is in a folder into another one, or nothing; place: its path, to show."""
     moved: dict[str, os.stat_result] = {}
     try:
         for name in sorted(os.listdir(source)):
@@ -212,7 +213,7 @@ def _move_entries(source: int, target: int, place: Path) -> None:
 
 
 def _move(source: tuple[int, str], target: tuple[int, str], place: Path) -> None:
-    """Moves an entry and replaces nothing; both are a folder's descriptor and a name in it."""
+    """Move an entry and replaces nothing; both are a folder's descriptor and a name in it."""
     (source_folder, old), (target_folder, new) = source, target
     try:
         names = os.fsencode(old), os.fsencode(new)
@@ -238,7 +239,7 @@ def _move(source: tuple[int, str], target: tuple[int, str], place: Path) -> None
 
 
 def _open_folder(path: Path, opened: contextlib.ExitStack) -> int:
-    """Opens a folder, which no link may have replaced, until `opened` is closed."""
+    """Open a folder, which no link may have replaced, until `opened` is closed."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags)
     opened.callback(os.close, descriptor)

@@ -44,7 +44,7 @@ def has_extras(notes: ExporterNotes) -> bool:
 
 
 def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yields the head of the task that the metadata names."""
+    """Yield the head of the task that the metadata names."""
     notes, family = hints.notes, _TASKS[hints.notes.task]
     extras = _extras(family, outputs, hints)
     for output in outputs:
@@ -67,7 +67,7 @@ def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[H
 def propose_extras(
     output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
 ) -> Iterator[Head]:
-    """Yields what one output may be without metadata; nothing for most that have no extras."""
+    """Yield what one output may be without metadata; nothing for most that have no extras."""
     if find_grids(output.dims[1], hints.size) is None:
         yield from _propose_yolov5_masks(output, outputs, hints)
         yield from propose_suppressed_extras(output, hints)

@@ -33,7 +33,7 @@ _MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
 
 
 def propose_yolo(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
-    """Yields what the outputs of two dimensions may be, in the network's order."""
+    """Yield what the outputs of two dimensions may be, in the network's order."""
     if has_extras(hints.notes):
         yield from propose_task(outputs, hints)
         return

@@ -13,7 +13,7 @@ from endcap.results.detection import ClassScore, Detection
 
 
 def as_image_detections(detections: Sequence[Detection]) -> ImageDetections:
-    """Returns what `Postprocessor` would give for one image: float32 and int32 arrays of N rows."""
+    """Return what `Postprocessor` would give for one image: float32 and int32 arrays of N rows."""
     first = detections[0] if detections else None
     keypoints = [each.keypoints for each in detections]
     masks = [each.mask for each in detections if each.mask is not None]
@@ -34,14 +34,14 @@ def as_image_detections(detections: Sequence[Detection]) -> ImageDetections:
 
 
 def with_labels(detections: Any, found: Sequence[Detection]) -> Any:
-    """Adds class names to a `supervision.Detections`, an empty one where a class has none."""
+    """Add class names to a `supervision.Detections`, an empty one where a class has none."""
     if any(each.label for each in found):
         detections.data["class_name"] = np.array([each.label or "" for each in found])
     return detections
 
 
 def as_classifications(classes: Sequence[ClassScore]) -> Any:
-    """Returns a `supervision.Classifications`. Raises UnsupportedError without supervision."""
+    """Return a `supervision.Classifications`. Raises UnsupportedError without supervision."""
     supervision: ModuleType = import_supervision()
     return supervision.Classifications(
         class_id=np.array([each.class_id for each in classes], np.int64),

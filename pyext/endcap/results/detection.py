@@ -30,11 +30,11 @@ class ClassScore:
     label: str | None  # None where the class has no name
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints."""
+        """Return the object that `endcap infer --json` prints."""
         return {"class_id": self.class_id, "label": self.label, "score": self.score}
 
     def to_row(self) -> dict[str, Any]:
-        """Returns ROW_COLUMNS by name; a class has no box."""
+        """Return ROW_COLUMNS by name; a class has no box."""
         return dict.fromkeys(ROW_COLUMNS) | self.to_json()
 
 
@@ -42,14 +42,15 @@ class ClassScore:
 class Detection:
     """One object: box is x1, y1, x2, y2 in pixels of the source image (see `ImageResult.upright`).
 
-    keypoints: of a pose, x, y in those pixels, and visibility as the network gives it.
-    angle: of a rotated box, radians, clockwise to the eye. `box` is then the box before it is
-        turned around its centre by this, and not clipped to the image.
-    mask: COCO's object of size and counts; `size` is the image's where the model's
-        `mask_resolution` is `source`.
-    classification: of a cascade, what its second network says the object is.
-
     Each of the four is None where the model gives none.
+
+    Attributes:
+        keypoints: Of a pose, x, y in those pixels, and visibility as the network gives it.
+        angle: Of a rotated box, radians, clockwise to the eye. `box` is then the box before it is
+            turned around its centre by this, and not clipped to the image.
+        mask: COCO's object of size and counts; `size` is the image's where the model's
+            `mask_resolution` is `source`.
+        classification: Of a cascade, what its second network says the object is.
     """
 
     box: Box
@@ -63,7 +64,7 @@ class Detection:
     classification: ClassScore | None = None
 
     def corners(self) -> list[Point]:
-        """Returns the four corners of the box, turned where it has an angle.
+        """Return the four corners of the box, turned where it has an angle.
 
         They come in the order in which the box before it is turned has its top left, top right,
         bottom right and bottom left one.
@@ -79,7 +80,7 @@ class Detection:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints."""
+        """Return the object that `endcap infer --json` prints."""
         row: dict[str, Any] = {
             "box": list(self.box),
             "score": self.score,
@@ -97,7 +98,7 @@ class Detection:
         return row
 
     def to_row(self) -> dict[str, Any]:
-        """Returns ROW_COLUMNS by name, and more where the model gives an angle or a class."""
+        """Return ROW_COLUMNS by name, and more where the model gives an angle or a class."""
         values = (self.class_id, self.label, self.score, *self.box)
         row: dict[str, Any] = dict(zip(ROW_COLUMNS, values, strict=True))
         if self.angle is not None:

@@ -38,13 +38,16 @@ class ImageResult:
 
     A model of the task detection fills `detections`, one of the task classification `classes`.
 
-    image: its path, or "image N" with its position where it was given as bytes or an array.
-    latency_ms: from sending the request to its answer; None if not sent. Images of one request
-        have the same.
-    request_id: of the request that was answered last; the server's log has it. Empty if not sent.
-    upright: whether boxes, keypoints and masks are of the image as its EXIF orientation shows it;
-        else, of a model that ignores the orientation, of the image as it is stored.
-    final: whether no other result of this image follows; only of `detect_stream` it may be False.
+    Attributes:
+        image: Its path, or "image N" with its position where it was given as bytes or an array.
+        latency_ms: From sending the request to its answer; None if not sent. Images of one request
+            have the same.
+        request_id: Of the request that was answered last; the server's log has it. Empty if not
+            sent.
+        upright: Whether boxes, keypoints and masks are of the image as its EXIF orientation shows
+            it; else, of a model that ignores the orientation, of the image as it is stored.
+        final: Whether no other result of this image follows; only of `detect_stream` it may be
+            False.
     """
 
     image: str
@@ -69,7 +72,7 @@ class ImageResult:
         return self.classes if self.task is Task.classification else self.detections
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the object that `endcap infer --json` prints for this image."""
+        """Return the object that `endcap infer --json` prints for this image."""
         key = "classes" if self.task is Task.classification else "detections"
         row: dict[str, Any] = {
             "image": self.image,
@@ -81,11 +84,11 @@ class ImageResult:
         return row
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the same as `to_json`."""
+        """Return the same as `to_json`."""
         return self.to_json()
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Returns a flat row for each detection or class, for `pandas.DataFrame` and the like.
+        """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
 
         Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a turned box;
         classification_id, classification_label, classification_score of a cascade; error of an
@@ -99,9 +102,10 @@ class ImageResult:
         ]
 
     def to_detections(self) -> ImageDetections:
-        """Returns the detections as arrays. Masks count as those of the source image.
+        """Return the detections as arrays. Masks count as those of the source image.
 
-        Raises InvalidArgumentError for an image that failed or holds classes.
+        Raises:
+            InvalidArgumentError: For an image that failed or holds classes.
         """
         if self.task is not Task.detection:
             raise InvalidArgumentError(f"{self.image} was classified: it has no detections")
@@ -109,7 +113,7 @@ class ImageResult:
         return as_image_detections(self.detections)
 
     def to_supervision(self) -> Any:
-        """Returns a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
+        """Return a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
 
         As `endcap.ImageDetections.to_supervision` gives it; class names are in
         ``data["class_name"]``, where supervision's annotators look for them.
@@ -132,16 +136,16 @@ class Results(list[ImageResult]):
     """What became of several images, in their order: a list with ways into other forms."""
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Returns the list that `endcap infer --json` prints."""
+        """Return the list that `endcap infer --json` prints."""
         return [result.to_json() for result in self]
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Returns the rows of all images, see `ImageResult.to_rows`."""
+        """Return the rows of all images, see `ImageResult.to_rows`."""
         return [row for result in self for row in result.to_rows()]
 
 
 def status_name(code: int) -> str:
-    """Returns the name of a `status` tensor's value, "internal" for one that does not exist."""
+    """Return the name of a `status` tensor's value, "internal" for one that does not exist."""
     try:
         return Status(code).label
     except ValueError:

@@ -60,7 +60,7 @@ def task_of(
     decoupled: bool = False,
     best_classes: bool = False,
 ) -> Task | None:
-    """Returns what a model with these tensors does, None for one that cannot be asked.
+    """Return what a model with these tensors does, None for one that cannot be asked.
 
     A model that answers boxes is no classifier, whatever else it answers. A decoupled one may
     answer with a response for each detection: it needs no number of them and no status.

@@ -9,7 +9,7 @@ from endcap.triton.model_folder import ModelFolder
 
 
 def choose_models(models: Iterable[ModelFolder], names: Iterable[str]) -> list[ModelFolder]:
-    """Returns the named models and the steps of those that are ensembles, by name.
+    """Return the named models and the steps of those that are ensembles, by name.
 
     Raises ServerError for a name that the repository does not have. A step that it does not have
     is left to the server, whose message names the ensemble.

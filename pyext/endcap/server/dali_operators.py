@@ -15,9 +15,10 @@ _LOADED_WITHIN_S = 120
 
 
 def find_operators() -> Path:
-    """Returns the library of the operators, which this Python's DALI has loaded.
+    """Return the library of the operators, which this Python's DALI has loaded.
 
-    Raises ServerError where there is no DALI, or no library for it.
+    Raises:
+        ServerError: There is no DALI, or no library for it.
     """
     command = worker_command("endcap.server.dali_operators")
     try:
@@ -36,7 +37,7 @@ def find_operators() -> Path:
 
 
 def main() -> None:
-    """Prints the library that is loaded into this process's DALI, or why there is none."""
+    """Print the library that is loaded into this process's DALI, or why there is none."""
     dali: Any = importlib.import_module("endcap.dali")  # beside this layer, and only in the worker
     try:
         print("library", dali.load())

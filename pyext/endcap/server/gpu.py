@@ -9,7 +9,7 @@ _BATCHES_IN_FLIGHT = 2  # one batch is being filled while the step after it read
 
 
 def pool_megabytes(models: list[ModelFolder]) -> int:
-    """Returns the size of the CUDA pool that keeps an ensemble's tensors on the GPU, in MiB.
+    """Return the size of the CUDA pool that keeps an ensemble's tensors on the GPU, in MiB.
 
     Counts every fixed-size tensor of every model at its largest batch, for two batches in flight,
     and is never below Triton's own default.

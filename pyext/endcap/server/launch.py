@@ -52,12 +52,13 @@ _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 class TritonServer:
     """A Triton server as a context manager: ready inside the block, gone after it.
 
-    repository: a folder of model folders.
-    progress: shows the installation of a server where none is there (see locate_server), and of
-        what its Python models need; the first start takes that long.
-
     Raises ServerError, for everything that keeps the server from serving. Not
     thread-safe: one thread starts and stops it.
+
+    Args:
+        repository: A folder of model folders.
+        progress: Shows the installation of a server where none is there (see locate_server), and of
+            what its Python models need; the first start takes that long.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class TritonServer:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Starts the server and returns when all its models are ready."""
+        """Start the server and return when all its models are ready."""
         if self._process is not None:
             raise ServerError(f"this server already runs as process {self._process.pid}")
         self._started_by = os.getpid()
@@ -128,7 +129,7 @@ class TritonServer:
             raise
 
     def stop(self) -> None:
-        """Ends the server and removes what was made for it; does nothing when none runs.
+        """End the server and remove what was made for it; do nothing when none runs.
 
         In a fork of the process that started the server it does nothing either.
         """
@@ -146,7 +147,7 @@ class TritonServer:
             atexit.unregister(self.stop)
 
     def check_alive(self) -> None:
-        """Raises ServerError when the server has ended by itself, or was never started."""
+        """Raise ServerError when the server has ended by itself, or was never started."""
         if self._process is None:
             raise ServerError("no server runs; start it first")
         if self._is_inherited():
@@ -159,7 +160,7 @@ class TritonServer:
             raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
 
     def revive(self) -> Iterator[str]:
-        """Loads Python models again whose process has died; yields a message about each.
+        """Load Python models again whose process has died; yield a message about each.
 
         Call it now and then, where `ServerSettings.revive` is set; it returns when they are loaded.
         Until then the server refuses requests to them, and to ensembles over them.
@@ -185,9 +186,10 @@ class TritonServer:
                 yield f"model '{model}' is loaded again"
 
     def models(self) -> list[LoadedModel]:
-        """Returns the models that the server has loaded, by name.
+        """Return the models that the server has loaded, by name.
 
-        Raises ServerError where the server does not say them.
+        Raises:
+            ServerError: The server does not say them.
         """
         try:
             return loaded_models(self.http_url)
@@ -198,11 +200,11 @@ class TritonServer:
             ) from error
 
     def log_lines(self) -> list[str]:
-        """Returns the last lines that the server printed."""
+        """Return the last lines that the server printed."""
         return self._log.lines() if self._log else []
 
     def _load_again(self, model: str, stubs: StubWatch) -> None:
-        """Gives a model new processes; OSError where it has none afterwards."""
+        """Give a model new processes; OSError where it has none afterwards."""
         stubs.forget(model)
         reload_model(self.http_url, model, self.restriction.headers)
         if not is_model_ready(self.http_url, model) or not stubs.running(model):
@@ -285,7 +287,7 @@ class TritonServer:
             self._log.echo_from_now_on()
 
     def _kill(self) -> None:
-        """Ends a server that would not end by itself: a load that waits for ever holds it up."""
+        """End a server that would not end by itself: a load that waits for ever holds it up."""
         if self._process is not None:
             self._process.stop(_POLL_INTERVAL_S)
 

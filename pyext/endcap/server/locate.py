@@ -160,9 +160,10 @@ def _is_executable(path: Path) -> bool:
 
 
 def locate_if_there(tritonserver: Path | None = None) -> ServerInstallation | None:
-    """Returns what `locate_server` does, or None where none was named and none is found.
+    """Return what `locate_server` does, or None where none was named and none is found.
 
-    Raises ServerError where `tritonserver` is named and is none.
+    Raises:
+        ServerError: `tritonserver` is named and is none.
     """
     try:
         return locate_server(tritonserver)

@@ -36,8 +36,9 @@ class LogPump:
     ) -> None:
         """copy gets every line; echo gets warnings and errors after `echo_from_now_on`, printable.
 
-        echo_all: echo gets every line, from the first one on; printable, too.
-        renamed: a path as the server prints it, and what all get to read in its place.
+        Args:
+            echo_all: Echo gets every line, from the first one on; printable, too.
+            renamed: A path as the server prints it, and what all get to read in its place.
         """
         self._source = source
         self._renamed = renamed
@@ -50,15 +51,15 @@ class LogPump:
         self._thread.start()
 
     def echo_from_now_on(self) -> None:
-        """Ends the silence of `echo`: what a start prints is told by `failure_reasons`."""
+        """End the silence of `echo`: what a start prints is told by `failure_reasons`."""
         self._echo_on = True
 
     def lines(self) -> list[str]:
-        """Returns the last lines, at most 2000."""
+        """Return the last lines, at most 2000."""
         return list(self._lines)
 
     def join(self, timeout_s: float) -> None:
-        """Waits until the server has closed its output."""
+        """Wait until the server has closed its output."""
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
@@ -86,7 +87,7 @@ def _write(target: IO[bytes], raw: bytes) -> None:
 
 
 def failure_reasons(lines: Iterable[str]) -> list[str]:
-    """Returns the reasons for a failure that `lines` tell, the most telling kind only.
+    """Return the reasons for a failure that `lines` tell, the most telling kind only.
 
     These are, best first: models that failed to load, that their stub refused, and configurations
     that could not be read; ensembles whose parts are missing; the server's closing error; and a
@@ -127,6 +128,6 @@ def failure_reasons(lines: Iterable[str]) -> list[str]:
 
 
 def _one_line(message: str) -> str:
-    """Joins the lines of a message; of a Python traceback it keeps the innermost place."""
+    """Join the lines of a message; of a Python traceback it keeps the innermost place."""
     message = _PYTHON_PLACE.sub(r" (at \1)", message)
     return " ".join(message.split())

@@ -17,14 +17,15 @@ from endcap.triton.model_folder import read_repository
 def repository_with(
     repository: Path, *, backend: str, parameters: Mapping[str, str]
 ) -> Iterator[Path]:
-    """Yields a repository like `repository`, `parameters` set in every model of `backend`.
+    """Yield a repository like `repository`, `parameters` set in every model of `backend`.
 
     It lies in a temporary folder and consists of symbolic links, but for the edited config.pbtxt;
     the original is not written to. It is gone after the block, and swept by the next server's start
     where this process is killed.
 
-    Raises ServerError when `repository` is none, no model of it runs in `backend`, or a
-    config.pbtxt that has to be edited cannot be read.
+    Raises:
+        ServerError: `repository` is none, no model of it runs in `backend`, or a config.pbtxt that
+            has to be edited cannot be read.
     """
     models = read_repository(repository)
     if not any(model.backend == backend for model in models):

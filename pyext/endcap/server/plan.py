@@ -171,7 +171,7 @@ def _joined(first: list[str], environment: os._Environ[str], name: str) -> str:
 
 
 def _with_absolute_paths(environment: dict[str, str]) -> dict[str, str]:
-    """Returns the environment with search paths that mean the same in any working directory."""
+    """Return the environment with search paths that mean the same in any working directory."""
     found = {name: environment[name] for name in _SEARCH_PATHS if name in environment}
     return environment | {
         name: os.pathsep.join(map(os.path.abspath, filter(None, value.split(os.pathsep))))

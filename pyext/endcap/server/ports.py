@@ -29,9 +29,10 @@ class ServerPorts:
 
 
 def resolve_ports(host: str, wanted: ServerPorts) -> ServerPorts:
-    """Returns `wanted` with a free port in place of every 0, all different.
+    """Return `wanted` with a free port in place of every 0, all different.
 
-    Raises ServerError when a port that was asked for cannot be listened on, or is named twice.
+    Raises:
+        ServerError: A port that was asked for cannot be listened on, or is named twice.
     """
     resolved: dict[str, int] = {}
     with contextlib.ExitStack() as held:  # all are held until the last is known
@@ -50,7 +51,7 @@ def resolve_ports(host: str, wanted: ServerPorts) -> ServerPorts:
 
 
 def _free(held: contextlib.ExitStack, host: str, service: str) -> int:
-    """Listens on a free port that no outgoing connection is given.
+    """Listen on a free port that no outgoing connection is given.
 
     The server listens seconds later: until then a port of that kind might be taken again.
     """

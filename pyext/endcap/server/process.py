@@ -48,7 +48,7 @@ class ServerProcess:
         return self._process.stdout
 
     def exit_code(self) -> int | None:
-        """Returns the exit code, minus the signal that ended it, or None while it runs.
+        """Return the exit code, minus the signal that ended it, or None while it runs.
 
         A process that has ended keeps its id until `stop`, so that no other one gets it before.
         """
@@ -63,7 +63,7 @@ class ServerProcess:
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def stop(self, timeout_s: float) -> bool:
-        """Ends the process; returns False when it had to be killed after `timeout_s` seconds.
+        """End the process; return False when it had to be killed after `timeout_s` seconds.
 
         Does nothing once the process has been waited for, or in a fork of the one that started it.
         """
@@ -96,7 +96,7 @@ class ServerProcess:
 
 
 def _die_with_parent() -> list[str]:
-    """Returns the command prefix that ties a process's life to ours, where it can be had."""
+    """Return the command prefix that ties a process's life to ours, where it can be had."""
     # The kernel's signal comes when the *thread* ends that started the process, so a worker thread
     # must not ask for it.
     program = shutil.which("setpriv")

@@ -23,7 +23,7 @@ _LOADER_FAILED = 127  # what the dynamic loader exits with when a library is mis
 
 
 def find_stub(stubs_dir: Path) -> Path:
-    """Returns the stub for the running Python; raises ServerError where the wheel has none."""
+    """Return the stub for the running Python; raise ServerError where the wheel has none."""
     stub = stubs_dir / PYTHON_VERSION / "triton_python_backend_stub"
     if not has_stub(stubs_dir):
         versions = ", ".join(_versions(stubs_dir)) or "none that endcap runs with"
@@ -55,7 +55,7 @@ def reads_variables(stub: Path) -> bool:
 
 
 def find_libpython() -> Path | None:
-    """Returns the running Python's shared library where it lies beside the interpreter."""
+    """Return the running Python's shared library where it lies beside the interpreter."""
     folders = [sysconfig.get_config_var("LIBDIR"), sys.base_prefix + "/lib"]
     for folder in folders:
         if folder and (Path(folder) / LIBPYTHON).is_file():
@@ -64,7 +64,7 @@ def find_libpython() -> Path | None:
 
 
 def python_program_dir() -> Path:
-    """Returns the folder whose `python3` is the running Python, for the front of PATH."""
+    """Return the folder whose `python3` is the running Python, for the front of PATH."""
     folder = Path(sys.executable).parent
     program = folder / "python3"
     # Every python3 in a virtual environment's folder is its interpreter, be it a link or a copy.
@@ -78,7 +78,7 @@ def python_program_dir() -> Path:
 
 
 def check_stub_runs(stub: Path, environment: Mapping[str, str]) -> None:
-    """Starts the stub once, without arguments, to see that its libraries are found.
+    """Start the stub once, without arguments, to see that its libraries are found.
 
     Raises ServerError with the library that is missing and the package that brings it.
     """
@@ -93,7 +93,7 @@ def check_stub_runs(stub: Path, environment: Mapping[str, str]) -> None:
 
 
 def check_numpy(model_names: list[str]) -> None:
-    """Raises ServerError for NumPy 2, with which these stubs answer empty tensors, silently."""
+    """Raise ServerError for NumPy 2, with which these stubs answer empty tensors, silently."""
     try:
         version = importlib.metadata.version("numpy")
     except importlib.metadata.PackageNotFoundError:

@@ -43,7 +43,7 @@ def _says_yes(url: str) -> bool:
 
 
 def loaded_models(http_url: str) -> list[LoadedModel]:
-    """Returns the models that the server has loaded, by name; OSError when it does not answer."""
+    """Return the models that the server has loaded, by name; OSError when it does not answer."""
     # Of the statistics, as the repository's index is closed.
     with _OPENER.open(f"{http_url}/v2/models/stats", timeout=_ANSWER_WITHIN_S) as answer:
         models = json.load(answer)["model_stats"]
@@ -54,7 +54,7 @@ def loaded_models(http_url: str) -> list[LoadedModel]:
 
 
 def takes_key(http_url: str, headers: Mapping[str, str]) -> bool:
-    """Returns whether the server lets those with these headers load models."""
+    """Return whether the server lets those with these headers load models."""
     request = _post(f"{http_url}/v2/repository/index", headers)
     try:
         with _OPENER.open(request, timeout=_ANSWER_WITHIN_S) as answer:
@@ -64,12 +64,13 @@ def takes_key(http_url: str, headers: Mapping[str, str]) -> bool:
 
 
 def reload_model(http_url: str, name: str, headers: Mapping[str, str]) -> None:
-    """Unloads a model and loads it; OSError where the server does not do it.
-
-    headers: with which the server lets the launcher do it.
+    """Unload a model and load it; OSError where the server does not do it.
 
     Ensembles over it go and come back with it. The server's own loading again would not do: it
     leaves a model as it is whose files are as they were.
+
+    Args:
+        headers: With which the server lets the launcher do it.
     """
     model = f"{http_url}/v2/repository/models/{urllib.parse.quote(name, safe='')}"
     for action in ("unload", "load"):

@@ -22,7 +22,8 @@ _EXIT_CODE_FIELD = 51  # of /proc/PID/stat, counted from 0; see proc_pid_stat(5)
 class DeadStub:
     """A stub that has ended by itself: its model, and how ("SIGKILL", "exit code 1").
 
-    failed: False for exit code 0, with which one ends that its server has unloaded, too.
+    Attributes:
+        failed: False for exit code 0, with which one ends that its server has unloaded, too.
     """
 
     model: str
@@ -40,7 +41,7 @@ class StubWatch:
         self._forgotten: set[int] = set()
 
     def look(self) -> list[DeadStub]:
-        """Returns the stubs that died since the last look, each once; call it now and then.
+        """Return the stubs that died since the last look, each once; call it now and then.
 
         One with exit code 0 is returned at the second look that finds it.
         """
@@ -66,14 +67,14 @@ class StubWatch:
         return dead
 
     def running(self, model: str) -> set[int]:
-        """Returns the process ids of a model's stubs that live, and looks after them from now."""
+        """Return the process ids of a model's stubs that live, and look after them from now."""
         living = {pid for pid, (state, _) in self._children() if state != "Z"}
         stubs = {pid for pid in living - self._forgotten if _model_of(pid) == model}
         self._models.update(dict.fromkeys(stubs, model))
         return stubs
 
     def forget(self, model: str) -> None:
-        """Looks no more after the stubs that a model has; when it is loaded again, it has others.
+        """Look no more after the stubs that a model has; when it is loaded again, it has others.
 
         Some of them may outlive that: a server keeps what belonged to a dead process.
         """
@@ -81,7 +82,7 @@ class StubWatch:
         self._models = {pid: name for pid, name in self._models.items() if name != model}
 
     def _children(self) -> Iterator[tuple[int, tuple[str, int]]]:
-        """Yields process id, state and exit code of each child of the server."""
+        """Yield process id, state and exit code of each child of the server."""
         for folder in _PROC.glob("[0-9]*"):
             try:
                 fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -107,7 +108,7 @@ class Pacing:
         self._due[model] = max(time.monotonic(), earliest)
 
     def due(self) -> list[str]:
-        """Returns the models to load now, each once."""
+        """Return the models to load now, each once."""
         now = time.monotonic()
         models = [model for model, at in self._due.items() if at <= now]
         for model in models:

@@ -13,27 +13,28 @@ from endcap.server.ports import ServerPorts
 class ServerSettings:
     """How to run a server.
 
-    tritonserver: a server program or installation; None looks for one (see locate_server).
-    models: the only models of the repository that are served, with the steps of ensembles among
-        them; none named means all. What a model calls by itself has to be named, too.
-    config_name: where a model has configs/NAME.pbtxt, that is taken in place of its config.pbtxt;
-        at least one has to have it. Servers know it from release 2.46 on.
-    host: the address to listen on; the default is reachable from this machine only.
-    accept_known_vulnerabilities: lets `host` be another than a loopback address where the server's
-        release has known vulnerabilities, or is not known.
-    ports: 0 picks a free one.
-    cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it from
-        the models. Without a GPU it does nothing.
-    pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
-    log_file: gets everything that the server prints: a path, or a binary file that is open for
-        writing and stays the caller's to close.
-    echo_problems: copies warnings and errors to standard error once the server is ready.
-    revive: Python models whose process dies are loaded again by `TritonServer.revive`. Clients may
-        not load models: that takes a key which only the launcher and the server have.
-    client_shared_memory: clients may register shared memory, which is refused otherwise.
-    verbose: the server prints every request, and all its output goes to standard error (to
-        `log_file` where one is given).
-    ready_timeout_s, stop_timeout_s: seconds that a start and a stop may take.
+    Attributes:
+        tritonserver: A server program or installation; None looks for one (see locate_server).
+        models: The only models of the repository that are served, with the steps of ensembles among
+            them; none named means all. What a model calls by itself has to be named, too.
+        config_name: Where a model has configs/NAME.pbtxt, that is taken in place of its
+            config.pbtxt; at least one has to have it. Servers know it from release 2.46 on.
+        host: The address to listen on; the default is reachable from this machine only.
+        accept_known_vulnerabilities: Lets `host` be another than a loopback address where the
+            server's release has known vulnerabilities, or is not known.
+        ports: 0 picks a free one.
+        cuda_pool_mb: MiB of CUDA memory, on each GPU, for tensors between models; None derives it
+            from the models. Without a GPU it does nothing.
+        pinned_pool_mb: MiB of pinned host memory; None is Triton's default.
+        log_file: Gets everything that the server prints: a path, or a binary file that is open for
+            writing and stays the caller's to close.
+        echo_problems: Copies warnings and errors to standard error once the server is ready.
+        revive: Python models whose process dies are loaded again by `TritonServer.revive`. Clients
+            may not load models: that takes a key which only the launcher and the server have.
+        client_shared_memory: Clients may register shared memory, which is refused otherwise.
+        verbose: The server prints every request, and all its output goes to standard error (to
+            `log_file` where one is given).
+        ready_timeout_s, stop_timeout_s: Seconds that a start and a stop may take.
     """
 
     tritonserver: str | os.PathLike[str] | None = None

@@ -21,7 +21,7 @@ _STRING = re.compile(r"""(["'])([^"'\\]*)\1(?!\s*["'])""")
 
 
 def check_scratch(scratch: Path) -> None:
-    """Raises ServerError where a shell would take the path of the launch's own folder apart."""
+    """Raise ServerError where a shell would take the path of the launch's own folder apart."""
     if not _NEEDS_NO_QUOTES.fullmatch(str(scratch)):
         raise ServerError(
             f"the temporary folder {scratch.parent} has a name that Triton's Python backend cannot "
@@ -30,7 +30,7 @@ def check_scratch(scratch: Path) -> None:
 
 
 def check_model_names(models: Iterable[ModelFolder]) -> None:
-    """Raises ServerError for a model whose own names cannot be passed on.
+    """Raise ServerError for a model whose own names cannot be passed on.
 
     These are its folder's, by which Triton knows it, so that a link does not help, and that of its
     default_model_filename. What would be a command to the shell is refused for every model: whether
@@ -60,14 +60,14 @@ def _can_be_passed_on(name: str, in_python: bool) -> bool:
 
 
 def link_repository(repository: Path, scratch: Path) -> Path:
-    """Makes a link to the repository in `scratch`, and returns it."""
+    """Make a link to the repository in `scratch`, and return it."""
     link = scratch / "repository"
     link.symlink_to(repository.resolve(), target_is_directory=True)
     return link
 
 
 def link_models(models: Iterable[ModelFolder], scratch: Path) -> Path:
-    """Makes a repository of links to these models in `scratch`, and returns it."""
+    """Make a repository of links to these models in `scratch`, and return it."""
     repository = scratch / "repository"
     repository.mkdir()
     for model in models:

@@ -16,7 +16,7 @@ _MEANING_OF_ARCHIVE = (
 
 
 def refusals(lines: Iterable[str]) -> dict[str, str]:
-    """Returns the message of each model whose stub refused to start, by the server's log."""
+    """Return the message of each model whose stub refused to start, by the server's log."""
     found: dict[str, str] = {}
     for line in lines:
         match = _REFUSAL.match(line)
@@ -26,7 +26,7 @@ def refusals(lines: Iterable[str]) -> dict[str, str]:
 
 
 def explained(reason: str) -> str:
-    """Returns Triton's reason for a failed load, in words where it has none of its own."""
+    """Return Triton's reason for a failed load, in words where it has none of its own."""
     reported = _REPORTED.match(reason)
     if reported:
         return reported.group(1)

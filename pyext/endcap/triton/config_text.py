@@ -36,16 +36,16 @@ class Block:
     fields: tuple[Field, ...]
 
     def nth(self, name: str, index: int) -> Block:
-        """Returns the message in the field's element of that index, this block if there is none."""
+        """Return the message in the field's element of that index, this block if there is none."""
         blocks = [f.value for f in self.fields if f.name == name and isinstance(f.value, Block)]
         return blocks[index] if index < len(blocks) else self
 
     def entry(self, name: str, key: str) -> Block:
-        """Returns the entry of a map, the last that has the key, this block if there is none."""
+        """Return the entry of a map, the last that has the key, this block if there is none."""
         return self.entries(name).get(key, [self])[-1]
 
     def entries(self, name: str) -> dict[str, list[Block]]:
-        """Returns the entries of a map by their keys; of several with one key the last counts."""
+        """Return the entries of a map by their keys; of several with one key the last counts."""
         found: dict[str, list[Block]] = {}
         for field in self.fields:
             if field.name == name and isinstance(field.value, Block):
@@ -55,7 +55,7 @@ class Block:
         return found
 
     def line_of(self, *names: str) -> int:
-        """Returns the line of the first field of the first name that is there, else the block's."""
+        """Return the line of the first field of the first name that is there, else the block's."""
         for name in names:
             for field in self.fields:
                 if field.name == name:
@@ -67,7 +67,8 @@ class Block:
 class Field:
     """One value of a field: a message, a string's content, or any other scalar as it is written.
 
-    line: that of the field's name; of the value where it is an element of a list.
+    Attributes:
+        line: That of the field's name; of the value where it is an element of a list.
     """
 
     name: str
@@ -85,7 +86,7 @@ class _Token:
 
 
 def read_lines(text: str) -> Block:
-    """Returns the tree of a text that protobuf has accepted.
+    """Return the tree of a text that protobuf has accepted.
 
     A repeated field gives the same tree whether it is written as a list or one by one. Raises
     ValueError for a text whose brackets or strings do not close.
@@ -94,12 +95,12 @@ def read_lines(text: str) -> Block:
 
 
 def read_config(file: Path) -> str:
-    """Returns the text of a config.pbtxt from which `write_config` makes the same bytes."""
+    """Return the text of a config.pbtxt from which `write_config` makes the same bytes."""
     return file.read_bytes().decode("utf-8", "surrogateescape")
 
 
 def write_config(file: Path, text: str) -> None:
-    """Replaces a config.pbtxt, which keeps its mode, or the one that it is a link to."""
+    """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
     file = file.resolve()
     with replaced_file(file) as edited:
         edited.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -107,7 +108,7 @@ def write_config(file: Path, text: str) -> None:
 
 
 def get_parameter(text: str, key: str) -> str | None:
-    """Returns the value of a parameter as it is written, None where it has none.
+    """Return the value of a parameter as it is written, None where it has none.
 
     Raises InvalidArgumentError as `set_parameter`.
     """
@@ -116,7 +117,7 @@ def get_parameter(text: str, key: str) -> str | None:
 
 
 def set_parameter(text: str, key: str, value: str) -> str:
-    """Returns the text of a config.pbtxt in which a parameter has a value, a plain string.
+    """Return the text of a config.pbtxt in which a parameter has a value, a plain string.
 
     Where it has one already that one is replaced, else an entry stands at the end, in lines that
     end as the others; done twice is done once. Raises InvalidArgumentError for a text whose
@@ -132,7 +133,7 @@ def set_parameter(text: str, key: str, value: str) -> str:
 
 
 def _find(tokens: list[_Token], key: str) -> list[_Token]:
-    """Returns the strings that are the value of a parameter, none where it is not there."""
+    """Return the strings that are the value of a parameter, none where it is not there."""
     for entry in _entries(tokens):
         strings = _strings_of(entry)
         if "".join(each.text[1:-1] for each in strings.get("key", [])) == key:
@@ -182,7 +183,7 @@ class _Reader:
         return content.decode("utf-8", "replace")
 
     def _skip(self, mark: str) -> bool:
-        """Takes the mark, "" for the end of the text, if it is next; returns whether it was."""
+        """Take the mark, "" for the end of the text, if it is next; return whether it was."""
         token = self._peek()
         is_next = token.kind in ("mark", "end") and token.text == mark
         self._next += is_next
@@ -220,7 +221,7 @@ def _unescaped(written: str) -> bytes:
 
 
 def _entries(tokens: list[_Token]) -> Iterator[list[_Token]]:
-    """Yields the tokens of each entry of `parameters`, first the last one, which is in force.
+    """Yield the tokens of each entry of `parameters`, first the last one, which is in force.
 
     An entry is a message behind the field's name, or one in a list there.
     """

@@ -16,11 +16,12 @@ _WHOLE = re.compile(r"-?[0-9]+")
 
 
 def dali_arguments(parameters: Mapping[str, str]) -> dict[str, Argument]:
-    """Returns the arguments by name, `preset` among them; `dtype` by its name in nvidia.dali.types.
-
-    parameters: as config.pbtxt has them, only those that are to be given.
+    """Return the arguments by name, `preset` among them; `dtype` by its name in nvidia.dali.types.
 
     Raises InvalidArgumentError or UnsupportedError for parameters that cannot be.
+
+    Args:
+        parameters: As config.pbtxt has them, only those that are to be given.
     """
     # The core's own spelling of each value: `640` becomes `640,640`.
     values = {**preprocess_contract(parameters).parameters, "preset": parameters.get("preset", "")}

@@ -53,7 +53,7 @@ def find_our_backends(needed: Collection[str] = OUR_BACKENDS) -> dict[str, Path]
 
 
 def gpu_count() -> int:
-    """Returns the number of usable NVIDIA GPUs, 0 without a driver."""
+    """Return the number of usable NVIDIA GPUs, 0 without a driver."""
     present = _gpus_of_driver()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:

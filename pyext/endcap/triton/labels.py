@@ -77,8 +77,9 @@ class Labels:
 def parse_labels(text: str) -> list[str]:
     """Return the names by class id, of the parameter `labels`.
 
-    text: names with commas between, or a JSON list of texts, which begins with `[`, where a name
-    has a comma in it. Raises InvalidArgumentError for a list that is none.
+    Args:
+        text: Names with commas between, or a JSON list of texts, which begins with `[`, where a
+            name has a comma in it. Raises InvalidArgumentError for a list that is none.
     """
     text = text.strip()
     if not text.startswith("["):

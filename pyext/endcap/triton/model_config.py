@@ -13,9 +13,10 @@ CONFIG_NAME = "config.pbtxt"
 
 
 def read_model_config(model: Path) -> Any:
-    """Returns the inference.ModelConfig message that a model folder's config.pbtxt holds.
+    """Return the inference.ModelConfig message that a model folder's config.pbtxt holds.
 
-    Raises ServerError when there is none, or it does not fit Triton's definition.
+    Raises:
+        ServerError: There is none, or it does not fit Triton's definition.
     """
     text_format, model_config = protobuf_modules()
     path = model / CONFIG_NAME
@@ -33,9 +34,10 @@ def read_model_config(model: Path) -> Any:
 
 
 def protobuf_modules() -> tuple[Any, ModuleType]:
-    """Returns google.protobuf.text_format, and the module that has Triton's ModelConfig.
+    """Return google.protobuf.text_format, and the module that has Triton's ModelConfig.
 
-    Raises ServerError when Triton's gRPC client is not installed.
+    Raises:
+        ServerError: Triton's gRPC client is not installed.
     """
     try:
         return (

@@ -121,12 +121,14 @@ class ModelFolder:
 
 
 def read_repository(repository: Path, config_name: str | None = None) -> list[ModelFolder]:
-    """Returns the models of a repository in the order of their names.
+    """Return the models of a repository in the order of their names.
 
-    config_name: where a model has configs/NAME.pbtxt, that is its configuration.
+    Args:
+        config_name: Where a model has configs/NAME.pbtxt, that is its configuration.
 
-    Raises ServerError when `repository` is no folder, holds no model, or holds a folder that is
-    none, with which Triton does not start.
+    Raises:
+        ServerError: `repository` is no folder, holds no model, or holds a folder that is none, with
+            which Triton does not start.
     """
     if not repository.is_dir():
         raise ServerError(
@@ -142,7 +144,7 @@ def read_repository(repository: Path, config_name: str | None = None) -> list[Mo
 
 
 def check_config_name(models: Iterable[ModelFolder], name: str) -> None:
-    """Raises ServerError where none of the models has configs/NAME.pbtxt.
+    """Raise ServerError where none of the models has configs/NAME.pbtxt.
 
     Triton would serve them all by their config.pbtxt and not say a word.
     """
@@ -168,7 +170,7 @@ def _models(repository: Path, config_name: str | None) -> Iterator[ModelFolder]:
 
 
 def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFolder:
-    """Returns a model by its folder, which is not checked."""
+    """Return a model by its folder, which is not checked."""
     config = folder / "configs" / f"{config_name}.pbtxt"
     if config_name is None or not config.is_file():
         config = folder / "config.pbtxt"
@@ -177,7 +179,7 @@ def read_model_folder(folder: Path, config_name: str | None = None) -> ModelFold
 
 
 def needed_backend(model: ModelFolder) -> str:
-    """Returns the backend that Triton would take for a model, "" for an ensemble or none known."""
+    """Return the backend that Triton would take for a model, "" for an ensemble or none known."""
     platform = _PLATFORM_NAME.search(model.config)
     if model.backend or platform:
         return model.backend or _BACKEND_OF_PLATFORM.get(platform.group(1) if platform else "", "")

@@ -25,7 +25,7 @@ SIDE_INPUTS = (TensorSpec("geometry", "FP32", (8,)), TensorSpec("status", "INT32
 
 
 def preprocess_contract(parameters: Mapping[str, str]) -> StageContract:
-    """Raises InvalidArgumentError or UnsupportedError for parameters that cannot be."""
+    """Raise InvalidArgumentError or UnsupportedError for parameters that cannot be."""
     core = _core.Preprocessor(list(parameters.items()), 1)
     return StageContract(*_texts(core.parameters), (ENCODED,), _tensors(core.outputs))
 
@@ -42,7 +42,7 @@ def postprocess_contract(parameters: Mapping[str, str]) -> StageContract:
 
 
 def run_lengths(core: _core.Postprocessor) -> tuple[TensorSpec, ...]:
-    """Returns the output of masks, one string a row, which the backend makes; () without masks."""
+    """Return the output of masks, one string a row, which the backend makes; () without masks."""
     values = {name: value for name, _, _, value in core.parameters}
     if not any(name == "mask_size" for name, _, _ in core.outputs):
         return ()

@@ -23,8 +23,9 @@ _SORTED = ("class_scores", "class_ids")  # best first, not in the order of the c
 class TensorContract:
     """What a tensor may be: one of `forms`, the first where nothing is declared.
 
-    determined_by: the parameters on which the form depends, "" where it is always the same.
-    labels_belong_to: the output that takes a label_filename in this one's stead.
+    Attributes:
+        determined_by: The parameters on which the form depends, "" where it is always the same.
+        labels_belong_to: The output that takes a label_filename in this one's stead.
     """
 
     forms: tuple[TensorSpec, ...]
@@ -39,9 +40,10 @@ class TensorContract:
 
 
 def contracts_of(core: Core, *, with_rois: bool = False) -> dict[str, list[TensorContract]]:
-    """Returns the contracts of the inputs and of the outputs, in their order.
+    """Return the contracts of the inputs and of the outputs, in their order.
 
-    with_rois: the config lists an input `rois`, which only preprocess may have.
+    Args:
+        with_rois: The config lists an input `rois`, which only preprocess may have.
     """
     if isinstance(core, _core.Preprocessor):
         specs = [_spec(each) for each in core.outputs]

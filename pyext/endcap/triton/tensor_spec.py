@@ -19,8 +19,11 @@ TRITON_TYPES = {
 class TensorSpec:
     """One input or output.
 
-    data_type: Triton's name without TYPE_, such as "FP32"; "" for a type that Triton has none for.
-    dims: None where any size will do. Whether a batch dimension comes first depends on the owner.
+    Attributes:
+        data_type: Triton's name without TYPE_, such as "FP32"; "" for a type that Triton has none
+            for.
+        dims: None where any size will do. Whether a batch dimension comes first depends on the
+            owner.
     """
 
     name: str
@@ -34,7 +37,7 @@ class TensorSpec:
 
 
 def free_dims(dims: Sequence[int]) -> Dims:
-    """Returns dims with None in the place of -1."""
+    """Return dims with None in the place of -1."""
     return tuple(None if dim == -1 else dim for dim in dims)
 
 

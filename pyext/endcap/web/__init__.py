@@ -23,17 +23,19 @@ def run(
     model: str = "detect",
     ready: Callable[[str], None],
 ) -> None:
-    """Serves the page until the calling thread gets an exception, such as KeyboardInterrupt.
+    """Serve the page until the calling thread gets an exception, such as KeyboardInterrupt.
 
-    server_url: the Triton server, as DetectionClient takes it.
-    host: address to listen on; the default is reachable from this machine only.
-    port: 0 picks a free one.
-    samples: picture files that the page offers.
-    model: the ensemble's name.
-    ready: is called with the page's URL once it can be opened.
+    Args:
+        server_url: The Triton server, as DetectionClient takes it.
+        host: Address to listen on; the default is reachable from this machine only.
+        port: 0 picks a free one.
+        samples: Picture files that the page offers.
+        model: The ensemble's name.
+        ready: Is called with the page's URL once it can be opened.
 
-    Raises ClientError when no Triton server answers or it does not serve the model, and PageError
-    when the model is a classifier, the port cannot be used or aiohttp is not installed.
+    Raises:
+        ClientError: No Triton server answers or it does not serve the model.
+        PageError: The model is a classifier, the port cannot be used or aiohttp is not installed.
     """
     try:
         from endcap.web.application import make_application

@@ -32,7 +32,7 @@ _dumps = functools.partial(json.dumps, allow_nan=False)
 
 
 def result_answer(result: ImageResult, encoded: bytes) -> web.Response:
-    """Returns ImageResult.to_json with latency_ms, and for a good image its size and colours.
+    """Return ImageResult.to_json with latency_ms, and for a good image its size and colours.
 
     `width` and `height` are those of the upright picture, in pixels; they are left out where its
     header cannot be read here. `colors` maps each class id that was found to "#rrggbb".
@@ -54,7 +54,7 @@ def refusal(
     status: Status = Status.INVALID_ARGUMENT,
     headers: Mapping[str, str] | None = None,
 ) -> web.Response:
-    """Returns the answer to a request that goes no further: {"status": ..., "error": ...}."""
+    """Return the answer to a request that goes no further: {"status": ..., "error": ...}."""
     return json_answer(
         {"status": status.label, "error": message}, status=http_status, headers=headers
     )
@@ -63,10 +63,10 @@ def refusal(
 def json_answer(
     value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """Returns a value as JSON, which has no NaN."""
+    """Return a value as JSON, which has no NaN."""
     return web.json_response(value, status=status, headers=headers, dumps=_dumps)
 
 
 def css_color(class_id: int) -> str:
-    """Returns the colour of a class as "#rrggbb"."""
+    """Return the colour of a class as "#rrggbb"."""
     return "#{:02x}{:02x}{:02x}".format(*class_color(class_id))

@@ -30,9 +30,11 @@ _WAIT_AGAIN_S = 1  # what a client is told to wait where too many send at once
 class BodyLimits:
     """What the bodies of requests may take.
 
-    max_bytes: a larger image is answered 413. most: how many are read, or held until Triton has
-    answered, at once. wait_s: how long a request waits for its turn before it is answered 503.
-    within_s: how long its body may take to arrive before it is answered 408.
+    Attributes:
+        max_bytes: A larger image is answered 413.
+        most: How many are read, or held until Triton has answered, at once.
+        wait_s: How long a request waits for its turn before it is answered 503.
+        within_s: How long its body may take to arrive before it is answered 408.
     """
 
     max_bytes: int = MAX_BODY_BYTES
@@ -53,12 +55,13 @@ def make_application(
     samples: Sequence[Path] = (),
     limits: BodyLimits | None = None,
 ) -> web.Application:
-    """Returns the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
+    """Return the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
 
-    client: sends the images; it stays the caller's to close.
-    host: the address that the server will listen on, see `guard`.
-    samples: picture files that the page offers.
-    limits: of the images that are sent.
+    Args:
+        client: Sends the images; it stays the caller's to close.
+        host: The address that the server will listen on, see `guard`.
+        samples: Picture files that the page offers.
+        limits: Of the images that are sent.
     """
     application = web.Application(middlewares=[guard(host), _refuse_with_message])
     application.on_response_prepare.append(add_security_headers)
@@ -124,7 +127,7 @@ class _Handlers:
         return result_answer(dataclasses.replace(result, image=name), encoded)
 
     async def _read(self, request: web.Request) -> bytes | None:
-        """Returns the body, None where it is too large.
+        """Return the body, None where it is too large.
 
         `request.read` would keep it for as long as the connection is open.
         """

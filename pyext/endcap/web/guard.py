@@ -44,10 +44,12 @@ _HEADERS = {
 
 
 def guard(host: str) -> Middleware:
-    """Returns the middleware that answers 403 to requests for or from another site.
+    """Return the middleware that answers 403 to requests for or from another site.
 
-    host: the address that the server listens on. A name that somebody points at this machine (DNS
-    rebinding) is refused by its Host header, another site's script by its Origin header.
+    Args:
+        host: The address that the server listens on. A name that somebody points at this machine
+            (DNS rebinding) is refused by its Host header, another site's script by its Origin
+            header.
     """
 
     @web.middleware

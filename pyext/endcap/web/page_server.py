@@ -28,12 +28,14 @@ _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 class PageServer:
     """Serves an application as a context manager: listening inside the block, gone after it.
 
-    host, port: where to listen; port 0 picks a free one. headers_within_s: a connection is closed
-    on which no whole request header has come for so long, since it was opened or last answered.
-
     A signal's exception must reach the program and not a callback of an event loop, which would
     swallow it; hence the loop has a thread of its own, and the caller waits beside it.
     Raises PageError, when it cannot listen there.
+
+    Args:
+        host, port: Where to listen; port 0 picks a free one.
+        headers_within_s: A connection is closed on which no whole request header has come for so
+            long, since it was opened or last answered.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class PageServer:
         self._thread.join(_REQUESTS_END_WITHIN_S + _LOOP_ENDS_WITHIN_S)
 
     def wait(self) -> None:
-        """Blocks until an exception is raised in this thread, as a signal handler does."""
+        """Block until an exception is raised in this thread, as a signal handler does."""
         # The kernel may give a signal to another thread that is being made: that wakes nobody.
         while not self._ended.wait(_LOOK_FOR_SIGNALS_EVERY_S):
             pass
@@ -108,7 +110,7 @@ class PageServer:
 
 
 def _run_to_end(serve: Coroutine[Any, Any, None]) -> None:
-    """Runs a coroutine in an event loop of its own, as asyncio.run, and ends with it.
+    """Run a coroutine in an event loop of its own, as asyncio.run, and end with it.
 
     asyncio.run would then wait for the threads of the loop's executor, which may wait for Triton,
     and start a thread to do so: an error where the interpreter is ending.
@@ -127,7 +129,7 @@ def _run_to_end(serve: Coroutine[Any, Any, None]) -> None:
 
 
 def _logger() -> logging.Logger:
-    """Returns a log of failures of this program: who sends no HTTP is answered 400, and no more."""
+    """Return a log of failures of this program: who sends no HTTP is answered 400, and no more."""
     logger = logging.getLogger(__name__)
     logger.addFilter(_is_ours)
     return logger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def name_samples(paths: Iterable[Path]) -> dict[str, Path]:
-    """Returns the files by a name of their own: the file's, with a number where two are equal.
+    """Return the files by a name of their own: the file's, with a number where two are equal.
 
     Links are followed here, once: `read_sample` follows none.
     """
@@ -26,9 +26,10 @@ def name_samples(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def read_sample(path: Path, max_bytes: int) -> bytes:
-    """Returns the content of a file, which somebody may have replaced since the start.
+    """Return the content of a file, which somebody may have replaced since the start.
 
-    Raises OSError for a link, for what is no regular file, and for a file of more than `max_bytes`.
+    Raises:
+        OSError: For a link, for what is no regular file, and for a file of more than `max_bytes`.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
     with open(os.open(path, flags), "rb") as file:

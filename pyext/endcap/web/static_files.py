@@ -21,7 +21,7 @@ class StaticFile(NamedTuple):
 
 
 def read_static_files() -> dict[str, StaticFile]:
-    """Returns the files of the page by name; index.html is among them."""
+    """Return the files of the page by name; index.html is among them."""
     folder = importlib.resources.files("endcap.web") / "static"
     files: dict[str, StaticFile] = {}
     for file in folder.iterdir():

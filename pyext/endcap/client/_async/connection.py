@@ -64,11 +64,11 @@ class AsyncConnection:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
+        """Close the connection. Requests in flight end as cancelled, and so do later ones."""
         await self._transport.close()
 
     async def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
-        """Sends a request and returns its response. timeout_s: None is `options.timeout_s`."""
+        """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
         exchange = self._protocol.infer(call)
         try:
             return await self._send(
@@ -82,7 +82,7 @@ class AsyncConnection:
             raise
 
     def stream(self) -> AsyncStream:
-        """Returns a stream, to be closed after use, as by `with`.
+        """Return a stream, to be closed after use, as by `with`.
 
         Raises UnsupportedError over HTTP.
         """
@@ -102,27 +102,27 @@ class AsyncConnection:
         return await self._send(self._protocol.ready(model), repeatable=False)
 
     async def ready_models(self) -> list[str]:
-        """Returns the names of all models that are ready."""
+        """Return the names of all models that are ready."""
         return await self._send(self._protocol.ready_models(), repeatable=False)
 
     async def metadata(self, model: str) -> ModelMetadata:
-        """Returns the tensors of a model."""
+        """Return the tensors of a model."""
         return await self._send(self._protocol.metadata(model))
 
     async def inputs(self, model: str) -> dict[str, TensorSpec]:
-        """Returns the inputs of a model by name."""
+        """Return the inputs of a model by name."""
         return dict((await self.metadata(model)).inputs)
 
     async def outputs(self, model: str) -> dict[str, TensorSpec]:
-        """Returns the outputs of a model by name."""
+        """Return the outputs of a model by name."""
         return dict((await self.metadata(model)).outputs)
 
     async def config(self, model: str) -> dict[str, Any]:
-        """Returns a model's configuration as in JSON, without the fields that are not set."""
+        """Return a model's configuration as in JSON, without the fields that are not set."""
         return await self._send(self._protocol.config(model))
 
     async def statistics(self) -> list[dict[str, Any]]:
-        """Returns what the server has counted of each model, as Triton's statistics extension.
+        """Return what the server has counted of each model, as Triton's statistics extension.
 
         Numbers that are 0 are left out.
         """
@@ -139,12 +139,13 @@ class AsyncConnection:
         device_id: int = 0,
         timeout_s: float | None = None,
     ) -> None:
-        """Makes a shared-memory region known to the server under `name`.
+        """Make a shared-memory region known to the server under `name`.
 
-        key: of kind "system", the file's name in /dev/shm; None is `name`.
-        raw_handle, device_id: of kind "cuda"; the handle in base64, as
-            `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
-        timeout_s: here and below, None is `options.timeout_s`.
+        Args:
+            key: Of kind "system", the file's name in /dev/shm; None is `name`.
+            raw_handle, device_id: Of kind "cuda"; the handle in base64, as
+                `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
+            timeout_s: Here and below, None is `options.timeout_s`.
         """
         if kind == "system":
             exchange = self._protocol.register_system(name, key or name, byte_size)
@@ -157,13 +158,13 @@ class AsyncConnection:
     async def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
-        """Ends that; a name that is not registered is no error."""
+        """End that; a name that is not registered is no error."""
         await self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
 
     async def registered(
         self, kind: RegionKind, *, timeout_s: float | None = None
     ) -> dict[str, str]:
-        """Returns the registered regions: name -> key, which is "" for those of CUDA."""
+        """Return the registered regions: name -> key, which is "" for those of CUDA."""
         return await self._send(self._protocol.registered(kind), timeout_s=timeout_s)
 
     async def _send(

@@ -46,7 +46,7 @@ async def async_stream_results(
     steps: SequenceSteps,
     limit: int,
 ) -> AsyncGenerator[ImageResult, None]:
-    """Yields the results of images, at most `limit` of which are in flight or wait for a result."""
+    """Yield the results of images, at most `limit` of which are in flight or wait for a result."""
     events: AsyncQueue[Pulled[StreamImage] | Exhausted | _Received] = AsyncQueue()
     source = AsyncPuller(_in_steps(images, reader, steps), events.put)
     asked, more = 0, True
@@ -99,7 +99,9 @@ async def _in_steps(
 class _Sender:
     """Opens a stream when it is needed, and again when it was lost.
 
-    put: is called with each response as it comes; they are to be given to `take`, in their order.
+    Args:
+        put: Is called with each response as it comes; they are to be given to `take`, in their
+            order.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class _Sender:
         self._since = 0.0  # when the server last had nothing to respond to, or responded
 
     async def send(self, image: StreamImage) -> None:
-        """Sends an image, if there is anything to send."""
+        """Send an image, if there is anything to send."""
         if not self._order.in_flight:
             self._since = time.perf_counter()
         call = self._order.enter(image)
@@ -130,13 +132,13 @@ class _Sender:
             await self._lose(error)
 
     def left_s(self) -> float | None:
-        """Returns how long to wait for the next response, None where none is awaited."""
+        """Return how long to wait for the next response, None where none is awaited."""
         if not self._order.in_flight:
             return None
         return max(self._since + self._timeout_s - time.perf_counter(), 0.0)
 
     async def take(self, received: _Received) -> None:
-        """Takes what was received; of a stream that was lost nothing counts any more."""
+        """Take what was received; of a stream that was lost nothing counts any more."""
         if received.stream is not self._stream:
             return
         self._since = max(self._since, received.at)
@@ -149,11 +151,11 @@ class _Sender:
             await self._lose(response)
 
     async def time_out(self) -> None:
-        """Ends the stream, over which nothing came in time."""
+        """End the stream, over which nothing came in time."""
         await self._lose(no_answer(self._timeout_s))
 
     async def close(self) -> None:
-        """Closes the stream."""
+        """Close the stream."""
         stream, self._stream = self._stream, None
         if stream is not None:
             await stream.close()
@@ -169,7 +171,7 @@ class _Sender:
 
 
 async def _receive(stream: AsyncStream, put: Callable[[_Received], None]) -> None:
-    """Receives until the stream has ended, which closing it does, too."""
+    """Receive until the stream has ended, which closing it does, too."""
     while True:
         try:
             response: Response | RequestError = await stream.receive(_A_DAY_S)

@@ -57,7 +57,7 @@ class AsyncRegionRegistration:
         self.generation = 0  # how often the regions were registered again
 
     async def open(self) -> None:
-        """Removes what dead processes left, then makes and registers the regions."""
+        """Remove what dead processes left, then make and register the regions."""
         swept = await async_in_thread(remove_abandoned)
         if self._holdings.kind == "system":
             await async_in_thread(check_capacity, self._stock.limit, self._region_bytes)
@@ -67,7 +67,7 @@ class AsyncRegionRegistration:
             await self._sweep_registrations(swept)
 
     async def make(self, deadline: float) -> Region | None:
-        """Makes one more region, where one was given up or is held by views.
+        """Make one more region, where one was given up or is held by views.
 
         None where the server has to let go of some before. Not to be run twice at once.
         """
@@ -79,10 +79,11 @@ class AsyncRegionRegistration:
         return None
 
     async def register_again(self, generation: int, deadline: float) -> None:
-        """Registers what a server that was restarted does not know.
+        """Register what a server that was restarted does not know.
 
-        generation: as it was when the request was sent; somebody else may have done it since. Not
-        to be run twice at once.
+        Args:
+            generation: As it was when the request was sent; somebody else may have done it since.
+                Not to be run twice at once.
         """
         if generation != self.generation:
             return
@@ -93,7 +94,7 @@ class AsyncRegionRegistration:
         self.generation += 1
 
     async def release(self, regions: Sequence[Region], deadline: float | None) -> list[Region]:
-        """Removes the regions that the server lets go of; returns the others.
+        """Remove the regions that the server lets go of; return the others.
 
         At the first request that gets no response it ends with the RequestError.
         """
@@ -107,7 +108,7 @@ class AsyncRegionRegistration:
         return [region for region in regions if region.name in known]
 
     async def release_all(self, deadline: float) -> None:
-        """Removes all regions; waits for the server to let go of them until `deadline`.
+        """Remove all regions; wait for the server to let go of them until `deadline`.
 
         A request may take as long as the connection allows.
         """
@@ -164,7 +165,7 @@ class AsyncRegionRegistration:
             ) from error
 
     async def _sweep_registrations(self, swept: Sequence[str]) -> None:
-        """Unregisters what dead owners left; only when the server took a region from our /dev/shm.
+        """Unregister what dead owners left; only when the server took a region from our /dev/shm.
 
         Of another machine's clients the missing of a file here would say nothing. Nor does it of
         GPU memory, which clients in other containers share without our /dev/shm: of that only what
@@ -182,7 +183,7 @@ class AsyncRegionRegistration:
                     await self._try_unregister(kind, name, None)
 
     async def _try_unregister(self, kind: Kind, name: str, deadline: float | None) -> None:
-        """Does nothing where the server refuses, because a request uses the region."""
+        """Do nothing where the server refuses, because a request uses the region."""
         try:
             await self._connection.unregister_shared(kind, name, timeout_s=left_s(deadline))
         except RequestError as error:
@@ -196,7 +197,7 @@ class AsyncRegionRegistration:
 async def async_unregister_all(
     holdings: Holdings, address: Address, options: ConnectionOptions, deadline: float
 ) -> None:
-    """Removes all regions that the server lets go of, by a connection of its own.
+    """Remove all regions that the server lets go of, by a connection of its own.
 
     Raises RequestError and ClientError.
     """
@@ -208,5 +209,5 @@ async def async_unregister_all(
 
 
 def left_s(deadline: float | None) -> float | None:
-    """Returns the seconds until `deadline`, not fewer than a request needs; None without one."""
+    """Return the seconds until `deadline`, not fewer than a request needs; None without one."""
     return None if deadline is None else max(deadline - time.monotonic(), _SHORTEST_S)

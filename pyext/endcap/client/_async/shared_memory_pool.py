@@ -60,7 +60,7 @@ class AsyncRegionPool:
         self._finaliser.atexit = False  # the holdings see to that themselves
 
     async def open(self) -> None:
-        """Makes and registers the regions. Raises as SharedMemoryPool does."""
+        """Make and registers the regions. Raises as SharedMemoryPool does."""
         try:
             await self._registration.open()
         except BaseException:
@@ -74,9 +74,11 @@ class AsyncRegionPool:
 
     @contextlib.asynccontextmanager
     async def acquire(self, timeout_s: float | None = None) -> AsyncIterator[Lease]:
-        """Lends a region for the block; waits for one for at most `timeout_s` seconds.
+        """Lend a region for the block; wait for one for at most `timeout_s` seconds.
 
-        timeout_s: None is the connection's. Raises RequestError, "timeout", when none gets free.
+        Args:
+            timeout_s: None is the connection's. Raises RequestError, "timeout", when none gets
+                free.
         """
         self._check_lendable()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
@@ -99,7 +101,7 @@ class AsyncRegionPool:
                 self._permits.release()
 
     async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
-        """Sends a request that uses the lease's region. Raises RequestError.
+        """Send a request that uses the lease's region. Raises RequestError.
 
         When the server does not know the region, as after a restart, all are registered again and
         the request is sent once more, within the same time.
@@ -120,7 +122,7 @@ class AsyncRegionPool:
             return await self._connection.infer(call, timeout_s=left_s(deadline))
 
     async def close(self) -> None:
-        """Waits for the leases, as long as a request may take, and removes all regions.
+        """Wait for the leases, as long as a request may take, and remove all regions.
 
         Meanwhile nothing more is lent, and requests of the leases go on. A server that does not
         respond is waited for some seconds more at the most. When the waiting is interrupted the
@@ -174,7 +176,7 @@ class AsyncRegionPool:
 
     @contextlib.asynccontextmanager
     async def _alone(self, deadline: float) -> AsyncIterator[None]:
-        """Keeps others from making or registering regions during the block."""
+        """Keep others from making or registering regions during the block."""
         if not await self._registering.acquire(deadline - time.monotonic()):
             raise RequestError(
                 "timeout",
@@ -200,7 +202,7 @@ class AsyncRegionPool:
             raise InvalidArgumentError("the pool of shared memory is closed; make another one")
 
     def _check_views(self) -> None:
-        """Raises OutOfMemoryError where so many regions live on for views that no more is made."""
+        """Raise OutOfMemoryError where so many regions live on for views that no more is made."""
         most = VIEWED_LEASES * self._stock.limit
         if len(self._stock.viewed()) < most:
             return

@@ -66,11 +66,11 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. Requests in flight end as cancelled, and so do later ones."""
+        """Close the connection. Requests in flight end as cancelled, and so do later ones."""
         self._transport.close()
 
     def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
-        """Sends a request and returns its response. timeout_s: None is `options.timeout_s`."""
+        """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
         exchange = self._protocol.infer(call)
         try:
             return self._send(
@@ -84,7 +84,7 @@ class Connection:
             raise
 
     def stream(self) -> Stream:
-        """Returns a stream, to be closed after use, as by `with`.
+        """Return a stream, to be closed after use, as by `with`.
 
         Raises UnsupportedError over HTTP.
         """
@@ -104,27 +104,27 @@ class Connection:
         return self._send(self._protocol.ready(model), repeatable=False)
 
     def ready_models(self) -> list[str]:
-        """Returns the names of all models that are ready."""
+        """Return the names of all models that are ready."""
         return self._send(self._protocol.ready_models(), repeatable=False)
 
     def metadata(self, model: str) -> ModelMetadata:
-        """Returns the tensors of a model."""
+        """Return the tensors of a model."""
         return self._send(self._protocol.metadata(model))
 
     def inputs(self, model: str) -> dict[str, TensorSpec]:
-        """Returns the inputs of a model by name."""
+        """Return the inputs of a model by name."""
         return dict((self.metadata(model)).inputs)
 
     def outputs(self, model: str) -> dict[str, TensorSpec]:
-        """Returns the outputs of a model by name."""
+        """Return the outputs of a model by name."""
         return dict((self.metadata(model)).outputs)
 
     def config(self, model: str) -> dict[str, Any]:
-        """Returns a model's configuration as in JSON, without the fields that are not set."""
+        """Return a model's configuration as in JSON, without the fields that are not set."""
         return self._send(self._protocol.config(model))
 
     def statistics(self) -> list[dict[str, Any]]:
-        """Returns what the server has counted of each model, as Triton's statistics extension.
+        """Return what the server has counted of each model, as Triton's statistics extension.
 
         Numbers that are 0 are left out.
         """
@@ -141,12 +141,13 @@ class Connection:
         device_id: int = 0,
         timeout_s: float | None = None,
     ) -> None:
-        """Makes a shared-memory region known to the server under `name`.
+        """Make a shared-memory region known to the server under `name`.
 
-        key: of kind "system", the file's name in /dev/shm; None is `name`.
-        raw_handle, device_id: of kind "cuda"; the handle in base64, as
-            `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
-        timeout_s: here and below, None is `options.timeout_s`.
+        Args:
+            key: Of kind "system", the file's name in /dev/shm; None is `name`.
+            raw_handle, device_id: Of kind "cuda"; the handle in base64, as
+                `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
+            timeout_s: Here and below, None is `options.timeout_s`.
         """
         if kind == "system":
             exchange = self._protocol.register_system(name, key or name, byte_size)
@@ -159,11 +160,11 @@ class Connection:
     def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
-        """Ends that; a name that is not registered is no error."""
+        """End that; a name that is not registered is no error."""
         self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
 
     def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:
-        """Returns the registered regions: name -> key, which is "" for those of CUDA."""
+        """Return the registered regions: name -> key, which is "" for those of CUDA."""
         return self._send(self._protocol.registered(kind), timeout_s=timeout_s)
 
     def _send(

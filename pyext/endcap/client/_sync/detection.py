@@ -71,7 +71,7 @@ class ClientCore(ClientBase):
         self._opened = session
 
     def close(self) -> None:
-        """Waits for requests in flight and closes the connections.
+        """Wait for requests in flight and close the connections.
 
         What was not sent is "cancelled" in the results of whoever waits for them.
         """
@@ -95,17 +95,18 @@ class ClientCore(ClientBase):
         *,
         on_result: Callable[[ImageResult], None] | None = None,
     ) -> Results:
-        """Returns the result of each image, in the order of `images`.
-
-        images: are taken one by one; at most concurrency * batch of them are in memory. One that
-            fails has its own status and message, and does not concern the others. Results do not
-            wait for the next image: threads of the client take them, one after the other, or with
-            asyncio the event loop, which also takes asynchronous iterables.
-        on_result: is called, in this thread or event loop, for each image as soon as it has a
-            result.
+        """Return the result of each image, in the order of `images`.
 
         When the client is closed meanwhile, what was not sent is "cancelled", and images without a
         length are taken no further. When an awaiting task is cancelled, so are its requests.
+
+        Args:
+            images: Are taken one by one; at most concurrency * batch of them are in memory. One
+                that fails has its own status and message, and does not concern the others. Results
+                do not wait for the next image: threads of the client take them, one after the
+                other, or with asyncio the event loop, which also takes asynchronous iterables.
+            on_result: Is called, in this thread or event loop, for each image as soon as it has a
+                result.
         """
         session = self._session
         session.check_usable()
@@ -126,7 +127,7 @@ class ClientCore(ClientBase):
         return Results(result for batch in sorted(results) for result in results[batch])
 
     def detect_one(self, image: Image) -> ImageResult:
-        """Returns the result of one image."""
+        """Return the result of one image."""
         self._session.check_usable()
         self._session.check_one_response()
         _, (result,) = self._run(Batch(0, [image]))
@@ -138,16 +139,18 @@ class ClientCore(ClientBase):
         *,
         sequence: int | str | None = None,
     ) -> Generator[ImageResult, None, None]:
-        """Yields the results of images, in the order of `images`, over one gRPC stream.
+        """Yield the results of images, in the order of `images`, over one gRPC stream.
 
         A decoupled model gives several results for an image, the last one with `final`; it may be
         empty. At most `concurrency` images are in flight. Results do not wait for the next image.
 
-        sequence: the id, above 0 or a text, of a sequence that a stateful model is to take the
-            images as. The first one that is sent starts it and the last one ends it, for which one
-            image is held back until the next has come. A caller that stops early leaves it open.
-
         Raises UnsupportedError over HTTP, and with shared memory.
+
+        Args:
+            sequence: The id, above 0 or a text, of a sequence that a stateful model is to take the
+                images as. The first one that is sent starts it and the last one ends it, for which
+                one image is held back until the next has come. A caller that stops early leaves it
+                open.
         """
         refuse_single(images)
         order, steps = self._session.begin_stream(sequence)
@@ -161,7 +164,7 @@ class ClientCore(ClientBase):
         )
 
     def _run(self, batch: Batch) -> tuple[int, list[ImageResult]]:
-        """Returns the results of a batch, and where it begins."""
+        """Return the results of a batch, and where it begins."""
         session = self._session
         with self._permits:
             if session.is_closed:
@@ -182,7 +185,7 @@ class ClientCore(ClientBase):
         return in_thread(BatchRun, *arguments)
 
     def _request(self, contents: Sequence[bytes], request_id: str, deadline: Deadline) -> Outcome:
-        """Returns what the response says of each image, or why the request failed."""
+        """Return what the response says of each image, or why the request failed."""
         connection, pool = self._connection, self._pool
         if pool is None:
             return self._send(
@@ -238,7 +241,7 @@ class ClientCore(ClientBase):
 def make_batches(
     images: Iterable[Image], size: int, stop: Callable[[], bool]
 ) -> Generator[Batch, None, None]:
-    """Cuts images into batches, each when it is asked for; ends where `stop` says so."""
+    """Cut images into batches, each when it is asked for; end where `stop` says so."""
     start, taken = 0, list[Image]()
     with contextlib.closing(iterate(images)) as source:
         for image in source:

@@ -51,7 +51,7 @@ class HttpTransport:
         self._closed = False
 
     def send(self, request: HttpRequest, timeout_s: float) -> HttpResponse:
-        """Returns the response of any status; RequestError or TimeoutError where none comes.
+        """Return the response of any status; RequestError or TimeoutError where none comes.
 
         A task that is cancelled here drops its connection.
         """
@@ -67,7 +67,7 @@ class HttpTransport:
             raise (closed() if self._closed else _why_failed(error)) from error
 
     def close(self) -> None:
-        """Closes the connections; requests in flight end as cancelled."""
+        """Close the connections; requests in flight end as cancelled."""
         self._closed = True
         if self._process == os.getpid():
             self._backend.interrupt()
@@ -143,7 +143,7 @@ class _Backend(httpcore.NetworkBackend):
         return _Stream(stream, self._streams)
 
     def interrupt(self) -> None:
-        """Wakes who reads from a connection."""
+        """Wake who reads from a connection."""
         for stream in list(self._streams):
             interrupt(stream.get_extra_info("socket"))
 
@@ -187,7 +187,7 @@ def _why_failed(error: Exception) -> RequestError:
 
 
 def _os_error(error: BaseException) -> OSError:
-    """Returns what the system said, which httpcore and its backends wrap."""
+    """Return what the system said, which httpcore and its backends wrap."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno is not None:

@@ -15,11 +15,12 @@ from endcap.results.task import INPUT, task_of
 
 
 def look_up_model(connection: Connection, model: str, *, best_classes: bool = False) -> ServedModel:
-    """Returns what the server says of a model.
+    """Return what the server says of a model.
 
-    best_classes: whether Triton's classification extension is to name classes.
-    Raises ClientError when no server answers, it does not serve `model`, or the model takes or
-    gives something else than encoded images, detections and classes.
+    Args:
+        best_classes: Whether Triton's classification extension is to name classes. Raises
+            ClientError when no server answers, it does not serve `model`, or the model takes or
+            gives something else than encoded images, detections and classes.
     """
     address = connection.address
     try:
@@ -81,7 +82,7 @@ def _no_server(address: Address, error: RequestError, timeout_s: float) -> Clien
 
 
 def _advice(connection: Connection) -> str:
-    """Returns which model to name instead."""
+    """Return which model to name instead."""
     names = _models_with_images(connection)
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"

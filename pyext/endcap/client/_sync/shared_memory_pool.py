@@ -66,7 +66,7 @@ class RegionPool:
         self._finaliser.atexit = False  # the holdings see to that themselves
 
     def open(self) -> None:
-        """Makes and registers the regions. Raises as SharedMemoryPool does."""
+        """Make and registers the regions. Raises as SharedMemoryPool does."""
         try:
             self._registration.open()
         except BaseException:
@@ -80,9 +80,11 @@ class RegionPool:
 
     @contextlib.contextmanager
     def acquire(self, timeout_s: float | None = None) -> Iterator[Lease]:
-        """Lends a region for the block; waits for one for at most `timeout_s` seconds.
+        """Lend a region for the block; wait for one for at most `timeout_s` seconds.
 
-        timeout_s: None is the connection's. Raises RequestError, "timeout", when none gets free.
+        Args:
+            timeout_s: None is the connection's. Raises RequestError, "timeout", when none gets
+                free.
         """
         self._check_lendable()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
@@ -105,7 +107,7 @@ class RegionPool:
                 self._permits.release()
 
     def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
-        """Sends a request that uses the lease's region. Raises RequestError.
+        """Send a request that uses the lease's region. Raises RequestError.
 
         When the server does not know the region, as after a restart, all are registered again and
         the request is sent once more, within the same time.
@@ -126,7 +128,7 @@ class RegionPool:
             return self._connection.infer(call, timeout_s=left_s(deadline))
 
     def close(self) -> None:
-        """Waits for the leases, as long as a request may take, and removes all regions.
+        """Wait for the leases, as long as a request may take, and remove all regions.
 
         Meanwhile nothing more is lent, and requests of the leases go on. A server that does not
         respond is waited for some seconds more at the most. When the waiting is interrupted the
@@ -180,7 +182,7 @@ class RegionPool:
 
     @contextlib.contextmanager
     def _alone(self, deadline: float) -> Iterator[None]:
-        """Keeps others from making or registering regions during the block."""
+        """Keep others from making or registering regions during the block."""
         if not self._registering.acquire(deadline - time.monotonic()):
             raise RequestError(
                 "timeout",
@@ -206,7 +208,7 @@ class RegionPool:
             raise InvalidArgumentError("the pool of shared memory is closed; make another one")
 
     def _check_views(self) -> None:
-        """Raises OutOfMemoryError where so many regions live on for views that no more is made."""
+        """Raise OutOfMemoryError where so many regions live on for views that no more is made."""
         most = VIEWED_LEASES * self._stock.limit
         if len(self._stock.viewed()) < most:
             return

@@ -64,21 +64,25 @@ class Stream:
         return self._receiver.end is None
 
     def send(self, call: Call) -> None:
-        """Sends a request, without waiting.
+        """Send a request, without waiting.
 
-        Raises RequestError where the stream has ended, InvalidArgumentError for another model.
+        Raises:
+            RequestError: The stream has ended.
+            InvalidArgumentError: For another model.
         """
         if self._receiver.end is not None:
             raise copy.copy(self._receiver.end)
         self._sent.put(self._messages.request(call))
 
     def receive(self, timeout_s: float | None = None) -> Response:
-        """Returns the next response.
+        """Return the next response.
 
-        timeout_s: how long to wait for it; None is the connection's.
+        Args:
+            timeout_s: How long to wait for it; None is the connection's.
 
-        Raises RequestError for the error of a request, for the end of the stream, and where no
-        response comes in time; the last leaves the stream as it is.
+        Raises:
+            RequestError: For the error of a request, for the end of the stream, and where no
+                response comes in time; the last leaves the stream as it is.
         """
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         try:
@@ -93,7 +97,7 @@ class Stream:
         return received
 
     def close(self) -> None:
-        """Ends the stream; what has no response is cancelled."""
+        """End the stream; what has no response is cancelled."""
         self._cancel()
         self._task.join()
 

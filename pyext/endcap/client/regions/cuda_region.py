@@ -24,10 +24,11 @@ _DEFAULT_STREAM = 0
 class CudaRegion:
     """Memory of a GPU. An empty file of /dev/shm holds the lock that tells whether its owner lives.
 
-    device_id: of the GPU, as CUDA counts here.
-
     Raises UnsupportedError where the package cuda-bindings is missing, CudaError where the memory
     cannot be had.
+
+    Args:
+        device_id: Of the GPU, as CUDA counts here.
     """
 
     def __init__(self, byte_size: int, device_id: int) -> None:
@@ -53,7 +54,7 @@ class CudaRegion:
     def view(
         self, exporter: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> CudaArray:
-        """Returns an array on the GPU; what is done with it is done in the default stream."""
+        """Return an array on the GPU; what is done with it is done in the default stream."""
         return CudaArray(
             _core.CudaTensor.borrow(
                 self._memory.pointer + offset,
@@ -67,7 +68,7 @@ class CudaRegion:
         )
 
     def accept(self, array: Any, name: str) -> Any:
-        """Returns an array of this GPU as CudaArray, any other as NumPy's."""
+        """Return an array of this GPU as CudaArray, any other as NumPy's."""
         _cuda_input.refuse_gradient(array, name)
         if _cuda_input.device_of(array) is None:
             return np.asarray(array, order="C")
@@ -93,7 +94,7 @@ class CudaRegion:
             _core.order_cuda_after(device_id, array.stream, _DEFAULT_STREAM)
 
     def finish(self) -> None:
-        """Waits for the GPU: the server's work is not in the order of this process's streams."""
+        """Wait for the GPU: the server's work is not in the order of this process's streams."""
         with self._memory.current():
             _call(self._memory.runtime, self._memory.runtime.cudaDeviceSynchronize(), "work")
 
@@ -128,7 +129,7 @@ class _Memory:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Makes its GPU the thread's one for the block."""
+        """Make its GPU the thread's one for the block."""
         before = _call(self.runtime, self.runtime.cudaGetDevice(), "asking for the GPU")
         _call(self.runtime, self.runtime.cudaSetDevice(self.device_id), "choosing the GPU")
         try:
@@ -155,7 +156,7 @@ def _import_runtime() -> Any:
 
 
 def _call(runtime: Any, answer: tuple[Any, ...], what: str) -> Any:
-    """Returns what a function of the runtime gave besides its status. Raises CudaError."""
+    """Return what a function of the runtime gave besides its status. Raises CudaError."""
     status = answer[0]
     if status != runtime.cudaError_t.cudaSuccess:
         _, text = runtime.cudaGetErrorString(status)

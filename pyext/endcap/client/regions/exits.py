@@ -27,7 +27,7 @@ class _Sigterm:
 
 
 def exit_on_sigterm() -> None:
-    """Makes SIGTERM a SystemExit(143) in the main thread, so that blocks end and atexit runs.
+    """Make SIGTERM a SystemExit(143) in the main thread, so that blocks end and atexit runs.
 
     Where an event loop runs there, it is the loop that ends so: asyncio.run then cancels all tasks,
     and raises the SystemExit when they have ended. Tasks of a loop that is run otherwise are left
@@ -42,11 +42,12 @@ def exit_on_sigterm() -> None:
 
 @contextlib.contextmanager
 def sigterm_waits(then: Literal["exit", "send again", "nothing"] = "exit") -> Iterator[None]:
-    """Keeps that SystemExit from breaking off the block, which must not await anything.
+    """Keep that SystemExit from breaking off the block, which must not await anything.
 
-    then: what becomes of a signal that came. "exit" raises it at the end of the block. "send again"
-        is for finalisers, out of which Python lets no exception: the signal comes anew a moment
-        later. "nothing" is for the end of the program.
+    Args:
+        then: What becomes of a signal that came. "exit" raises it at the end of the block. "send
+            again" is for finalisers, out of which Python lets no exception: the signal comes anew a
+            moment later. "nothing" is for the end of the program.
     """
     if not _in_main_thread():
         yield

@@ -31,7 +31,8 @@ UnregisterAll = Callable[["Holdings", Address, ConnectionOptions, float], None]
 class Holdings:
     """The regions of one pool that exist, of one process and one server.
 
-    unregister_all: asks a server, by its address, to let go of the regions, and removes those.
+    Args:
+        unregister_all: Asks a server, by its address, to let go of the regions, and removes those.
     """
 
     def __init__(
@@ -56,20 +57,20 @@ class Holdings:
         return os.getpid() == self._process
 
     def all(self) -> list[Region]:
-        """Returns the regions."""
+        """Return the regions."""
         return list(self._regions.values())
 
     def add(self, region: Region) -> None:
-        """Takes in a region."""
+        """Take in a region."""
         self._regions[region.name] = region
 
     def remove(self, region: Region) -> None:
-        """Removes a region that the server does not know any more."""
+        """Remove a region that the server does not know any more."""
         self._regions.pop(region.name, None)
         region.remove()
 
     def give_back(self) -> None:
-        """Unregisters and removes all regions; takes CLOSING_S at the most, and less at exit.
+        """Unregister and removes all regions; take CLOSING_S at the most, and less at exit.
 
         It has a connection of its own: the pool's may be gone by then, busy in this very thread, or
         asyncio's. Where the server does not answer there is only the removing. When it is
@@ -78,11 +79,11 @@ class Holdings:
         self._give_back(time.monotonic() + CLOSING_S, "exit")
 
     def give_back_as_garbage(self) -> None:
-        """Does the same in a finaliser, and faster."""
+        """Do the same in a finaliser, and faster."""
         self._give_back(time.monotonic() + EXIT_S, "send again")
 
     def give_back_at_exit(self, deadline: float) -> None:
-        """Does the same when the program ends. deadline: on the clock time.monotonic."""
+        """Do the same when the program ends. deadline: on the clock time.monotonic."""
         self._give_back(deadline, "nothing")
 
     def _give_back(

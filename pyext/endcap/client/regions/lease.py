@@ -72,10 +72,11 @@ class Lease:
         return max(0, self._region.byte_size - _aligned(self._end))
 
     def put(self, name: str, array: Any) -> InputTensor:
-        """Copies an array into the region; returns it as the input `name`.
+        """Copy an array into the region; return it as the input `name`.
 
-        array: of any type but object; in a pool of kind "cuda" also one on the pool's GPU, by
-            DLPack or the CUDA array interface.
+        Args:
+            array: Of any type but object; in a pool of kind "cuda" also one on the pool's GPU, by
+                DLPack or the CUDA array interface.
         """
         array = self._region.accept(array, name)
         if array.dtype.hasobject:
@@ -91,7 +92,7 @@ class Lease:
     def put_encoded(
         self, name: str, items: Sequence[bytes | bytearray | memoryview], shape: tuple[int, ...]
     ) -> InputTensor:
-        """Copies bytes-like elements of a BYTES tensor, images say; returns the input `name`."""
+        """Copy bytes-like elements of a BYTES tensor, images say; return the input `name`."""
         if math.prod(shape) != len(items):
             raise InvalidArgumentError(f"{name} has {len(items)} elements, not those of {shape}")
         parts: list[bytes | bytearray | memoryview] = []
@@ -109,7 +110,7 @@ class Lease:
     def empty(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any] | type
     ) -> tuple[Any, InputTensor]:
-        """Returns an array in the region to be filled in place, and it as the input `name`."""
+        """Return an array in the region to be filled in place, and it as the input `name`."""
         dtype = np.dtype(dtype)
         datatype = triton_type(dtype)
         part = self._room(name, math.prod(shape) * dtype.itemsize)
@@ -119,7 +120,7 @@ class Lease:
     def output(
         self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any] | type
     ) -> OutputTensor:
-        """Returns a request for the output `name`, with room for `shape` at the most."""
+        """Return a request for the output `name`, with room for `shape` at the most."""
         dtype = np.dtype(dtype)
         if dtype.hasobject:
             raise UnsupportedError(f"{name} is of type BYTES, which cannot be read from a region")
@@ -127,21 +128,22 @@ class Lease:
         return OutputTensor(name, self._room(name, math.prod(shape) * dtype.itemsize))
 
     def read(self, output: OutputTensor, answer: Response) -> Any:
-        """Returns the output as the server wrote it, without a copy; see the class.
+        """Return the output as the server wrote it, without a copy; see the class.
 
-        Raises RequestError when the answer does not fit the room that `output` gave it.
+        Raises:
+            RequestError: The answer does not fit the room that `output` gave it.
         """
         shape, datatype, part = _written(output, answer)
         return self._view(output.name, part, shape, numpy_type(datatype))
 
     def as_input(self, output: OutputTensor, name: str, answer: Response) -> InputTensor:
-        """Returns what the server wrote as the input `name` of another request, without a copy."""
+        """Return what the server wrote as the input `name` of another request, without a copy."""
         self._exporter_or_raise()
         shape, datatype, part = _written(output, answer)
         return InputTensor(name, shape, datatype, part)
 
     def view(self, offset: int, byte_size: int) -> memoryview:
-        """Returns a part of a region of kind "system" as bytes, which can be written."""
+        """Return a part of a region of kind "system" as bytes, which can be written."""
         if offset < 0 or byte_size < 0 or offset + byte_size > self._region.byte_size:
             raise InvalidArgumentError(
                 f"bytes {offset} to {offset + byte_size} are not in the region's "
@@ -178,7 +180,7 @@ class Lease:
         return self._unanswered == 0
 
     def end(self) -> weakref.ref[Any] | None:
-        """Ends the lease; returns what tells whether views live on, None when there are none."""
+        """End the lease; return what tells whether views live on, None when there are none."""
         watched = weakref.ref(self._exporter_or_raise())
         self._exporter = None
         return watched if watched() is not None else None

@@ -49,31 +49,32 @@ class Region(Protocol):
         """Its size in bytes."""
 
     def registration(self) -> dict[str, Any]:
-        """Returns the arguments of `Connection.register_shared`."""
+        """Return the arguments of `Connection.register_shared`."""
 
     def exporter(self) -> Any:
-        """Returns a new exporter, which weak references can watch."""
+        """Return a new exporter, which weak references can watch."""
 
     def view(self, exporter: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Returns the array at `offset` bytes, without a copy."""
+        """Return the array at `offset` bytes, without a copy."""
 
     def accept(self, array: Any, name: str) -> Any:
-        """Returns an array that `write` takes, with shape, dtype and nbytes as NumPy's have.
+        """Return an array that `write` takes, with shape, dtype and nbytes as NumPy's have.
 
-        Raises InvalidArgumentError for one that cannot be copied here; `name` is for the error.
+        Raises:
+            InvalidArgumentError: For one that cannot be copied here; `name` is for the error.
         """
 
     def write(self, exporter: Any, offset: int, array: Any) -> None:
-        """Copies an array that `accept` returned to `offset` bytes."""
+        """Copy an array that `accept` returned to `offset` bytes."""
 
     def finish(self) -> None:
-        """Waits until all that this process has begun to write is there for the server."""
+        """Wait until all that this process has begun to write is there for the server."""
 
     def buffer(self, exporter: Any) -> memoryview:
-        """Returns all of it as bytes. Raises UnsupportedError for the memory of a GPU."""
+        """Return all of it as bytes. Raises UnsupportedError for the memory of a GPU."""
 
     def remove(self) -> None:
-        """Gives up the name and the lock. In a forked child it does nothing."""
+        """Give up the name and the lock. In a forked child it does nothing."""
 
 
 class SystemRegion:
@@ -160,9 +161,10 @@ def _map(name: str, byte_size: int) -> mmap.mmap:
 
 
 def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
-    """Makes a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
+    """Make a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
 
-    device_id: the GPU's, of kind "cuda".
+    Args:
+        device_id: The GPU's, of kind "cuda".
     """
     if kind == "system":
         return SystemRegion(byte_size)
@@ -172,7 +174,7 @@ def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
 
 
 def check_settings(kind: str, regions: int, region_bytes: int) -> None:
-    """Raises InvalidArgumentError for settings that no pool can have."""
+    """Raise InvalidArgumentError for settings that no pool can have."""
     if kind not in KINDS:
         raise InvalidArgumentError(f"shared memory of kind {kind!r} is unknown; use system or cuda")
     for name, value in (("regions", regions), ("region_bytes", region_bytes)):
@@ -183,9 +185,11 @@ def check_settings(kind: str, regions: int, region_bytes: int) -> None:
 def check_capacity(
     regions: int, region_bytes: int, *, folder: Path = FOLDER, meminfo: Path = _MEMINFO
 ) -> None:
-    """Raises OutOfMemoryError where so many regions need more than there is to give.
+    """Raise OutOfMemoryError where so many regions need more than there is to give.
 
-    folder: of the regions' files. meminfo: as proc(5) describes it.
+    Args:
+        folder: Of the regions' files.
+        meminfo: As proc(5) describes it.
     """
     needed = regions * region_bytes
     status = os.statvfs(folder)
@@ -210,7 +214,7 @@ def _regions(regions: int, region_bytes: int) -> str:
 
 
 def _available_bytes(meminfo: Path) -> int | None:
-    """Returns MemAvailable, which kernels before 3.14 do not tell."""
+    """Return MemAvailable, which kernels before 3.14 do not tell."""
     for line in meminfo.read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":

@@ -20,7 +20,7 @@ _ATTEMPTS = 20
 
 
 def new_name() -> str:
-    """Returns a name that no other region has, in any process or container."""
+    """Return a name that no other region has, in any process or container."""
     return f"endcap-{uuid.uuid4().hex}"
 
 
@@ -30,7 +30,7 @@ def is_ours(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Returns what shm_open(3) calls the file of this name."""
+    """Return what shm_open(3) calls the file of this name."""
     return f"/{name}"
 
 

@@ -32,7 +32,7 @@ class Stock:
         self._viewed: list[tuple[weakref.ref[Any], list[str]]] = []
 
     def take(self) -> Region | None:
-        """Lends a region; None where a new one has to be made, and given to `add_lent`."""
+        """Lend a region; None where a new one has to be made, and given to `add_lent`."""
         with self._lock:
             self._take_back_held()
             if not self._free:
@@ -41,17 +41,17 @@ class Stock:
             return self._lent[-1]
 
     def add_free(self, region: Region) -> None:
-        """Takes in a new region."""
+        """Take in a new region."""
         with self._lock:
             self._free.append(region)
 
     def add_lent(self, region: Region) -> None:
-        """Takes in a new region that is lent already."""
+        """Take in a new region that is lent already."""
         with self._lock:
             self._lent.append(region)
 
     def end(self, lease: Lease) -> None:
-        """Ends a lease, and takes its region back."""
+        """End a lease, and take its region back."""
         region = lease.region
         views = lease.end()
         with self._lock:
@@ -69,22 +69,22 @@ class Stock:
                     self._given_up.append(self._held.pop(0)[1])
 
     def viewed(self) -> list[list[str]]:
-        """Returns of each ended lease of which views live on what they were views of."""
+        """Return of each ended lease of which views live on what they were views of."""
         with self._lock:
             return [names for _, names in self._still_viewed()]
 
     def give_up(self, region: Region) -> None:
-        """Takes in a region that is not to be lent."""
+        """Take in a region that is not to be lent."""
         with self._lock:
             self._given_up.append(region)
 
     def given_up(self) -> list[Region]:
-        """Returns the regions that wait for the server to let go of them."""
+        """Return the regions that wait for the server to let go of them."""
         with self._lock:
             return list(self._given_up)
 
     def forget(self, region: Region) -> None:
-        """Strikes out a region that exists no more."""
+        """Strike out a region that exists no more."""
         with self._lock:
             for regions in (self._free, self._given_up):
                 if region in regions:
@@ -92,7 +92,7 @@ class Stock:
             self._held = [pair for pair in self._held if pair[1] is not region]
 
     def usable(self) -> list[Region]:
-        """Returns the regions that have to be registered with the server."""
+        """Return the regions that have to be registered with the server."""
         with self._lock:
             return [*self._free, *(region for _, region in self._held), *self._lent]
 

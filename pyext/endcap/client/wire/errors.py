@@ -51,7 +51,7 @@ _LONGEST_TEXT = 200
 
 
 def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
-    """Returns the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
+    """Return the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
     restricted = _RESTRICTED.match(message) is not None
     name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
     transient = status == "UNAVAILABLE" and not restricted
@@ -60,7 +60,7 @@ def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestErro
 
 
 def from_http(response: HttpResponse, *, request_id: str = "") -> RequestError:
-    """Returns the error that an HTTP response other than 200 stands for."""
+    """Return the error that an HTTP response other than 200 stands for."""
     name = _HTTP_STATUS.get(response.status, "internal")
     said = _http_error(response)
     message = _plain_text(response) if said is None else said
@@ -76,12 +76,12 @@ def from_http(response: HttpResponse, *, request_id: str = "") -> RequestError:
 
 
 def from_stream(message: str, *, request_id: str) -> RequestError:
-    """Returns the error of one response of a stream, of which Triton tells no status."""
+    """Return the error of one response of a stream, of which Triton tells no status."""
     return _error("internal", message, request_id)
 
 
 def from_os_error(error: OSError) -> RequestError:
-    """Returns the error of a connection that could not be made, or has broken."""
+    """Return the error of a connection that could not be made, or has broken."""
     passes = isinstance(error, ConnectionError) or error.errno in _PASSING
     refused = isinstance(error, ConnectionRefusedError)
     message = error.strerror or str(error)
@@ -89,22 +89,22 @@ def from_os_error(error: OSError) -> RequestError:
 
 
 def broken(message: str) -> RequestError:
-    """Returns the error of a connection that has broken before anything of a response came."""
+    """Return the error of a connection that has broken before anything of a response came."""
     return RequestError("unavailable", message, transient=True)
 
 
 def cut_short() -> RequestError:
-    """Returns the error of a connection that has broken within the response."""
+    """Return the error of a connection that has broken within the response."""
     return RequestError("unavailable", "the connection has broken within the server's answer")
 
 
 def no_answer(timeout_s: float) -> RequestError:
-    """Returns the error of a request whose deadline is over."""
+    """Return the error of a request whose deadline is over."""
     return RequestError("timeout", f"no answer within {timeout_s:.3g} s")
 
 
 def not_triton(protocol: Protocol) -> RequestError:
-    """Returns the error of a response that is no Triton server's."""
+    """Return the error of a response that is no Triton server's."""
     return RequestError(
         "unavailable",
         f"what answers is no Triton server's {protocol} service; the usual ports are 8000 for "
@@ -113,17 +113,17 @@ def not_triton(protocol: Protocol) -> RequestError:
 
 
 def closed() -> RequestError:
-    """Returns the error of a request over a connection that this program has closed."""
+    """Return the error of a request over a connection that this program has closed."""
     return RequestError("cancelled", "the connection was closed; open another one")
 
 
 def stream_closed() -> RequestError:
-    """Returns the error of a stream that this program has closed."""
+    """Return the error of a stream that this program has closed."""
     return RequestError("cancelled", "the stream was closed; open another one")
 
 
 def ended_by_server() -> RequestError:
-    """Returns the error of a stream that the server has ended without one."""
+    """Return the error of a stream that the server has ended without one."""
     return RequestError("unavailable", "the server has ended the stream; open another one")
 
 
@@ -147,7 +147,7 @@ def _error(
 
 
 def _http_error(response: HttpResponse) -> str | None:
-    """Returns what a Triton server says is wrong; None where the response is not from one."""
+    """Return what a Triton server says is wrong; None where the response is not from one."""
     try:
         return str(json.loads(response.body.decode(errors="replace"))["error"])
     except (ValueError, KeyError, TypeError, RecursionError):  # of a proxy, say

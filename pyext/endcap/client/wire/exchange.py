@@ -51,7 +51,7 @@ class Exchange(Generic[T]):
 
 
 def import_client(protocol: Protocol) -> ModuleType:
-    """Returns `tritonclient.grpc` or `tritonclient.http`; ClientError where it is missing."""
+    """Return `tritonclient.grpc` or `tritonclient.http`; ClientError where it is missing."""
     try:
         return importlib.import_module(f"tritonclient.{protocol}")
     except (ImportError, RuntimeError) as error:  # tritonclient wraps a missing part of it
@@ -62,7 +62,7 @@ def import_client(protocol: Protocol) -> ModuleType:
 
 
 def check_process(process: int) -> None:
-    """Raises ClientError where the connection was opened by another process than this one."""
+    """Raise ClientError where the connection was opened by another process than this one."""
     if process != os.getpid():
         raise ClientError(
             f"this connection was made by process {process}, before a fork, which it does not "

@@ -31,7 +31,7 @@ class GrpcProtocol:
         self._messages: Any = import_client("grpc").service_pb2
 
     def infer(self, call: Call) -> Exchange[Response]:
-        """Runs a model once."""
+        """Run a model once."""
         asked = [output.name for output in call.outputs]
         shared = [output.name for output in call.outputs if output.shared is not None]
 
@@ -78,20 +78,20 @@ class GrpcProtocol:
         return self._exchange("ModelStatistics", read)
 
     def register_system(self, name: str, key: str, byte_size: int) -> Exchange[None]:
-        """Makes the file `key` of /dev/shm known to the server."""
+        """Make the file `key` of /dev/shm known to the server."""
         fields = {"name": name, "key": key, "offset": 0, "byte_size": byte_size}
         return self._exchange("SystemSharedMemoryRegister", _nothing, **fields)
 
     def register_cuda(
         self, name: str, raw_handle: bytes, device_id: int, byte_size: int
     ) -> Exchange[None]:
-        """Makes memory of a GPU known to the server; raw_handle in base64."""
+        """Make memory of a GPU known to the server; raw_handle in base64."""
         handle = base64.b64decode(raw_handle)
         fields = {"name": name, "raw_handle": handle, "device_id": device_id}
         return self._exchange("CudaSharedMemoryRegister", _nothing, byte_size=byte_size, **fields)
 
     def unregister(self, kind: str, name: str) -> Exchange[None]:
-        """Ends that; kind as "system"."""
+        """End that; kind as "system"."""
         return self._exchange(f"{kind.title()}SharedMemoryUnregister", _nothing, name=name)
 
     def registered(self, kind: str) -> Exchange[dict[str, str]]:
@@ -123,7 +123,7 @@ class StreamMessages:
         self._model: str | None = None
 
     def request(self, call: Call) -> Any:
-        """Returns the message to send; InvalidArgumentError for another model than the first's."""
+        """Return the message to send; InvalidArgumentError for another model than the first's."""
         if self._model not in (None, call.model):
             raise InvalidArgumentError(
                 f"this stream is for the model '{self._model}': open another one for "
@@ -135,18 +135,19 @@ class StreamMessages:
         return request
 
     def read(self, message: Any) -> Response:
-        """Returns the response that a message holds; RequestError where it is an error."""
+        """Return the response that a message holds; RequestError where it is an error."""
         if message.error_message:
             raise from_stream(message.error_message, request_id=message.infer_response.id)
         return read_infer_response(message.infer_response, (), self._shared)
 
 
 def infer_request(call: Call, *, decoupled: bool = False) -> Any:
-    """Returns the ModelInferRequest of a call.
+    """Return the ModelInferRequest of a call.
 
-    decoupled: whether the server is to say with an empty response that no other follows, where the
-    model has not said so with its last one. For streams.
-    Raises InvalidArgumentError for one whose inputs are more than a message can hold.
+    Args:
+        decoupled: Whether the server is to say with an empty response that no other follows, where
+            the model has not said so with its last one. For streams. Raises InvalidArgumentError
+            for one whose inputs are more than a message can hold.
     """
     _check_size(call)
     request = import_client("grpc").service_pb2.ModelInferRequest(
@@ -182,11 +183,13 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
 def read_infer_response(
     response: Any, asked: Collection[str], shared: Collection[str], request_id: str = ""
 ) -> Response:
-    """Returns the response that a ModelInferResponse holds.
+    """Return the response that a ModelInferResponse holds.
 
-    asked: the names of the outputs that were asked for; none are all. shared: those of them that
-    the server was to put in shared memory. request_id: as sent, where the server tells none.
-    Raises RequestError for tensors that are not what the response says of them.
+    Args:
+        asked: The names of the outputs that were asked for; none are all.
+        shared: Those of them that the server was to put in shared memory.
+        request_id: As sent, where the server tells none. Raises RequestError for tensors that are
+            not what the response says of them.
     """
     result = import_client("grpc").InferResult(response)
     tensors: dict[str, Any] = dict.fromkeys(name for name in asked if name not in shared)
@@ -232,7 +235,7 @@ def _point_at(message: Any, place: SharedSlice) -> None:
 
 
 def plain_fields(message: Any) -> dict[str, Any]:
-    """Returns the fields of a protobuf message that are set, as JSON would have them.
+    """Return the fields of a protobuf message that are set, as JSON would have them.
 
     Numbers stay numbers, those of 64 bits, too; enumerations are names.
     """

@@ -37,7 +37,7 @@ class GrpcTransport:
         self._closed = False
 
     def send(self, request: GrpcRequest, timeout_s: float) -> Any:
-        """Returns the response message; RequestError or TimeoutError where none comes."""
+        """Return the response message; RequestError or TimeoutError where none comes."""
         check_process(self._process)
         method = getattr(self._stub, request.method)
         try:
@@ -50,18 +50,18 @@ class GrpcTransport:
             raise
 
     def stream(self, messages: Iterable[Any]) -> Any:
-        """Returns the call of a stream: an iterator of responses that has cancel()."""
+        """Return the call of a stream: an iterator of responses that has cancel()."""
         check_process(self._process)
         if self._closed:
             raise closed()
         return self._stub.ModelStreamInfer(messages, **self._per_call)
 
     def why_ended(self, error: BaseException) -> RequestError:
-        """Returns what an error of a stream's call means."""
+        """Return what an error of a stream's call means."""
         return closed() if self._closed else _stream_error(error)
 
     def close(self) -> None:
-        """Closes the channel; requests in flight end as cancelled."""
+        """Close the channel; requests in flight end as cancelled."""
         self._closed = True
         if self._process == os.getpid():
             self._channel.close()
@@ -81,7 +81,7 @@ class AsyncGrpcTransport:
         self._closed = False
 
     async def send(self, request: GrpcRequest, timeout_s: float) -> Any:
-        """Returns the response message; RequestError or TimeoutError where none comes.
+        """Return the response message; RequestError or TimeoutError where none comes.
 
         A task that is cancelled here cancels its request in the server.
         """
@@ -101,15 +101,15 @@ class AsyncGrpcTransport:
             raise
 
     def stream(self, messages: AsyncIterable[Any]) -> Any:
-        """Returns the call of a stream: an asynchronous iterator of responses that has cancel()."""
+        """Return the call of a stream: an asynchronous iterator of responses that has cancel()."""
         return self._opened().ModelStreamInfer(messages, **self._setup.per_call)
 
     def why_ended(self, error: BaseException) -> RequestError:
-        """Returns what an error of a stream's call means."""
+        """Return what an error of a stream's call means."""
         return closed() if self._closed else _stream_error(error)
 
     async def close(self) -> None:
-        """Closes the channel; requests in flight end as cancelled."""
+        """Close the channel; requests in flight end as cancelled."""
         self._closed = True
         if self._channel is not None and self._process == os.getpid():
             await self._channel.close()
@@ -141,7 +141,7 @@ class _ChannelSetup:
         }
 
     def open(self, module: Any) -> Any:
-        """Returns a channel of `module`: grpc or grpc.aio."""
+        """Return a channel of `module`: grpc or grpc.aio."""
         insecure: Callable[..., Any] = module.insecure_channel
         if self._credentials is None:
             return insecure(self._authority, options=self._arguments)
@@ -149,7 +149,7 @@ class _ChannelSetup:
 
 
 def _credentials(tls: Tls) -> Any:
-    """Returns gRPC's channel credentials; InvalidArgumentError where gRPC has no such option."""
+    """Return gRPC's channel credentials; InvalidArgumentError where gRPC has no such option."""
     if not tls.verify:
         raise InvalidArgumentError(
             "TLS's verify is False: gRPC always looks at the server's certificate; give its "
@@ -201,7 +201,7 @@ def _stream_error(error: BaseException) -> RequestError:
 
 
 async def _until_done(call: Any) -> None:
-    """Waits for a call, so that a CancelledError can but be that of the task that waits."""
+    """Wait for a call, so that a CancelledError can but be that of the task that waits."""
     done = asyncio.Event()
     call.add_done_callback(lambda _: done.set())
     try:

@@ -37,7 +37,7 @@ class HttpProtocol:
         import_client("http")
 
     def infer(self, call: Call) -> Exchange[Response]:
-        """Runs a model once."""
+        """Run a model once."""
         request = infer_request(call, self._compression)
         return Exchange(
             request, lambda response: read_infer_response(response, call, self._compression)
@@ -79,20 +79,20 @@ class HttpProtocol:
         return _get("/v2/models/stats", statistics_from_json)
 
     def register_system(self, name: str, key: str, byte_size: int) -> Exchange[None]:
-        """Makes the file `key` of /dev/shm known to the server."""
+        """Make the file `key` of /dev/shm known to the server."""
         said = {"key": key, "offset": 0, "byte_size": byte_size}
         return _post(f"{_region('system', name)}/register", _nothing, said)
 
     def register_cuda(
         self, name: str, raw_handle: bytes, device_id: int, byte_size: int
     ) -> Exchange[None]:
-        """Makes memory of a GPU known to the server; raw_handle in base64."""
+        """Make memory of a GPU known to the server; raw_handle in base64."""
         handle = {"b64": raw_handle.decode("ascii")}
         said = {"raw_handle": handle, "device_id": device_id, "byte_size": byte_size}
         return _post(f"{_region('cuda', name)}/register", _nothing, said)
 
     def unregister(self, kind: str, name: str) -> Exchange[None]:
-        """Ends that; kind as "system"."""
+        """End that; kind as "system"."""
         return _post(f"{_region(kind, name)}/unregister", _nothing)
 
     def registered(self, kind: str) -> Exchange[dict[str, str]]:
@@ -116,9 +116,10 @@ def _post(path: str, read: Callable[[Any], T], said: object = None) -> Exchange[
 
 
 def read_json(response: HttpResponse, read: Callable[[Any], T]) -> T:
-    """Returns what `read` makes of a response's JSON; None stands for an empty one.
+    """Return what `read` makes of a response's JSON; None stands for an empty one.
 
-    Raises RequestError for an error of the server, and for what no Triton server sends.
+    Raises:
+        RequestError: For an error of the server, and for what no Triton server sends.
     """
     if response.status != 200:
         raise from_http(response)
@@ -149,7 +150,7 @@ def _nothing(_: Any) -> None:
 
 
 def infer_request(call: Call, compression: Compression | None) -> HttpRequest:
-    """Returns the request of a call, its tensors in binary behind the JSON."""
+    """Return the request of a call, its tensors in binary behind the JSON."""
     module = import_client("http")
     sequence: dict[str, Any] = {}
     if call.sequence is not None:
@@ -177,10 +178,11 @@ def infer_request(call: Call, compression: Compression | None) -> HttpRequest:
 def read_infer_response(
     response: HttpResponse, call: Call, compression: Compression | None
 ) -> Response:
-    """Returns the response to a call.
+    """Return the response to a call.
 
-    compression: what was asked for. Raises RequestError for an error of the server, and for tensors
-    that are not what the response says of them.
+    Args:
+        compression: What was asked for. Raises RequestError for an error of the server, and for
+            tensors that are not what the response says of them.
     """
     if response.status != 200:
         raise from_http(response, request_id=call.request_id)
@@ -249,7 +251,7 @@ def _place(shared: SharedSlice) -> tuple[str, int, int]:
 
 
 def config_from_json(model: str, said: Any) -> dict[str, Any]:
-    """Returns what `plain_fields` does, of the configuration as Triton's HTTP service gives it.
+    """Return what `plain_fields` does, of the configuration as Triton's HTTP service gives it.
 
     Fields that tritonclient does not know are left out, as gRPC does. Raises RequestError for what
     is no configuration.
@@ -259,7 +261,7 @@ def config_from_json(model: str, said: Any) -> dict[str, Any]:
 
 
 def statistics_from_json(said: Any) -> list[dict[str, Any]]:
-    """Returns each model's statistics in the same way; see `config_from_json`."""
+    """Return each model's statistics in the same way; see `config_from_json`."""
     message = import_client("grpc").service_pb2.ModelStatisticsResponse()
     models: list[dict[str, Any]] = _parsed(said, message, "the statistics").get("model_stats", [])
     return models
@@ -275,7 +277,7 @@ def _parsed(said: Any, message: Any, what: str) -> dict[str, Any]:
 
 
 def check_size(byte_size: int, most_bytes: int) -> None:
-    """Raises RequestError for a response that has more bytes than one may have."""
+    """Raise RequestError for a response that has more bytes than one may have."""
     if byte_size > most_bytes:
         raise RequestError(
             "internal",
@@ -285,10 +287,12 @@ def check_size(byte_size: int, most_bytes: int) -> None:
 
 
 def inflate(body: bytes, encoding: str | None, asked: Compression | None) -> bytes:
-    """Returns what a body holds whose header Content-Encoding is `encoding`.
+    """Return what a body holds whose header Content-Encoding is `encoding`.
 
-    asked: the compression that the request has asked for. Raises ValueError for another one, and
-    for what is not compressed so, and RequestError for what inflates to more than the limit.
+    Args:
+        asked: The compression that the request has asked for. Raises ValueError for another one,
+            and for what is not compressed so, and RequestError for what inflates to more than the
+            limit.
     """
     if not encoding or encoding == "identity":
         return body

@@ -17,9 +17,10 @@ _LONGEST_ELEMENT = 2**32 - 1
 
 
 def elements(tensor: InputTensor) -> NDArray[Any]:
-    """Returns the elements of an input that goes in its request, of BYTES each as bytes.
+    """Return the elements of an input that goes in its request, of BYTES each as bytes.
 
-    Raises InvalidArgumentError where they are not what the input says of them.
+    Raises:
+        InvalidArgumentError: They are not what the input says of them.
     """
     data = tensor.data
     if isinstance(data, SharedSlice):
@@ -38,7 +39,7 @@ def elements(tensor: InputTensor) -> NDArray[Any]:
 
 
 def raw_bytes(tensor: InputTensor) -> bytes:
-    """Returns what `elements` does in row-major order; BYTES each behind its length, uint32."""
+    """Return what `elements` does in row-major order; BYTES each behind its length, uint32."""
     data = elements(tensor)
     if tensor.datatype != "BYTES":
         return data.tobytes()
@@ -46,14 +47,14 @@ def raw_bytes(tensor: InputTensor) -> bytes:
 
 
 def raw_size(tensor: InputTensor) -> int:
-    """Returns the length of what `raw_bytes` does, without making it where the type has a size."""
+    """Return the length of what `raw_bytes` does, without making it where the type has a size."""
     if tensor.datatype != "BYTES":
         return elements(tensor).nbytes
     return sum(_LENGTH.size + len(each) for each in elements(tensor).flat)
 
 
 def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
-    """Returns an output's shape as the server says it; ValueError where no tensor has it."""
+    """Return an output's shape as the server says it; ValueError where no tensor has it."""
     shape = tuple(sides)
     if not all(type(side) is int and side >= 0 for side in shape):
         raise ValueError(f"an output has the shape {list(shape)}")
@@ -61,7 +62,7 @@ def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
 
 
 def checked_datatype(datatype: object) -> str:
-    """Returns an output's type as the server says it; ValueError where Triton has none such."""
+    """Return an output's type as the server says it; ValueError where Triton has none such."""
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise ValueError(f"an output has the type {datatype!r}")
     return datatype

@@ -9,7 +9,7 @@ from endcap.errors import InvalidArgumentError
 
 
 def ssl_context(tls: Tls) -> ssl.SSLContext:
-    """Returns the context of HTTPS connections; InvalidArgumentError for files that are no PEM."""
+    """Return the context of HTTPS connections; InvalidArgumentError for files that are no PEM."""
     try:
         context = ssl.create_default_context(cafile=tls.ca)
         if tls.certificate is not None:

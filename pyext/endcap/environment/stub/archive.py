@@ -26,10 +26,11 @@ _LOOKED_AT = re.compile(
 
 
 def unpack_looked_at(archive: Path, target: Path) -> None:
-    """Reads a gzip-compressed tar to its end, and unpacks what a stub's checks look at.
+    """Read a gzip-compressed tar to its end, and unpack what a stub's checks look at.
 
-    Raises StubError for an archive that Triton could not unpack, in its middle or at all, or that
-    has members outside of its folder.
+    Raises:
+        StubError: For an archive that Triton could not unpack, in its middle or at all, or that has
+            members outside of its folder.
     """
     count = 0
     try:

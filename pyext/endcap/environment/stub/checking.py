@@ -49,13 +49,16 @@ class StubReport:
 
 
 def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
-    """Makes the checks of a model's stub in the environment that `endcap serve` would give it.
+    """Make the checks of a model's stub in the environment that `endcap serve` would give it.
 
     The file in the model's folder is not run: this package's own front looks at the model.
 
-    tritonserver: as for `locate_server`. Without any server, this process's environment is taken.
+    Args:
+        tritonserver: As for `locate_server`. Without any server, this process's environment is
+            taken.
 
-    Raises ServerError where `tritonserver` is no server.
+    Raises:
+        ServerError: `tritonserver` is no server.
     """
     model = read_model_folder(model_dir)
     server = locate_if_there(tritonserver)
@@ -81,9 +84,10 @@ def check(model_dir: Path, *, tritonserver: Path | None = None) -> StubReport:
 
 
 def execution_environment(model: ModelFolder) -> Path | None:
-    """Returns the archive or folder that a model's EXECUTION_ENV_PATH names, None without one.
+    """Return the archive or folder that a model's EXECUTION_ENV_PATH names, None without one.
 
-    Raises InvalidArgumentError for a config whose brackets or strings do not close.
+    Raises:
+        InvalidArgumentError: For a config whose brackets or strings do not close.
     """
     given = get_parameter(model.config, _ENVIRONMENT)
     if given is None:
@@ -99,7 +103,7 @@ def _report(model: ModelFolder, *checks: Check) -> StubReport:
 def _environment(
     model: ModelFolder, server: ServerInstallation | None
 ) -> Iterator[tuple[Mapping[str, str], Path | None]]:
-    """Yields the variables that the stub would see, and the server's folder of its backend."""
+    """Yield the variables that the stub would see, and the server's folder of its backend."""
     with scratch_folder("stub-check") as scratch:
         variables = dict(os.environ)
         server_folder = None
@@ -118,7 +122,7 @@ def _environment(
 
 
 def _activate(prefix: Path, variables: dict[str, str]) -> None:
-    """Does to the variables what Triton's start of a stub does."""
+    """Do to the variables what Triton's start of a stub does."""
     if not (prefix / "bin" / "activate").is_file():
         raise StubError(
             "the environment of EXECUTION_ENV_PATH has no bin/activate, without which Triton does "

@@ -31,7 +31,7 @@ class StubDescription:
 
 
 def find_front() -> Path:
-    """Returns the compiled front of this package; raises StubError where it was not built."""
+    """Return the compiled front of this package; raise StubError where it was not built."""
     # An editable install has two package folders: the sources, and what was built.
     for root in endcap.__path__:
         program = Path(root) / "backends" / "python_stub" / STUB_NAME
@@ -49,7 +49,7 @@ def is_front(program: Path) -> bool:
 
 
 def describe(file: Path) -> StubDescription:
-    """Returns what an ELF file tells; raises StubError where it is none."""
+    """Return what an ELF file tells; raise StubError where it is none."""
     finished = _run(find_front(), "--describe", str(file))
     if finished.returncode != 0:
         raise StubError(
@@ -62,9 +62,10 @@ def describe(file: Path) -> StubDescription:
 def report(
     model_dir: Path, server_folder: Path | None, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Returns what this package's front says of a model in an environment; runs nothing of it.
+    """Return what this package's front says of a model in an environment; run nothing of it.
 
-    server_folder: the server's backends/python, None where there is none.
+    Args:
+        server_folder: The server's backends/python, None where there is none.
     """
     front = find_front()
     place = [str(server_folder)] if server_folder is not None else []

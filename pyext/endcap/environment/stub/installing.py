@@ -28,9 +28,11 @@ _BACKEND_LIBRARY = "libtriton_python.so"
 class InstalledStub:
     """What was put into a model's folder.
 
-    python_version: of the Python that the release's stub embeds, for example "3.11".
-    takes_numpy_2: False where the environment must have numpy<2, None where the stub does not tell.
-    release: the server that the stub is from, None where that is not known.
+    Attributes:
+        python_version: Of the Python that the release's stub embeds, for example "3.11".
+        takes_numpy_2: False where the environment must have numpy<2, None where the stub does not
+            tell.
+        release: The server that the stub is from, None where that is not known.
     """
 
     front: Path
@@ -48,14 +50,17 @@ def install(
     real: Path | None = None,
     tritonserver: Path | None = None,
 ) -> InstalledStub:
-    """Makes a model's folder carry the stub; what it had of one is replaced.
+    """Make a model's folder carry the stub; what it had of one is replaced.
 
-    python_version: of the environment that the model runs in, "3.11".
-    real: the release's own stub for this Python; None takes it from the server.
-    tritonserver: the server that will run the model, as for `locate_server`.
+    Args:
+        python_version: Of the environment that the model runs in, "3.11".
+        real: The release's own stub for this Python; None takes it from the server.
+        tritonserver: The server that will run the model, as for `locate_server`.
 
-    Raises StubError where the folder is no model, where there is no stub for this Python, or where
-    `real` is for another; OSError where the folder cannot be written.
+    Raises:
+        StubError: The folder is no model, where there is no stub for this Python, or where `real`
+            is for another.
+        OSError: The folder cannot be written.
     """
     if not _is_model(model_dir):
         raise StubError(
@@ -98,9 +103,10 @@ def _server(tritonserver: Path | None) -> ServerInstallation:
 def find_real_stub(
     server: ServerInstallation | None, python_version: str, real: Path | None
 ) -> tuple[Path, StubDescription]:
-    """Returns the release's own stub for a Python: `real`, or what a server brings.
+    """Return the release's own stub for a Python: `real`, or what a server brings.
 
-    Raises StubError where there is none, or where `real` is for another Python.
+    Raises:
+        StubError: There is none, or where `real` is for another Python.
     """
     if real is not None:
         description = describe(real)
@@ -153,7 +159,7 @@ def _copy_program(source: Path, target: Path) -> None:
 
 
 def _write(target: Path, content: bytes, *, mode: int) -> None:
-    """Replaces a file in one step: a server may be starting the one that is there."""
+    """Replace a file in one step: a server may be starting the one that is there."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -36,7 +36,9 @@ def check_dataflow(
 ) -> Iterator[Finding]:
     """Every tensor is produced once and taken, in no circle, and as what it was produced.
 
-    maps_are_complete: no entry of a map is missing or misspelt; else what nothing takes is no news.
+    Args:
+        maps_are_complete: No entry of a map is missing or misspelt; else what nothing takes is no
+            news.
     """
     producers = _ends(ensemble, steps, from_ensemble="input")
     takers = _ends(ensemble, steps, from_ensemble="output")
@@ -57,7 +59,7 @@ def check_dataflow(
 
 
 def _ends(ensemble: Model, steps: Sequence[Step], *, from_ensemble: str) -> _Ends:
-    """Returns the producers by tensor, beginning with the ensemble's inputs; or all takers."""
+    """Return the producers by tensor, beginning with the ensemble's inputs; or all takers."""
     ends: dict[str, list[_End]] = defaultdict(list)
     own = ensemble.max_batch_size
     for name, port in declared_ports(ensemble, from_ensemble).items():
@@ -158,7 +160,7 @@ def _check_agreement(
 
 
 def _whole(dims: Dims, end: _End) -> Dims | None:
-    """Returns the shape with the batch dimension; None where it is not known to have one."""
+    """Return the shape with the batch dimension; None where it is not known to have one."""
     if end.max_batch_size is None:
         return None
     return (None, *dims) if end.max_batch_size else dims

@@ -13,7 +13,7 @@ from endcap.triton.tensor_contract import class_paths_contract, contracts_of
 
 
 def examine_endcap_model(model: Model) -> tuple[list[Finding], Interface]:
-    """Returns what is wrong with a model that has a stage, and its tensors as completed."""
+    """Return what is wrong with a model that has a stage, and its tensors as completed."""
     findings, core = read_parameters(model)
     if core is None:
         return findings, declared_interface(model, in_doubt=True)

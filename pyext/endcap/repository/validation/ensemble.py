@@ -59,7 +59,7 @@ def _check_kind(ensemble: Model) -> Iterator[Finding]:
 
 
 def _circle(start: str, models: Mapping[str, Model]) -> list[str]:
-    """Returns the way on which an ensemble calls itself, its name first and last; [] if none."""
+    """Return the way on which an ensemble calls itself, its name first and last; [] if none."""
     ways, visited = [[start]], set()
     while ways:
         way = ways.pop()

@@ -29,7 +29,7 @@ def check_files(model: Model) -> Iterator[Finding]:
 
 
 def network_file(model: Model, version: int) -> Path | None:
-    """Returns the file that the backend opens in a version folder, None where it opens none."""
+    """Return the file that the backend opens in a version folder, None where it opens none."""
     if model.is_ensemble:
         return None
     name = model.config.default_model_filename or _FILE_OF_BACKEND.get(model.backend)

@@ -20,7 +20,8 @@ class Severity(str, Enum):
 class Finding:
     """One thing that is wrong: in which file and line, of which model, and what to do about it.
 
-    line: None where what is wrong stands in no line, such as a missing folder.
+    Attributes:
+        line: None where what is wrong stands in no line, such as a missing folder.
     """
 
     file: Path
@@ -31,7 +32,7 @@ class Finding:
     remedy: str
 
     def to_json(self) -> dict[str, str | int | None]:
-        """Returns the object that `endcap validate --json` prints."""
+        """Return the object that `endcap validate --json` prints."""
         return {
             "file": str(self.file),
             "line": self.line,
@@ -50,11 +51,11 @@ class Report:
     findings: Sequence[Finding]
 
     def count(self, severity: Severity) -> int:
-        """Returns the number of findings of one severity."""
+        """Return the number of findings of one severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
     def with_errors_for_warnings(self) -> Report:
-        """Returns the same report in which every warning is an error."""
+        """Return the same report in which every warning is an error."""
         return Report(
             self.model_count,
             [

@@ -24,10 +24,11 @@ PREPROCESS, POSTPROCESS = "endcap_preprocess", "endcap_postprocess"
 class Model:
     """A folder and what its config.pbtxt says.
 
-    file: config.pbtxt, or the folder where there is none.
-    config: the inference.ModelConfig message; an empty one where there is no file.
-    lines: where each field of it stands.
-    backend: the one that Triton would take; "" for an ensemble, or where none can be told.
+    Attributes:
+        file: config.pbtxt, or the folder where there is none.
+        config: The inference.ModelConfig message; an empty one where there is no file.
+        lines: Where each field of it stands.
+        backend: The one that Triton would take; "" for an ensemble, or where none can be told.
     """
 
     folder: Path
@@ -84,7 +85,7 @@ class Model:
         return {key: value.string_value for key, value in self.config.parameters.items()}
 
     def finding(self, severity: Severity, line: int, problem: str, remedy: str) -> Finding:
-        """Returns a finding in a line of config.pbtxt."""
+        """Return a finding in a line of config.pbtxt."""
         return Finding(
             file=self.file,
             line=line if self.file != self.folder else None,
@@ -95,23 +96,23 @@ class Model:
         )
 
     def error(self, line: int, problem: str, remedy: str) -> Finding:
-        """Returns an error in a line of config.pbtxt."""
+        """Return an error in a line of config.pbtxt."""
         return self.finding(Severity.ERROR, line, problem, remedy)
 
     def warning(self, line: int, problem: str, remedy: str) -> Finding:
-        """Returns a warning in a line of config.pbtxt."""
+        """Return a warning in a line of config.pbtxt."""
         return self.finding(Severity.WARNING, line, problem, remedy)
 
     def parameter_line(self, name: str) -> int:
-        """Returns the line of a parameter's value, that of the file's beginning if it has none."""
+        """Return the line of a parameter's value, that of the file's beginning if it has none."""
         return self.lines.entry("parameters", name).line
 
     def versions(self) -> list[int]:
-        """Returns the versions that there are folders of, the oldest first."""
+        """Return the versions that there are folders of, the oldest first."""
         return version_folders(self.folder)
 
     def loaded_versions(self) -> list[int]:
-        """Returns the versions that Triton loads, there or not: the newest one unless told."""
+        """Return the versions that Triton loads, there or not: the newest one unless told."""
         policy = self.config.version_policy
         if policy.HasField("specific"):
             return sorted(policy.specific.versions)
@@ -122,13 +123,13 @@ class Model:
 
 
 def version_folders(folder: Path) -> list[int]:
-    """Returns the versions that a model's folder holds, the oldest first."""
+    """Return the versions that a model's folder holds, the oldest first."""
     return sorted(
         int(p.name) for p in folder.iterdir() if p.is_dir() and _VERSION.fullmatch(p.name)
     )
 
 
 def enum_name(message: Any, field: str) -> str:
-    """Returns the name of an enumeration's value that a field holds, such as TYPE_FP32."""
+    """Return the name of an enumeration's value that a field holds, such as TYPE_FP32."""
     values = message.DESCRIPTOR.fields_by_name[field].enum_type.values_by_number
     return str(values[getattr(message, field)].name)

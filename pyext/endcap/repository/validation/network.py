@@ -26,7 +26,7 @@ _BACKENDS = ("endcap_onnx", "onnxruntime", "openvino", "python")
 
 
 def find_onnx(model: Model) -> Path | None:
-    """Returns the ONNX file of the newest version that is loaded, None where there is none."""
+    """Return the ONNX file of the newest version that is loaded, None where there is none."""
     if model.backend not in _BACKENDS:
         return None
     for version in reversed(model.loaded_versions()):
@@ -37,9 +37,10 @@ def find_onnx(model: Model) -> Path | None:
 
 
 def examine_network(model: Model, file: Path) -> tuple[list[Finding], Interface]:
-    """Returns what does not go with the file, and the tensors as declared or else as in it.
+    """Return what does not go with the file, and the tensors as declared or else as in it.
 
-    Raises ImportError when the package onnx is not installed.
+    Raises:
+        ImportError: The package onnx is not installed.
     """
     try:
         network = read_onnx(file)
@@ -116,7 +117,7 @@ def _check_batch(model: Model, network: OnnxFile) -> Iterator[Finding]:
 def _compare(
     model: Model, side: str, declared: Mapping[str, Port], in_file: Mapping[str, TensorSpec]
 ) -> tuple[dict[str, Port], list[Finding]]:
-    """Compares one side; a Python model may rename tensors, so that names are warnings there."""
+    """Compare one side; a Python model may rename tensors, so that names are warnings there."""
     by_name = model.warning if model.backend == "python" else model.error
     findings: list[Finding] = []
     ports = dict(declared)

@@ -17,7 +17,7 @@ _OWN = {PREPROCESS: ("threads",), POSTPROCESS: ("threads", "labels_file", "label
 
 
 def read_parameters(model: Model) -> tuple[list[Finding], Core | None]:
-    """Returns what is wrong with the parameters, and the core's object for them if nothing is."""
+    """Return what is wrong with the parameters, and the core's object for them if nothing is."""
     findings = [*_check_own(model)]
     of_python = (*SERVER_PARAMETERS, OPTIONAL) if model.backend == "python" else ()
     own = [*_OWN[model.stage], *of_python]
@@ -44,7 +44,7 @@ def _refusal(model: Model, name: str | None, error: EndcapError) -> Finding:
 
 
 def _parameter_in(message: str, given: dict[str, str]) -> str | None:
-    """Returns the parameter of which the core's message speaks first."""
+    """Return the parameter of which the core's message speaks first."""
     for name in given:
         if message.startswith((f"{name} ", f"'{name}' ")):
             return name

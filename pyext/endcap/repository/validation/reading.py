@@ -17,9 +17,10 @@ _PLACE = re.compile(r"^\d+:\d+ : ")  # how protobuf begins a message
 
 
 def model_folders(repository: Path) -> list[Path]:
-    """Returns the folders of a repository, whether models or not.
+    """Return the folders of a repository, whether models or not.
 
-    Raises RepositoryError when it is no folder of model folders.
+    Raises:
+        RepositoryError: It is no folder of model folders.
     """
     if not repository.is_dir():
         raise RepositoryError(
@@ -39,9 +40,10 @@ def model_folders(repository: Path) -> list[Path]:
 
 
 def read_model(folder: Path) -> Model | Finding:
-    """Returns the model in a folder, or why there is none that could be looked at.
+    """Return the model in a folder, or why there is none that could be looked at.
 
-    Raises ServerError when Triton's gRPC client is not installed.
+    Raises:
+        ServerError: Triton's gRPC client is not installed.
     """
     text_format, model_config = protobuf_modules()
     file = folder / CONFIG_NAME

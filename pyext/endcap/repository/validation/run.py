@@ -20,12 +20,13 @@ from endcap.repository.validation.warmup import check_warmup
 
 
 def validate_repository(repository: Path) -> Report:
-    """Checks every model of a repository, and what the ensembles make of them.
+    """Check every model of a repository, and what the ensembles make of them.
 
     Starts no server and changes nothing.
 
-    Raises RepositoryError when `repository` is no folder of model folders, and ServerError when
-    Triton's gRPC client is not installed.
+    Raises:
+        RepositoryError: `repository` is no folder of model folders.
+        ServerError: Triton's gRPC client is not installed.
     """
     folders = model_folders(repository)
     findings: list[Finding] = []

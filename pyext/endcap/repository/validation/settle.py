@@ -22,7 +22,7 @@ from endcap.triton.tensor_spec import Dims, TensorSpec, dims_fit, free_dims
 def settle(
     model: Model, side: str, contracts: Sequence[TensorContract]
 ) -> tuple[list[Finding], dict[str, Port]]:
-    """Compares the declared inputs or outputs with their contracts, and completes them."""
+    """Compare the declared inputs or outputs with their contracts, and completes them."""
     declared = getattr(model.config, side)
     if not declared:
         return [], {contract.name: _undeclared(contract) for contract in contracts}
@@ -69,7 +69,7 @@ def _completed(port: Port, entry: Any, contract: TensorContract) -> Port:
 
 
 def _fitting(entry: Any, contract: TensorContract) -> TensorSpec | None:
-    """Returns the first form of the contract that the declaration leaves room for."""
+    """Return the first form of the contract that the declaration leaves room for."""
     data_type, shape = data_type_of(entry), _shape(entry)
     for allowed in contract.forms:
         if data_type in ("", allowed.data_type) and (
@@ -80,7 +80,7 @@ def _fitting(entry: Any, contract: TensorContract) -> TensorSpec | None:
 
 
 def _shape(entry: Any) -> Dims | None:
-    """Returns the shape that the backend sees, None where it completes it."""
+    """Return the shape that the backend sees, None where it completes it."""
     if entry.HasField("reshape"):
         return free_dims(entry.reshape.shape)
     return free_dims(entry.dims) or None

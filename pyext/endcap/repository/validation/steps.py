@@ -16,7 +16,8 @@ from endcap.triton.config_text import Block
 class Known:
     """What is known of the repository's other models.
 
-    folders: every folder; models and interfaces: those that could be read.
+    Attributes:
+        folders: Every folder; models and interfaces: those that could be read.
     """
 
     folders: frozenset[str]
@@ -28,9 +29,10 @@ class Known:
 class Mapped:
     """One entry of a step's input_map or output_map.
 
-    key, tensor: the name in the step's model, and the one in the ensemble.
-    port: the model's tensor, None where it is not known.
-    max_batch_size: of the model.
+    Attributes:
+        key, tensor: The name in the step's model, and the one in the ensemble.
+        port: The model's tensor, None where it is not known.
+        max_batch_size: Of the model.
     """
 
     key: str
@@ -58,7 +60,7 @@ class Step:
 
 
 def steps_of(ensemble: Model, known: Known) -> list[Step]:
-    """Returns an ensemble's steps in their order."""
+    """Return an ensemble's steps in their order."""
     scheduling = ensemble.lines.nth("ensemble_scheduling", 0)
     steps = []
     for number, step in enumerate(ensemble.config.ensemble_scheduling.step):
@@ -102,7 +104,7 @@ def _mapped(
 
 
 def check_step(ensemble: Model, step: Step, known: Known) -> Iterator[Finding]:
-    """Whether the model is there, and takes and gives what the maps say."""
+    """Whether the model is there, and take and gives what the maps say."""
     if step.name not in known.folders:
         yield ensemble.error(
             step.block.line_of("model_name"),

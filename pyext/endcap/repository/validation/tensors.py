@@ -17,9 +17,10 @@ SIDES = ("input", "output")
 class Port:
     """One input or output; without the batch dimension where the model has one.
 
-    block: where it is declared in config.pbtxt; None where the backend completes it.
-    in_doubt: it has a finding of its own, so that nothing follows from it.
-    determined_by: the parameters on which it depends, "" where none are known.
+    Attributes:
+        block: Where it is declared in config.pbtxt; None where the backend completes it.
+        in_doubt: It has a finding of its own, so that nothing follows from it.
+        determined_by: The parameters on which it depends, "" where none are known.
     """
 
     tensor: TensorSpec
@@ -33,8 +34,9 @@ class Port:
 class Interface:
     """All inputs and outputs by name, None where they cannot be told, and the largest batch.
 
-    max_batch_size: 0 where the model has no batch dimension, None where it is not known.
-    contradictory: what is declared is not what the model's parameters determine.
+    Attributes:
+        max_batch_size: 0 where the model has no batch dimension, None where it is not known.
+        contradictory: What is declared is not what the model's parameters determine.
     """
 
     inputs: Mapping[str, Port] | None
@@ -44,7 +46,7 @@ class Interface:
 
 
 def declared_ports(model: Model, side: str) -> dict[str, Port]:
-    """Returns the inputs or outputs that config.pbtxt lists."""
+    """Return the inputs or outputs that config.pbtxt lists."""
     ports = {}
     for index, entry in enumerate(getattr(model.config, side)):
         block = model.lines.nth(side, index)
@@ -56,7 +58,7 @@ def declared_ports(model: Model, side: str) -> dict[str, Port]:
 
 
 def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
-    """Returns the interface as config.pbtxt has it; a side that lists nothing is not known."""
+    """Return the interface as config.pbtxt has it; a side that lists nothing is not known."""
     inputs, outputs = (
         {
             name: replace(port, in_doubt=in_doubt or port.in_doubt)
@@ -68,10 +70,10 @@ def declared_interface(model: Model, *, in_doubt: bool = False) -> Interface:
 
 
 def data_type_of(entry: Any) -> str:
-    """Returns the type of a declared tensor without TYPE_, "" where none is given."""
+    """Return the type of a declared tensor without TYPE_, "" where none is given."""
     return "" if entry.data_type == 0 else enum_name(entry, "data_type").removeprefix("TYPE_")
 
 
 def form(tensor: TensorSpec) -> str:
-    """Returns type and shape, such as `FP32 [3, 640, 640]`."""
+    """Return type and shape, such as `FP32 [3, 640, 640]`."""
     return str(tensor).removeprefix(f"{tensor.name} ")
