@@ -227,7 +227,7 @@ lint-fast: build docs $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/python scripts/generate_sync_client.py --check
 	$(BIN)/mypy
-	cd pyext && $(abspath $(BIN))/lint-imports --config ../pyproject.toml --no-cache
+	cd pyext && $(abspath $(BIN))/lint-imports ../pyproject.toml --no-cache
 
 format: $(VENV)/.lint
 	$(BIN)/clang-format -i $$(git ls-files '*.cc' '*.h' '*.cu' '*.cuh')

@@ -9,8 +9,8 @@ import itertools
 import string
 from collections.abc import Iterable
 
-from endcap.doctor.catalogue import BROKEN, TOPICS
-from endcap.doctor.finding import Problem, Topic
+from endcap.tools.doctor.catalogue import BROKEN, TOPICS
+from endcap.tools.doctor.finding import Problem, Topic
 
 INTRODUCTION = """\
 # Troubleshooting

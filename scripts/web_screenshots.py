@@ -21,8 +21,8 @@ from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.images import expand_images
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import make_application
-from endcap.web.page_server import PageServer
+from endcap.tools.web.application import make_application
+from endcap.tools.web.page_server import PageServer
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_BYTES = 300_000

@@ -17,8 +17,8 @@ from page_calls import ask
 
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import BodyLimits, make_application
-from endcap.web.page_server import PageServer
+from endcap.tools.web.application import BodyLimits, make_application
+from endcap.tools.web.page_server import PageServer
 
 LIMITS = BodyLimits(max_bytes=4096, within_s=0.5, wait_s=0.5)
 REQUEST = (

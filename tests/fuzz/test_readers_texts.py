@@ -15,10 +15,10 @@ from mutations import damaged, fuzzed, only_own_errors
 from rich.console import Group
 
 from endcap._labels import read_labels
-from endcap.cli.console import PlainConsole
-from endcap.cli.top_table import as_lines
 from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented, oriented_size
-from endcap.monitor import compare, parse_metrics
+from endcap.terminal.console import PlainConsole
+from endcap.tools.top import compare, parse_metrics
+from endcap.tools.top.table import as_lines
 from endcap.triton.labels import parse_labels
 
 LABELS = "cat\ndog\r\nä b,c\n".encode()

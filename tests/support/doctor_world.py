@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 import endcap
-from endcap.doctor import Subject
 from endcap.server import ServerInstallation, locate_server
+from endcap.tools.doctor import Subject
 
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 EXIT_CODES = {"ok": 0, "note": 0, "warning": 1, "error": 2}

@@ -1,4 +1,4 @@
-"""The page of `endcap.web` as the tests open it: served, visited, and read."""
+"""The page of `endcap.tools.web` as the tests open it: served, visited, and read."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from endcap.cli.images import expand_images
 from endcap.client import Detection, DetectionClient, ImageResult
 from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import make_application
-from endcap.web.page_server import PageServer
+from endcap.tools.web.application import make_application
+from endcap.tools.web.page_server import PageServer
 
 SAMPLE_FILES = expand_images([str(find_repository() / SAMPLES)])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.server import ServerPorts, ServerSettings
 from endcap.server.leftovers import remove_shared_memory
 from endcap.server.log import LogPump

@@ -11,8 +11,8 @@ import pytest
 from cli_runs import endcap
 
 from endcap.cli.demo import SAMPLES
-from endcap.cli.top_watch import Watch
 from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.tools.top.watch import Watch
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLE_FOLDER = REPOSITORY / SAMPLES

@@ -12,8 +12,8 @@ from cli_runs import endcap
 from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
 
-from endcap.cli.top_watch import Watch
-from endcap.monitor import Interval
+from endcap.tools.top import Interval
+from endcap.tools.top.watch import Watch
 
 GOOD = jpegs.photo_jpeg(300, 400)
 

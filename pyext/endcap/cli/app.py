@@ -22,7 +22,7 @@ from endcap.cli import (
     top,
     validate,
 )
-from endcap.cli.streams import standard_streams
+from endcap.terminal.streams import standard_streams
 
 app = typer.Typer(
     name="endcap",

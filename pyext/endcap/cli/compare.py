@@ -12,13 +12,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from endcap.cli.export import json_lines
-from endcap.cli.report import count, failure_line, image_heading, one_line
+from endcap.cli.report import failure_line, image_heading, one_line
 from endcap.cli.report_form import Form, write_table
 from endcap.client import ImageResult, Task
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.served_config import read_settings
 from endcap.evaluation.served_ensemble import find_network, read_ensemble
 from endcap.evaluation.side_by_side import Comparison, check_task, compare
+from endcap.terminal.console import count
 
 Comparisons = Mapping[str, Comparison]  # by image; those that the server failed have none
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
-from endcap.cli.progress import stage_bar
 from endcap.dali.building import build as build_operators
 from endcap.dali.report import look
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
+from endcap.terminal.progress import stage_bar
 
 BUILD_EXAMPLES = """
 **Examples**

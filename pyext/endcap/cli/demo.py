@@ -13,26 +13,26 @@ import typer
 from rich.console import Console
 
 import endcap
-from endcap.cli.console import PlainConsole
+from endcap._system.written_file import open_anew, refuse_links, whole_text_file
 from endcap.cli.demo_sheet import sheet_paths, write_sheets
-from endcap.cli.failure import (
+from endcap.cli.images import expand_images
+from endcap.cli.options import Verbose
+from endcap.cli.overwrite_check import refuse_to_overwrite
+from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
+from endcap.cli.report import as_table, describe_failures, summary
+from endcap.client import DetectionClient, ImageResult
+from endcap.errors import InvalidArgumentError
+from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.terminal.console import PlainConsole, count
+from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
     report_errors,
     say,
     stopped_by_signals,
 )
-from endcap.cli.images import expand_images
-from endcap.cli.latency import Latency, as_tables, measure
-from endcap.cli.options import Verbose
-from endcap.cli.overwrite_check import refuse_to_overwrite
-from endcap.cli.pictures import PictureFolder, make_folder, picture_paths
-from endcap.cli.progress import installing, progress_bar
-from endcap.cli.report import as_table, count, describe_failures, summary
-from endcap.cli.whole_file import open_anew, refuse_links, whole_text_file
-from endcap.client import DetectionClient, ImageResult
-from endcap.errors import InvalidArgumentError
-from endcap.server import ServerPorts, ServerSettings, TritonServer
+from endcap.terminal.progress import installing, progress_bar
+from endcap.tools.load.latency import Latency, as_tables, measure
 
 EXAMPLES = """
 **Examples**
@@ -152,7 +152,7 @@ def _serve_page(
     server_url: str, model: str, port: int, samples: Sequence[Path], console: Console
 ) -> None:
     """Return never: a signal ends it."""
-    from endcap import web  # needs aiohttp, which nothing else here does
+    from endcap.tools import web  # needs aiohttp, which nothing else here does
 
     def announce(url: str) -> None:
         console.print(f"[bold green]Ready.[/] Open {url} in a browser; Ctrl-C stops the server.")

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from endcap.cli.console import printable
-from endcap.cli.latency import Latency
 from endcap.cli.pictures import save_jpeg
-from endcap.cli.report import count, summary
+from endcap.cli.report import summary
 from endcap.client import ImageResult
 from endcap.drawing.contact_sheet import PICTURES_PER_SHEET, Card, contact_sheets
 from endcap.drawing.draw import draw_result
 from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.results.task import Task
+from endcap.terminal.console import count, printable
+from endcap.tools.load.latency import Latency
 
 _QUALITY = 76
 

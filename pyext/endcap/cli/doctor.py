@@ -14,13 +14,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.images import expand_images
-from endcap.cli.report import count
-from endcap.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
-from endcap.doctor.start import START, check_start
+from endcap.terminal.console import PlainConsole, count, printable
+from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
+from endcap.tools.doctor import CHECKS, Check, Finding, Severity, Subject, examine, worst
+from endcap.tools.doctor.start import START, check_start
 
 EXAMPLES = """
 **Examples**

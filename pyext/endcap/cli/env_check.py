@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
-from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
-from endcap.cli.progress import stage_bar
 from endcap.environment.checking import (
     CheckedEnvironment,
     check_archive,
@@ -21,6 +19,8 @@ from endcap.environment.checking import (
 )
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.placing import environment_of
+from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
+from endcap.terminal.progress import stage_bar
 
 EXAMPLES = """
 **Examples**

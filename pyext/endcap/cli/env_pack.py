@@ -10,20 +10,20 @@ from typing import Annotated
 
 import typer
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
+from endcap._system.written_file import whole_file
 from endcap._version import __version__
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
-from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
-from endcap.cli.progress import stage_bar
-from endcap.cli.whole_file import whole_file
 from endcap.environment.build import build_archive
 from endcap.environment.checking import CheckedEnvironment
 from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
 from endcap.environment.options import DEFAULT_CHANNEL, PackOptions
 from endcap.environment.placing import check_archive_name, check_model, place
 from endcap.errors import InvalidArgumentError
+from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
+from endcap.terminal.progress import stage_bar
 
 EXAMPLES = """
 **Examples**

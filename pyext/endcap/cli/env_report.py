@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
 from endcap.environment.checking import CheckedEnvironment
 from endcap.environment.numpy_limit import NumpyLimit
+from endcap.terminal.console import PlainConsole, printable
 
 
 def report(

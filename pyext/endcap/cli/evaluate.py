@@ -11,8 +11,16 @@ from typing import Annotated
 
 import typer
 
-from endcap.cli.console import PlainConsole
-from endcap.cli.failure import (
+from endcap._system.written_file import whole_text_file
+from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
+from endcap.cli.overwrite_check import model_files, refuse_to_overwrite
+from endcap.evaluation.categories import CategoriesBy
+from endcap.evaluation.predictions import Predictions
+from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
+from endcap.evaluation.report import as_table
+from endcap.evaluation.run import EvaluationPlan, run
+from endcap.terminal.console import PlainConsole, count
+from endcap.terminal.failure import (
     INTERRUPTED,
     SOME_IMAGE_FAILED,
     message_of,
@@ -20,16 +28,7 @@ from endcap.cli.failure import (
     say,
     stopped_by_signals,
 )
-from endcap.cli.options import SERVER_PANEL, Concurrency, Model, Protocol, Timeout, Verbose
-from endcap.cli.overwrite_check import model_files, refuse_to_overwrite
-from endcap.cli.progress import installing, progress_bar
-from endcap.cli.report import count
-from endcap.cli.whole_file import whole_text_file
-from endcap.evaluation.categories import CategoriesBy
-from endcap.evaluation.predictions import Predictions
-from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
-from endcap.evaluation.report import as_table
-from endcap.evaluation.run import EvaluationPlan, run
+from endcap.terminal.progress import installing, progress_bar
 
 EXAMPLES = """
 **Examples**

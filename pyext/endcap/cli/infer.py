@@ -15,13 +15,6 @@ from endcap.cli.compare import (
     write_comparison,
 )
 from endcap.cli.connection_options import connection_options
-from endcap.cli.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
 from endcap.cli.images import expand_images
 from endcap.cli.infer_checks import check_stream, check_task, keep_inputs
 from endcap.cli.infer_options import (
@@ -58,9 +51,17 @@ from endcap.cli.options import (
 )
 from endcap.cli.pictures import PictureFolder
 from endcap.cli.region_size import check_region_bytes
-from endcap.cli.report import count, describe_failures
+from endcap.cli.report import describe_failures
 from endcap.cli.report_form import Form, chosen_form, report_stream, write_report
 from endcap.client import ClientArguments, ImageResult
+from endcap.terminal.console import count
+from endcap.terminal.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
 
 EXAMPLES = """
 **Examples**

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from endcap.cli.compare import ReferenceBeside
-from endcap.cli.failure import StopRequested
 from endcap.cli.infer_loop import LoopClient
 from endcap.cli.pictures import PictureFolder
-from endcap.cli.progress import progress_bar
 from endcap.client import ClientArguments, DetectionClient, ImageResult
+from endcap.terminal.failure import StopRequested
+from endcap.terminal.progress import progress_bar
 
 Client = DetectionClient | LoopClient
 

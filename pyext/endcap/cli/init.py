@@ -10,10 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from endcap._scratch import scratch_folder
-from endcap.cli.console import PlainConsole, printable
+from endcap._system.scratch import scratch_folder
 from endcap.cli.demo import find_repository
-from endcap.cli.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
 from endcap.repository.discoveries import Discovery, discoveries
@@ -22,6 +20,8 @@ from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
 from endcap.repository.plan import Plan, make_plan
 from endcap.repository.rendering import shell_word
 from endcap.repository.writing import check_target, write_repository
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 
 EXAMPLES = """
 **Examples**

@@ -9,20 +9,8 @@ from typing import Annotated
 import typer
 
 from endcap.cli.connection_options import connection_options
-from endcap.cli.console import PlainConsole
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import (
-    INTERRUPTED,
-    SOME_IMAGE_FAILED,
-    report_errors,
-    say,
-    stopped_by_signals,
-)
 from endcap.cli.images import expand_images
-from endcap.cli.load_level import Level
-from endcap.cli.load_measurement import Timing
-from endcap.cli.load_report import as_csv, as_json, as_table
-from endcap.cli.load_run import LoadTest
 from endcap.cli.options import (
     Batch,
     Compression,
@@ -40,10 +28,21 @@ from endcap.cli.options import (
 )
 from endcap.cli.overwrite_check import refuse_to_overwrite
 from endcap.cli.region_size import check_region_bytes
-from endcap.cli.report import count
 from endcap.cli.report_form import Form, chosen_form, report_stream, write_table, write_text
 from endcap.client import ClientArguments
 from endcap.errors import InvalidArgumentError
+from endcap.terminal.console import PlainConsole, count
+from endcap.terminal.failure import (
+    INTERRUPTED,
+    SOME_IMAGE_FAILED,
+    report_errors,
+    say,
+    stopped_by_signals,
+)
+from endcap.tools.load.level import Level
+from endcap.tools.load.measurement import Timing
+from endcap.tools.load.report import as_csv, as_json, as_table
+from endcap.tools.load.run import LoadTest
 
 EXAMPLES = """
 **Examples**

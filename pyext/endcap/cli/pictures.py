@@ -8,13 +8,13 @@ from pathlib import Path
 
 from PIL import Image
 
+from endcap._system.written_file import refuse_links, whole_file
 from endcap.cli.overwrite_check import refuse_to_overwrite
-from endcap.cli.report import count
-from endcap.cli.whole_file import refuse_links, whole_file
 from endcap.client import ImageResult, Mask
 from endcap.drawing.draw import draw_result, mask_fits
 from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented_size
 from endcap.errors import InvalidArgumentError
+from endcap.terminal.console import count
 
 _QUALITY = 90
 # In bytes; file systems take names of 255.

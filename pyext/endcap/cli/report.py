@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from endcap.cli.console import printable
 from endcap.client import ClassScore, Detection, ImageResult, Task
 from endcap.drawing.skeleton import SEEN
+from endcap.terminal.console import count, printable
 
 _INDENT = 2
 _SIDES = ("x1", "y1", "x2", "y2")
@@ -64,11 +64,6 @@ def summary(results: Sequence[ImageResult]) -> str:
     if failed:
         text += f"; {count(failed, 'image')} failed"
     return text
-
-
-def count(number: int, noun: str) -> str:
-    """Return "1 picture" or "2 pictures"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def describe_failures(results: Sequence[ImageResult]) -> str:

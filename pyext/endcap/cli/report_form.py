@@ -12,11 +12,11 @@ from typing import TextIO
 import typer
 from rich.console import Group
 
-from endcap.cli.console import PlainConsole, printable_lines
+from endcap._system.written_file import whole_text_file
 from endcap.cli.export import as_coco, as_csv, as_json
 from endcap.cli.report import as_table, summary
-from endcap.cli.whole_file import whole_text_file
 from endcap.client import ImageResult
+from endcap.terminal.console import PlainConsole, printable_lines
 
 
 class Form(str, Enum):

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from endcap.cli.console import PlainConsole
-from endcap.cli.failure import report_errors, say, stopped_by_signals
-from endcap.cli.progress import installing
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.advisories import find_advisories, summarise
 from endcap.server.release import ServerRelease
+from endcap.terminal.console import PlainConsole
+from endcap.terminal.failure import report_errors, say, stopped_by_signals
+from endcap.terminal.progress import installing
 
 EXAMPLES = """
 **Examples**

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, report_errors, say, stopped_by_signals
 from endcap.cli.options import Verbose
-from endcap.cli.progress import installing
 from endcap.server.cache import remove_all
 from endcap.server.locate import locate_server
 from endcap.server.private_server import download_server, install_private_server
 from endcap.server.python_packages import check_python, download_packages, install_packages
 from endcap.server.release import read_release
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
+from endcap.terminal.progress import installing
 from endcap.triton.errors import ServerError
 
 INSTALL_EXAMPLES = """

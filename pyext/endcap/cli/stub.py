@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.cli.options import Verbose
 from endcap.environment.stub import StubReport
 from endcap.environment.stub import check as check_stub
 from endcap.environment.stub import install as install_stub
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 
 INSTALL_EXAMPLES = """
 **Examples**

@@ -12,13 +12,13 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import CANNOT_RUN, report_errors, say, stopped_by_signals
 from endcap.cli.options import SERVER_PANEL, Url, Verbose
-from endcap.cli.top_layout import Bounded, lines_of
-from endcap.cli.top_screen import key_pressed, screen
-from endcap.cli.top_table import as_lines
-from endcap.cli.top_watch import Look, Watch
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import CANNOT_RUN, report_errors, say, stopped_by_signals
+from endcap.tools.top.layout import Bounded, lines_of
+from endcap.tools.top.screen import key_pressed, screen
+from endcap.tools.top.table import as_lines
+from endcap.tools.top.watch import Look, Watch
 
 EXAMPLES = """
 **Examples**

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from endcap.cli.console import PlainConsole, printable
-from endcap.cli.failure import report_errors
 from endcap.cli.options import Verbose
-from endcap.cli.report import count
 from endcap.repository.validation import Finding, Report, Severity, validate_repository
+from endcap.terminal.console import PlainConsole, count, printable
+from endcap.terminal.failure import report_errors
 
 EXAMPLES = """
 **Examples**

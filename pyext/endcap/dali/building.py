@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._scratch import scratch_folder
-from endcap._stages import Stages, silent
+from endcap._system.scratch import scratch_folder
+from endcap._system.stages import Stages, silent
 from endcap.dali import built_for
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.cache import cached_library, check_place, only_builder

@@ -8,8 +8,8 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._path_trust import find_untrusted
-from endcap._user_cache import make_cache_folder, only_writer, user_cache
+from endcap._system.path_trust import find_untrusted
+from endcap._system.user_cache import make_cache_folder, only_writer, user_cache
 from endcap.dali.built_for import BuiltFor
 from endcap.dali.errors import DaliError
 from endcap.dali.package_files import (

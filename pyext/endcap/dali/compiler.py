@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.dali.errors import DaliError
 
 _USUAL = ("g++", "clang++", "c++")

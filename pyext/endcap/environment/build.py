@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from endcap._stages import Stages, silent
+from endcap._system.stages import Stages, silent
 from endcap.environment.checking import CheckedEnvironment, check_archive, check_numpy
 from endcap.environment.conda_process import install_conda_packages
 from endcap.environment.errors import ExecutionEnvironmentError

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._pip import in_one_line
-from endcap._stages import Stages, silent
+from endcap._system.pip import in_one_line
+from endcap._system.stages import Stages, silent
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.site_packages import Package, packages

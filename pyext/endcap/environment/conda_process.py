@@ -8,9 +8,9 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from endcap._pip import in_one_line
-from endcap._stages import Stages
-from endcap._worker_command import worker_command
+from endcap._system.pip import in_one_line
+from endcap._system.stages import Stages
+from endcap._system.worker_command import worker_command
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.numpy_limit import NumpyLimit
 from endcap.environment.options import PackOptions

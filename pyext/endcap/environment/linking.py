@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from endcap._pip import in_one_line
-from endcap._stages import Stages
+from endcap._system.pip import in_one_line
+from endcap._system.stages import Stages
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.solving import Solution
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from endcap._pip import in_one_line
-from endcap._stages import Stages
+from endcap._system.pip import in_one_line
+from endcap._system.stages import Stages
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 
 # What no model opens; patterns of fnmatch, whose * goes beyond a slash.

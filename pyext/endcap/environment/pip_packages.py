@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from endcap._pip import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._system.pip import PipError, environment_for_pip, pip_command, pip_errors
 from endcap.environment.errors import ExecutionEnvironmentError
 from endcap.environment.options import PackOptions
 from endcap.environment.site_packages import distributions

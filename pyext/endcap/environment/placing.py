@@ -6,9 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
-from endcap._replaced_file import replaced_file
+from endcap._system.written_file import replaced_file, restored_on_failure
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.file_rollback import restored_on_failure
 from endcap.environment.stub import install
 from endcap.environment.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
 from endcap.errors import InvalidArgumentError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap._pip import in_one_line
+from endcap._system.pip import in_one_line
 from endcap.environment.channels import SUBDIR, resolve_channels
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
 from endcap.environment.numpy_limit import NumpyLimit

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._stages import Progress, no_progress
+from endcap._system.stages import Progress, no_progress
 from endcap.client import DetectionClient, Task
 from endcap.client.address import Protocol
 from endcap.errors import InvalidArgumentError

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from endcap._scratch import scratch_folder
-from endcap._worker_command import worker_command
+from endcap._system.scratch import scratch_folder
+from endcap._system.worker_command import worker_command
 from endcap.errors import InvalidArgumentError
 from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import OnnxFile

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.repository.network_input import NetworkInput
 from endcap.repository.network_process import TrialLimits, run_network_worker
 from endcap.repository.onnx_file import OnnxFile

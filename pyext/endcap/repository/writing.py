@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from pathlib import Path
 
-from endcap._scratch import descriptor_path, partial_folder, sweep_partial
+from endcap._system.scratch import descriptor_path, partial_folder, sweep_partial
 from endcap.errors import InvalidArgumentError
 from endcap.repository.options import FirstEnd, Runtime
 from endcap.repository.plan import Plan

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from endcap._worker_command import worker_command
+from endcap._system.worker_command import worker_command
 from endcap.errors import EndcapError
 from endcap.triton.errors import ServerError
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from endcap._pip import PipError, environment_for_pip, pip_command, pip_errors
+from endcap._system.pip import PipError, environment_for_pip, pip_command, pip_errors
 from endcap.server.cache import full_disk
 from endcap.triton.errors import ServerError
 

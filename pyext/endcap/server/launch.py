@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-from endcap._scratch import scratch_folder
-from endcap._stages import Progress, no_progress
+from endcap._system.scratch import scratch_folder
+from endcap._system.stages import Progress, no_progress
 from endcap.errors import UnsupportedError
 from endcap.server.cache import hold
 from endcap.server.exit_reasons import describe_exit, exit_reasons

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap._scratch import abandoned_scratch, remove_scratch, sweep_scratch
+from endcap._system.scratch import abandoned_scratch, remove_scratch, sweep_scratch
 
 PURPOSE = "server"  # of a launch's scratch folder
 REPOSITORY_PURPOSE = "repository"  # of a copy of a repository

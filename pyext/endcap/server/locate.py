@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._stages import Progress, no_progress
+from endcap._system.stages import Progress, no_progress
 from endcap.server.private_server import (
     EXECUTABLE,
     find_private_server,

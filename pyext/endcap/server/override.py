@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.server.leftovers import REPOSITORY_PURPOSE
 from endcap.triton.errors import ServerError
 from endcap.triton.model_config import CONFIG_NAME, protobuf_modules, read_model_config

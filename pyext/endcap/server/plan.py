@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._stages import Progress, no_progress
+from endcap._system.stages import Progress, no_progress
 from endcap.server import gpu, python_packages, python_stub
 from endcap.server.backend_directory import compose_backend_directory, needs_stub
 from endcap.server.chosen_models import choose_models

@@ -10,7 +10,7 @@ import platform
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from endcap._stages import Progress, Stages, no_progress
+from endcap._system.stages import Progress, Stages, no_progress
 from endcap.server.cache import cache_folder, find_entry, make_entry
 from endcap.server.downloads import run_pip, wheelhouse_of
 from endcap.triton.errors import ServerError

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import endcap
-from endcap._stages import Progress, no_progress
+from endcap._system.stages import Progress, no_progress
 from endcap.server.cache import cache_folder, find_entry, make_entry
 from endcap.server.downloads import run_pip, wheelhouse_of
 from endcap.server.python_stub import PYTHON_VERSION

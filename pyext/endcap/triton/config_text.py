@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._replaced_file import replaced_file
+from endcap._system.written_file import replaced_file
 from endcap.errors import InvalidArgumentError
 
 _TOKEN = re.compile(

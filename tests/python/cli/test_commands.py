@@ -16,9 +16,9 @@ from cli_runs import PROTOCOLS, assert_one_sentence, endcap, write_pictures
 
 from endcap.cli.app import app
 from endcap.cli.demo import SAMPLES, find_repository
-from endcap.cli.failure import report_errors
 from endcap.cli.images import expand_images
 from endcap.errors import InvalidArgumentError
+from endcap.terminal.failure import report_errors
 from endcap.triton.model_folder import read_repository
 
 

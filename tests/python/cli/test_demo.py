@@ -18,9 +18,9 @@ from PIL import Image
 
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.images import expand_images
-from endcap.cli.latency import measure
 from endcap.client import DetectionClient
 from endcap.server.chosen_models import choose_models
+from endcap.tools.load.latency import measure
 from endcap.triton.model_folder import read_repository
 
 

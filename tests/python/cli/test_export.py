@@ -16,9 +16,9 @@ from cli_runs import answering_server, endcap, write_pictures
 from PIL import Image
 from pycocotools.coco import COCO
 
+from endcap._system.written_file import whole_file, whole_text_file
 from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
-from endcap.cli.whole_file import whole_file, whole_text_file
 from endcap.client import Detection, ImageResult
 from endcap.drawing.upright import oriented_size
 

@@ -21,12 +21,13 @@ from PIL import Image
 from rich.table import Table
 
 import endcap as package
-from endcap.cli import demo, whole_file
-from endcap.cli.console import PlainConsole
+from endcap._system import written_file
+from endcap.cli import demo
 from endcap.cli.pictures import save_jpeg
 from endcap.errors import InvalidArgumentError
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.log import LogPump
+from endcap.terminal.console import PlainConsole
 
 # Sets a terminal's title, clears it, and the same in one character of Latin-1.
 ORDERS = "\x1b]0;owned\x07\x1b[2J\x9b2J"
@@ -89,15 +90,15 @@ def test_a_pipe_that_comes_later_is_replaced_and_not_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "new.jpg"
-    checked, read = whole_file.refuse_links, list[int]()
+    checked, read = written_file.refuse_links, list[int]()
 
     def make_pipe_after_the_check(targets: Iterable[Path]) -> None:
         checked(targets)
         os.mkfifo(target)
         read.append(os.open(target, os.O_RDONLY | os.O_NONBLOCK))  # else the opening would block
 
-    monkeypatch.setattr(whole_file, "refuse_links", make_pipe_after_the_check)
-    with whole_file.whole_file(target, follow_links=False) as file:
+    monkeypatch.setattr(written_file, "refuse_links", make_pipe_after_the_check)
+    with written_file.whole_file(target, follow_links=False) as file:
         file.write(b"mine")
     assert os.read(read[0], 4) == b""
     os.close(read[0])

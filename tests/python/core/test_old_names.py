@@ -16,6 +16,7 @@ MOVED = {
     ),
     ("endcap.draw", "draw_result"): "endcap.drawing",
     ("endcap.stub", "install"): "endcap.environment.stub",
+    ("endcap.web", "run"): "endcap.tools.web",
 }
 
 

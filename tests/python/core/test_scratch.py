@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap._scratch import (
+from endcap._system.scratch import (
     MARKER_NAME,
     abandoned_scratch,
     scratch_folder,
@@ -29,7 +29,7 @@ NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 KILLED = """
 import os, signal
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 with scratch_folder("photos") as folder:
     (folder / "file").write_text("left")
     print(folder, flush=True)
@@ -39,7 +39,7 @@ with scratch_folder("photos") as folder:
 # taken for an abandoned one.
 WORKER = """
 import sys, time
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 taken, end = 0, time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     with scratch_folder("stress") as folder:
@@ -112,7 +112,7 @@ def test_a_child_leaves_the_folder_to_its_parent() -> None:
 def test_the_end_of_the_block_in_a_child_removes_nothing() -> None:
     program = """
 import os, sys
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 with scratch_folder("photos") as folder:
     if (child := os.fork()) == 0:
         pass
@@ -129,7 +129,7 @@ with scratch_folder("photos") as folder:
 def test_a_thread_that_the_end_of_the_program_cuts_off_leaves_an_abandoned_folder() -> None:
     program = """
 import threading, time
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 ready = threading.Event()
 def work():
     with scratch_folder("photos") as folder:
@@ -170,7 +170,7 @@ def test_deep_folders_go(left: Path) -> None:
 def test_folders_that_nothing_may_be_removed_from_go(temporary: Path) -> None:
     program = """
 import os
-from endcap._scratch import scratch_folder, scratch_root
+from endcap._system.scratch import scratch_folder, scratch_root
 if os.geteuid() == 0:  # whom no mode stops
     os.setgid(65534)
     os.setuid(65534)
@@ -195,7 +195,7 @@ print(list(scratch_root().iterdir()))
 def test_an_interrupt_of_the_removal_leaves_an_abandoned_folder() -> None:
     program = """
 import gc, os, signal
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 class Stop(BaseException):
     pass
 def stop(number, frame):
@@ -222,7 +222,7 @@ print(folder, len(os.listdir(folder)), flush=True)
 def test_a_full_disk_leaves_no_folder() -> None:
     program = """
 import resource, signal, tempfile
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.errors import UnsupportedError
 tempfile.gettempdir()  # Python looks for another folder where this one is full
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -13,9 +13,9 @@ import pytest
 from doctor_world import subject
 from init_runs import init
 
-from endcap._worker_command import worker_command
-from endcap.doctor.dali import check_dali
+from endcap._system.worker_command import worker_command
 from endcap.server.dali_operators import find_operators
+from endcap.tools.doctor.dali import check_dali
 from endcap.triton.errors import ServerError
 
 NEEDS_DALI = pytest.mark.skipif(

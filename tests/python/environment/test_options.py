@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap._pip import in_one_line
+from endcap._system.pip import in_one_line
 from endcap.environment.channels import resolve_channels
 from endcap.environment.checking import CheckedEnvironment, check_numpy
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool

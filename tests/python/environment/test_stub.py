@@ -17,12 +17,12 @@ import pytest
 from cli_runs import assert_one_sentence, endcap
 from echo_model import ECHO, TENSORS, write_model
 
-from endcap.doctor.model_stubs import check_stubs
-from endcap.doctor.subject import Subject
 from endcap.environment.stub import StubError, check, install
 from endcap.environment.stub.front import describe, find_front, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
+from endcap.tools.doctor.model_stubs import check_stubs
+from endcap.tools.doctor.subject import Subject
 
 CONFIG = 'backend: "python"' + TENSORS
 ENVIRONMENT = 'parameters {{ key: "EXECUTION_ENV_PATH" value {{ string_value: "{path}" }} }}'

@@ -16,7 +16,7 @@ import pytest
 from init_runs import init
 from onnx import TensorProto, helper
 
-from endcap._scratch import root_path
+from endcap._system.scratch import root_path
 
 ENDS_WITHIN_S = 5.0
 

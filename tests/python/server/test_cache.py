@@ -17,9 +17,9 @@ from doctor_world import SITE_PACKAGES, World, in_own_mounts
 from echo_model import write_model
 from typer.testing import CliRunner
 
-from endcap import _pip
-from endcap._pip import PipError, environment_for_pip, pip_command
-from endcap._stages import silent
+from endcap._system import pip as _pip
+from endcap._system.pip import PipError, environment_for_pip, pip_command
+from endcap._system.stages import silent
 from endcap.cli.app import app
 from endcap.server import (
     ServerError,
@@ -224,7 +224,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     begin = in_own_mounts(f"mount -t tmpfs -o size=1m endcap '{tmp_path}/small'")
     program = f"""
 import os, sys
-from endcap._stages import silent
+from endcap._system.stages import silent
 from endcap.server.cache import cache_folder, make_entry
 def fill(content, other):
     (content / "large").write_bytes(bytes(4 << 20))
@@ -288,7 +288,7 @@ def test_a_wheelhouse_without_the_wheel(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_python_without_pip_runs_that_of_ensurepip(tmp_path: Path) -> None:
     world = World(tmp_path / "world", without=["pip", "pip-*"])
     program = (
-        "import subprocess\nfrom endcap._pip import environment_for_pip, pip_command\n"
+        "import subprocess\nfrom endcap._system.pip import environment_for_pip, pip_command\n"
         "subprocess.run([*pip_command(), '--version'], env=environment_for_pip(), check=True)\n"
     )
     done = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from echo_model import write_echo_model
 
-from endcap._scratch import MARKER_NAME, scratch_folder, scratch_root
+from endcap._system.scratch import MARKER_NAME, scratch_folder, scratch_root
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 from endcap.server.leftovers import PURPOSE, SHARED_MEMORY, shared_memory_prefix, sweep
 
@@ -34,7 +34,7 @@ with TritonServer(sys.argv[1], settings):
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 KILLED_OWNER = """
 import os, signal
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 with scratch_folder("server") as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -11,8 +11,8 @@ import pytest
 from doctor_world import EXIT_CODES, World, doctor, in_own_mounts, run
 
 from endcap.cli.demo import find_repository
-from endcap.doctor import CHECKS, Check, Finding, Subject, examine
-from endcap.doctor.finding import Group
+from endcap.tools.doctor import CHECKS, Check, Finding, Subject, examine
+from endcap.tools.doctor.finding import Group
 
 
 def subject() -> Subject:

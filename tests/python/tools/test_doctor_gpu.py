@@ -11,7 +11,7 @@ import pytest
 from doctor_world import Answer, World, doctor, subject
 
 import endcap
-from endcap.doctor import Severity, cuda_library, gpu
+from endcap.tools.doctor import Severity, cuda_library, gpu
 
 
 def add_libraries(world: World, names: Sequence[str]) -> None:

@@ -16,13 +16,13 @@ import pytest
 from doctor_world import doctor, in_own_mounts, pasted, subject
 from echo_model import write_model
 
-from endcap._locked_file import lock_abandoned
-from endcap._scratch import MARKER_NAME
-from endcap.doctor import Severity, machine
-from endcap.doctor.cgroup import cpu_quota, memory_limit
-from endcap.doctor.memory import check_leftovers, check_shared_memory
+from endcap._system.locked_file import lock_abandoned
+from endcap._system.scratch import MARKER_NAME
 from endcap.server import ServerPorts
 from endcap.server.leftovers import SHARED_MEMORY, shared_memory_prefix
+from endcap.tools.doctor import Severity, machine
+from endcap.tools.doctor.cgroup import cpu_quota, memory_limit
+from endcap.tools.doctor.memory import check_leftovers, check_shared_memory
 
 MIB = 2**20
 LARGE_MODEL = """
@@ -100,7 +100,7 @@ def test_enough_shared_memory_is_ok(tmp_path: Path) -> None:
 
 KILLED_LAUNCHER = """
 import os, signal
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 with scratch_folder("server") as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -246,8 +246,8 @@ def test_one_core_is_seen(tmp_path: Path) -> None:
     code = f"""
 import os
 os.sched_setaffinity(0, {{{core}}})
-from endcap.doctor import Subject
-from endcap.doctor.machine import check_cpu
+from endcap.tools.doctor import Subject
+from endcap.tools.doctor.machine import check_cpu
 print(check_cpu(Subject(find_repository=lambda: None)).found)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from endcap.doctor.catalogue import TOPICS
+from endcap.tools.doctor.catalogue import TOPICS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "troubleshooting.md"

@@ -11,13 +11,13 @@ from damage import SHIPPED
 from doctor_world import World, copied_server, doctor, replace_needed, run, wheel_server
 from echo_model import ECHO, TENSORS, write_model
 
-from endcap._user_cache import user_cache
+from endcap._system.user_cache import user_cache
 from endcap.cli.demo import find_repository
-from endcap.doctor import Severity, Subject
-from endcap.doctor import server as server_check
 from endcap.server import locate
 from endcap.server.private_server import private_server_folder
 from endcap.server.python_stub import LIBPYTHON, PYTHON_VERSION
+from endcap.tools.doctor import Severity, Subject
+from endcap.tools.doctor import server as server_check
 
 PYTHON_MODELS = [
     config.parent.name

@@ -14,14 +14,14 @@ import pytest
 from cli_runs import assert_one_sentence, endcap
 from rich.console import Console
 
-from endcap.cli.failure import StopRequested
-from endcap.cli.load_level import Level, ServerPart
-from endcap.cli.load_measurement import Measurement, Timing
-from endcap.cli.load_report import CSV_COLUMNS, as_csv, as_json, as_table
-from endcap.cli.load_senders import Turns
-from endcap.cli.load_window import Figures, Finished, figures, finished
-from endcap.cli.server_times import ModelTime
 from endcap.client import ImageResult
+from endcap.terminal.failure import StopRequested
+from endcap.tools.load.level import Level, ServerPart
+from endcap.tools.load.measurement import Measurement, Timing
+from endcap.tools.load.report import CSV_COLUMNS, as_csv, as_json, as_table
+from endcap.tools.load.senders import Turns
+from endcap.tools.load.server_times import ModelTime
+from endcap.tools.load.window import Figures, Finished, figures, finished
 
 
 def done(end_s: float, latency_ms: float | None = 10.0, images: int = 1, **failed: int) -> Finished:

@@ -6,8 +6,8 @@ import pytest
 from metrics_text import EARLIER, LATER, MACHINE, MODEL, metrics
 from rich.console import Console, Group
 
-from endcap.cli.top_table import as_lines
-from endcap.monitor import Interval, Scrape, compare, parse_metrics
+from endcap.tools.top import Interval, Scrape, compare, parse_metrics
+from endcap.tools.top.table import as_lines
 
 
 def look(text: str, at_s: float) -> Scrape:

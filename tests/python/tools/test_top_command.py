@@ -22,9 +22,9 @@ import raw_answers
 from cli_runs import assert_one_sentence, endcap
 from metrics_text import EARLIER, LATER
 
-from endcap.cli.top_watch import Watch
 from endcap.errors import InvalidArgumentError
-from endcap.monitor import MetricsError, scrape
+from endcap.tools.top import MetricsError, scrape
+from endcap.tools.top.watch import Watch
 
 
 class _Answering(http.server.BaseHTTPRequestHandler):

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from endcap.cli.fitting_table import Column, fitting_table
-from endcap.cli.top_layout import Bounded, RowCount, share_rows
-from endcap.cli.top_table import as_lines
-from endcap.monitor import Gpu, Interval, Machine, ModelRates, StageRates
+from endcap.terminal.table import Column, fitting_table
+from endcap.tools.top import Gpu, Interval, Machine, ModelRates, StageRates
+from endcap.tools.top.layout import Bounded, RowCount, share_rows
+from endcap.tools.top.table import as_lines
 
 # As many and as long ones as the shipped repository has.
 NAMES = [f"model_number_{n:02d}_decoupled"[: 6 + n] for n in range(16)]

@@ -23,7 +23,7 @@ from pages import SAMPLE_FILES, result_of, run_client, serve_page
 from endcap.client import DetectionClient
 from endcap.drawing.draw import class_color
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import MAX_BODY_BYTES, BodyLimits
+from endcap.tools.web.application import MAX_BODY_BYTES, BodyLimits
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 

@@ -26,8 +26,8 @@ from page_calls import JPEG, ask, detect
 from endcap.client import DetectionClient
 from endcap.client.batches import Batch
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.application import BodyLimits, make_application
-from endcap.web.page_server import PageServer
+from endcap.tools.web.application import BodyLimits, make_application
+from endcap.tools.web.page_server import PageServer
 
 PICTURE = jpegs.photo_jpeg(64, 48)
 LIMITS = BodyLimits(most=2, wait_s=1.0, within_s=3.0)

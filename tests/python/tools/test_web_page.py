@@ -23,7 +23,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Route, expect
 
 from endcap.client import DetectionClient
-from endcap.web.application import BodyLimits
+from endcap.tools.web.application import BodyLimits
 
 pytest_plugins = ["page_fixtures"]
 

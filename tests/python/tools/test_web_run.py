@@ -1,4 +1,4 @@
-"""endcap.web.run: until a signal, beside a server that hangs, and where it cannot start."""
+"""endcap.tools.web.run: until a signal, beside a server that hangs, and where it cannot start."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from echo_model import write_model
 from page_calls import JPEG, ask, detect
 from pages import SAMPLE_FILES, run_client
 
-import endcap.web
+import endcap.tools.web
 from endcap.client import ClientError, DetectionClient
 from endcap.errors import Status
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.web.page_server import PageServer
+from endcap.tools.web.page_server import PageServer
 
 TURNED = next(path for path in SAMPLE_FILES if "600x800_exif6" in path.name)
 
@@ -42,12 +42,12 @@ def client() -> Iterator[DetectionClient]:
 RUN = """
 import sys
 import typer
-import endcap.web
-from endcap.cli.failure import stopped_by_signals
+import endcap.tools.web
+from endcap.terminal.failure import stopped_by_signals
 
 try:
     with stopped_by_signals(exit_code=7):
-        endcap.web.run(sys.argv[1], port=0, ready=lambda url: print(url, flush=True))
+        endcap.tools.web.run(sys.argv[1], port=0, ready=lambda url: print(url, flush=True))
 except typer.Exit as end:
     sys.exit(end.exit_code)
 """
@@ -150,7 +150,7 @@ def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        endcap.web.run(str(client.address), port=0, ready=interrupt)
+        endcap.tools.web.run(str(client.address), port=0, ready=interrupt)
     with pytest.raises(ConnectionRefusedError):
         ask(urls[0], "GET", "/")
 
@@ -158,8 +158,8 @@ def test_run_leaves_a_keyboard_interrupt_to_its_caller(client: DetectionClient) 
 def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(endcap.web.PageError) as caught:
-            endcap.web.run(str(client.address), port=port, ready=pytest.fail)
+        with pytest.raises(endcap.tools.web.PageError) as caught:
+            endcap.tools.web.run(str(client.address), port=port, ready=pytest.fail)
     assert str(caught.value) == (
         f"port {port} on 127.0.0.1 cannot be used for the page (Address already in use); end the "
         "program that holds it, or choose another port (0 picks a free one)"
@@ -179,20 +179,20 @@ def test_a_port_that_is_taken_is_one_sentence(client: DetectionClient) -> None:
 def test_where_it_cannot_listen_is_one_sentence(
     client: DetectionClient, options: dict[str, Any], part: str
 ) -> None:
-    with pytest.raises(endcap.web.PageError, match=part):
-        endcap.web.run(str(client.address), **options, ready=pytest.fail)
+    with pytest.raises(endcap.tools.web.PageError, match=part):
+        endcap.tools.web.run(str(client.address), **options, ready=pytest.fail)
 
 
 def test_without_a_triton_server_nothing_is_served() -> None:
     with pytest.raises(ClientError, match=r"no Triton server answers at grpc://127\.0\.0\.1:9"):
-        endcap.web.run("127.0.0.1:9", port=0, ready=pytest.fail)
+        endcap.tools.web.run("127.0.0.1:9", port=0, ready=pytest.fail)
 
 
 def test_without_aiohttp_it_says_what_to_install(
     client: DetectionClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith("endcap.web.")]:
+    for name in [name for name in sys.modules if name.startswith("endcap.tools.web.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "aiohttp", None)
-    with pytest.raises(endcap.web.PageError, match=r"pip install 'endcap\[client\]'"):
-        endcap.web.run(str(client.address), port=0, ready=pytest.fail)
+    with pytest.raises(endcap.tools.web.PageError, match=r"pip install 'endcap\[client\]'"):
+        endcap.tools.web.run(str(client.address), port=0, ready=pytest.fail)

@@ -8,7 +8,7 @@ import re
 import uuid
 from pathlib import Path
 
-from endcap._locked_file import LockedFile, LostFileError, lock_abandoned
+from endcap._system.locked_file import LockedFile, LostFileError, lock_abandoned
 from endcap.errors import UnsupportedError
 
 FOLDER = Path("/dev/shm")

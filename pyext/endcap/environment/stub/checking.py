@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap._scratch import scratch_folder
+from endcap._system.scratch import scratch_folder
 from endcap.environment.stub.archive import unpack_looked_at
 from endcap.environment.stub.errors import StubError
 from endcap.environment.stub.front import STUB_NAME, is_front, report

@@ -1,7 +1,0 @@
-"""What a machine has for endcap, what it lacks, and what to type: the checks of `endcap doctor`."""
-
-from endcap.doctor.catalogue import CHECKS, Check, examine
-from endcap.doctor.finding import Finding, Severity, worst
-from endcap.doctor.subject import Subject
-
-__all__ = ["CHECKS", "Check", "Finding", "Severity", "Subject", "examine", "worst"]

@@ -1,0 +1,90 @@
+"""Bars on standard error, while many images are under way or work has many stages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from endcap._system.stages import Stages
+from endcap.terminal.console import PlainConsole
+from endcap.terminal.failure import say
+
+_SHOWN_FROM = 8
+
+
+class _RateColumn(ProgressColumn):
+    """Steps per second, of the last half minute at most."""
+
+    def render(self, task: Task) -> Text:
+        rate = task.finished_speed or task.speed
+        return Text("" if rate is None else f"{rate:.1f}/s", style="progress.data.speed")
+
+
+@contextlib.contextmanager
+def progress_bar(name: str, total: int) -> Iterator[Callable[[], None]]:
+    """Give what is to be called at each step done.
+
+    The bar shows count, rate and remaining time; it is gone after the block. There is none for few
+    steps, or where standard error is no terminal.
+    """
+    console = PlainConsole(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeRemainingColumn(),
+    )
+    silent = total < _SHOWN_FROM or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as progress:
+        task = progress.add_task(name, total=total)
+        yield lambda: progress.advance(task)
+
+
+@contextlib.contextmanager
+def installing() -> Iterator[Stages]:
+    """Give what begins a stage of an installation: a bar on a terminal, else one line each."""
+    if PlainConsole(stderr=True).is_terminal:
+        with stage_bar() as stages:
+            yield stages
+        return
+
+    def begin(name: str, total: int | None) -> Callable[[], None]:
+        say(f"endcap: {name} ...")
+        return lambda: None
+
+    yield begin
+
+
+@contextlib.contextmanager
+def stage_bar() -> Iterator[Stages]:
+    """Give what begins a stage of long work; each has the bar to itself.
+
+    A stage whose number of steps is not known has a bar that only moves. There is none where
+    standard error is no terminal.
+    """
+    console = PlainConsole(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+
+        def begin(name: str, total: int | None) -> Callable[[], None]:
+            for before in progress.task_ids:
+                progress.remove_task(before)
+            task = progress.add_task(name, total=total)
+            return lambda: progress.advance(task)
+
+        yield begin

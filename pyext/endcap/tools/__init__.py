@@ -1,0 +1,1 @@
+"""Operators' tools: doctor, load test, live table of a server, web page."""

@@ -1,0 +1,115 @@
+"""Requests sent in a closed loop: each sender sends its next one when the last is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
+from endcap.tools.load.window import Finished, finished
+
+# A server that is gone refuses at once: without a pause the loop would only burn the CPU.
+_PAUSE_WHEN_GONE_S = 0.05
+
+
+class Senders(Protocol):
+    """Several senders at work. requests: what became of theirs so far."""
+
+    requests: list[Finished]
+
+    def check(self) -> None:
+        """Raise what ended a sender before its time."""
+
+    def stop(self) -> None:
+        """Wait for the requests in flight and end; raise what ended a sender."""
+
+
+class Turns:
+    """Gives each request its images, in turn, whoever asks. Thread-safe."""
+
+    def __init__(self, images: Sequence[bytes], batch: int) -> None:
+        self._images = images
+        self._batch = batch
+        self._next = itertools.count(0, batch)  # a step of it is atomic
+
+    def take(self) -> list[bytes]:
+        """Return the images of the next request."""
+        first = next(self._next)
+        return [self._images[(first + n) % len(self._images)] for n in range(self._batch)]
+
+
+class ThreadSenders:
+    """A thread for each sender, all with one client."""
+
+    def __init__(self, client: DetectionClient, turns: Turns, senders: int) -> None:
+        self.requests: list[Finished] = []
+        self._client = client
+        self._turns = turns
+        self._ended = threading.Event()
+        self._threads = ThreadPoolExecutor(senders, thread_name_prefix="endcap load")
+        self._senders = [self._threads.submit(self._send) for _ in range(senders)]
+
+    def check(self) -> None:
+        """See Senders."""
+        for sender in self._senders:
+            if sender.done():
+                sender.result()
+
+    def stop(self) -> None:
+        """See Senders."""
+        self._ended.set()
+        self._threads.shutdown()
+        self.check()
+
+    def _send(self) -> None:
+        while not self._ended.is_set():
+            results = self._client.detect(self._turns.take())
+            self.requests.append(finished(time.perf_counter(), results))
+            if _is_gone(results):
+                self._ended.wait(_PAUSE_WHEN_GONE_S)
+
+
+class TaskSenders:
+    """A task for each sender, on an event loop in a thread of its own."""
+
+    def __init__(
+        self, make_client: Callable[[], AsyncDetectionClient], turns: Turns, senders: int
+    ) -> None:
+        self.requests: list[Finished] = []
+        self._make_client = make_client
+        self._turns = turns
+        self._count = senders
+        self._ended = threading.Event()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="endcap load")
+        self._loop = self._thread.submit(lambda: asyncio.run(self._send_all()))
+
+    def check(self) -> None:
+        """See Senders."""
+        if self._loop.done():
+            self._loop.result()
+
+    def stop(self) -> None:
+        """See Senders."""
+        self._ended.set()
+        self._thread.shutdown()
+        self.check()
+
+    async def _send_all(self) -> None:
+        async with self._make_client() as client:
+            await asyncio.gather(*(self._send(client) for _ in range(self._count)))
+
+    async def _send(self, client: AsyncDetectionClient) -> None:
+        while not self._ended.is_set():
+            results = await client.detect(self._turns.take())
+            self.requests.append(finished(time.perf_counter(), results))
+            if _is_gone(results):
+                await asyncio.sleep(_PAUSE_WHEN_GONE_S)
+
+
+def _is_gone(results: Sequence[ImageResult]) -> bool:
+    return all(result.status == "unavailable" for result in results)

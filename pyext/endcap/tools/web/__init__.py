@@ -1,0 +1,57 @@
+"""A page for the browser: drop a picture or open the camera, see what a Triton server finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from endcap.client import DetectionClient
+from endcap.results.task import Task
+from endcap.tools.web.errors import PageError
+
+__all__ = ["PageError", "run"]
+
+_IN_FLIGHT = 4  # requests to Triton at once; a browser sends one per tab
+
+
+def run(
+    server_url: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    samples: Sequence[Path] = (),
+    model: str = "detect",
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the page until the calling thread gets an exception, such as KeyboardInterrupt.
+
+    Args:
+        server_url: The Triton server, as DetectionClient takes it.
+        host: Address to listen on; the default is reachable from this machine only.
+        port: 0 picks a free one.
+        samples: Picture files that the page offers.
+        model: The ensemble's name.
+        ready: Is called with the page's URL once it can be opened.
+
+    Raises:
+        ClientError: No Triton server answers or it does not serve the model.
+        PageError: The model is a classifier, the port cannot be used or aiohttp is not installed.
+    """
+    try:
+        from endcap.tools.web.application import make_application
+        from endcap.tools.web.page_server import PageServer
+    except ImportError as error:
+        raise PageError(
+            f"the page needs aiohttp, which is not installed ({error}); "
+            "run `pip install 'endcap[client]'`"
+        ) from error
+    with DetectionClient(server_url, model=model, concurrency=_IN_FLIGHT) as client:
+        if client.task is not Task.detection:
+            raise PageError(
+                f"the page draws boxes, and '{model}' answers with classes; ask it with "
+                f"`endcap infer PHOTO --model {model}`, or give --model a detector"
+            )
+        application = make_application(client, host=host, samples=samples)
+        with PageServer(application, host=host, port=port) as server:
+            ready(server.url)
+            server.wait()

@@ -1,0 +1,214 @@
+"""The page's HTTP interface: static files, samples, and images passed on to Triton."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from endcap.client import DetectionClient
+from endcap.errors import Status
+from endcap.tools.web.answers import css_color, json_answer, refusal, result_answer
+from endcap.tools.web.guard import add_security_headers, guard
+from endcap.tools.web.samples import name_samples, read_sample
+from endcap.tools.web.static_files import StaticFile, read_static_files
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler
+
+MAX_BODY_BYTES = 64 << 20  # as the server's own default limit of an encoded image
+
+_WAIT_AGAIN_S = 1  # what a client is told to wait where too many send at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """What the bodies of requests may take.
+
+    Attributes:
+        max_bytes: A larger image is answered 413.
+        most: How many are read, or held until Triton has answered, at once.
+        wait_s: How long a request waits for its turn before it is answered 503.
+        within_s: How long its body may take to arrive before it is answered 408.
+    """
+
+    max_bytes: int = MAX_BODY_BYTES
+    most: int = 4
+    wait_s: float = 10.0
+    within_s: float = 30.0
+
+
+# Neither is among the types that a script of another site may send without being asked first.
+_CONTENT_TYPES = ("image/jpeg", "application/octet-stream")
+_LONGEST_NAME = 255
+
+
+def make_application(
+    client: DetectionClient,
+    *,
+    host: str,
+    samples: Sequence[Path] = (),
+    limits: BodyLimits | None = None,
+) -> web.Application:
+    """Return the application: `/`, its files, `/labels`, `/samples` and `POST /detect`.
+
+    Args:
+        client: Sends the images; it stays the caller's to close.
+        host: The address that the server will listen on, see `guard`.
+        samples: Picture files that the page offers.
+        limits: Of the images that are sent.
+    """
+    application = web.Application(middlewares=[guard(host), _refuse_with_message])
+    application.on_response_prepare.append(add_security_headers)
+    handlers = _Handlers(client, samples, limits or BodyLimits())
+    application.router.add_post("/detect", handlers.detect)
+    application.router.add_get("/labels", handlers.labels)
+    application.router.add_get("/samples", handlers.list_samples)
+    application.router.add_get("/samples/{name}", handlers.sample)
+    application.router.add_get("/", handlers.static)
+    application.router.add_get(r"/{name:[^/]+\.[a-z]+}", handlers.static)
+    return application
+
+
+class _Handlers:
+    """One method for each route; all state is fixed at the start."""
+
+    def __init__(
+        self, client: DetectionClient, samples: Sequence[Path], limits: BodyLimits
+    ) -> None:
+        self._client = client
+        self._samples = name_samples(samples)
+        self._limits = limits
+        self._bodies = asyncio.Semaphore(limits.most)
+        self._files: dict[str, StaticFile] = read_static_files()
+
+    async def detect(self, request: web.Request) -> web.Response:
+        """Body: an encoded image, passed on as it is. `?name=` is its name in the answer."""
+        given = request.headers.get("Content-Type", "none").partition(";")[0].strip().lower()
+        if given not in _CONTENT_TYPES:
+            return refusal(
+                415,
+                f"the content type is {given}; send the file with {' or '.join(_CONTENT_TYPES)}",
+            )
+        if (request.content_length or 0) > self._limits.max_bytes:
+            return self._too_large()
+        try:
+            await asyncio.wait_for(self._bodies.acquire(), self._limits.wait_s)
+        except asyncio.TimeoutError:
+            return _closing(
+                503,
+                f"{self._limits.most} images are being sent already; try again",
+                status=Status.OUT_OF_MEMORY,
+                headers={"Retry-After": str(_WAIT_AGAIN_S)},
+            )
+        try:
+            return await self._answer(request)
+        finally:
+            self._bodies.release()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            encoded = await asyncio.wait_for(self._read(request), self._limits.within_s)
+        except asyncio.TimeoutError:
+            return _closing(
+                408,
+                f"the image has not arrived within {self._limits.within_s:g} seconds; send it "
+                "again, or a smaller one",
+            )
+        if encoded is None:
+            return self._too_large()
+        name = request.query.get("name", "image")[:_LONGEST_NAME]
+        (result,) = await asyncio.to_thread(self._client.detect, [encoded])
+        return result_answer(dataclasses.replace(result, image=name), encoded)
+
+    async def _read(self, request: web.Request) -> bytes | None:
+        """Return the body, None where it is too large.
+
+        `request.read` would keep it for as long as the connection is open.
+        """
+        body = bytearray()
+        while chunk := await request.content.readany():
+            body += chunk
+            if len(body) > self._limits.max_bytes:
+                return None
+        return bytes(body)
+
+    def _too_large(self) -> web.Response:
+        return refusal(
+            413,
+            f"the image has more than {self._limits.max_bytes} bytes, the limit of this page; send "
+            "a smaller one",
+            status=Status.IMAGE_LIMIT,
+        )
+
+    async def labels(self, request: web.Request) -> web.Response:
+        """The model, where it is, its classes with their colours, and how large an image may be."""
+        labels = self._client.labels or []
+        return json_answer(
+            {
+                "model": self._client.model,
+                "server": str(self._client.address),
+                "max_bytes": self._limits.max_bytes,
+                "labels": [
+                    {"class_id": class_id, "label": label, "color": css_color(class_id)}
+                    for class_id, label in enumerate(labels)
+                ],
+            }
+        )
+
+    async def list_samples(self, request: web.Request) -> web.Response:
+        """The names of the samples, in their order."""
+        return json_answer(list(self._samples))
+
+    async def sample(self, request: web.Request) -> web.Response:
+        """One sample, as it is on disk."""
+        path = self._samples.get(request.match_info["name"])
+        if path is None:
+            raise web.HTTPNotFound
+        try:
+            content = await asyncio.to_thread(read_sample, path, self._limits.max_bytes)
+        except OSError as error:
+            return refusal(
+                404, f"the sample {request.match_info['name']} cannot be read: {error.strerror}"
+            )
+        return web.Response(body=content, content_type="image/jpeg")
+
+    async def static(self, request: web.Request) -> web.Response:
+        """A file of the page."""
+        file = self._files.get(request.match_info.get("name", "index.html"))
+        if file is None:
+            raise web.HTTPNotFound
+        return web.Response(body=file.content, content_type=file.content_type, charset="utf-8")
+
+
+def _closing(
+    http_status: int,
+    message: str,
+    *,
+    status: Status = Status.INVALID_ARGUMENT,
+    headers: Mapping[str, str] | None = None,
+) -> web.Response:
+    """A refusal after which the connection is closed: the rest of the body is not awaited."""
+    response = refusal(http_status, message, status=status, headers=headers)
+    response.force_close()
+    return response
+
+
+@web.middleware
+async def _refuse_with_message(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return refusal(
+            405,
+            f"{request.path} does not take {error.method}; use {allowed}",
+            headers={"Allow": allowed},
+        )
+    except web.HTTPNotFound:
+        return refusal(404, f"{request.path} is not here; the page is at /")
