@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # plain_docstrings
 
 project = "endcap"
 author = "the endcap authors"
 copyright = f"{author}, Apache-2.0"
 version = release = importlib.metadata.version("endcap")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "plain_docstrings"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["README.md"]
@@ -21,7 +17,7 @@ exclude_patterns = ["README.md"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 
-# Docstrings are Google's style or plain sentences; a single backtick means code in both.
+# Docstrings are in Google's style; a single backtick means code in both.
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -36,7 +36,8 @@ class SharedSlice:
 
     Attributes:
         region: The name that it is registered under.
-        offset, byte_size: bytes.
+        offset: Byte offset in the region.
+        byte_size: Length in bytes.
     """
 
     region: str

@@ -12,36 +12,40 @@ from endcap.client.errors import ClientError
 class DetectionClient(ClientCore):
     """A client of an ensemble that takes `encoded` and gives detections or classes.
 
-    url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is not
-        given.
-    protocol: "grpc" or "http"; None takes the URL's, else gRPC.
-    model: the ensemble's name.
-    timeout_s: for each image: its requests, their retries, and the wait for shared memory.
-    concurrency: how many requests are in flight at once.
-    batch: how many images go into one request, at most.
-    labels: class names by id; None reads them from the parameter `labels` of the model's
-        configuration (comma-separated, or a JSON list). A classifier's own output `class_labels`
-        names what these do not.
-    extras: whether to ask for keypoints, angles and masks, too, where the model has them.
-    shared_memory: "system" or "cuda" lets tensors go through memory that this machine's server
-        shares; see `SharedMemoryPool`.
-    regions, region_bytes: how many regions of it, and the size of each; None are as many as
-        `concurrency`, with room for a batch, 8 MiB for each encoded image.
-    classify: how many best classes to ask Triton's classification extension for, of a classifier
-        with the output class_probabilities; None takes the classes that the model gives.
-    color: "rgb" or "bgr", of images that are pixels.
-    jpeg_quality: these are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
-    request_id: what the ids of requests begin with; the server's log has them. None draws one.
-    options: of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s goes
-        before `timeout_s`.
-
     An image is bytes or a path of an encoded file, which is sent as it is, or an array uint8: [N]
     of an encoded file, [H,W,3] or [H,W] of pixels.
 
-    Raises ClientError when no server answers there, it does not serve the model, or the model's
-    labels cannot be read; InvalidArgumentError for an option that cannot be used, and
-    UnsupportedError for one that this model does not go with. Thread-safe; a process that is forked
-    off needs a client of its own.
+    Thread-safe; a process that is forked off needs a client of its own.
+
+    Args:
+        url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is
+            not given.
+        protocol: "grpc" or "http"; None takes the URL's, else gRPC.
+        model: The ensemble's name.
+        timeout_s: For each image: its requests, their retries, and the wait for shared memory.
+        concurrency: How many requests are in flight at once.
+        batch: How many images go into one request, at most.
+        labels: Class names by id; None reads them from the parameter `labels` of the model's
+            configuration (comma-separated, or a JSON list). A classifier's own output
+            `class_labels` names what these do not.
+        extras: Whether to ask for keypoints, angles and masks, too, where the model has them.
+        shared_memory: "system" or "cuda" lets tensors go through memory that this machine's server
+            shares; see `SharedMemoryPool`.
+        regions: The number of shared-memory regions; None takes `concurrency`.
+        region_bytes: The size of each; None has room for a batch, 8 MiB for each encoded image.
+        classify: Number of best classes to request from Triton's classification extension, of a
+            classifier with the output class_probabilities; None takes the model's own classes.
+        color: "rgb" or "bgr", of images that are pixels.
+        jpeg_quality: These are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
+        request_id: What the ids of requests begin with; the server's log has them. None draws one.
+        options: Of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s
+            goes before `timeout_s`.
+
+    Raises:
+        ClientError: No server answers there, it does not serve the model, or the model's labels
+            cannot be read.
+        InvalidArgumentError: An option cannot be used.
+        UnsupportedError: The model does not go with an option.
     """
 
     def _begin(self) -> None:

@@ -38,7 +38,8 @@ class Tls:
     Attributes:
         ca: PEM file of the authorities to trust instead: of the system's over HTTP, of those that
             come with gRPC's library over gRPC.
-        certificate, key: PEM files that show the server who the client is; both or neither.
+        certificate: PEM file of the client's certificate, which the server checks; with `key`.
+        key: PEM file of the certificate's private key; with `certificate`.
         verify: False takes any certificate of the server. HTTP only: gRPC has no such option.
     """
 

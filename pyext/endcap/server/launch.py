@@ -102,7 +102,7 @@ class TritonServer:
 
     @property
     def grpc_url(self) -> str:
-        """The same over gRPC, with the scheme grpc:// that DetectionClient takes."""
+        """The address for gRPC, with its scheme, as DetectionClient takes it."""
         return f"grpc://{self._authority(self.ports.grpc)}"
 
     @property

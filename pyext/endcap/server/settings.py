@@ -34,7 +34,8 @@ class ServerSettings:
         client_shared_memory: Clients may register shared memory, which is refused otherwise.
         verbose: The server prints every request, and all its output goes to standard error (to
             `log_file` where one is given).
-        ready_timeout_s, stop_timeout_s: Seconds that a start and a stop may take.
+        ready_timeout_s: Seconds that a start may take.
+        stop_timeout_s: Seconds that a stop may take.
     """
 
     tritonserver: str | os.PathLike[str] | None = None
