@@ -44,7 +44,6 @@ NOTICES = (
     "NVIDIA CUDA Runtime",
     "CUB",
 )
-SERVER_KEY = "endcap/backends/server_key/libendcap_server_key.so"
 PYTHON_STUB = "endcap/backends/python_stub/triton_python_backend_stub"
 CUDA_LIBRARY = "endcap/libendcap_cuda.so"
 C_LIBRARY = "endcap/libendcap_c.so"
@@ -85,7 +84,6 @@ def expected_files(wheel: Path, *, cuda: bool = True) -> set[str]:
         *(f"endcap/backends/{name}/libtriton_{name}.so" for name in BACKENDS),
         *(f"{folder}/libendcap_jpeg.so" for folder in DECODERS),
         PYTHON_STUB,
-        SERVER_KEY,
         extension,
         C_LIBRARY,
         C_HEADER,
@@ -138,8 +136,6 @@ def check_library(path: Path, facts: ElfFacts) -> Iterator[str]:
         foreign = [name for name in facts.exported if not name.startswith("endcap_")]
         if foreign or not facts.exported:
             yield f"exports {foreign or 'nothing'}, and not just endcap_*"
-    if path.name == Path(SERVER_KEY).name and facts.exported:
-        yield f"exports {facts.exported}, and not nothing"
     if path.name == Path(CUDA_LIBRARY).name and facts.exported != ["EndcapCudaApi"]:
         yield f"exports {facts.exported or 'nothing'}, and not just EndcapCudaApi"
 

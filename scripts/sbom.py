@@ -38,7 +38,6 @@ _CONTENTS = {
     r"libtriton_endcap_[a-z]+\.so$": ("highway", "nlohmann-json", *_CPLUSPLUS),
     r"triton_python_backend_stub$": ("nlohmann-json", *_CPLUSPLUS),
     r"libendcap_cuda\.so$": ("cuda-runtime", "cub", *_CPLUSPLUS),
-    r"libendcap_server_key\.so$": (),  # of endcap's own code alone
 }
 
 

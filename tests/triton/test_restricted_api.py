@@ -25,8 +25,8 @@ from endcap.client.address import parse_address
 from endcap.client.options import ConnectionOptions
 from endcap.client.shared_memory import SharedMemoryPool
 from endcap.errors import UnsupportedError
-from endcap.server import ServerError, ServerSettings, TritonServer
-from endcap.server.restriction import CLOSED_GRPC_KEY, HTTP_HEADER
+from endcap.server import ServerSettings, TritonServer
+from endcap.server.restriction import CLOSED_GRPC_KEY
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
 EVIL_CONFIG = json.dumps(
@@ -40,13 +40,10 @@ EVIL_CONFIG = json.dumps(
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "revive"], scope="module")
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TritonServer]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TritonServer]:
     repository = write_echo_model(tmp_path_factory.mktemp("models"))
-    settings = ServerSettings(ports=FREE_PORTS, revive=request.param, verbose=False)
-    with TritonServer(repository, settings) as running:
+    with TritonServer(repository, ServerSettings(ports=FREE_PORTS)) as running:
         yield running
 
 
@@ -201,48 +198,6 @@ def answers_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
 )
 def test_open_over_http(server: TritonServer, path: str) -> None:
     assert status(server, path)[0] == 200
-
-
-def test_no_other_user_sees_the_key(server: TritonServer) -> None:
-    command = Path(f"/proc/{server.pid}/cmdline").read_bytes()
-    assert len(shown_keys(server)) >= 2
-    if not server.settings.revive:
-        return
-    (key,) = server.restriction.headers.values()
-    assert re.fullmatch(r"[0-9a-f]{64}", key)
-    assert key.encode() not in command
-    # Nor do the processes of models get it.
-    assert key.encode() not in Path(f"/proc/{server.pid}/environ").read_bytes()
-    index = "/v2/repository/index"
-    assert status(server, index, b"{}", **{HTTP_HEADER: key})[0] == 200
-    assert key not in "\n".join(server.log_lines())
-
-
-def test_the_key_is_not_logged(tmp_path: Path) -> None:
-    repository = write_echo_model(tmp_path / "models")
-    log = tmp_path / "log"
-    settings = ServerSettings(ports=FREE_PORTS, revive=True, verbose=True, log_file=log)
-    with TritonServer(repository, settings) as running:
-        (key,) = running.restriction.headers.values()
-        assert list(running.revive()) == []
-    assert "Request for model" in log.read_text() or "HTTP request" in log.read_text()
-    assert key not in log.read_text()
-
-
-def test_a_server_that_does_not_get_the_key_cannot_revive(tmp_path: Path) -> None:
-    """A program of another name does not take it, and the place holder opens nothing."""
-    with TritonServer(write_echo_model(tmp_path / "m"), ServerSettings(ports=FREE_PORTS)) as other:
-        program = Path(f"/proc/{other.pid}/exe").resolve()
-    renamed = tmp_path / "server" / "bin" / "renamed"
-    renamed.parent.mkdir(parents=True)
-    renamed.write_bytes(program.read_bytes())
-    renamed.chmod(0o755)
-    for name in ("backends", "python_backend_stubs", "caches"):
-        (tmp_path / "server" / name).symlink_to(program.parent.parent / name)
-    (tmp_path / "server" / "lib").symlink_to(program.parents[3] / "nvidia_pytriton.libs")
-    settings = ServerSettings(ports=FREE_PORTS, revive=True, tritonserver=renamed)
-    with pytest.raises(ServerError, match=r"does not take the key .*; leave --revive out"):
-        TritonServer(tmp_path / "m", settings).start()
 
 
 # --- shared memory of clients ---------------------------------------------------------------------

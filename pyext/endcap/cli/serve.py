@@ -109,14 +109,6 @@ def serve(
         float,
         typer.Option(min=0, metavar="SECONDS", help="How long loading the models may take."),
     ] = _DEFAULTS.ready_timeout_s,
-    revive: Annotated[
-        bool,
-        typer.Option(
-            "--revive",
-            help="Load Python models again whose process dies. Clients cannot load models all the "
-            "same.",
-        ),
-    ] = False,
     client_shared_memory: Annotated[
         bool,
         typer.Option(
@@ -148,7 +140,6 @@ def serve(
         cuda_pool_mb=cuda_pool_mb,
         log_file=log_file,
         echo_problems=True,
-        revive=revive,
         client_shared_memory=client_shared_memory,
         verbose=verbose,
         ready_timeout_s=ready_timeout,
@@ -163,8 +154,6 @@ def serve(
             say(f"endcap: {server.left_out}")
         while True:
             server.check_alive()
-            for message in server.revive():
-                say(f"endcap: {message}")
             time.sleep(_LOOK_AFTER_SERVER_EVERY_S)
 
 

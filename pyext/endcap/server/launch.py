@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -25,16 +24,7 @@ from endcap.server.plan import plan_launch
 from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess
 from endcap.server.release import ServerRelease
-from endcap.server.rest import (
-    LoadedModel,
-    is_model_ready,
-    is_ready,
-    loaded_models,
-    reload_model,
-    takes_key,
-)
-from endcap.server.restriction import Restriction
-from endcap.server.revival import Pacing, StubWatch
+from endcap.server.rest import LoadedModel, is_ready, loaded_models
 from endcap.server.settings import ServerSettings
 from endcap.server.stub_reasons import refusals
 from endcap.triton.errors import ServerError
@@ -43,7 +33,6 @@ _POLL_INTERVAL_S = 0.05
 _LOG_CLOSES_WITHIN_S = 2.0
 # Servers up to 25.07 wait for ever for a stub that has ended without a word.
 _REFUSAL_ENDS_WITHIN_S = 5.0
-_REVIVED_AFTER_S = 10.0  # at the earliest, when a model dies again
 # What the server logs when it listens for each, in this order.
 _SERVICES = ("Started GRPCInferenceService", "Started HTTPService", "Started Metrics Service")
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -73,15 +62,12 @@ class TritonServer:
         self.settings = settings or ServerSettings()
         self.ports: ServerPorts = self.settings.ports  # the ones in use, once it is started
         self.left_out: LeftOut | None = None  # optional models that cannot run here, likewise
-        self.restriction = Restriction()  # what clients may not do, likewise
         self.release: ServerRelease | None = None  # of the server that was started
         self._resources = contextlib.ExitStack()
         self._process: ServerProcess | None = None
         self._started_by = os.getpid()
         self._log: LogPump | None = None
         self._served = False  # whether it has been ready
-        self._stubs: StubWatch | None = None
-        self._pacing = Pacing(_REVIVED_AFTER_S)
 
     def __enter__(self) -> TritonServer:
         self.start()
@@ -142,7 +128,6 @@ class TritonServer:
                 self._log.join(_LOG_CLOSES_WITHIN_S)
         finally:
             self._process = None
-            self._stubs = None
             self._resources.close()
             atexit.unregister(self.stop)
 
@@ -158,32 +143,6 @@ class TritonServer:
         code = self._process.exit_code()
         if code is not None:
             raise ServerError(f"tritonserver ended with {describe_exit(code)}: {self._reasons()}")
-
-    def revive(self) -> Iterator[str]:
-        """Load Python models again whose process has died; yield a message about each.
-
-        Call it now and then, where `ServerSettings.revive` is set; it returns when they are loaded.
-        Until then the server refuses requests to them, and to ensembles over them.
-        """
-        if not self.settings.revive or self._process is None:
-            return
-        self._stubs = self._stubs or StubWatch(self._process.pid)
-        for stub in self._stubs.look():
-            if not stub.failed and not self._serves(stub.model):
-                continue
-            self._pacing.ask(stub.model)
-            yield f"the process of model '{stub.model}' has ended ({stub.ending})"
-        for model in self._pacing.due():
-            try:
-                self._load_again(model, self._stubs)
-            except OSError as error:
-                self._pacing.ask(model)
-                yield (
-                    f"model '{model}' cannot be loaded again: {error}; it is tried once more "
-                    f"after {_REVIVED_AFTER_S:g} s"
-                )
-            else:
-                yield f"model '{model}' is loaded again"
 
     def models(self) -> list[LoadedModel]:
         """Return the models that the server has loaded, by name.
@@ -203,20 +162,6 @@ class TritonServer:
         """Return the last lines that the server printed."""
         return self._log.lines() if self._log else []
 
-    def _load_again(self, model: str, stubs: StubWatch) -> None:
-        """Give a model new processes; OSError where it has none afterwards."""
-        stubs.forget(model)
-        reload_model(self.http_url, model, self.restriction.headers)
-        if not is_model_ready(self.http_url, model) or not stubs.running(model):
-            raise OSError("the server has loaded it, but no new process answers for it")
-
-    def _serves(self, model: str) -> bool:
-        """Whether the server takes requests for a model, be its process dead."""
-        try:
-            return any(each.name == model for each in self.models())
-        except ServerError:
-            return True  # no answer is none about the model: the load will tell
-
     def _is_inherited(self) -> bool:
         """Whether this process is a fork of the one that started the server."""
         return self._process is not None and os.getpid() != self._started_by
@@ -234,8 +179,7 @@ class TritonServer:
         plan = plan_launch(self.repository, self.settings, scratch, self._progress)
         for folder in plan.held:
             self._resources.enter_context(hold(folder))
-        self.ports, self.left_out = plan.ports, plan.left_out
-        self.restriction, self.release = plan.restriction, plan.release
+        self.ports, self.left_out, self.release = plan.ports, plan.left_out, plan.release
         copy = self._open_log_file()
         show_all = copy is None and self.settings.verbose
         self._resources.callback(remove_shared_memory, plan.shared_memory_prefix)
@@ -276,12 +220,6 @@ class TritonServer:
                 )
             time.sleep(_POLL_INTERVAL_S)
         self.check_alive()
-        if self.settings.revive and not takes_key(self.http_url, self.restriction.headers):
-            raise ServerError(
-                "the server does not take the key with which its models are loaded again (a "
-                "program that is not named tritonserver, or is linked statically, never does); "
-                "leave --revive out, or give another server with --tritonserver"
-            )
         self._served = True
         if self._log is not None:
             self._log.echo_from_now_on()

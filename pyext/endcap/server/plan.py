@@ -19,7 +19,7 @@ from endcap.server.optional_models import LeftOut, leave_out
 from endcap.server.ports import ServerPorts, resolve_ports
 from endcap.server.private_server import private_server_folder
 from endcap.server.release import ServerRelease, read_release
-from endcap.server.restriction import Restriction, restrict
+from endcap.server.restriction import restriction_options
 from endcap.server.settings import ServerSettings
 from endcap.server.shell_words import (
     check_model_names,
@@ -47,7 +47,6 @@ class LaunchPlan:
     release: ServerRelease
     repository: Path  # where the server sees the models: links to where they are
     shared_memory_prefix: str  # of the regions in /dev/shm that Python-backend models make
-    restriction: Restriction
     left_out: LeftOut | None  # models that are not served for want of what they run on
     held: tuple[Path, ...]  # what of endcap's cache the server uses
 
@@ -100,7 +99,6 @@ def plan_launch(
     working_directory = scratch / "cwd"
     working_directory.mkdir()
     region_prefix = shared_memory_prefix(scratch)
-    restriction = restrict(release, settings)
     command = [
         str(installation.executable),
         f"--model-repository={link}",
@@ -113,15 +111,13 @@ def plan_launch(
         *_memory_options(models, settings),
         "--exit-on-error=true",
         f"--exit-timeout-secs={max(1, int(settings.stop_timeout_s) - _UNLOADING_TAKES_S)}",
-        *(["--model-control-mode=explicit", "--load-model=*"] if settings.revive else []),
-        *restriction.options,
+        *restriction_options(release, settings),
         *(["--log-verbose=1"] if settings.verbose else []),
     ]
     return LaunchPlan(
         command=command,
-        environment=_with_absolute_paths(environment) | restriction.environment,
+        environment=_with_absolute_paths(environment),
         working_directory=working_directory,
-        restriction=restriction,
         ports=ports,
         release=release,
         repository=link,

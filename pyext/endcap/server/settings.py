@@ -29,8 +29,6 @@ class ServerSettings:
         log_file: Gets everything that the server prints: a path, or a binary file that is open for
             writing and stays the caller's to close.
         echo_problems: Copies warnings and errors to standard error once the server is ready.
-        revive: Python models whose process dies are loaded again by `TritonServer.revive`. Clients
-            may not load models: that takes a key which only the launcher and the server have.
         client_shared_memory: Clients may register shared memory, which is refused otherwise.
         verbose: The server prints every request, and all its output goes to standard error (to
             `log_file` where one is given).
@@ -48,7 +46,6 @@ class ServerSettings:
     pinned_pool_mb: int | None = None
     log_file: str | os.PathLike[str] | IO[bytes] | None = None
     echo_problems: bool = False
-    revive: bool = False
     client_shared_memory: bool = False
     verbose: bool = False
     ready_timeout_s: float = 120.0

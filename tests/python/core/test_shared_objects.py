@@ -48,7 +48,6 @@ def test_all_of_them_are_looked_at() -> None:
         "libtriton_endcap_bls.so",
         "libendcap_c.so",
         "libendcap_jpeg.so",
-        "libendcap_server_key.so",
     } <= names
     assert len(MODULES) == 1
 
@@ -59,11 +58,6 @@ def test_backends_export_their_entry_points_only(path: Path) -> None:
     names = [line.split()[-1] for line in lines]
     assert "TRITONBACKEND_ModelInstanceExecute" in names
     assert [name for name in names if not name.startswith("TRITONBACKEND_")] == []
-
-
-def test_what_is_preloaded_into_a_server_exports_nothing() -> None:
-    (library,) = (path for path in LIBRARIES if path.name == "libendcap_server_key.so")
-    assert output_of("nm", "--dynamic", "--defined-only", library) == ""
 
 
 def test_the_c_library_comes_with_its_header_and_exports_what_that_declares() -> None:

@@ -27,8 +27,6 @@ from endcap.server import (
 from endcap.server.backend_directory import compose_backend_directory
 from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, pool_megabytes
 from endcap.server.plan import plan_launch
-from endcap.server.release import read_release
-from endcap.server.restriction import restrict
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import read_repository
 
@@ -156,7 +154,7 @@ def test_clients_shared_memory_is_allowed_by_who_has_that_option(
     assert ("--allow-client-shm=true" in plan.command) == given
 
 
-def plan_for(version: str, folder: Path, *, revive: bool = False) -> list[str]:
+def plan_for(version: str, folder: Path) -> list[str]:
     """The command for a server that has its version written down."""
     executable = folder / "opt" / "bin" / "tritonserver"
     executable.parent.mkdir(parents=True)
@@ -164,7 +162,7 @@ def plan_for(version: str, folder: Path, *, revive: bool = False) -> list[str]:
     (folder / "opt" / "TRITON_VERSION").write_text(f"{version}\n")
     (folder / "scratch").mkdir()
     write_model(folder / "models", "none", "")
-    settings = ServerSettings(tritonserver=executable, ports=FREE, revive=revive)
+    settings = ServerSettings(tritonserver=executable, ports=FREE)
     return plan_launch(folder / "models", settings, folder / "scratch").command
 
 
@@ -175,26 +173,6 @@ def test_apis_are_closed_by_servers_that_can(version: str, given: bool, tmp_path
     apis = "model-repository,trace,logging,shared-memory"
     options = [f"--http-restricted-api={apis}", f"--grpc-restricted-protocol={apis}"]
     assert closed == (options if given else [])
-
-
-def test_models_are_not_revived_by_a_server_that_cannot_close_its_apis(tmp_path: Path) -> None:
-    with pytest.raises(
-        ServerError, match=r"2\.40\.0, release 23\.11 cannot restrict .*, or leave --revive out"
-    ):
-        plan_for("2.40.0", tmp_path, revive=True)
-
-
-def test_the_library_of_the_key_is_missed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    settings = ServerSettings(ports=FREE, revive=True)
-    release = read_release(locate_server())
-    monkeypatch.setattr(endcap, "__path__", [str(tmp_path)])
-    with pytest.raises(ServerError, match=r"libendcap_server_key\.so is not in this installation"):
-        restrict(release, settings)
-    (tmp_path / "a b" / "backends" / "server_key").mkdir(parents=True)
-    (tmp_path / "a b" / "backends" / "server_key" / "libendcap_server_key.so").touch()
-    monkeypatch.setattr(endcap, "__path__", [str(tmp_path / "a b")])
-    with pytest.raises(ServerError, match=r"cannot be preloaded, .* leave --revive out"):
-        restrict(release, settings)
 
 
 def test_missing_compiled_backends_are_named(
