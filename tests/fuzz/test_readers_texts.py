@@ -17,7 +17,8 @@ from rich.console import Group
 from endcap._labels import read_labels
 from endcap.drawing.upright import NOT_A_PICTURE, open_picture, oriented, oriented_size
 from endcap.terminal.console import PlainConsole
-from endcap.tools.top import compare, parse_metrics
+from endcap.tools.top.metrics import parse_metrics
+from endcap.tools.top.rates import compare
 from endcap.tools.top.table import as_lines
 from endcap.triton.labels import parse_labels
 

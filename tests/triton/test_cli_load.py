@@ -72,11 +72,11 @@ def test_a_bad_image_is_told_on_every_pipeline(
 def test_load_agrees_with_itself_and_with_the_servers_metrics(server: TritonServer) -> None:
     assert server.metrics_url is not None
     watch = Watch(server.grpc_url, server.metrics_url, ["detect"])
-    watch.look()
+    watch.update()
     told = run(
         server, "load", "--concurrency", "1,3", "--duration", "1.5", "--warmup", "0.3",
     )  # fmt: skip
-    seen = watch.look().interval
+    seen = watch.update().interval
     assert seen is not None
     (model,) = seen.models
     assert model.requests_per_s is not None

@@ -12,7 +12,7 @@ from cli_runs import endcap
 from running_server import RunningServer, wait_for
 from tritonclient.utils import InferenceServerException
 
-from endcap.tools.top import Interval
+from endcap.tools.top.rates import Interval
 from endcap.tools.top.watch import Watch
 
 GOOD = jpegs.photo_jpeg(300, 400)
@@ -36,7 +36,7 @@ def request_count(client, model: str) -> int:
 
 
 def finished(watch: Watch) -> Interval:
-    interval = watch.look().interval
+    interval = watch.update().interval
     assert interval is not None
     return interval
 
@@ -44,7 +44,7 @@ def finished(watch: Watch) -> Interval:
 def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
     watch = Watch(server.grpc, metrics(server), ["pre_blank"])
     before = request_count(client, "pre_blank")
-    watch.look()
+    watch.update()
     infer(client, "pre_blank", {"encoded": strings([GOOD, GOOD[:500], GOOD])})
     infer(client, "pre_blank", {"encoded": strings([GOOD])})
     wait_for(lambda: request_count(client, "pre_blank") == before + 2)
@@ -65,7 +65,7 @@ def test_what_was_asked_is_what_is_shown(client, server: RunningServer):
 def test_requests_that_fail_have_their_reason(client, server: RunningServer):
     watch = Watch(server.grpc, metrics(server), ["pre_queue"])
     before = request_count(client, "pre_queue")
-    watch.look()
+    watch.update()
     with pytest.raises(InferenceServerException):
         infer(client, "pre_queue", {"encoded": strings([b"none"])})
     wait_for(lambda: request_count(client, "pre_queue") == before + 1)
@@ -89,7 +89,7 @@ def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: Running
     infer(client, "pre_reloaded", {"encoded": strings([GOOD])})
     wait_for(lambda: request_count(client, "pre_reloaded") == before + 1)
     watch = Watch(server.grpc, metrics(server), ["pre_reloaded"])
-    watch.look()
+    watch.update()
     client.unload_model("pre_reloaded")
     wait_for(lambda: server.index()["pre_reloaded"].get("reason") == "unloaded")
     client.load_model("pre_reloaded")
@@ -105,14 +105,14 @@ def test_a_model_that_is_loaded_anew_is_told_and_goes_on(client, server: Running
 
 def test_another_port_of_the_server_is_one_sentence(server: RunningServer):
     for port in (server.ports.http, server.ports.grpc):
-        problem = Watch(server.grpc, f"127.0.0.1:{port}", ()).look().problem
+        problem = Watch(server.grpc, f"127.0.0.1:{port}", ()).update().problem
         assert problem is not None
         assert "port 8002" in problem
 
 
 def test_a_live_server_without_metrics_there_is_told(server: RunningServer, free_port: int):
     for address in (server.grpc, f"http://{server.http}"):
-        problem = Watch(address, f"127.0.0.1:{free_port}", ()).look().problem
+        problem = Watch(address, f"127.0.0.1:{free_port}", ()).update().problem
         assert problem is not None
         assert "Connection refused" in problem
         assert "is live: it may run without metrics (Triton's --allow-metrics=false)" in problem

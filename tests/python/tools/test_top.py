@@ -1,4 +1,4 @@
-"""endcap top: rates from two looks at metrics, and what is shown of them."""
+"""Rates between two scrapes, and their tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from metrics_text import EARLIER, LATER, MACHINE, MODEL, metrics
 from rich.console import Console, Group
 
-from endcap.tools.top import Interval, Scrape, compare, parse_metrics
+from endcap.tools.top.metrics import Scrape, parse_metrics
+from endcap.tools.top.rates import Interval, compare
 from endcap.tools.top.table import as_lines
 
 
@@ -75,7 +76,7 @@ def test_counters_that_fall_are_a_restart_and_no_rate() -> None:
     interval = compare(look(LATER, 0.0), look(EARLIER, 1.0))
     assert interval.restarted
     assert all(each.restarted and each.requests_per_s is None for each in interval.models)
-    assert "started anew" in printed(interval, 80)
+    assert "was restarted" in printed(interval, 80)
     assert interval.totals.requests_per_s == 0
 
 
@@ -89,7 +90,7 @@ def test_only_the_models_named() -> None:
     interval = compare(look(EARLIER, 0.0), look(LATER, 2.0), only=["pre"])
     assert interval.models == []
     assert [each.model for each in interval.stages] == ["pre"]
-    assert "No model" in printed(interval, 80)
+    assert "no model" in printed(interval, 80)
 
 
 def test_the_machine_where_it_is_reported() -> None:

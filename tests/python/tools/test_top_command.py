@@ -23,7 +23,7 @@ from cli_runs import assert_one_sentence, endcap
 from metrics_text import EARLIER, LATER
 
 from endcap.errors import InvalidArgumentError
-from endcap.tools.top import MetricsError, scrape
+from endcap.tools.top.metrics import MetricsError, scrape
 from endcap.tools.top.watch import Watch
 
 
@@ -75,7 +75,7 @@ def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
 
     with raw_answers.answering(trickle) as server:
         begin = time.monotonic()
-        with pytest.raises(MetricsError, match="no answer in time"):
+        with pytest.raises(MetricsError, match="no response in time"):
             scrape(f"http://{server.address}/metrics", timeout_s=0.2)
         assert time.monotonic() - begin < 1.5
     gc.collect()
@@ -94,7 +94,7 @@ def test_more_lines_than_metrics_have_are_a_sentence() -> None:
     text = "nv_x 1\n" * 100_001
     with (
         answering((200, text)) as address,
-        pytest.raises(MetricsError, match="more than 100,000 lines, as no metrics do"),
+        pytest.raises(MetricsError, match="more than 100,000 lines, which no metrics have"),
     ):
         scrape(f"http://{address}/metrics")
 
@@ -124,11 +124,11 @@ def test_numbers_that_json_does_not_have_are_not_known() -> None:
 def test_a_server_that_goes_and_comes_back_is_shown() -> None:
     with answering((200, EARLIER), (503, ""), (200, EARLIER), (200, LATER)) as address:
         watch = Watch("127.0.0.1", address, ())
-        looks = [watch.look() for _ in range(4)]
-    assert [each.interval is not None for each in looks] == [False, False, False, True]
-    assert looks[1].problem is not None
-    assert "503" in looks[1].problem
-    assert looks[2].problem is None
+        updates = [watch.update() for _ in range(4)]
+    assert [each.interval is not None for each in updates] == [False, False, False, True]
+    assert updates[1].problem is not None
+    assert "503" in updates[1].problem
+    assert updates[2].problem is None
 
 
 def test_the_metrics_place_follows_the_url() -> None:
@@ -169,11 +169,11 @@ def test_a_model_that_is_not_there_is_a_sentence_with_those_that_are() -> None:
         result = endcap("top", "--metrics-url", address, "--once", "--model", "n", "--model", "net")
         assert_one_sentence(result, f"http://{address}/metrics has no model 'n'", "net, post, pre")
         watch = Watch("127.0.0.1", address, ["net", "later"])
-        looks = [watch.look() for _ in range(2)]
-    assert looks[1].interval is not None  # it goes on: the model may come
-    assert all("no model 'later'" in (each.unknown or "") for each in looks)
+        updates = [watch.update() for _ in range(2)]
+    assert updates[1].interval is not None  # it goes on: the model may come
+    assert all("no model 'later'" in (each.unknown or "") for each in updates)
     with answering((200, EARLIER)) as address:
-        assert Watch("127.0.0.1", address, ["net"]).look().unknown is None
+        assert Watch("127.0.0.1", address, ["net"]).update().unknown is None
 
 
 def test_once_without_a_server_is_a_sentence() -> None:
@@ -207,7 +207,7 @@ def test_a_key_ends_the_live_table_and_leaves_the_terminal_as_it_was(key: str) -
         )  # fmt: skip
         os.close(its)
         try:
-            shown = read_until(ours, "q ends", "503", "corrupt_image")
+            shown = read_until(ours, "q quits", "503", "corrupt_image")
             assert shown.count("\x1b[?1049h") == 1  # a screen of its own
             os.write(ours, key.encode())
             read_until(ours, "\x1b[?1049l")

@@ -1,37 +1,46 @@
-"""Looks at a server's metrics again and again, whatever becomes of the server in between."""
+"""Repeated scrapes of a server's metrics, and their output on a terminal or as JSON."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import json
+import os
 import re
+import select
+import sys
+import termios
+import time
+import tty
 import urllib.parse
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from endcap.client import ClientError, Connection, ConnectionOptions
 from endcap.client.address import Address, parse_address
 from endcap.client.errors import RequestError
 from endcap.errors import InvalidArgumentError
-from endcap.tools.top import (
-    Interval,
-    MetricsError,
-    Scrape,
-    check_parser,
-    compare,
-    model_names,
-    scrape,
-)
+from endcap.terminal.console import PlainConsole, printable
+from endcap.terminal.failure import say
+from endcap.tools.top.metrics import MetricsError, Scrape, check_parser, scrape
+from endcap.tools.top.rates import Interval, compare, model_names
+from endcap.tools.top.table import as_lines, lines_of
 
 _DEFAULT_PORT = 8002
 _LIVE_WITHIN_S = 2.0
+_QUIT_KEYS = "qQ\x04"  # Ctrl-D, too
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the last look told: an interval, or why there is none; neither of the first.
+class Update:
+    """Result of one scrape: an interval, or why there is none; the first has neither.
 
     Attributes:
-        unknown: Which of the models of interest are not there, and which are.
+        unknown: A message about models of interest that the server does not have.
     """
 
     interval: Interval | None = None
@@ -40,34 +49,36 @@ class Look:
 
 
 class Watch:
-    """What a server does between one look and the next.
+    """Repeated scrapes of one server, compared each with the one before.
 
     Args:
-        url: Where the server takes requests, for its host; metrics_url: where its metrics are, None
-            for the usual place.
-        models: Those of interest, none for all. Raises InvalidArgumentError for addresses that are
-            none, and MetricsError where no metrics can be read because of what is not installed
-            here.
+        url: Address of the server, of which the host is used.
+        metrics_url: Address of the metrics, None for http://HOST:8002/metrics.
+        models: Names of the models of interest; empty for all.
+
+    Raises:
+        InvalidArgumentError: For an invalid address.
+        MetricsError: prometheus-client is not installed.
     """
 
     def __init__(self, url: str, metrics_url: str | None, models: Collection[str]) -> None:
         check_parser()
         self._address = parse_address(url)
-        self.url = _metrics_url(metrics_url) if metrics_url else _usual_place(self._address)
+        self.url = _metrics_url(metrics_url) if metrics_url else _default_url(self._address)
         self._models = frozenset(models)
         self._before: Scrape | None = None
 
-    def look(self) -> Look:
-        """Return what happened since the look before; nothing is raised."""
+    def update(self) -> Update:
+        """Return what changed since the last call. Does not raise."""
         before, self._before = self._before, None
         try:
             self._before = now = scrape(self.url)
         except MetricsError as error:
-            return Look(problem=f"{error}{self._hint()}")
+            return Update(problem=f"{error}{self._hint()}")
         unknown = self._unknown(now)
         if before is None:
-            return Look(unknown=unknown)
-        return Look(compare(before, now, only=self._models), unknown=unknown)
+            return Update(unknown=unknown)
+        return Update(compare(before, now, only=self._models), unknown=unknown)
 
     def _unknown(self, now: Scrape) -> str | None:
         known = model_names(now)
@@ -79,12 +90,12 @@ class Watch:
         return f"{self.url} has no model {named}; {there}"
 
     def _hint(self) -> str:
-        """What to look at where the server itself is there."""
+        """Return advice for a server that is live but has no metrics there."""
         try:
             options = ConnectionOptions(timeout_s=_LIVE_WITHIN_S, retries=0)
             with contextlib.closing(Connection(self._address, options)) as connection:
                 live = connection.is_live()
-        except (RequestError, ClientError):  # it is not there, or not to be asked: no hint
+        except (RequestError, ClientError):
             return ""
         return (
             f". The server at {self._address} is live: it may run without metrics (Triton's "
@@ -94,13 +105,127 @@ class Watch:
         )
 
 
-def _usual_place(address: Address) -> str:
+def print_once(watch: Watch, interval: float, *, as_json: bool) -> bool:
+    """Print the rates of one interval; return False where there are none, with a message."""
+    update = watch.update()
+    if update.problem is None and update.unknown is None:
+        time.sleep(interval)
+        update = watch.update()
+    problem = update.problem or update.unknown
+    if problem is not None:
+        say(f"endcap: {problem}")
+        return False
+    if as_json:
+        _print_json(watch, update)
+    else:
+        console = PlainConsole(highlight=False)
+        console.print(Group(*_lines(watch, update, console.width)))
+    return True
+
+
+def print_json_lines(watch: Watch, interval: float) -> None:
+    """Print a JSON object for each interval until a signal ends it."""
+    unknown = None
+    while True:
+        update = watch.update()
+        if update.unknown not in (None, unknown):
+            unknown = update.unknown
+            say(f"endcap: {unknown}")
+        if update.interval is not None or update.problem is not None:
+            _print_json(watch, update)
+        time.sleep(interval)
+
+
+def show(watch: Watch, interval: float) -> None:
+    """Show the tables on the whole terminal until a key or a signal ends it.
+
+    Where standard output is no terminal they are printed one below the other.
+    """
+    console, has_keys = PlainConsole(highlight=False), sys.stdin.isatty()
+    with contextlib.ExitStack() as resources:
+        quit_within = resources.enter_context(_quit_key())
+        live = None
+        if console.is_terminal:
+            live = resources.enter_context(Live(console=console, screen=True, auto_refresh=False))
+        while True:
+            update = watch.update()
+            width, height = console.size
+            if live is not None:
+                lines = _lines(watch, update, width, height, has_keys=has_keys)
+                live.update(Group(*lines), refresh=True)
+            else:
+                console.print(Group(*_lines(watch, update, width)))
+            if quit_within(interval):
+                return
+
+
+def _print_json(watch: Watch, update: Update) -> None:
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+    rates = {"error": update.problem} if update.interval is None else update.interval.to_json()
+    print(json.dumps({"time": now, "url": watch.url, **rates}), flush=True)
+
+
+def _lines(
+    watch: Watch, update: Update, width: int, height: int | None = None, *, has_keys: bool = False
+) -> list[RenderableType]:
+    heading = f"{printable(watch.url)}   {time.strftime('%H:%M:%S')}"
+    if update.interval is not None:
+        heading += f"   over {update.interval.seconds:.1f} s"
+    lines: list[RenderableType] = [Text(heading + ("   q quits" if has_keys else ""), style="bold")]
+    if update.unknown is not None:
+        lines.append(Text(printable(update.unknown), style="yellow"))
+    lines.append(Text())
+    if update.problem is not None:
+        lines.append(Text(printable(update.problem), style="red"))
+    elif update.interval is None:
+        lines.append(Text("Rates follow with the second scrape."))
+    else:
+        left = None if height is None else height - lines_of(lines, width)
+        lines += as_lines(update.interval, width, left)
+    return lines
+
+
+@contextlib.contextmanager
+def _quit_key() -> Iterator[Callable[[float], bool]]:
+    """Yield a function that waits for seconds and returns whether a key to quit was pressed.
+
+    Where standard input is no terminal it only waits.
+    """
+    if not sys.stdin.isatty():
+        yield _wait
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield lambda seconds: _quit_within(descriptor, seconds)
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def _quit_within(descriptor: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([descriptor], [], [], left)
+        if ready:
+            typed = os.read(descriptor, 64)
+            if not typed or any(key in typed.decode(errors="replace") for key in _QUIT_KEYS):
+                return True
+    return False
+
+
+def _default_url(address: Address) -> str:
     host = address.authority.rpartition(":")[0]
     return f"http://{host}:{_DEFAULT_PORT}/metrics"
 
 
 def _metrics_url(text: str) -> str:
-    """Complete HOST:PORT to a URL."""
+    """Return HOST:PORT completed to a URL. Raises InvalidArgumentError for anything else."""
     url = text if re.match(r"https?://", text) else f"http://{text}"
     try:
         parts = urllib.parse.urlsplit(url)
