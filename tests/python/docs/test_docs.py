@@ -24,6 +24,7 @@ from endcap.cli.app import app
 MADE_PAGES = {
     "parameters.md": "parameter_tables.py",
     "heads.md": "heads_page.py",
+    "supported.md": "supported_page.py",
     "cli.md": "cli_page.py",
     "advisories.md": "advisories_page.py",
 }
