@@ -3,12 +3,14 @@
     python scripts/generate_sync_client.py           # writes it
     python scripts/generate_sync_client.py --check   # exit code 1 where it would change
 
-Names with `Async` or `async_` before them lose that, the few others are in the table below.
+Names with the prefix `Async` or `async_` lose it; the others are in the table below. A statement
+whose first line ends in `# async only` is left out; a line `# sync: STATEMENT` becomes STATEMENT.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import subprocess
 import sys
@@ -41,7 +43,7 @@ def generate(folder: Path) -> None:
         origin = Path(scratch) / "_async"
         origin.mkdir()
         for name, text in texts.items():
-            (origin / name).write_text(without_asyncio_types(text))
+            (origin / name).write_text(without_asyncio_types(with_sync_statements(text)))
         rule = unasync.Rule(str(origin), str(folder), names_in("".join(texts.values())))
         unasync.unasync_files([str(origin / name) for name in texts], [rule])
     for name in texts:
@@ -58,6 +60,21 @@ def names_in(text: str) -> dict[str, str]:
     """Return the names to replace: those of the table, and all with the prefixes."""
     prefixed = set(re.findall(r"\b(?:Async|async_|ASYNC_)\w+", text)) - set(NAMES)
     return {name: re.sub(r"^(?:Async|async_|ASYNC_)", "", name) for name in prefixed} | NAMES
+
+
+def with_sync_statements(text: str) -> str:
+    """Return the text without the statements for asyncio only, and with those for threads."""
+    lines = text.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.stmt) and lines[node.lineno - 1].endswith("# async only\n"):
+            first = min([node.lineno, *(each.lineno for each in decorators(node))])
+            lines[first - 1 : node.end_lineno] = [""] * (node.end_lineno - first + 1)
+    return "".join(lines).replace("# sync: ", "")
+
+
+def decorators(node: ast.stmt) -> list[ast.expr]:
+    """Return the decorators of a statement."""
+    return getattr(node, "decorator_list", [])
 
 
 def without_asyncio_types(text: str) -> str:

@@ -24,14 +24,14 @@ import tritonclient.http as http_client  # noqa: E402
 from model_folders import VARIANTS  # noqa: E402
 from running_server import RunningServer, run_server  # noqa: E402
 
+from endcap.client import SharedMemoryPool  # noqa: E402
 from endcap.client._sync.connection import Connection  # noqa: E402
 from endcap.client.address import parse_address  # noqa: E402
 from endcap.client.options import ConnectionOptions  # noqa: E402
-from endcap.client.regions import region_file  # noqa: E402
-from endcap.client.regions.region_file import new_name  # noqa: E402
-from endcap.client.shared_memory import SharedMemoryPool  # noqa: E402
+from endcap.client.regions import region  # noqa: E402
+from endcap.client.regions.region import new_name  # noqa: E402
 from endcap.server.locate import locate_or_install_server  # noqa: E402
-from endcap.server.optional_models import why_no_python  # noqa: E402
+from endcap.server.models import why_no_python  # noqa: E402
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -116,7 +116,7 @@ def region_names(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(new_name())
         return names[-1]
 
-    monkeypatch.setattr(region_file, "new_name", named)
+    monkeypatch.setattr(region, "new_name", named)
     return names
 
 

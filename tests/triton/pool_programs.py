@@ -23,7 +23,7 @@ from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
 from endcap.client._sync.connection import Connection
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool
+from endcap.client import SharedMemoryPool
 
 connection = Connection(parse_address(sys.argv[2], sys.argv[1]), ConnectionOptions(timeout_s=20))
 
@@ -49,7 +49,7 @@ from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected
 from endcap.client.address import parse_address
 from endcap.client._async.connection import AsyncConnection
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import AsyncSharedMemoryPool
+from endcap.client import AsyncSharedMemoryPool
 
 async def infer(pool, image=IMAGE, model="pre"):
     async with pool.acquire() as lease:

@@ -11,9 +11,9 @@ from model_folders import batching, write_preprocess
 from numpy.typing import NDArray
 
 import endcap
+from endcap.client import Lease, SharedMemoryPool
 from endcap.client.calls import Call, OutputTensor
-from endcap.client.regions.region_file import FOLDER, is_ours
-from endcap.client.shared_memory import Lease, SharedMemoryPool
+from endcap.client.regions.region import FOLDER, is_ours
 
 SIZE = 32
 SHAPE = (1, 3, SIZE, SIZE)
@@ -26,7 +26,7 @@ OTHER = jpegs.photo_jpeg(60, 50, seed=1)
 
 
 def write_all(folder: Path) -> None:
-    """`pre` answers at once; `slow` waits SLOW_S for other requests to join the first."""
+    """`pre` responds at once; `slow` waits SLOW_S for other requests to join the first."""
     parameters = {"preset": "ultralytics", "size": f"{SIZE},{SIZE}"}
     write_preprocess(folder, "pre", max_batch_size=8, parameters=parameters)
     more = batching(int(SLOW_S * 1e6))
@@ -50,7 +50,7 @@ def files() -> set[str]:
 
 
 def infer(pool: SharedMemoryPool, image: bytes, model: str = "pre", **options: Any) -> Any:
-    """Returns a copy of the answer."""
+    """Returns a copy of the response."""
     with pool.acquire() as lease:
         request, output = call(lease, image, model)
         return lease.read(output, pool.infer(lease, request, **options)).copy()

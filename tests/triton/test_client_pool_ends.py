@@ -12,10 +12,10 @@ from pool_programs import ASYNC, SYNC, Program, run_program
 from running_server import RunningServer
 from shared_memory_models import REGION_BYTES, SLOW_S, files
 
+from endcap.client import SharedMemoryPool
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool
 
 
 @pytest.fixture(scope="module")

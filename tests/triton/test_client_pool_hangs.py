@@ -16,14 +16,14 @@ from running_server import RunningServer
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, files, infer
 from tcp_proxy import TcpProxy, proxy_to
 
+from endcap.client import AsyncSharedMemoryPool, SharedMemoryPool
 from endcap.client._async.connection import AsyncConnection
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
 
-# Of what takes one answer's time of at most 2 s, not one for each region.
+# Of what takes one response's time of at most 2 s, not one for each region.
 SECONDS = 4
 
 
@@ -148,6 +148,6 @@ def test_who_registers_again_keeps_to_the_requests_time(
         monkeypatch.setattr(connection, "infer", then_hang)
         with pool.acquire() as lease:
             begin = time.monotonic()
-            with pytest.raises(RequestError, match="no answer"):
+            with pytest.raises(RequestError, match="no response"):
                 pool.infer(lease, call(lease, IMAGE)[0], timeout_s=0.3)
             assert time.monotonic() - begin < 2

@@ -25,10 +25,10 @@ from shared_memory_models import (
     infer,
 )
 
+from endcap.client import SharedMemoryPool
 from endcap.client._sync.connection import Connection
 from endcap.client.errors import RequestError
-from endcap.client.regions.region_file import FOLDER
-from endcap.client.shared_memory import SharedMemoryPool
+from endcap.client.regions.region import FOLDER
 from endcap.errors import InvalidArgumentError, OutOfMemoryError
 
 Pools = Callable[..., SharedMemoryPool]
@@ -84,7 +84,7 @@ def test_a_loop_that_keeps_only_its_last_view_takes_two_regions_turn_by_turn(poo
     assert len(seen) == 2
 
 
-def test_a_region_without_an_answer_is_not_lent_again(
+def test_a_region_without_a_response_is_not_lent_again(
     pools: Pools, pool_connection: Connection
 ) -> None:
     pool = pools(regions=1)
@@ -94,7 +94,7 @@ def test_a_region_without_an_answer_is_not_lent_again(
         # Another process's look at the region: no view of the lease holds it back.
         with (FOLDER / name).open("rb") as file:
             seen = mmap.mmap(file.fileno(), REGION_BYTES, prot=mmap.PROT_READ)
-        with pytest.raises(RequestError, match="no answer within"):
+        with pytest.raises(RequestError, match="no response within"):
             pool.infer(lease, request, timeout_s=0.2)
     place = output.shared
     assert place is not None
@@ -121,7 +121,7 @@ def test_a_region_without_an_answer_is_not_lent_again(
 def test_requests_that_nobody_waits_for_cost_a_bounded_number_of_regions(pools: Pools) -> None:
     pool = pools(regions=1)
     for _ in range(4):
-        with pytest.raises(RequestError, match=r"no answer|still works"):
+        with pytest.raises(RequestError, match=r"no response|still works"):
             infer(pool, IMAGE, "slow", timeout_s=0.1)
         assert len(pool.names) <= 3
     np.testing.assert_array_equal(infer(pool, IMAGE), expected(IMAGE))
@@ -147,7 +147,7 @@ def test_who_waits_gets_the_next_free_region_or_a_timeout(pools: Pools) -> None:
 @pytest.mark.parametrize("pool_connection", ["grpc"], indirect=True)
 def test_close_waits_for_leases_and_wakes_who_waits(pools: Pools) -> None:
     pool = pools(regions=1)
-    answers: list[Any] = []
+    responses: list[Any] = []
     refused: list[BaseException] = []
 
     def late() -> None:
@@ -157,7 +157,7 @@ def test_close_waits_for_leases_and_wakes_who_waits(pools: Pools) -> None:
             refused.append(error)
 
     threads = [
-        threading.Thread(target=lambda: answers.append(infer(pool, IMAGE, "slow"))),
+        threading.Thread(target=lambda: responses.append(infer(pool, IMAGE, "slow"))),
         threading.Thread(target=late),
     ]
     for thread in threads:
@@ -166,7 +166,7 @@ def test_close_waits_for_leases_and_wakes_who_waits(pools: Pools) -> None:
     pool.close()
     for thread in threads:
         thread.join()
-    np.testing.assert_array_equal(answers[0], expected(IMAGE))
+    np.testing.assert_array_equal(responses[0], expected(IMAGE))
     assert "closed" in str(refused[0])
 
 
@@ -226,7 +226,7 @@ def test_a_close_that_is_interrupted_changes_nothing(
 def test_nobody_waits_behind_another_for_longer_than_wanted(pools: Pools) -> None:
     pool = pools(regions=2)
     for _ in range(4):  # as many regions as may be given up: the server writes to them still
-        with pytest.raises(RequestError, match="no answer"):
+        with pytest.raises(RequestError, match="no response"):
             infer(pool, IMAGE, "slow", timeout_s=0.05)
     got: list[Any] = []
     patient = threading.Thread(target=lambda: got.append(infer(pool, OTHER)))

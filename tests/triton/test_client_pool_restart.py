@@ -23,14 +23,14 @@ from shared_memory_models import (
     write_all,
 )
 
+from endcap.client import AsyncSharedMemoryPool, SharedMemoryPool
 from endcap.client._async.connection import AsyncConnection
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import AsyncSharedMemoryPool, SharedMemoryPool
 
-# A request may meet the server while it starts; it is sent again until it answers.
+# A request may meet the server while it starts; it is sent again until it responds.
 PATIENT = ConnectionOptions(timeout_s=30, retries=50)
 LIMITS: dict[str, Any] = {"regions": 3, "region_bytes": REGION_BYTES}
 
@@ -72,7 +72,7 @@ def test_tasks_in_flight_come_through_a_restart(tmp_path: Path) -> None:
     wanted = {image: expected(image) for image in (IMAGE, OTHER)}
 
     async def send(pool: AsyncSharedMemoryPool, until: asyncio.Event, image: bytes) -> int:
-        answers = 0
+        responses = 0
         while not until.is_set():
             try:
                 got = await infer_async(pool, image)
@@ -83,8 +83,8 @@ def test_tasks_in_flight_come_through_a_restart(tmp_path: Path) -> None:
                 await asyncio.sleep(0.05)
                 continue
             np.testing.assert_array_equal(got, wanted[image])
-            answers += 1
-        return answers
+            responses += 1
+        return responses
 
     async def run(stack: contextlib.ExitStack) -> None:
         first = stack.enter_context(contextlib.ExitStack())
@@ -111,7 +111,7 @@ def test_tasks_in_flight_come_through_a_restart(tmp_path: Path) -> None:
             assert time.monotonic() - back < 10
             await asyncio.sleep(0.2)
             until.set()
-            assert all(answers > 1 for answers in await asyncio.gather(*tasks))
+            assert all(responses > 1 for responses in await asyncio.gather(*tasks))
 
     with contextlib.ExitStack() as stack:
         asyncio.run(run(stack))

@@ -1,4 +1,4 @@
-"""10,000 requests through a pool of four regions: equal answers, and nothing grows."""
+"""10,000 requests through a pool of four regions: equal responses, and nothing grows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from shared_memory_models import (
     write_all,
 )
 
+from endcap.client import AsyncSharedMemoryPool
 from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import AsyncSharedMemoryPool
 
 TASKS = 32
 REGIONS = 4
@@ -45,7 +45,7 @@ class Usage:
 
 
 async def send(pool: AsyncSharedMemoryPool, count: int) -> None:
-    """Sends `count` requests from TASKS tasks, and compares each answer."""
+    """Sends `count` requests from TASKS tasks, and compares each response."""
     left = iter(range(count))
     wanted = {image: expected(image) for image in (IMAGE, OTHER)}
 
@@ -53,8 +53,8 @@ async def send(pool: AsyncSharedMemoryPool, count: int) -> None:
         for _ in left:
             async with pool.acquire() as lease:
                 request, output = call(lease, image)
-                answer = await pool.infer(lease, request)
-                assert np.array_equal(lease.read(output, answer), wanted[image])
+                response = await pool.infer(lease, request)
+                assert np.array_equal(lease.read(output, response), wanted[image])
 
     await asyncio.gather(*(work((IMAGE, OTHER)[n % 2]) for n in range(TASKS)))
     assert next(left, None) is None

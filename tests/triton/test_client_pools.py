@@ -19,12 +19,12 @@ from shared_memory_models import (
 )
 
 import endcap
+from endcap.client import SharedMemoryPool, exit_on_sigterm
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool, exit_on_sigterm
 from endcap.errors import CudaError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
 Pools = Callable[..., SharedMemoryPool]
@@ -45,11 +45,11 @@ def test_a_tensor_goes_from_model_to_model_without_a_copy(pools: Pools) -> None:
     with pool.acquire() as lease:
         encoded = lease.put_encoded("encoded", [IMAGE, OTHER], (2, 1))
         output = lease.output("images", (2, 3, 32, 32), np.float32)
-        answer = pool.infer(lease, Call("pre", [encoded], [output]))
-        tensor = lease.as_input(output, "images", answer)
+        response = pool.infer(lease, Call("pre", [encoded], [output]))
+        tensor = lease.as_input(output, "images", response)
         assert tensor.shape == (2, 3, 32, 32)
         np.testing.assert_array_equal(
-            lease.read(output, answer), np.concatenate([expected(IMAGE), expected(OTHER)])
+            lease.read(output, response), np.concatenate([expected(IMAGE), expected(OTHER)])
         )
 
 
@@ -120,9 +120,9 @@ def test_a_server_that_cannot_see_the_memory_says_what_to_do(
     pool_connection: Connection, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     """As in a container with a /dev/shm of its own: the server does not find the file."""
-    from endcap.client.regions import region, region_file
+    from endcap.client.regions import region
 
-    for module in (region_file, region):
+    for module in (region, region):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     with pytest.raises(UnsupportedError, match="--ipc=host"):
         SharedMemoryPool(pool_connection, region_bytes=REGION_BYTES)

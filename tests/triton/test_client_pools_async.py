@@ -12,11 +12,11 @@ import pytest
 from running_server import RunningServer
 from shared_memory_models import IMAGE, OTHER, REGION_BYTES, call, expected, files
 
+from endcap.client import AsyncSharedMemoryPool
 from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import AsyncSharedMemoryPool
 from endcap.errors import InvalidArgumentError
 
 Opened = tuple[AsyncSharedMemoryPool, AsyncConnection]
@@ -51,7 +51,7 @@ async def infer(
         return lease.read(output, await pool.infer(lease, request, **options)).copy()
 
 
-def test_more_tasks_than_regions_get_their_own_answers(address: Any) -> None:
+def test_more_tasks_than_regions_get_their_own_responses(address: Any) -> None:
     async def run() -> None:
         async with opened(address, regions=3) as (pool, connection):
             names = pool.names

@@ -11,11 +11,11 @@ from running_server import RunningServer
 from shared_memory_models import IMAGE, REGION_BYTES, SHAPE, call, expected
 
 import endcap
+from endcap.client import SharedMemoryPool
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool
 from endcap.triton.installation import gpu_count
 
 STATE = endcap.cuda_state()
@@ -45,8 +45,8 @@ def test_encoded_images_and_tensors_go_through_gpu_memory(
             with pool.acquire() as lease:
                 encoded = lease.put_encoded("encoded", [IMAGE] * 2, (2, 1))
                 output = lease.output("images", (2, *SHAPE[1:]), np.float32)
-                answer = pool.infer(lease, Call("pre", [encoded], [output]))
+                response = pool.infer(lease, Call("pre", [encoded], [output]))
                 np.testing.assert_array_equal(
-                    lease.read(output, answer).to_numpy(), np.concatenate([expected(IMAGE)] * 2)
+                    lease.read(output, response).to_numpy(), np.concatenate([expected(IMAGE)] * 2)
                 )
         assert connection.registered("cuda") == {}

@@ -20,13 +20,13 @@ from echo_model import ECHO, write_echo_model
 from running_server import FREE_PORTS
 from tritonclient.utils import InferenceServerException
 
+from endcap.client import SharedMemoryPool
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.options import ConnectionOptions
-from endcap.client.shared_memory import SharedMemoryPool
 from endcap.errors import UnsupportedError
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.restriction import CLOSED_GRPC_KEY
+from endcap.server.exposure import CLOSED_GRPC_KEY
 
 TENSOR = {"data_type": "TYPE_FP32", "dims": [1]}
 EVIL_CONFIG = json.dumps(
@@ -71,8 +71,8 @@ def status(
     for name, value in headers.items():
         request.add_header(name.replace("_", "-"), value)
     try:
-        with _OPENER.open(request, timeout=60) as answer:
-            return int(answer.status), bytes(answer.read())
+        with _OPENER.open(request, timeout=60) as response:
+            return int(response.status), bytes(response.read())
     except urllib.error.HTTPError as error:
         return error.code, error.read()
 
@@ -156,13 +156,13 @@ def test_no_raw_request_opens_grpc(server: TritonServer) -> None:
     name = f"triton-grpc-protocol-{CLOSED_GRPC_KEY}"
     (value,) = {value for key, value in shown_keys(server) if key == CLOSED_GRPC_KEY}
     index = "/inference.GRPCInferenceService/RepositoryIndex"
-    assert answers_grpc(server.ports.grpc, "/inference.GRPCInferenceService/ServerLive", {})
+    assert responds_over_grpc(server.ports.grpc, "/inference.GRPCInferenceService/ServerLive", {})
     for sent in (name, name.lower()):
-        assert not answers_grpc(server.ports.grpc, index, {sent: value})
-    assert not answers_grpc(server.ports.grpc, index, {})
+        assert not responds_over_grpc(server.ports.grpc, index, {sent: value})
+    assert not responds_over_grpc(server.ports.grpc, index, {})
 
 
-def answers_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
+def responds_over_grpc(port: int, path: str, headers: dict[str, str]) -> bool:
     """Whether an empty gRPC request gets a message; its HTTP/2 frames are made by hand."""
 
     def text(value: str) -> bytes:  # of fewer than 127 bytes, not compressed

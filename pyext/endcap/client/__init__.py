@@ -16,25 +16,20 @@ regions, leases and pools, `_async/model_lookup` and `session` are what a client
 
 import warnings
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._async.stream import AsyncStream
-from endcap.client._sync.connection import Connection
-from endcap.client._sync.stream import Stream
+from endcap.client._async.connection import AsyncConnection, AsyncStream
+from endcap.client._async.detection_client import AsyncDetectionClient
+from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
+from endcap.client._sync.connection import Connection, Stream
+from endcap.client._sync.detection_client import DetectionClient
+from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import parse_address
-from endcap.client.arguments import ClientArguments
 from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SequenceStep, SharedSlice
-from endcap.client.clients import AsyncDetectionClient, DetectionClient
 from endcap.client.errors import ClientError, RequestError
-from endcap.client.options import ConnectionOptions, Keepalive, Tls
-from endcap.client.shared_memory import (
-    AsyncSharedMemoryPool,
-    Lease,
-    SharedMemoryPool,
-    exit_on_sigterm,
-)
-from endcap.results.detection import ClassScore, Detection, Mask
-from endcap.results.image_result import ImageResult, Results
-from endcap.results.task import Task
+from endcap.client.options import ClientArguments, ConnectionOptions, Keepalive, Tls
+from endcap.client.regions.lease import Lease
+from endcap.client.regions.sigterm import exit_on_sigterm
+from endcap.detections import ClassScore, Detection, ImageDetections, Mask
+from endcap.results import ImageResult, Results, Task
 
 __all__ = [
     "AsyncConnection",
@@ -49,6 +44,7 @@ __all__ = [
     "ConnectionOptions",
     "Detection",
     "DetectionClient",
+    "ImageDetections",
     "ImageResult",
     "InputTensor",
     "Keepalive",

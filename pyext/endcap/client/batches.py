@@ -1,15 +1,22 @@
-"""Batches of images: what is sent together, and what again, one by one."""
+"""Batches of images: their requests, and their results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from endcap.client.calls import Call, InputTensor, OutputTensor, Response, numpy_type
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, name_of
 from endcap.client.response_reader import ImageResponse
-from endcap.results.image_result import ImageResult
-from endcap.results.task import Task
+from endcap.client.served_model import ServedModel
+from endcap.cuda_array import on_host
+from endcap.results import INPUT, ImageResult, Task
 
 # What concerns the server or the time, and no image: sending it again would change nothing.
 _OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
@@ -119,3 +126,123 @@ class BatchRun:
             task=self._task,
             request_id=request_id,
         )
+
+
+if TYPE_CHECKING:
+    from endcap.client.regions.lease import Lease
+
+MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region that nobody gave the size of
+_LENGTH_BYTES = 4  # before each element of a BYTES tensor
+_ALIGNMENT = 64  # of tensors in a region
+_WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
+
+
+class EnsembleRequest:
+    """The requests for batches of encoded images, and the tensors of their responses.
+
+    Args:
+        outputs: What to ask for.
+        class_counts: How many of an output's best elements to ask for instead, by Triton's
+            classification extension.
+    """
+
+    def __init__(
+        self,
+        model: ServedModel,
+        outputs: Sequence[str],
+        class_counts: Mapping[str, int] | None = None,
+    ) -> None:
+        self._model = model
+        self._outputs = [
+            OutputTensor(name, class_count=(class_counts or {}).get(name, 0)) for name in outputs
+        ]
+
+    def call(self, images: Sequence[bytes], request_id: str, lease: Lease | None = None) -> Call:
+        """Return the request for these images."""
+        outputs = [self._output(each, len(images), lease) for each in self._outputs]
+        return Call(self._model.name, [self._input(images, lease)], outputs, request_id)
+
+    def read(
+        self, call: Call, response: Response, images: int, lease: Lease | None = None
+    ) -> list[dict[str, NDArray[Any] | None]]:
+        """Return each image's tensors, a batch of one, out of the response for all.
+
+        With a lease they may be views on its shared memory. Raises RequestError for a tensor of
+        another batch.
+        """
+        tensors = {each.name: _tensor(each, response, lease) for each in call.outputs}
+        if not self._model.batched:
+            return [{n: None if t is None else t[None] for n, t in tensors.items()}]
+        return split(tensors, images)
+
+    def region_bytes(self, batch: int) -> int:
+        """Return the bytes of shared memory that a request for `batch` images takes at the most.
+
+        Encoded images count as MAX_IMAGE_BYTES each.
+        """
+        encoded = batch * (MAX_IMAGE_BYTES + _LENGTH_BYTES) + _ALIGNMENT
+        return encoded + sum(self._room(each, batch) for each in self._outputs)
+
+    def _input(self, images: Sequence[bytes], lease: Lease | None) -> InputTensor:
+        files = list(images)
+        if self._model.input.datatype == "UINT8":
+            array = np.frombuffer(files[0], np.uint8)
+            array = array[None] if self._model.batched else array
+            return lease.put(INPUT, array) if lease is not None else InputTensor.of(INPUT, array)
+        shape = (len(files), 1) if self._model.batched else (1,)
+        if lease is not None:
+            return lease.put_encoded(INPUT, files, shape)
+        elements = np.empty(len(files), np.object_)
+        elements[:] = files
+        return InputTensor.of(INPUT, elements.reshape(shape))
+
+    def _output(self, output: OutputTensor, batch: int, lease: Lease | None) -> OutputTensor:
+        shape = self._fixed_shape(output, batch)
+        if lease is None or shape is None:
+            return output
+        return lease.output(output.name, shape, numpy_type(self._spec(output).datatype))
+
+    def _room(self, output: OutputTensor, batch: int) -> int:
+        shape = self._fixed_shape(output, batch)
+        if shape is None:
+            return 0
+        itemsize = numpy_type(self._spec(output).datatype).itemsize
+        return math.prod(shape) * itemsize + _ALIGNMENT
+
+    def _fixed_shape(self, output: OutputTensor, batch: int) -> tuple[int, ...] | None:
+        """Return an output's shape, None where only the response tells its size."""
+        spec = self._spec(output)
+        sides = (batch, *spec.shape[1:]) if self._model.batched else spec.shape
+        sized = spec.datatype not in _WITHOUT_ROOM and not output.class_count
+        known = sized and min(sides, default=1) >= 0
+        return tuple(sides) if known else None
+
+    def _spec(self, output: OutputTensor) -> Any:
+        return self._model.outputs[output.name]
+
+
+def split(
+    tensors: Mapping[str, NDArray[Any] | None], images: int
+) -> list[dict[str, NDArray[Any] | None]]:
+    """Return each image's part, a batch of one, of the tensors of a batch.
+
+    Raises:
+        RequestError: For a tensor of another batch.
+    """
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.shape[:1] != (images,):
+            raise RequestError(
+                "internal",
+                f"the server answered {name} {list(tensor.shape)} to a batch of {images}; its "
+                f"first side must be {images}",
+            )
+    return [
+        {name: None if each is None else each[image : image + 1] for name, each in tensors.items()}
+        for image in range(images)
+    ]
+
+
+def _tensor(output: OutputTensor, response: Response, lease: Lease | None) -> NDArray[Any] | None:
+    if lease is not None and output.shared is not None and output.name in response.shared:
+        return on_host(lease.read(output, response))
+    return response.tensors.get(output.name)

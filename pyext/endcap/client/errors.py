@@ -1,8 +1,14 @@
-"""What can go wrong between a client and a server."""
+"""Errors between a client and a server, and those of gRPC, HTTP and the system as RequestError."""
 
 from __future__ import annotations
 
-from endcap.errors import EndcapError
+import errno
+import json
+import os
+import re
+
+from endcap.client.address import Protocol
+from endcap.errors import EndcapError, Status
 
 
 class ClientError(EndcapError, ConnectionError):
@@ -13,7 +19,7 @@ class RequestError(EndcapError, RuntimeError):
     """One request failed; the others are not concerned.
 
     Args:
-        status_name: The failure class, see `endcap.results.image_result`.
+        status_name: The failure class, see `endcap.results`.
         request_id: Of which request; "" where neither client nor server tells.
         region_lost: Whether the server says that a shared-memory region is not registered with it.
         transient: Whether it is unavailable for now, so that the same request may succeed later.
@@ -42,6 +48,15 @@ class RequestError(EndcapError, RuntimeError):
         return type(self), (self.status_name, str(self)), vars(self)
 
 
+def check_process(process: int) -> None:
+    """Raise ClientError where the connection was opened by another process than this one."""
+    if process != os.getpid():
+        raise ClientError(
+            f"this connection was made by process {process}, before a fork, which it does not "
+            "survive; make a connection in each process"
+        )
+
+
 def as_request_error(error: EndcapError) -> RequestError:
     """Return an error as that of one request, without its traceback and what that keeps alive.
 
@@ -51,3 +66,151 @@ def as_request_error(error: EndcapError) -> RequestError:
         error = RequestError(error.status.label, str(error))
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
+
+
+_GRPC_STATUS = {
+    "INVALID_ARGUMENT": "invalid_argument",
+    "UNAVAILABLE": "unavailable",
+    "DEADLINE_EXCEEDED": "timeout",
+    "CANCELLED": "cancelled",
+    "NOT_FOUND": "unavailable",
+    "UNIMPLEMENTED": "unsupported",
+}
+_HTTP_STATUS = {
+    400: "invalid_argument",
+    404: "unavailable",
+    429: "unavailable",
+    499: "cancelled",
+    501: "unsupported",
+    503: "unavailable",
+}
+# endcap's backends begin a message with the failure class; ensembles and cascades put the names of
+# themselves and of the model that failed before it.
+_CLASS_IN_MESSAGE = re.compile(
+    r"(?:in ensemble '[^']*', |model '[^']*': )*("
+    + "|".join(status.label for status in Status)
+    + r"): "
+)
+_REGION_LOST = re.compile(r"Unable to find (?:cuda |system )?shared memory region")
+_SERVER_STOPS = r"[Ss]erver is stopping|stopped accepting new inference requests"
+# What Triton says while it stops, or starts again, under statuses that also mean other things; in a
+# stream under none.
+_STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at ready state")
+# What it says where it has not begun a request. gRPC's status is the same when a connection breaks
+# while the request runs, so that only the words tell.
+_REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
+# What it says of an API that --grpc-restricted-protocol or --http-restricted-api has closed; over
+# gRPC under the status of a server that is gone.
+_RESTRICTED = re.compile(r"This (protocol|API) is restricted")
+_NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
+_PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
+_LONGEST_TEXT = 200
+
+
+def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
+    """Return the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
+    restricted = _RESTRICTED.match(message) is not None
+    name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
+    transient = status == "UNAVAILABLE" and not restricted
+    refused = message.startswith(_NEVER_SENT) or _REFUSED.search(message) is not None
+    return _error(name, message, request_id, transient=transient, refused=transient and refused)
+
+
+def from_http(status: int, body: bytes, *, request_id: str = "") -> RequestError:
+    """Return the error that an HTTP response with a status other than 200 stands for."""
+    name = _HTTP_STATUS.get(status, "internal")
+    error = _http_error(body)
+    message = _plain_text(status, body) if error is None else error
+    if name == "cancelled" and "imeout" in message:
+        name = "timeout"
+    if status == 403 and _RESTRICTED.match(message):
+        name = "unsupported"
+    transient = status == 503
+    # A proxy says the same where the connection behind it has broken, but not as Triton does.
+    return _error(
+        name, message, request_id, transient=transient, refused=transient and error is not None
+    )
+
+
+def from_stream(message: str, *, request_id: str) -> RequestError:
+    """Return the error of one response of a stream, of which Triton tells no status."""
+    return _error("internal", message, request_id)
+
+
+def from_os_error(error: OSError) -> RequestError:
+    """Return the error of a connection that could not be made, or has broken."""
+    passes = isinstance(error, ConnectionError) or error.errno in _PASSING
+    refused = isinstance(error, ConnectionRefusedError)
+    message = error.strerror or str(error)
+    return RequestError("unavailable", message, transient=passes, refused=refused)
+
+
+def broken(message: str) -> RequestError:
+    """Return the error of a connection that has broken before anything of a response came."""
+    return RequestError("unavailable", message, transient=True)
+
+
+def cut_short() -> RequestError:
+    """Return the error of a connection that has broken within the response."""
+    return RequestError("unavailable", "the connection has broken within the server's answer")
+
+
+def no_answer(timeout_s: float) -> RequestError:
+    """Return the error of a request whose deadline is over."""
+    return RequestError("timeout", f"no response within {timeout_s:.3g} s")
+
+
+def not_triton(protocol: Protocol) -> RequestError:
+    """Return the error of a response that is no Triton server's."""
+    return RequestError(
+        "unavailable",
+        f"what answers is no Triton server's {protocol} service; the usual ports are 8000 for "
+        "HTTP and 8001 for gRPC",
+    )
+
+
+def closed() -> RequestError:
+    """Return the error of a request over a connection that this program has closed."""
+    return RequestError("cancelled", "the connection was closed; open another one")
+
+
+def stream_closed() -> RequestError:
+    """Return the error of a stream that this program has closed."""
+    return RequestError("cancelled", "the stream was closed; open another one")
+
+
+def ended_by_server() -> RequestError:
+    """Return the error of a stream that the server has ended without one."""
+    return RequestError("unavailable", "the server has ended the stream; open another one")
+
+
+def _error(
+    name: str, message: str, request_id: str, *, transient: bool = False, refused: bool = False
+) -> RequestError:
+    known = _CLASS_IN_MESSAGE.match(message)
+    if known:
+        name, message = known.group(1), message[known.end() :]
+    elif _STOPPING.search(message):
+        name, transient = "unavailable", True
+        refused = refused or not message.startswith("in ensemble")  # whose other steps may run
+    return RequestError(
+        name,
+        message,
+        request_id=request_id,
+        region_lost=_REGION_LOST.search(message) is not None,
+        transient=transient,
+        refused=refused,
+    )
+
+
+def _http_error(body: bytes) -> str | None:
+    """Return the error message of a Triton server; None where the response is not from one."""
+    try:
+        return str(json.loads(body.decode(errors="replace"))["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):  # of a proxy, say
+        return None
+
+
+def _plain_text(status: int, body: bytes) -> str:
+    text = " ".join(body.decode(errors="replace").split())
+    return f"HTTP status {status}: {text[:_LONGEST_TEXT]}".rstrip(": ")

@@ -9,8 +9,7 @@ import random
 import time
 from collections.abc import Callable
 
-from endcap.client.errors import RequestError
-from endcap.client.wire.errors import no_answer
+from endcap.client.errors import RequestError, no_answer
 
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 5.0

@@ -9,7 +9,7 @@ from typing import Any
 from endcap.client.calls import DATATYPES, TensorSpec
 from endcap.client.errors import ClientError, RequestError
 from endcap.errors import InvalidArgumentError
-from endcap.results.task import Task
+from endcap.results import Task
 from endcap.triton.labels import parse_labels
 
 

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from endcap.client.batches import EnsembleRequest
 from endcap.client.calls import Call, Response, SequenceStep
-from endcap.client.ensemble_request import EnsembleRequest
 from endcap.client.errors import RequestError
 from endcap.client.images import Image, ImageReader, name_of
 from endcap.client.response_reader import ImageResponse, ResponseReader
-from endcap.results.image_result import ImageResult
+from endcap.results import ImageResult
 
 
 @dataclass(frozen=True)

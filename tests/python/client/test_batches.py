@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from endcap.client._async.detection import async_make_batches
-from endcap.client._sync.detection import make_batches
-from endcap.client.batches import Batch, BatchRun
+from endcap.client._async.detection_client import async_make_batches
+from endcap.client._sync.detection_client import make_batches
+from endcap.client.batches import MAX_IMAGE_BYTES, Batch, BatchRun, EnsembleRequest, split
 from endcap.client.calls import Response, TensorSpec
-from endcap.client.ensemble_request import MAX_IMAGE_BYTES, EnsembleRequest, split
 from endcap.client.errors import RequestError
 from endcap.client.images import ImageReader
 from endcap.client.response_reader import ImageResponse
 from endcap.client.served_model import ServedModel
-from endcap.results.task import Task
+from endcap.results import Task
 
 MODEL = ServedModel(
     "detect",

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from endcap.client.regions.region import check_capacity
-from endcap.client.regions.region_file import FOLDER
+from endcap.client.regions.region import FOLDER, check_capacity
 from endcap.errors import OutOfMemoryError
 
 MIB = 1 << 20

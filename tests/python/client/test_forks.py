@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from raw_answers import answering, whole
+from raw_responses import answering, whole
 
 PROGRAM = """
 import asyncio, os, sys

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from raw_answers import RawServer, always, answering, reset, whole
+from raw_responses import RawServer, always, answering, reset, whole
 
+from endcap.client import http
 from endcap.client._async.connection import AsyncConnection
 from endcap.client._sync.connection import Connection
 from endcap.client.address import parse_address
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.wire import http
 
 INPUT = InputTensor.of("x", np.zeros(3, np.float32))
 PLAIN = Call("m", [INPUT], [OutputTensor("y")], "id")
@@ -94,7 +94,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
 
     with answering(trickle) as server:
         begin = time.monotonic()
-        with pytest.raises(RequestError, match=r"no answer within 0\.2 s"):
+        with pytest.raises(RequestError, match=r"no response within 0\.2 s"):
             infer(server, kind, timeout_s=0.2)
         assert time.monotonic() - begin < 1.5
 
@@ -103,7 +103,7 @@ def test_a_head_that_trickles_in_is_not_waited_for(kind: str) -> None:
 def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
     with answering(lambda wire, _: time.sleep(2)) as server:
         begin = time.monotonic()
-        with pytest.raises(RequestError, match="no answer within 1e-09 s"):
+        with pytest.raises(RequestError, match="no response within 1e-09 s"):
             infer(server, kind, timeout_s=1e-9)
         assert time.monotonic() - begin < 1.5
         assert server.requests == 0

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
-from endcap.client.errors import RequestError
-from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Deadline, RetryPolicy
-from endcap.client.wire.errors import (
+from endcap.client.errors import (
+    RequestError,
     broken,
     cut_short,
     from_grpc,
@@ -20,7 +19,7 @@ from endcap.client.wire.errors import (
     from_os_error,
     from_stream,
 )
-from endcap.client.wire.exchange import HttpResponse
+from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Deadline, RetryPolicy
 
 BUSY = RequestError("unavailable", "busy", transient=True)
 
@@ -77,10 +76,10 @@ def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
         from_grpc("NOT_FOUND", "Request for unknown model: 'x' is not found"),
         from_grpc("INTERNAL", "failed"),
         from_grpc("UNAVAILABLE", "This protocol is restricted, expecting header 'a'"),
-        from_http(HttpResponse(400, {}, b'{"error":"no such input"}')),
-        from_http(HttpResponse(404, {}, b"")),
-        from_http(HttpResponse(429, {}, b"")),
-        from_http(HttpResponse(500, {}, b"")),
+        from_http(400, b'{"error":"no such input"}'),
+        from_http(404, b""),
+        from_http(429, b""),
+        from_http(500, b""),
         from_stream("Exceeds maximum queue size", request_id="1"),
         from_os_error(OSError(113, "No route to host")),
     ):
@@ -93,7 +92,7 @@ def test_no_retries_and_other_errors_are_raised_as_they_are() -> None:
     "error",
     [
         from_grpc("UNAVAILABLE", "This protocol is restricted, expecting header 'a'"),
-        from_http(HttpResponse(403, {}, b'{"error":"This API is restricted, expecting header"}')),
+        from_http(403, b'{"error":"This API is restricted, expecting header"}'),
     ],
     ids=["gRPC", "HTTP"],
 )
@@ -106,13 +105,13 @@ REFUSED = {
     "gRPC, busy": from_grpc("UNAVAILABLE", "in ensemble 'd', Exceeds maximum queue size"),
     "gRPC, stopping": from_grpc("UNAVAILABLE", "Server is stopping, scheduler for model"),
     "gRPC, no connection": from_grpc("UNAVAILABLE", "failed to connect to all addresses; last"),
-    "HTTP": from_http(HttpResponse(503, {}, b'{"error":"Exceeds maximum queue size"}')),
+    "HTTP": from_http(503, b'{"error":"Exceeds maximum queue size"}'),
     "TCP": from_os_error(ConnectionRefusedError(111, "Connection refused")),
 }
 LOST = {
     "gRPC": from_grpc("UNAVAILABLE", "Stream removed (Socket closed)"),
     "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
-    "proxy": from_http(HttpResponse(503, {}, b"upstream connect error or disconnect")),
+    "proxy": from_http(503, b"upstream connect error or disconnect"),
     "TCP": from_os_error(OSError(104, "Connection reset by peer")),
     "HTTP": broken("Server disconnected"),
 }
@@ -177,14 +176,14 @@ def test_errors_say_what_the_server_says() -> None:
     for region in ("shared memory region", "system shared memory region"):
         assert from_grpc("NOT_FOUND", f"Unable to find {region}: 'a'").region_lost
         said = json.dumps({"error": f"Unable to find {region}: 'a'"}).encode()
-        assert from_http(HttpResponse(404, {}, said)).region_lost
+        assert from_http(404, said).region_lost
     assert not from_grpc("NOT_FOUND", "Request for unknown model: 'a' is not found").region_lost
-    plain = from_http(HttpResponse(502, {}, b"<html>\n Bad   Gateway</html>"))
+    plain = from_http(502, b"<html>\n Bad   Gateway</html>")
     assert str(plain) == "HTTP status 502: <html> Bad Gateway</html>"
     assert plain.status_name == "internal"
-    assert str(from_http(HttpResponse(500, {}, b""))) == "HTTP status 500"
-    assert str(from_http(HttpResponse(500, {}, b'["\xff"]'))) == 'HTTP status 500: ["\ufffd"]'
-    known = from_http(HttpResponse(400, {}, b'{"error":"in ensemble \'d\', image_limit: too big"}'))
+    assert str(from_http(500, b"")) == "HTTP status 500"
+    assert str(from_http(500, b'["\xff"]')) == 'HTTP status 500: ["\ufffd"]'
+    known = from_http(400, b'{"error":"in ensemble \'d\', image_limit: too big"}')
     assert (known.status_name, str(known)) == ("image_limit", "too big")
 
 
@@ -212,7 +211,7 @@ def test_a_server_that_stops_is_unavailable_for_now(message: str) -> None:
     for error in (
         from_grpc("INTERNAL", message),
         from_grpc("NOT_FOUND", message),
-        from_http(HttpResponse(400, {}, said)),
+        from_http(400, said),
         from_stream(message, request_id="1"),
     ):
         assert (error.status_name, error.transient) == ("unavailable", True)
@@ -222,8 +221,8 @@ def test_a_server_that_stops_is_unavailable_for_now(message: str) -> None:
 
 def test_a_deadline_that_is_over_is_a_timeout() -> None:
     assert 0 < Deadline(60.0).left_s() <= 60.0
-    with pytest.raises(RequestError, match=r"no answer within 1e-09 s") as caught:
+    with pytest.raises(RequestError, match=r"no response within 1e-09 s") as caught:
         Deadline(1e-9).left_s()
-    with pytest.raises(RequestError, match=r"no answer within 3 s"):
+    with pytest.raises(RequestError, match=r"no response within 3 s"):
         Deadline(3.0, spent_s=3.5).left_s()
     assert caught.value.status_name == "timeout"

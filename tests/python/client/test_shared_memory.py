@@ -13,8 +13,7 @@ import pytest
 from endcap.client.calls import InputTensor, Response, SharedOutput, SharedSlice
 from endcap.client.errors import RequestError
 from endcap.client.regions.lease import Lease
-from endcap.client.regions.region import SystemRegion
-from endcap.client.regions.region_file import FOLDER, is_ours, new_name
+from endcap.client.regions.region import FOLDER, SystemRegion, is_ours, new_name
 from endcap.errors import InvalidArgumentError, UnsupportedError
 
 BYTES = 1 << 16

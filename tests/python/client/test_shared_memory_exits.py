@@ -9,7 +9,7 @@ import pytest
 
 BEGIN = """
 import asyncio, contextlib, gc, os, signal, time, weakref
-from endcap.client.regions.exits import exit_on_sigterm, sigterm_waits
+from endcap.client.regions.sigterm import exit_on_sigterm, defer_sigterm
 
 exit_on_sigterm()
 
@@ -24,19 +24,19 @@ def tell(*words):
 ENDS = {
     "at once": ("terminate()\ntell('lives')", ""),
     "after a block": (
-        "with sigterm_waits():\n    terminate()\n    tell('in')\ntell('lives')",
+        "with defer_sigterm():\n    terminate()\n    tell('in')\ntell('lives')",
         "in",
     ),
     "after the outer block": (
-        "with sigterm_waits():\n"
-        "    with sigterm_waits():\n"
+        "with defer_sigterm():\n"
+        "    with defer_sigterm():\n"
         "        terminate()\n"
         "    tell('in')\n"
         "tell('lives')",
         "in",
     ),
     "after the last of two blocks that overlap": (
-        "first, second = sigterm_waits(), sigterm_waits()\n"
+        "first, second = defer_sigterm(), defer_sigterm()\n"
         "first.__enter__()\n"
         "second.__enter__()\n"
         "first.__exit__(None, None, None)\n"
@@ -47,7 +47,7 @@ ENDS = {
         "in",
     ),
     "after a block that fails": (
-        "with contextlib.suppress(KeyError), sigterm_waits():\n"
+        "with contextlib.suppress(KeyError), defer_sigterm():\n"
         "    terminate()\n"
         "    raise KeyError\n"
         "tell('lives')",
@@ -57,7 +57,7 @@ ENDS = {
         "class Thing:\n"
         "    pass\n"
         "def finalise():\n"
-        "    with sigterm_waits('send again'):\n"
+        "    with defer_sigterm('send again'):\n"
         "        terminate()\n"
         "    tell('finalised')\n"
         "thing = Thing()\n"
@@ -84,7 +84,7 @@ def test_sigterm_ends_a_program_once_it_may(end: str) -> None:
 
 
 def test_sigterm_at_the_end_of_a_program_changes_nothing() -> None:
-    assert run("with sigterm_waits('nothing'):\n    terminate()\ntell('end')") == (0, "end", "")
+    assert run("with defer_sigterm('nothing'):\n    terminate()\ntell('end')") == (0, "end", "")
 
 
 def test_an_event_loop_ends_as_a_whole_and_prints_no_traceback() -> None:

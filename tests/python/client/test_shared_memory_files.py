@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from endcap.client.regions import region_file
+from endcap.client.regions import region
 from endcap.client.regions.lease import Lease
-from endcap.client.regions.region import SystemRegion
-from endcap.client.regions.region_file import (
+from endcap.client.regions.region import (
     FOLDER,
+    SystemRegion,
     new_name,
     new_region_file,
     remove_abandoned,
@@ -36,7 +36,7 @@ sys.stdin.read()
 # for an abandoned one.
 WORKER = """
 import sys, time
-from endcap.client.regions.region_file import new_region_file, remove_abandoned
+from endcap.client.regions.region import new_region_file, remove_abandoned
 taken, end = 0, time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     file = new_region_file()
@@ -212,7 +212,7 @@ def test_a_full_dev_shm_is_an_error_and_leaves_no_file(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = new_name()
-    monkeypatch.setattr(region_file, "new_name", lambda: name)
+    monkeypatch.setattr(region, "new_name", lambda: name)
     with pytest.raises(OutOfMemoryError, match=r"bytes does not fit into /dev/shm, where \d+ MiB"):
         SystemRegion(size)
     assert not (FOLDER / name).exists()

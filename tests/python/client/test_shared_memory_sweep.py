@@ -10,10 +10,9 @@ from endcap.client import parse_address
 from endcap.client._sync import region_registration
 from endcap.client._sync.region_registration import RegionRegistration
 from endcap.client.options import ConnectionOptions
-from endcap.client.regions import region_file
-from endcap.client.regions.holdings import Holdings
-from endcap.client.regions.region_file import new_name, new_region_file
-from endcap.client.regions.stock import Stock
+from endcap.client.regions import region
+from endcap.client.regions.pool_regions import OwnedRegions, RegionStates
+from endcap.client.regions.region import new_name, new_region_file
 
 
 class Registrations:
@@ -36,7 +35,7 @@ def test_only_registrations_of_dead_clients_go(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Pools of tests in other processes sweep /dev/shm, too.
-    for module in (region_file, region_registration):
+    for module in (region, region_registration):
         monkeypatch.setattr(module, "FOLDER", tmp_path)
     abandoned = new_name()
     (tmp_path / abandoned).touch()
@@ -48,8 +47,8 @@ def test_only_registrations_of_dead_clients_go(
     try:
         registration = RegionRegistration(
             server,  # type: ignore[arg-type]
-            Stock(1),
-            Holdings(parse_address("127.0.0.1"), ConnectionOptions(), kind, lambda *_: None),  # type: ignore[arg-type]
+            RegionStates(1),
+            OwnedRegions(parse_address("127.0.0.1"), ConnectionOptions(), kind, lambda *_: None),  # type: ignore[arg-type]
             region_bytes=1,
             device_id=0,
         )

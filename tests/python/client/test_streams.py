@@ -6,14 +6,13 @@ import itertools
 
 import numpy as np
 
+from endcap.client.batches import EnsembleRequest
 from endcap.client.calls import Response, SequenceStep, TensorSpec
-from endcap.client.ensemble_request import EnsembleRequest
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader
 from endcap.client.served_model import ServedModel
 from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder
-from endcap.results.image_result import ImageResult
-from endcap.results.task import Task
+from endcap.results import ImageResult, Task
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "detection_indices")
 PARTS = ServedModel(

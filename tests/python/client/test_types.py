@@ -15,8 +15,8 @@ from endcap.client.calls import (
     numpy_type,
     triton_type,
 )
-from endcap.client.wire.grpc import GrpcProtocol
-from endcap.client.wire.http import HttpProtocol
+from endcap.client.grpc import GrpcProtocol
+from endcap.client.http import HttpProtocol
 from endcap.errors import InvalidArgumentError
 
 

@@ -13,6 +13,7 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 
 from endcap.client.calls import (
     Call,
+    Exchange,
     InputTensor,
     OutputTensor,
     Response,
@@ -21,9 +22,8 @@ from endcap.client.calls import (
     numpy_type,
 )
 from endcap.client.errors import RequestError
-from endcap.client.wire.exchange import Exchange, HttpResponse
-from endcap.client.wire.grpc import GrpcProtocol, plain_fields
-from endcap.client.wire.http import HttpProtocol, config_from_json
+from endcap.client.grpc import GrpcProtocol, plain_fields
+from endcap.client.http import HttpProtocol, HttpResponse, config_from_json
 from endcap.errors import UnsupportedError
 
 CALL = Call(

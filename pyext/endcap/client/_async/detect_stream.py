@@ -7,10 +7,9 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from dataclasses import dataclass
 
-from endcap.client._async.connection import AsyncConnection
-from endcap.client._async.stream import AsyncStream
+from endcap.client._async.connection import AsyncConnection, AsyncStream
 from endcap.client.calls import Response
-from endcap.client.errors import RequestError
+from endcap.client.errors import RequestError, no_answer
 from endcap.client.images import Image, ImageReader, is_read
 from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder, read_stream_image
 from endcap.client.synchronization import (
@@ -22,8 +21,7 @@ from endcap.client.synchronization import (
     async_in_thread,
     async_iterate,
 )
-from endcap.client.wire.errors import no_answer
-from endcap.results.image_result import ImageResult
+from endcap.results import ImageResult
 
 _A_DAY_S = 86400.0  # the deadline is looked after where images are sent
 

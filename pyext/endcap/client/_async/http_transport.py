@@ -10,14 +10,20 @@ from typing import Any
 
 import httpcore
 
+from endcap.client import http
 from endcap.client.address import Address
-from endcap.client.errors import RequestError
-from endcap.client.options import ConnectionOptions, Tls
+from endcap.client.errors import (
+    RequestError,
+    broken,
+    check_process,
+    closed,
+    cut_short,
+    from_os_error,
+    not_triton,
+)
+from endcap.client.http import HttpRequest, HttpResponse
+from endcap.client.options import ConnectionOptions, Tls, ssl_context
 from endcap.client.synchronization import async_interrupt
-from endcap.client.wire import http
-from endcap.client.wire.errors import broken, closed, cut_short, from_os_error, not_triton
-from endcap.client.wire.exchange import HttpRequest, HttpResponse, check_process
-from endcap.client.wire.tls import ssl_context
 
 _PART_BYTES = 1 << 18  # of a body, written with one look at the clock
 _DISCONNECTED = "Server disconnected"  # how httpcore says that nothing of a response came

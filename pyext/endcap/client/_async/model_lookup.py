@@ -9,7 +9,7 @@ from endcap.client._async.connection import AsyncConnection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.served_model import ServedModel
-from endcap.results.task import INPUT, task_of
+from endcap.results import INPUT, task_of
 
 
 async def look_up_model(

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
-from endcap.client._sync.connection import Connection
-from endcap.client._sync.stream import Stream
+from endcap.client._sync.connection import Connection, Stream
 from endcap.client.calls import Response
-from endcap.client.errors import RequestError
+from endcap.client.errors import RequestError, no_answer
 from endcap.client.images import Image, ImageReader, is_read
 from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder, read_stream_image
 from endcap.client.synchronization import (
@@ -24,8 +23,7 @@ from endcap.client.synchronization import (
     in_thread,
     iterate,
 )
-from endcap.client.wire.errors import no_answer
-from endcap.results.image_result import ImageResult
+from endcap.results import ImageResult
 
 _A_DAY_S = 86400.0  # the deadline is looked after where images are sent
 

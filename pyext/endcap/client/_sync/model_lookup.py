@@ -11,7 +11,7 @@ from endcap.client._sync.connection import Connection
 from endcap.client.address import Address
 from endcap.client.errors import ClientError, RequestError
 from endcap.client.served_model import ServedModel
-from endcap.results.task import INPUT, task_of
+from endcap.results import INPUT, task_of
 
 
 def look_up_model(connection: Connection, model: str, *, best_classes: bool = False) -> ServedModel:

@@ -12,22 +12,18 @@ from endcap.client._sync.connection import Connection
 from endcap.client.address import Address
 from endcap.client.errors import RequestError
 from endcap.client.options import ConnectionOptions
-from endcap.client.regions.holdings import Holdings
+from endcap.client.regions.pool_regions import OwnedRegions, RegionStates
 from endcap.client.regions.region import (
+    FOLDER,
     KINDS,
     Kind,
     Region,
     SystemRegion,
     check_capacity,
-    new_region,
-)
-from endcap.client.regions.region_file import (
-    FOLDER,
     is_ours,
     remove_abandoned,
     remove_if_abandoned,
 )
-from endcap.client.regions.stock import Stock
 from endcap.client.synchronization import in_thread, sleep
 from endcap.errors import UnsupportedError
 
@@ -45,15 +41,15 @@ class RegionRegistration:
     def __init__(
         self,
         connection: Connection,
-        stock: Stock,
-        holdings: Holdings,
+        states: RegionStates,
+        owned: OwnedRegions,
         *,
         region_bytes: int,
         device_id: int,
     ) -> None:
         self._connection = connection
-        self._stock = stock
-        self._holdings = holdings
+        self._states = states
+        self._owned = owned
         self._region_bytes = region_bytes
         self._device_id = device_id
         self.generation = 0  # how often the regions were registered again
@@ -61,11 +57,11 @@ class RegionRegistration:
     def open(self) -> None:
         """Remove what dead processes left, then make and register the regions."""
         swept = in_thread(remove_abandoned)
-        if self._holdings.kind == "system":
-            in_thread(check_capacity, self._stock.limit, self._region_bytes)
-        for _ in range(self._stock.limit):
-            self._stock.add_free(self._make())
-        if self._holdings.kind == "system" or self._sees_our_memory():
+        if self._owned.kind == "system":
+            in_thread(check_capacity, self._states.limit, self._region_bytes)
+        for _ in range(self._states.limit):
+            self._states.add_free(self._make())
+        if self._owned.kind == "system" or self._sees_our_memory():
             self._sweep_registrations(swept)
 
     def make(self, deadline: float) -> Region | None:
@@ -73,10 +69,10 @@ class RegionRegistration:
 
         None where the server has to let go of some before. Not to be run twice at once.
         """
-        given_up = self._stock.given_up()
-        if given_up:
-            self.release(given_up, deadline)
-        if len(self._stock.given_up()) < 2 * self._stock.limit:
+        retired = self._states.retired()
+        if retired:
+            self.release(retired, deadline)
+        if len(self._states.retired()) < 2 * self._states.limit:
             return self._make(deadline)
         return None
 
@@ -89,8 +85,8 @@ class RegionRegistration:
         """
         if generation != self.generation:
             return
-        known = self._registered(self._holdings.kind, deadline)
-        for region in self._stock.usable():
+        known = self._registered(self._owned.kind, deadline)
+        for region in self._states.usable():
             if region.name not in known:
                 self._register(region, deadline)
         self.generation += 1
@@ -101,12 +97,12 @@ class RegionRegistration:
         At the first request that gets no response it ends with the RequestError.
         """
         for region in regions:
-            self._try_unregister(self._holdings.kind, region.name, deadline)
-        known = self._registered(self._holdings.kind, deadline)
+            self._try_unregister(self._owned.kind, region.name, deadline)
+        known = self._registered(self._owned.kind, deadline)
         for region in regions:
             if region.name not in known:
-                self._stock.forget(region)
-                self._holdings.remove(region)
+                self._states.forget(region)
+                self._owned.remove(region)
         return [region for region in regions if region.name in known]
 
     def release_all(self, deadline: float) -> None:
@@ -114,7 +110,7 @@ class RegionRegistration:
 
         A request may take as long as the connection allows.
         """
-        while self.release(self._holdings.all(), None):
+        while self.release(self._owned.all(), None):
             if time.monotonic() > deadline:
                 return
             sleep(WAIT_S)
@@ -122,13 +118,13 @@ class RegionRegistration:
     def _make(self, deadline: float | None = None) -> Region:
         region: Region = in_thread(self._new)
         self._register(region, deadline)
-        self._stock.forget(region)
+        self._states.forget(region)
         return region
 
     def _new(self) -> Region:
-        region = new_region(self._holdings.kind, self._region_bytes, self._device_id)
-        self._holdings.add(region)
-        self._stock.give_up(region)  # until it is registered, which may be broken off
+        region = new_region(self._owned.kind, self._region_bytes, self._device_id)
+        self._owned.add(region)
+        self._states.retire(region)  # until it is registered, which may be broken off
         return region
 
     def _sees_our_memory(self) -> bool:
@@ -196,8 +192,21 @@ class RegionRegistration:
         return self._connection.registered(kind, timeout_s=left_s(deadline))
 
 
+def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
+    """Make a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
+
+    Args:
+        device_id: The GPU's, of kind "cuda".
+    """
+    if kind == "system":
+        return SystemRegion(byte_size)
+    from endcap.client.regions.cuda_region import CudaRegion
+
+    return CudaRegion(byte_size, device_id)
+
+
 def unregister_all(
-    holdings: Holdings, address: Address, options: ConnectionOptions, deadline: float
+    owned: OwnedRegions, address: Address, options: ConnectionOptions, deadline: float
 ) -> None:
     """Remove all regions that the server lets go of, by a connection of its own.
 
@@ -205,7 +214,7 @@ def unregister_all(
     """
     with Connection(address, options) as connection:
         registration = RegionRegistration(
-            connection, Stock(0), holdings, region_bytes=1, device_id=0
+            connection, RegionStates(0), owned, region_bytes=1, device_id=0
         )
         registration.release_all(deadline)
 

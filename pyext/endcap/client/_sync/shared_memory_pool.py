@@ -19,11 +19,10 @@ from endcap.client._sync.region_registration import (
 )
 from endcap.client.calls import Call, Response
 from endcap.client.errors import RequestError
-from endcap.client.regions.exits import exit_on_sigterm
-from endcap.client.regions.holdings import CLOSING_S, Holdings
 from endcap.client.regions.lease import Lease
+from endcap.client.regions.pool_regions import CLOSING_S, OwnedRegions, RegionStates
 from endcap.client.regions.region import Kind, Region, check_settings
-from endcap.client.regions.stock import Stock
+from endcap.client.regions.sigterm import exit_on_sigterm
 from endcap.client.synchronization import Semaphore, in_thread, sleep
 from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 
@@ -31,8 +30,37 @@ from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedErr
 VIEWED_LEASES = 8
 
 
-class RegionPool:
-    """A pool that `open` makes the regions of; see SharedMemoryPool for the arguments."""
+class SharedMemoryPool:
+    """Regions of shared memory that are made and registered once, and lent to one user at a time.
+
+    `SharedMemoryPool` is for threads, and thread-safe; it is opened when it is made.
+    `AsyncSharedMemoryPool` is for the tasks of one event loop; it is opened by `async with` or made
+    by `await AsyncSharedMemoryPool.create(...)`.
+
+    A region with living views at the end of its lease is set aside, and another is made in its
+    place. Of those set aside the last `regions` are lent again when their views are gone; older
+    ones are removed, but their memory lives with the views. Where the views of eight times
+    `regions` leases live, no further region is made: OutOfMemoryError. A region whose request has
+    no response, as at a timeout, is retired, and removed when the server has done with it; of these
+    there are at most twice `regions` more.
+
+    All are removed by `close`, at the end of the program, and when the pool is garbage-collected;
+    those of killed processes when the next pool is made. In a forked child the pool cannot be used,
+    and does not touch the parent's regions.
+
+    Args:
+        connection: With a server on this machine. The pool does not close it.
+        regions: The number of regions that can be lent at once.
+        region_bytes: The size of each.
+        kind: "system" or "cuda", the latter in the memory of the GPU `device_id`.
+        device_id: The GPU's.
+        handle_sigterm: Whether to call `exit_on_sigterm`.
+
+    Raises:
+        OutOfMemoryError: There is no room in /dev/shm.
+        UnsupportedError: The server cannot use the memory.
+        RequestError: The server does not respond.
+    """
 
     def __init__(
         self,
@@ -49,12 +77,12 @@ class RegionPool:
             exit_on_sigterm()
         self._connection = connection
         self._timeout_s = float(connection.options.timeout_s)
-        self._stock = Stock(regions)
-        self._holdings = Holdings(connection.address, connection.options, kind, unregister_all)
+        self._states = RegionStates(regions)
+        self._owned = OwnedRegions(connection.address, connection.options, kind, unregister_all)
         self._registration = RegionRegistration(
             connection,
-            self._stock,
-            self._holdings,
+            self._states,
+            self._owned,
             region_bytes=region_bytes,
             device_id=device_id,
         )
@@ -62,11 +90,18 @@ class RegionPool:
         self._registering = Semaphore(1)
         self._closing = False
         self._closed = False
-        self._finaliser = weakref.finalize(self, self._holdings.give_back_as_garbage)
-        self._finaliser.atexit = False  # the holdings see to that themselves
+        self._finaliser = weakref.finalize(self, self._owned.remove_all_as_garbage)
+        self._finaliser.atexit = False  # OwnedRegions has its own handler
+        self.open()
+
+    def __enter__(self) -> SharedMemoryPool:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def open(self) -> None:
-        """Make and registers the regions. Raises as SharedMemoryPool does."""
+        """Make and register the regions; raise what the constructor of SharedMemoryPool does."""
         try:
             self._registration.open()
         except BaseException:
@@ -76,7 +111,7 @@ class RegionPool:
     @property
     def names(self) -> list[str]:
         """The names of the regions that exist now."""
-        return sorted(region.name for region in self._holdings.all())
+        return sorted(region.name for region in self._owned.all())
 
     @contextlib.contextmanager
     def acquire(self, timeout_s: float | None = None) -> Iterator[Lease]:
@@ -92,7 +127,7 @@ class RegionPool:
         if not self._permits.acquire(limit_s):
             raise RequestError(
                 "timeout",
-                f"all {self._stock.limit} shared-memory regions were in use for {limit_s:.3g} s; "
+                f"all {self._states.limit} shared-memory regions were in use for {limit_s:.3g} s; "
                 "make the pool with more, or send less at once",
             )
         try:
@@ -100,10 +135,10 @@ class RegionPool:
             try:
                 yield lease
             finally:
-                if self._holdings.are_ours:
-                    self._stock.end(lease)
+                if self._owned.belong_to_this_process:
+                    self._states.end(lease)
         finally:
-            if self._holdings.are_ours:
+            if self._owned.belong_to_this_process:
                 self._permits.release()
 
     def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
@@ -134,20 +169,20 @@ class RegionPool:
         respond is waited for some seconds more at the most. When the waiting is interrupted the
         pool goes on as before, to be closed again; once it removes regions it ends with that.
         """
-        if not self._holdings.are_ours or self._closing:
+        if not self._owned.belong_to_this_process or self._closing:
             return
         self._closing = True
         deadline = time.monotonic() + self._timeout_s
         permits = 0
         try:
-            while permits < self._stock.limit and self._permits.acquire(
+            while permits < self._states.limit and self._permits.acquire(
                 deadline - time.monotonic()
             ):
                 permits += 1
             alone = self._registering.acquire(CLOSING_S)
             try:
                 self._closed = True
-                in_thread(self._holdings.give_back)
+                in_thread(self._owned.remove_all)
             finally:
                 if alone:
                     self._registering.release()
@@ -158,11 +193,11 @@ class RegionPool:
 
     def _take(self, deadline: float) -> Region:
         self._check_lendable()
-        region = self._stock.take()
+        region = self._states.take()
         if region is None:
             self._check_views()
             region = self._make(deadline)
-            self._stock.add_lent(region)
+            self._states.add_lent(region)
         return region
 
     def _make(self, deadline: float) -> Region:
@@ -174,7 +209,7 @@ class RegionPool:
             if time.monotonic() > deadline:
                 raise RequestError(
                     "timeout",
-                    f"the server still works on {len(self._stock.given_up())} requests that nobody "
+                    f"the server still works on {len(self._states.retired())} requests that nobody "
                     "waits for any more, and may write to their shared memory; give it more time, "
                     "or send less at once",
                 )
@@ -200,7 +235,7 @@ class RegionPool:
             raise InvalidArgumentError("the pool of shared memory is being closed; make another")
 
     def _check_usable(self) -> None:
-        if not self._holdings.are_ours:
+        if not self._owned.belong_to_this_process:
             raise UnsupportedError(
                 "this pool of shared memory belongs to the parent process; make one after the fork"
             )
@@ -209,11 +244,11 @@ class RegionPool:
 
     def _check_views(self) -> None:
         """Raise OutOfMemoryError where so many regions live on for views that no more is made."""
-        most = VIEWED_LEASES * self._stock.limit
-        if len(self._stock.viewed()) < most:
+        most = VIEWED_LEASES * self._states.limit
+        if len(self._states.viewed()) < most:
             return
         gc.collect()  # exceptions keep views for a time, by their frames
-        viewed = self._stock.viewed()
+        viewed = self._states.viewed()
         if len(viewed) >= most:
             names = ", ".join(sorted({name for names in viewed for name in names}))
             raise OutOfMemoryError(

@@ -1,11 +1,14 @@
-"""Regions of system shared memory: files of /dev/shm, mapped here and by the server."""
+"""Regions of system shared memory: files of /dev/shm, their locks, and what regions have in common."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import mmap
 import os
+import re
+import uuid
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,9 +16,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from endcap._cuda_input import refuse_cuda, refuse_gradient
+from endcap._system.locked_file import LockedFile, LostFileError, lock_abandoned
 from endcap.client.calls import RegionKind
-from endcap.client.regions.region_file import FOLDER, key, new_region_file
-from endcap.errors import InvalidArgumentError, OutOfMemoryError
+from endcap.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+
+FOLDER = Path("/dev/shm")
+
+# No second hyphen: the regions that a launch of `endcap serve` removes by prefix all have one.
+_OURS = re.compile(r"endcap-[0-9a-f]{32}")
+
+_ATTEMPTS = 20
+
+
+def new_name() -> str:
+    """Return a name that no other region has, in any process or container."""
+    return f"endcap-{uuid.uuid4().hex}"
+
+
+def is_ours(name: str) -> bool:
+    """Whether a file of /dev/shm, or a registration with a server, is one of these pools'."""
+    return _OURS.fullmatch(name) is not None
+
+
+def key(name: str) -> str:
+    """Return what shm_open(3) calls the file of this name."""
+    return f"/{name}"
+
+
+def new_region_file() -> LockedFile:
+    """Make an empty file under a name of its own.
+
+    Raises:
+        UnsupportedError: There is no /dev/shm that can be written to.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            return LockedFile(FOLDER / new_name())
+        except LostFileError:
+            continue
+        except OSError as error:
+            raise UnsupportedError(
+                f"no file can be made in {FOLDER} ({error.strerror}); shared memory needs it: "
+                "mount a tmpfs there, or do without"
+            ) from error
+    raise UnsupportedError(f"files in {FOLDER} vanish as they are made; see what removes them")
+
+
+def remove_if_abandoned(name: str) -> bool:
+    """Remove a file of this user that no process holds; return whether there is none now."""
+    try:
+        descriptor = lock_abandoned(FOLDER / name)
+    except FileNotFoundError:
+        return True
+    except OSError:  # another user's, or a link
+        return False
+    if descriptor is None:
+        return False
+    try:
+        with contextlib.suppress(FileNotFoundError):  # removed by its owner, in a forked child
+            (FOLDER / name).unlink()
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def remove_abandoned() -> list[str]:
+    """Remove all files of this user's pools that no process holds; return their names."""
+    if not FOLDER.is_dir():
+        return []
+    ours = [name for name in os.listdir(FOLDER) if is_ours(name)]
+    return [name for name in ours if remove_if_abandoned(name)]
+
 
 Kind = RegionKind
 KINDS: tuple[Kind, ...] = ("system", "cuda")
@@ -158,19 +229,6 @@ def _map(name: str, byte_size: int) -> mmap.mmap:
         return mmap.mmap(descriptor, byte_size)
     finally:
         os.close(descriptor)
-
-
-def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
-    """Make a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
-
-    Args:
-        device_id: The GPU's, of kind "cuda".
-    """
-    if kind == "system":
-        return SystemRegion(byte_size)
-    from endcap.client.regions.cuda_region import CudaRegion
-
-    return CudaRegion(byte_size, device_id)
 
 
 def check_settings(kind: str, regions: int, region_bytes: int) -> None:

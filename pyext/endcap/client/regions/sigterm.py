@@ -41,7 +41,7 @@ def exit_on_sigterm() -> None:
 
 
 @contextlib.contextmanager
-def sigterm_waits(then: Literal["exit", "send again", "nothing"] = "exit") -> Iterator[None]:
+def defer_sigterm(then: Literal["exit", "send again", "nothing"] = "exit") -> Iterator[None]:
     """Keep that SystemExit from breaking off the block, which must not await anything.
 
     Args:

@@ -11,22 +11,52 @@ import importlib
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from endcap.client.calls import Call, InputTensor, OutputTensor, Response, SharedOutput, SharedSlice
-from endcap.client.errors import RequestError
+from endcap.client.calls import (
+    Call,
+    Exchange,
+    InputTensor,
+    OutputTensor,
+    Response,
+    SharedOutput,
+    SharedSlice,
+    T,
+    checked_datatype,
+    checked_shape,
+    elements,
+    import_client,
+)
+from endcap.client.errors import RequestError, from_http, not_triton
+from endcap.client.grpc import plain_fields
 from endcap.client.options import Compression
 from endcap.client.served_model import ModelMetadata, read_metadata
-from endcap.client.wire.errors import from_http, not_triton
-from endcap.client.wire.exchange import Exchange, HttpRequest, HttpResponse, T, import_client
-from endcap.client.wire.grpc import plain_fields
-from endcap.client.wire.tensors import checked_datatype, checked_shape, elements
 
 MOST_BYTES = 2**31 - 1  # of a response, also inflated; gRPC's limit
 _WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
 _LEVEL = 6  # gRPC's; from there on it takes much longer for little
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """An HTTP request. path: with the slash before it, percent-encoded."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HttpResponse:
+    """An HTTP response. headers: their names in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class HttpProtocol:
@@ -122,7 +152,7 @@ def read_json(response: HttpResponse, read: Callable[[Any], T]) -> T:
         RequestError: For an error of the server, and for what no Triton server sends.
     """
     if response.status != 200:
-        raise from_http(response)
+        raise from_http(response.status, response.body)
     try:
         return read(json.loads(response.body) if response.body else None)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -185,7 +215,7 @@ def read_infer_response(
             tensors that are not what the response says of them.
     """
     if response.status != 200:
-        raise from_http(response, request_id=call.request_id)
+        raise from_http(response.status, response.body, request_id=call.request_id)
     shared = {output.name for output in call.outputs if output.shared is not None}
     tensors: dict[str, Any] = {}
     in_region: dict[str, SharedOutput] = {}

@@ -1,0 +1,470 @@
+"""The client of a detector or classifier: images to batches, requests, and results in order."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Sequence,
+)
+from types import TracebackType
+from typing import TypeVar
+
+from endcap.client._async.connection import AsyncConnection
+from endcap.client._async.detect_stream import async_stream_results
+from endcap.client._async.model_lookup import look_up_model
+from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
+from endcap.client.address import Address, Protocol
+from endcap.client.batches import Batch, BatchRun, EnsembleRequest
+from endcap.client.calls import Call, Response
+from endcap.client.errors import ClientError, RequestError, as_request_error
+from endcap.client.images import Color, Image, is_read, refuse_single
+from endcap.client.options import ClientArguments, ConnectionOptions, SharedMemory
+from endcap.client.regions.lease import Lease
+from endcap.client.regions.region import Kind
+from endcap.client.response_reader import ImageResponse, ResponseReader
+from endcap.client.retry import Attempts, Deadline
+from endcap.client.served_model import ServedModel
+from endcap.client.stream_order import SequenceSteps, StreamOrder
+from endcap.client.synchronization import (
+    AsyncSemaphore,
+    async_in_thread,
+    async_iterate,
+    async_map_unordered,
+    async_sleep,
+)
+from endcap.errors import EndcapError, InvalidArgumentError, UnsupportedError
+from endcap.results import ImageResult, Results, Task
+
+Outcome = list[ImageResponse | RequestError] | RequestError
+C = TypeVar("C", bound="AsyncDetectionClient")
+
+
+class AsyncDetectionClient:
+    """A client of an ensemble that takes the input `encoded` and returns detections or classes.
+
+    `DetectionClient` is for threads: it connects when it is made, and is thread-safe; a forked
+    child needs a client of its own. `AsyncDetectionClient` is for asyncio: it connects when its
+    `async with` block begins, and any number of tasks of that event loop may use it at once.
+
+    An image is bytes or a path of an encoded file, which is sent as it is, or an array uint8: [N]
+    of an encoded file, [H,W,3] or [H,W] of pixels.
+
+    Args:
+        url: HOST:PORT, with grpc://, grpcs://, http:// or https:// before it where `protocol` is
+            not given.
+        protocol: "grpc" or "http"; None takes the URL's, else gRPC.
+        model: The ensemble's name.
+        timeout_s: For each image: its requests, their retries, and the wait for shared memory.
+        concurrency: The number of requests in flight at once.
+        batch: The maximum number of images in a request.
+        labels: Class names by id; None reads them from the parameter `labels` of the model's
+            configuration (comma-separated, or a JSON list). A classifier's own output
+            `class_labels` names what these do not.
+        extras: Whether to request keypoints, angles and masks, too, where the model has them.
+        shared_memory: "system" or "cuda" passes tensors through memory that this machine's server
+            shares; see `SharedMemoryPool`.
+        regions: The number of shared-memory regions; None is `concurrency`.
+        region_bytes: The size of each; None has room for a batch, 8 MiB for each encoded image.
+        classify: The number of best classes to request from Triton's classification extension, of a
+            classifier with the output class_probabilities; None takes the model's own classes.
+        color: "rgb" or "bgr", of images that are pixels.
+        jpeg_quality: Pixels are sent as JPEG of this quality, 1 to 100, without chroma subsampling.
+        request_id: The prefix of the ids of requests, which the server logs. None draws one.
+        options: Of the connection: retries, headers, TLS, compression, keepalive. Its timeout_s
+            takes precedence over `timeout_s`.
+
+    Raises:
+        ClientError: No server responds at the address, it does not serve the model, or the model's
+            labels cannot be read.
+        InvalidArgumentError: An option cannot be used.
+        UnsupportedError: The model does not support an option.
+    """
+
+    def __init__(
+        self,
+        url: str = "127.0.0.1:8001",
+        *,
+        protocol: Protocol | None = None,
+        model: str = "detect",
+        timeout_s: float = 30.0,
+        concurrency: int = 4,
+        batch: int = 1,
+        labels: Sequence[str] | None = None,
+        extras: bool = True,
+        shared_memory: SharedMemory = "none",
+        regions: int | None = None,
+        region_bytes: int | None = None,
+        classify: int | None = None,
+        color: Color = "rgb",
+        jpeg_quality: int = 95,
+        request_id: str | None = None,
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        self._initialize(
+            ClientArguments(
+                url=url,
+                protocol=protocol,
+                model=model,
+                timeout_s=timeout_s,
+                concurrency=concurrency,
+                batch=batch,
+                labels=labels,
+                extras=extras,
+                shared_memory=shared_memory,
+                regions=regions,
+                region_bytes=region_bytes,
+                classify=classify,
+                color=color,
+                jpeg_quality=jpeg_quality,
+                request_id=request_id,
+                options=options,
+            )
+        )
+
+    @classmethod
+    def from_arguments(cls: type[C], arguments: ClientArguments) -> C:
+        """Return a client with these arguments; raise what the constructor does."""
+        client = cls.__new__(cls)
+        client._initialize(arguments)
+        return client
+
+    def _initialize(self, arguments: ClientArguments) -> None:
+        self._arguments = arguments
+        self._is_connected = False
+        self._pool: AsyncSharedMemoryPool | None = None
+        self._permits = AsyncSemaphore(arguments.concurrency)
+        self._is_closed = False
+        self._request_id_prefix = arguments.request_id_prefix()
+        self._request_numbers = itertools.count(1)
+        # sync: self._connect()
+
+    async def __aenter__(self) -> AsyncDetectionClient:
+        await self._connect()  # async only
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and self._process == os.getpid():
+            await self._connection.close()  # cancels the requests in flight
+        await self.close()
+
+    @property
+    def address(self) -> Address:
+        """The server's address."""
+        return self._arguments.address
+
+    @property
+    def options(self) -> ConnectionOptions:
+        """The options of the connection."""
+        return self._arguments.connection
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        return self._arguments.model
+
+    @property
+    def task(self) -> Task:
+        """The task of the model, by the outputs that it has."""
+        self._check_connected()
+        return self._served_model.task
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """The names of the model's outputs."""
+        self._check_connected()
+        return frozenset(self._served_model.outputs)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """Class names by id, None where neither caller nor server has any."""
+        self._check_connected()
+        return self._labels
+
+    async def close(self) -> None:
+        """Wait for requests in flight and close the connections.
+
+        Images that were not sent have results with the status "cancelled".
+        """
+        self._check_connected()
+        if self._is_closed or self._process != os.getpid():
+            return
+        self._is_closed = True
+        permits = 0
+        try:
+            while permits < self._arguments.concurrency:
+                await self._permits.acquire()
+                permits += 1
+        finally:
+            await self._resources.aclose()
+            for _ in range(permits):
+                self._permits.release()  # waiting calls then see that it is closed
+
+    async def detect(
+        self,
+        images: Iterable[Image] | AsyncIterable[Image],
+        *,
+        on_result: Callable[[ImageResult], None] | None = None,
+    ) -> Results:
+        """Return the result of each image, in the order of `images`.
+
+        When the client is closed meanwhile, images that were not sent have the status "cancelled",
+        and no more are taken from an iterable without a length. Cancelling the awaiting task
+        cancels its requests.
+
+        Args:
+            images: An iterable, consumed one by one; at most concurrency * batch of them are in
+                memory. An image that fails has its own status and message, and does not affect the
+                others. Results do not wait for the next image: threads of the client consume the
+                iterable, or with asyncio the event loop, which also takes asynchronous iterables.
+            on_result: A function that is called, in this thread or event loop, with the result of
+                each image as soon as there is one.
+        """
+        self._check_usable()
+        self._check_one_response()
+        refuse_single(images)
+        is_endless = not isinstance(images, Collection)
+        batches = async_make_batches(
+            images, self._arguments.batch, lambda: is_endless and self._is_closed
+        )
+        runs = async_map_unordered(self._run, batches, self._arguments.concurrency)
+        results: dict[int, list[ImageResult]] = {}
+        async with contextlib.aclosing(runs):
+            async for batch, of_batch in runs:
+                results[batch] = of_batch
+                if on_result is not None:
+                    for result in of_batch:
+                        on_result(result)
+        return Results(result for batch in sorted(results) for result in results[batch])
+
+    async def detect_one(self, image: Image) -> ImageResult:
+        """Return the result of one image."""
+        self._check_usable()
+        self._check_one_response()
+        _, (result,) = await self._run(Batch(0, [image]))
+        return result
+
+    def detect_stream(
+        self,
+        images: Iterable[Image] | AsyncIterable[Image],
+        *,
+        sequence: int | str | None = None,
+    ) -> AsyncGenerator[ImageResult, None]:
+        """Yield the results of images, in the order of `images`, over one gRPC stream.
+
+        A decoupled model gives several results for an image, the last one with `final`; it may be
+        empty. At most `concurrency` images are in flight. Results do not wait for the next image.
+
+        Args:
+            images: As for `detect`.
+            sequence: The id, a number above 0 or a text, of the images as one sequence of a
+                stateful model. The first image that is sent starts it, the last one ends it; each
+                is therefore sent when the next one is read. A caller that stops early leaves the
+                sequence open.
+
+        Raises:
+            UnsupportedError: Over HTTP, with shared memory, or with batches.
+        """
+        refuse_single(images)
+        self._check_streams()
+        order = StreamOrder(self._requests, self._reader, self._next_request_id)
+        steps = SequenceSteps(sequence)
+        return async_stream_results(
+            self._connection,
+            order,
+            images,
+            reader=self._arguments.images,
+            steps=steps,
+            limit=self._arguments.concurrency,
+        )
+
+    async def _run(self, batch: Batch) -> tuple[int, list[ImageResult]]:
+        """Return the position of a batch's first image, and the batch's results."""
+        async with self._permits:
+            if self._is_closed:
+                return batch.start, batch.cancelled(self.task)
+            run = await self._read(batch)
+            while (attempt := run.next()) is not None:
+                deadline = Deadline(self.options.timeout_s, attempt.spent_s)
+                request_id = self._next_request_id()
+                begin = time.perf_counter()
+                outcome = await self._request(attempt.contents, request_id, deadline)
+                run.take(attempt, outcome, (time.perf_counter() - begin) * 1e3, request_id)
+        return batch.start, run.results()
+
+    async def _read(self, batch: Batch) -> BatchRun:
+        arguments = (batch, self._arguments.images, self.task)
+        if all(map(is_read, batch.images)):
+            return BatchRun(*arguments)
+        return await async_in_thread(BatchRun, *arguments)
+
+    async def _request(
+        self, contents: Sequence[bytes], request_id: str, deadline: Deadline
+    ) -> Outcome:
+        """Return each image's part of the response, or the error of the request."""
+        connection, pool = self._connection, self._pool
+        if pool is None:
+            return await self._send(
+                contents,
+                None,
+                request_id,
+                lambda call: connection.infer(call, timeout_s=deadline.left_s()),
+            )
+        attempts = Attempts(connection.retry_policy.retries(), deadline.left_s())
+        while True:
+            outcome = await self._send_shared(pool, contents, request_id, deadline)
+            wait_s = attempts.wait_after_lost(outcome)
+            if wait_s is None:
+                return outcome
+            await async_sleep(wait_s)
+
+    async def _send_shared(
+        self,
+        pool: AsyncSharedMemoryPool,
+        contents: Sequence[bytes],
+        request_id: str,
+        deadline: Deadline,
+    ) -> Outcome:
+        try:
+            async with pool.acquire(deadline.left_s()) as lease:
+                return await self._send(
+                    contents,
+                    lease,
+                    request_id,
+                    lambda call: pool.infer(lease, call, timeout_s=deadline.left_s()),
+                )
+        except EndcapError as error:
+            return as_request_error(error)
+
+    async def _send(
+        self,
+        contents: Sequence[bytes],
+        lease: Lease | None,
+        request_id: str,
+        infer: Callable[[Call], Awaitable[Response]],
+    ) -> Outcome:
+        # The result holds no view of shared memory, which ends with the lease.
+        try:
+            call = self._requests.call(contents, request_id, lease)
+            response = await infer(call)
+            tensors = self._requests.read(call, response, len(contents), lease)
+            return [self._reader.try_read(each) for each in tensors]
+        except EndcapError as error:
+            return as_request_error(error)
+
+    async def _connect(self) -> None:
+        if self._is_connected:
+            raise ClientError("the client is connected already; make one for each `async with`")
+        self._process = os.getpid()
+        self._resources = contextlib.AsyncExitStack()
+        self._connection = AsyncConnection(self.address, self.options)
+        self._resources.push_async_callback(self._connection.close)
+        try:
+            model = await look_up_model(
+                self._connection,
+                self._arguments.model,
+                best_classes=self._arguments.classify is not None,
+            )
+            self._prepare_requests(model)
+            if self._arguments.shared_memory != "none":
+                await self._open_pool(self._arguments.shared_memory)
+        except BaseException:
+            await self._resources.aclose()
+            raise
+        self._is_connected = True
+
+    def _prepare_requests(self, model: ServedModel) -> None:
+        arguments = self._arguments
+        self._served_model = model
+        self._labels = model.labels() if arguments.labels is None else list(arguments.labels)
+        self._reader = ResponseReader(model, self._labels, arguments.classify)
+        outputs = self._reader.wanted(extras=arguments.extras)
+        self._requests = EnsembleRequest(model, outputs, self._reader.class_counts)
+        if arguments.batch > model.batch_limit:
+            raise InvalidArgumentError(
+                f"batch {arguments.batch} is above {model.batch_limit}, the most images in one "
+                f"request to model '{model.name}'"
+            )
+
+    async def _open_pool(self, kind: Kind) -> None:
+        arguments = self._arguments
+        self._pool = AsyncSharedMemoryPool(
+            self._connection,
+            regions=arguments.regions or arguments.concurrency,
+            region_bytes=(arguments.region_bytes or self._requests.region_bytes(arguments.batch)),
+            kind=kind,
+        )
+        self._resources.push_async_callback(self._pool.close)
+        await self._pool.open()  # async only
+
+    def _next_request_id(self) -> str:
+        return f"{self._request_id_prefix}-{next(self._request_numbers)}"
+
+    def _check_connected(self) -> None:
+        if not self._is_connected:
+            raise ClientError("the client is not connected; use it inside `async with`")
+
+    def _check_usable(self) -> None:
+        """Raise ClientError where the client is not connected, closed, or another process's."""
+        self._check_connected()
+        if self._is_closed:
+            raise ClientError("this client is closed; make another one")
+        if self._process != os.getpid():
+            raise ClientError(
+                f"this client was made by process {self._process}, before a fork, which its "
+                "connection does not survive; make a client in each process"
+            )
+
+    def _check_one_response(self) -> None:
+        """Raise UnsupportedError for a model that may send several responses to a request."""
+        if self._served_model.decoupled:
+            raise UnsupportedError(
+                f"model '{self.model}' is decoupled, it may send several responses to an image; "
+                "call detect_stream() (`endcap infer --stream`)"
+            )
+
+    def _check_streams(self) -> None:
+        """Raise UnsupportedError where the client's arguments rule a stream out."""
+        self._check_usable()
+        if self.address.protocol != "grpc":
+            raise UnsupportedError("Triton has streams over gRPC only; give its gRPC address")
+        if self._arguments.shared_memory != "none":
+            raise UnsupportedError(
+                "a stream cannot use shared memory; leave shared_memory out, or call detect() "
+                "(`endcap infer` without --stream)"
+            )
+        if self._arguments.batch > 1:
+            raise UnsupportedError(
+                f"a stream sends each image by itself, and batch is {self._arguments.batch}; leave "
+                "batch out, or call detect() (`endcap infer` without --stream)"
+            )
+
+
+async def async_make_batches(
+    images: Iterable[Image] | AsyncIterable[Image], size: int, stop: Callable[[], bool]
+) -> AsyncGenerator[Batch, None]:
+    """Yield batches of `size` images; end after a batch where `stop` returns True."""
+    start, taken = 0, list[Image]()
+    async with contextlib.aclosing(async_iterate(images)) as source:
+        async for image in source:
+            taken.append(image)
+            if len(taken) == size:
+                yield Batch(start, taken)
+                start, taken = start + size, []
+                if stop():
+                    return
+    if taken:
+        yield Batch(start, taken)

@@ -1,1 +1,0 @@
-"""Triton's two protocols: the messages, and what carries them."""
