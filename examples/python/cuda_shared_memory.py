@@ -42,8 +42,8 @@ class Detector:
         with self._pool.acquire() as lease:
             images = lease.put("images", made.images)
             head = lease.output("head", HEAD, np.float32)
-            answer = self._pool.infer(lease, Call("detector", [images], [head]))
-            found: Any = self._postprocess(lease.read(head, answer), made.geometry)
+            response = self._pool.infer(lease, Call("detector", [images], [head]))
+            found: Any = self._postprocess(lease.read(head, response), made.geometry)
             return found[0]  # on the host
 
 

@@ -52,7 +52,7 @@ def main() -> int:
         ):
             for result in client.detect_stream(frames(pictures), sequence=options.sequence):
                 failed |= not result.ok
-                line = {"final": result.final, **result.to_json()}
+                line = {"final": result.final, **result.to_dict()}
                 print(json.dumps(line), flush=True)
     except EndcapError as error:
         sys.exit(f"detect_stream.py: {error}")

@@ -28,10 +28,10 @@ def request(image: bytes) -> list[Any]:
     return [encoded]
 
 
-def show(name: str, answer: Any) -> None:
+def show(name: str, response: Any) -> None:
     """Print the rows that count; those behind them are padding."""
-    count = answer.as_numpy("num_detections")[0, 0]
-    boxes, scores, classes = (answer.as_numpy(output)[0, :count] for output in OUTPUTS[1:])
+    count = response.as_numpy("num_detections")[0, 0]
+    boxes, scores, classes = (response.as_numpy(output)[0, :count] for output in OUTPUTS[1:])
     for box, score, class_id in zip(boxes, scores, classes, strict=True):
         print(f"{name}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
 
@@ -48,14 +48,14 @@ def main() -> int:
     with triton.InferenceServerClient(options.url) as client:
         for file in options.files:
             try:
-                answer = client.infer(
+                response = client.infer(
                     options.model,
                     request(file.read_bytes()),
                     outputs=outputs,
                     request_id=file.name,
                     client_timeout=30,
                 )
-                show(str(file), answer)
+                show(str(file), response)
             except (InferenceServerException, OSError) as error:
                 failed += 1
                 print(f"{file}: {error}", file=sys.stderr)

@@ -36,8 +36,8 @@ def detect(pool: SharedMemoryPool, image: bytes) -> Any:
         tensor, images = lease.empty("images", TENSOR, np.float32)
         made = PREPROCESS(image, out=tensor)
         head = lease.output("head", HEAD, np.float32)
-        answer = pool.infer(lease, Call("detector", [images], [head]))
-        found: Any = POSTPROCESS(lease.read(head, answer), made.geometry)
+        response = pool.infer(lease, Call("detector", [images], [head]))
+        found: Any = POSTPROCESS(lease.read(head, response), made.geometry)
         return found[0]
 
 
@@ -47,7 +47,7 @@ def show(file: Path, found: Any) -> None:
         print(f"{file}  {class_id}  {score:.3f}  " + " ".join(f"{side:.1f}" for side in box))
 
 
-def answer(pool: SharedMemoryPool, file: Path) -> bool:
+def respond(pool: SharedMemoryPool, file: Path) -> bool:
     """Print what is in a file, or why that is not known; return whether it went well."""
     try:
         show(file, detect(pool, file.read_bytes()))
@@ -70,7 +70,7 @@ def main() -> int:
             SharedMemoryPool(connection, regions=2, region_bytes=ROOM) as pool,
         ):
             for file in options.files:
-                failed |= not answer(pool, file)
+                failed |= not respond(pool, file)
     except endcap.EndcapError as error:
         sys.exit(f"shared_memory.py: {error}")
     return int(failed)

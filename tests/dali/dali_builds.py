@@ -46,8 +46,8 @@ def start_python(code: str, *arguments: object) -> subprocess.Popen[str]:
     )
 
 
-def answer_of(process: subprocess.Popen[str]) -> str:
+def response_of(process: subprocess.Popen[str]) -> str:
     """What a process prints; it must end well."""
-    answer, error = process.communicate(timeout=120)
+    response, error = process.communicate(timeout=120)
     assert process.returncode == 0, error
-    return answer.strip()
+    return response.strip()

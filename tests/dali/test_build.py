@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dali_builds import answer_of, start_build, start_python, write_compiler, write_sources
+from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
 
 import endcap
 
@@ -120,8 +120,8 @@ def test_code_that_does_not_link_is_refused(tmp_path: Path, cache: Path) -> None
 
 
 def test_two_processes_build_one_library(sources: Path) -> None:
-    answers = [answer_of(process) for process in [start_build(sources), start_build(sources)]]
-    paths, cached = zip(*(answer.split() for answer in answers), strict=True)
+    responses = [response_of(process) for process in [start_build(sources), start_build(sources)]]
+    paths, cached = zip(*(response.split() for response in responses), strict=True)
     assert paths[0] == paths[1]
     assert sorted(cached) == ["False", "True"]
 
@@ -156,7 +156,7 @@ endcap.dali.load(sys.argv[1])
 lines = open("/proc/self/maps").read().splitlines()
 print(*{line.split()[-1] for line in lines if "libendcap_" in line})
 """
-    mapped = answer_of(start_python(code, moved / LIBRARY_NAME)).split()
+    mapped = response_of(start_python(code, moved / LIBRARY_NAME)).split()
     assert {str(moved / LIBRARY_NAME), str(moved / CORE_NAME)} <= set(mapped)
     assert not (moved / "libendcap_jpeg.so").is_symlink()
 
@@ -257,7 +257,7 @@ try:
 except endcap.dali.DaliError as error:
     print(error)
 """
-    said = answer_of(start_python(code))
+    said = response_of(start_python(code))
     assert said == "DALI is not installed; install it with `pip install 'endcap[dali]'`"
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from dali_builds import answer_of, start_build, start_python, write_compiler, write_sources
+from dali_builds import response_of, start_build, start_python, write_compiler, write_sources
 
 from endcap.dali import DaliError, built_for
 from endcap.dali.building import build_from
@@ -50,7 +50,7 @@ try:
 except endcap.dali.DaliError as error:
     print(error)
 """
-    assert "is cut short" in answer_of(start_python(code, cut))
+    assert "is cut short" in response_of(start_python(code, cut))
 
 
 def test_what_a_killed_build_leaves_goes_with_the_next(
@@ -109,6 +109,6 @@ except OSError as error:
     print(error)
 """
     folder = tmp_path / "full"
-    said = answer_of(start_python(code, dali_operators, folder))
+    said = response_of(start_python(code, dali_operators, folder))
     assert str(folder / "libendcap_c.so") in said
     assert list(folder.iterdir()) == []

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from dali_builds import answer_of, start_python, write_compiler, write_sources
+from dali_builds import response_of, start_python, write_compiler, write_sources
 
 from endcap.dali import DaliError, built_for, installation
 from endcap.dali.building import build_from
@@ -89,7 +89,7 @@ def test_a_library_that_others_may_have_put_there_is_refused(change, kept: Path)
     place = change(kept)
     with pytest.raises(DaliError, match=rf"{place} .*; .*XDG_CACHE_HOME") as caught:
         find_library(here)
-    said = answer_of(start_python("""
+    said = response_of(start_python("""
 import endcap.dali
 try:
     endcap.dali.load()

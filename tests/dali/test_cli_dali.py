@@ -165,5 +165,5 @@ def test_the_doctor_refuses_a_dali(
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
     (folder / "__init__.py").write_text(content)
-    answer = doctor(environment={"PYTHONPATH": str(tmp_path / "path")})
-    answer.expect("dali", "warning", problem, "`pip install --upgrade 'endcap[dali]'`")
+    response = doctor(environment={"PYTHONPATH": str(tmp_path / "path")})
+    response.expect("dali", "warning", problem, "`pip install --upgrade 'endcap[dali]'`")

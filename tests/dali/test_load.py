@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dali_builds import answer_of, start_python
+from dali_builds import response_of, start_python
 
 import endcap.dali
 from endcap.dali import DaliError
@@ -27,7 +27,7 @@ except endcap.dali.DaliError as error:
 
 def loaded(*arguments: object) -> str:
     """The library that a new process loads, or its message."""
-    return answer_of(start_python(LOAD, *arguments))
+    return response_of(start_python(LOAD, *arguments))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ with ThreadPoolExecutor(8) as threads:
     paths = {each.result() for each in [threads.submit(endcap.dali.load) for _ in range(8)]}
 print(before, hasattr(fn.endcap, "preprocess"), *paths)
 """
-    assert answer_of(start_python(code)).split() == ["False", "True", str(dali_operators)]
+    assert response_of(start_python(code)).split() == ["False", "True", str(dali_operators)]
 
 
 def test_the_variable_names_the_library(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,20 +70,20 @@ def test_the_variable_names_the_library(copy: Path, monkeypatch: pytest.MonkeyPa
 
 def test_what_came_with_the_package_goes_before_what_was_built(tmp_path: Path, copy: Path) -> None:
     code = f"import endcap\nendcap.__path__.append({str(tmp_path)!r})\n{LOAD}"
-    assert answer_of(start_python(code)) == str(copy)
+    assert response_of(start_python(code)) == str(copy)
 
 
 def test_a_package_s_library_for_another_dali_is_left(tmp_path: Path, copy: Path) -> None:
     made_for_another_dali(copy)
     code = f"import endcap\nendcap.__path__.append({str(tmp_path)!r})\n{LOAD}"
-    assert answer_of(start_python(code)) == str(endcap.dali.load())
+    assert response_of(start_python(code)) == str(endcap.dali.load())
 
 
 def test_what_dali_has_loaded_is_taken(dali_operators: Path) -> None:
     code = (
         "import sys\nfrom nvidia.dali import plugin_manager as p\np.load_library(sys.argv.pop())\n"
     )
-    assert answer_of(start_python(code + LOAD, dali_operators)) == str(dali_operators)
+    assert response_of(start_python(code + LOAD, dali_operators)) == str(dali_operators)
 
 
 def test_without_a_build_a_sentence_says_how(

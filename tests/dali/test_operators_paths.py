@@ -1,4 +1,4 @@
-"""The paths of the core under DALI: each forced in a process of its own, all with one answer."""
+"""The paths of the core under DALI: each forced in a process of its own, all with one response."""
 
 from __future__ import annotations
 

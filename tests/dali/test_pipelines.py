@@ -1,4 +1,4 @@
-"""The pipelines of endcap.dali: endcap's own answers, and a letterbox where endcap puts it."""
+"""The pipelines of endcap.dali: endcap's own responses, and a letterbox where endcap puts it."""
 
 from __future__ import annotations
 

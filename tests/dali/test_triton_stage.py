@@ -7,7 +7,7 @@ from typing import Any
 import jpegs
 import numpy as np
 import pytest
-from server_requests import StubRequest, answers_of
+from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap._device import Target
@@ -67,7 +67,7 @@ def test_requests_of_a_batch(parameters: dict[str, object], target: Target | Non
         requests.append(request(FILES[0], CUT, b""))
     dali, python = PreprocessDaliStage(given, target), PreprocessStage(given, target)
     for _ in range(2):  # the second run goes where the first one's results were
-        assert_same(answers_of(dali, requests), answers_of(python, requests))
+        assert_same(responses_of(dali, requests), responses_of(python, requests))
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -78,7 +78,7 @@ def test_a_bad_image_fails_its_own_request(target: Target | None) -> None:
     rows = stage.finish(jobs[0])["images"]
     images = rows if isinstance(rows, np.ndarray) else rows.to_numpy()
     alone = PreprocessDaliStage(settings(size=64), target)
-    assert_same([{"images": images}], answers_of(alone, [request(FILES[0], wanted=("images",))]))
+    assert_same([{"images": images}], responses_of(alone, [request(FILES[0], wanted=("images",))]))
     with pytest.raises(endcap.CorruptImageError, match=r"^image index 1 of 2: the JPEG is cut"):
         stage.finish(jobs[1])
 
@@ -86,12 +86,12 @@ def test_a_bad_image_fails_its_own_request(target: Target | None) -> None:
 def test_images_without_a_batch_dimension() -> None:
     stage = PreprocessDaliStage(settings(0, size=64), None)
     tensors = {"encoded": np.array([FILES[0]], np.object_)}
-    (answer,) = answers_of(stage, [StubRequest(tensors, IMAGES)])
+    (response,) = responses_of(stage, [StubRequest(tensors, IMAGES)])
     assert_same(
-        [answer],
-        answers_of(PreprocessStage(settings(0, size=64), None), [StubRequest(tensors, IMAGES)]),
+        [response],
+        responses_of(PreprocessStage(settings(0, size=64), None), [StubRequest(tensors, IMAGES)]),
     )
-    assert answer["images"].shape == (3, 64, 64)
+    assert response["images"].shape == (3, 64, 64)
 
 
 def test_regions_are_refused() -> None:

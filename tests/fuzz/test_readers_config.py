@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
 from endcap.cli.demo import find_repository
-from endcap.environment.stub.checking import execution_environment
+from endcap.environment.stub import execution_environment
 from endcap.evaluation.served_config import read_settings
 from endcap.repository.validation import validate_repository
 from endcap.triton.config_text import get_parameter, read_config, set_parameter

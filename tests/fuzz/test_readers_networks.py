@@ -12,10 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from mutations import damaged, fuzzed, only_own_errors
 
-from endcap.repository.exporter_notes import read_notes
-from endcap.repository.network_input import read_input
-from endcap.repository.network_output import declared_outputs
-from endcap.repository.onnx_file import read_onnx
+from endcap.repository.network_tensors import declared_outputs, read_input
+from endcap.repository.onnx_file import read_metadata, read_onnx
 
 
 def small_network() -> onnx.ModelProto:
@@ -64,9 +62,8 @@ def read(encoded: bytes) -> None:
             network.relocated(dict.fromkeys(network.external_files, "weights.bin"))
             with only_own_errors():
                 declared_outputs(network)
-            notes = read_notes(network.metadata)
             with only_own_errors():
-                read_input(network, notes, None)
+                read_input(network, None)
         assert sorted(Path(folder).rglob("*")) == before
 
 
@@ -141,7 +138,7 @@ def test_fields_that_hold_anything(encoded: bytes) -> None:
 @example("{'0': 'a', '1" + "0" * 5000 + "': 'b'}", "(" * 5000, "[1" + "0" * 5000 + "]")
 @example("{True: 'a', 0: 'b'}", "[True, True]", "-" * 3000 + "1")
 def test_notes_of_exporters(names: str, size: str, keypoints: str) -> None:
-    notes = read_notes({"names": names, "imgsz": size, "kpt_shape": keypoints})
+    notes = read_metadata({"names": names, "imgsz": size, "kpt_shape": keypoints})
     assert notes.names is None or all(isinstance(name, str) for name in notes.names)
     assert notes.size is None or min(notes.size) > 0
     assert notes.keypoints is None or min(notes.keypoints) > 0

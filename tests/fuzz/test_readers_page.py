@@ -9,11 +9,11 @@ import urllib.parse
 from collections.abc import Iterator
 
 import pytest
-from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from hypothesis import example, given
 from mutations import damaged, fuzzed
 from page_calls import ask
+from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
 from endcap.server import ServerPorts, ServerSettings, TritonServer
@@ -61,9 +61,9 @@ def test_requests_of_any_form(url: str, request_bytes: bytes) -> None:
     with socket.create_connection((address.hostname, address.port), timeout=20) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
-        answer = received(connection)
-    status_line = answer.partition(b"\r\n")[0]
-    assert re.fullmatch(rb"HTTP/[0-9.]+ [1-4][0-9]{2} .*|", status_line), answer
+        response = received(connection)
+    status_line = response.partition(b"\r\n")[0]
+    assert re.fullmatch(rb"HTTP/[0-9.]+ [1-4][0-9]{2} .*|", status_line), response
     assert ask(url, "GET", "/labels").status == 200
 
 

@@ -15,7 +15,7 @@ _ARRAYS = (
 )
 
 
-def assert_same(actual: endcap.CudaDetections, expected: endcap.Detections) -> None:
+def assert_same(actual: endcap.Detections, expected: endcap.Detections) -> None:
     copied = actual.to_numpy()
     for field in _ARRAYS:
         np.testing.assert_array_equal(getattr(copied, field), getattr(expected, field), field)

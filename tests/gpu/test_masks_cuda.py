@@ -53,7 +53,7 @@ def test_masks_of_bits_and_of_run_lengths_are_the_same(resolution: str) -> None:
     runs = endcap.Postprocessor(**fields_of(resolution), device="cuda")(images())
     assert runs.packed_masks is None
     assert packed.to_numpy().rle is None
-    np.testing.assert_array_equal(runs[1].masks(), packed[1].masks())
+    np.testing.assert_array_equal(runs[1].masks, packed[1].masks)
 
 
 def test_more_run_lengths_than_an_engine_has_seen() -> None:
@@ -85,7 +85,7 @@ def test_a_bad_image_among_others() -> None:
     assert enqueued.packed_masks is not None
     assert not enqueued.packed_masks[1].any()
     assert enqueued.mask_size[1].tolist() == [0, 0]
-    np.testing.assert_array_equal(enqueued[2].masks(), good[2].masks())
+    np.testing.assert_array_equal(enqueued[2].masks, good[2].masks)
 
 
 def test_images_that_failed_before_have_no_run_lengths() -> None:
@@ -113,7 +113,7 @@ def test_enqueue_makes_no_run_lengths() -> None:
     )
     assert enqueued.to_numpy().mask_size.tolist() == [[1000, 1200], [1700, 2560], [150, 160]]
     with pytest.raises(endcap.InvalidArgumentError, match="enqueue made no masks"):
-        enqueued[0].masks()
+        enqueued[0].masks
     core = _core.Postprocessor([("head", "yolov8_seg")], 0, 0)
     tensors = [np.zeros((1, *shape), np.float32) for shape in ((116, 1), (32, 160, 160))]
     with pytest.raises(endcap.UnsupportedError, match="wait for it with Run"):

@@ -32,8 +32,8 @@ def region(real_gpu: endcap.CudaState) -> Any:
 def read_back(lease: Lease, tensor: InputTensor) -> np.ndarray:
     """The tensor as another user of the region finds it."""
     assert isinstance(tensor.data, SharedSlice)
-    answer = Response({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
-    return np.asarray(lease.read(OutputTensor("same", tensor.data), answer).to_numpy())
+    response = Response({}, {"same": SharedOutput(tensor.shape, tensor.datatype)})
+    return np.asarray(lease.read(OutputTensor("same", tensor.data), response).to_numpy())
 
 
 def test_arrays_of_the_host_are_copied_to_the_gpu(region: CudaRegion) -> None:

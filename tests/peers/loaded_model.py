@@ -19,8 +19,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
-from answering_model import CONFIG, MODEL  # noqa: E402
 from echo_model import write_model  # noqa: E402
+from responding_model import CONFIG, MODEL  # noqa: E402
 
 from benchmarks.paths import LOAD_GENERATOR  # noqa: E402
 from benchmarks.server.load_generator import LoadGenerator, Window  # noqa: E402

@@ -45,11 +45,11 @@ def _ask(client: grpc_client.InferenceServerClient, network: str, encoded: bytes
     return {**made, **heads, **_arrays(client.infer(ensemble, [file]))}
 
 
-def _arrays(answer: Any) -> dict[str, Any]:
+def _arrays(response: Any) -> dict[str, Any]:
     """Texts as bytes of one length, as arrays are kept; names of classes are none of these."""
     kept = {}
-    for each in answer.get_response().outputs:
-        array = answer.as_numpy(each.name)
+    for each in response.get_response().outputs:
+        array = response.as_numpy(each.name)
         if each.datatype != "BYTES":
             kept[each.name] = array
         elif each.name == "detection_rle":

@@ -74,7 +74,7 @@ def test_obb(classes: int) -> None:
     np.testing.assert_allclose(actual.angles, rows[:, 6], rtol=0, atol=PEER_ANGLE)
     corners = ops.xywhr2xyxyxyxy(torch.cat([rows[:, :4], rows[:, 6:]], 1)).numpy()
     # The same four corners, from another one on.
-    ours = np.sort(actual.rotated_corners().reshape(len(rows), 4, 2), axis=1)
+    ours = np.sort(actual.corners().reshape(len(rows), 4, 2), axis=1)
     np.testing.assert_allclose(ours, np.sort(corners, axis=1), rtol=0, atol=PEER_BOX_PIXELS)
 
 
@@ -106,7 +106,7 @@ def test_seg(source: tuple[int, int], resolution: str) -> None:
         "yolov8_seg", num_classes=3, max_detections=40, mask_resolution=resolution
     )(head, geometry_of(source))[0]
     assert_rows(actual, rows, boxes)
-    ours, theirs = actual.masks(), masks.numpy().astype(bool)
+    ours, theirs = actual.masks, masks.numpy().astype(bool)
     assert ours.shape == theirs.shape
     # Within a prototype pixel of the picture's edge ultralytics gives the padding a say, unless
     # that is whole prototype pixels wide; endcap never does.

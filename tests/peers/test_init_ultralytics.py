@@ -100,19 +100,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def assert_detections(answer: dict[str, Any], expected: Any, *, at_least: int) -> None:
+def assert_detections(response: dict[str, Any], expected: Any, *, at_least: int) -> None:
     """expected: rows x1, y1, x2, y2, score, class in pixels of the picture, best first."""
-    count = int(answer["num_detections"][0, 0])
+    count = int(response["num_detections"][0, 0])
     rows = expected.numpy()
     assert count == len(rows) >= at_least
-    scores, boxes = answer["detection_scores"][0, :count], answer["detection_boxes"][0, :count]
+    scores, boxes = response["detection_scores"][0, :count], response["detection_boxes"][0, :count]
     np.testing.assert_allclose(scores, rows[:, 4], rtol=0, atol=PEER_SCORE)
     np.testing.assert_allclose(boxes, rows[:, :4], rtol=0, atol=PEER_BOX_PIXELS)
-    np.testing.assert_array_equal(answer["detection_classes"][0, :count], rows[:, 5])
+    np.testing.assert_array_equal(response["detection_classes"][0, :count], rows[:, 5])
 
 
-def picture_shape(answer: dict[str, Any]) -> tuple[int, int]:
-    width, height = answer["geometry"][0, 4:6]
+def picture_shape(response: dict[str, Any]) -> tuple[int, int]:
+    width, height = response["geometry"][0, 4:6]
     return int(height), int(width)
 
 
@@ -120,16 +120,16 @@ def picture_shape(answer: dict[str, Any]) -> tuple[int, int]:
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_heads_with_suppression_behind_them(folder: Path, yaml: str, dynamic: bool) -> None:
     model, _ = export(folder, yaml, dynamic=dynamic)
-    answer = serve(model)
-    head = torch.from_numpy(answer["output0"])
+    response = serve(model)
+    head = torch.from_numpy(response["output0"])
     (expected,) = nms.non_max_suppression(head, 0.25, 0.7, max_time_img=60)
-    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(answer))
-    assert_detections(answer, expected, at_least=20)
+    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(response))
+    assert_detections(response, expected, at_least=20)
 
 
-def suppressed(answer: dict[str, Any], classes: int, *, rotated: bool = False) -> Any:
+def suppressed(response: dict[str, Any], classes: int, *, rotated: bool = False) -> Any:
     """Rows of box, score, class and what the head has more, in pixels of the network's images."""
-    head = torch.from_numpy(answer["output0"])
+    head = torch.from_numpy(response["output0"])
     (rows,) = nms.non_max_suppression(head, 0.25, 0.7, nc=classes, rotated=rotated, max_time_img=60)
     return rows
 
@@ -137,15 +137,15 @@ def suppressed(answer: dict[str, Any], classes: int, *, rotated: bool = False) -
 @pytest.mark.parametrize("yaml", ["yolov8n-seg.yaml", "yolo11n-seg.yaml", "yolo26n-seg.yaml"])
 def test_masks(folder: Path, yaml: str) -> None:
     model, _ = export(folder, yaml)
-    answer = serve(model)
-    rows = suppressed(answer, 80)
-    size = picture_shape(answer)
+    response = serve(model)
+    rows = suppressed(response, 80)
+    size = picture_shape(response)
     rows[:, :4] = ops.scale_boxes((SIDE, SIDE), rows[:, :4], size)
-    assert_detections(answer, rows, at_least=20)
-    prototypes = torch.from_numpy(answer["output1"][0])
+    assert_detections(response, rows, at_least=20)
+    prototypes = torch.from_numpy(response["output1"][0])
     expected = ops.process_mask_native(prototypes, rows[:, 6:], rows[:, :4], size).numpy() > 0
-    assert answer["mask_size"][0].tolist() == list(size)
-    texts = answer["detection_rle"][0, : len(rows)].tolist()
+    assert response["mask_size"][0].tolist() == list(size)
+    texts = response["detection_rle"][0, : len(rows)].tolist()
     given = np.array([decode_rle(text, size) for text in texts])
     areas = ((rows[:, 2] - rows[:, 0]) * (rows[:, 3] - rows[:, 1])).numpy()
     shares = expected.sum((1, 2)) / np.maximum(areas, 1)  # some boxes are clipped to nothing
@@ -158,13 +158,13 @@ def test_masks(folder: Path, yaml: str) -> None:
 @pytest.mark.parametrize("yaml", ["yolov8n-pose.yaml", "yolo26n-pose.yaml"])
 def test_keypoints(folder: Path, yaml: str) -> None:
     model, network = export(folder, yaml)
-    answer = serve(model)
-    rows = suppressed(answer, len(network.names))
-    size = picture_shape(answer)
+    response = serve(model)
+    rows = suppressed(response, len(network.names))
+    size = picture_shape(response)
     rows[:, :4] = ops.scale_boxes((SIDE, SIDE), rows[:, :4], size)
-    assert_detections(answer, rows, at_least=20)
+    assert_detections(response, rows, at_least=20)
     expected = ops.scale_coords((SIDE, SIDE), rows[:, 6:].view(-1, 17, 3), size).numpy()
-    given = answer["detection_keypoints"][0, : len(rows)]
+    given = response["detection_keypoints"][0, : len(rows)]
     np.testing.assert_allclose(given[..., :2], expected[..., :2], rtol=0, atol=PEER_BOX_PIXELS)
     np.testing.assert_array_equal(given[..., 2], expected[..., 2])
 
@@ -172,12 +172,12 @@ def test_keypoints(folder: Path, yaml: str) -> None:
 @pytest.mark.parametrize("yaml", ["yolov8n-obb.yaml", "yolo11n-obb.yaml", "yolo26n-obb.yaml"])
 def test_rotated_boxes(folder: Path, yaml: str) -> None:
     model, _ = export(folder, yaml)
-    answer = serve(model)
-    rows = suppressed(answer, 80, rotated=True)
-    boxes = ops.scale_boxes((SIDE, SIDE), rows[:, :4], picture_shape(answer), xywh=True)
+    response = serve(model)
+    rows = suppressed(response, 80, rotated=True)
+    boxes = ops.scale_boxes((SIDE, SIDE), rows[:, :4], picture_shape(response), xywh=True)
     corners = ops.xywh2xyxy(boxes)
-    assert_detections(answer, torch.cat([corners, rows[:, 4:6]], dim=1), at_least=20)
-    angles = answer["detection_angles"][0, : len(rows)]
+    assert_detections(response, torch.cat([corners, rows[:, 4:6]], dim=1), at_least=20)
+    angles = response["detection_angles"][0, : len(rows)]
     assert np.ptp(angles) > 0.5
     np.testing.assert_allclose(angles, rows[:, 6].numpy(), rtol=0, atol=TURNED_ANGLE)
 
@@ -195,27 +195,27 @@ def test_suppression_inside_with_more_is_told(folder: Path, yaml: str) -> None:
 @pytest.mark.parametrize("yaml", ["yolov10n.yaml", "yolo26n.yaml"])
 def test_heads_with_suppression_inside(folder: Path, yaml: str) -> None:
     model, _ = export(folder, yaml, end2end=True)
-    answer = serve(model)
-    head = torch.from_numpy(answer["output0"])
+    response = serve(model)
+    head = torch.from_numpy(response["output0"])
     (expected,) = nms.non_max_suppression(head, 0.25, max_det=300, end2end=True)
-    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(answer))
-    assert_detections(answer, expected, at_least=20)
+    ops.scale_boxes((SIDE, SIDE), expected[:, :4], picture_shape(response))
+    assert_detections(response, expected, at_least=20)
 
 
 def test_rtdetr(folder: Path) -> None:
     model, network = export(folder, "rtdetr-l.yaml")
-    answer = serve(model)
-    (rows,) = torch.from_numpy(answer["output0"])
+    response = serve(model)
+    (rows,) = torch.from_numpy(response["output0"])
     kept = rows[rows[:, 4] > 0.25]
-    height, width = picture_shape(answer)
+    height, width = picture_shape(response)
     boxes = ops.xywh2xyxy(kept[:, :4]) * torch.tensor([width, height, width, height])
     boxes[:, 0::2] = boxes[:, 0::2].clamp(0, width)
     boxes[:, 1::2] = boxes[:, 1::2].clamp(0, height)
     expected = torch.cat([boxes, kept[:, 4:]], dim=1)
-    assert_detections(answer, expected, at_least=20)
+    assert_detections(response, expected, at_least=20)
     # The whole way, too: its images are stretched by another recipe than those of the others.
     (predicted,) = network.predict(model.with_suffix(".jpg"), imgsz=SIDE, verbose=False, conf=0.25)
-    scores = np.sort(answer["detection_scores"][0, : len(kept)])
+    scores = np.sort(response["detection_scores"][0, : len(kept)])
     np.testing.assert_allclose(
         scores, np.sort(predicted.boxes.conf.numpy()), rtol=0, atol=PEER_NETWORK_SCORE
     )
@@ -223,9 +223,9 @@ def test_rtdetr(folder: Path) -> None:
 
 def test_classifier(folder: Path) -> None:
     model, network = export(folder, "yolov8n-cls.yaml")
-    answer = serve(model)
+    response = serve(model)
     (predicted,) = network.predict(model.with_suffix(".jpg"), imgsz=SIDE, verbose=False)
     expected = predicted.probs.data.numpy()
-    given = answer["class_probabilities"][0]
+    given = response["class_probabilities"][0]
     np.testing.assert_allclose(given, expected, rtol=0, atol=PEER_CLASS_SCORE)
-    assert answer["class_ids"][0, 0] == given.argmax()
+    assert response["class_ids"][0, 0] == given.argmax()

@@ -55,7 +55,7 @@ def test_random_boxes_are_a_test(count: int) -> None:
 @pytest.mark.parametrize("iou_threshold", IOU_THRESHOLDS)
 @pytest.mark.parametrize("count", COUNTS)
 def test_ties_go_to_the_lower_index(count: int, iou_threshold: float) -> None:
-    """torchvision on a CPU sorts stably, so its answer for equal scores is defined too."""
+    """torchvision on a CPU sorts stably, so its response for equal scores is defined too."""
     random = np.random.default_rng(count)
     boxes = random_boxes(random, count)
     scores = random.integers(1, 5, count).astype(np.float32) / 4

@@ -31,8 +31,8 @@ def service() -> Iterator[Running]:
 def post(service: Running, body: bytes) -> dict[str, list[float]]:
     request = urllib.request.Request(f"{service.http}/detect", data=body)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as answer:
-        return dict(json.loads(answer.read()))
+    with opener.open(request, timeout=30) as response:
+        return dict(json.loads(response.read()))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""A Python model with a classifier's outputs and known answers, one kind for each first byte."""
+"""A Python model with a classifier's outputs and known responses, one kind for each first byte."""
 
 CONFIG = """
 backend: "python"
@@ -13,17 +13,17 @@ output [
 max_batch_size: 4
 instance_group [ { kind: KIND_CPU } ]
 """
-# A JSON list, since a name has a comma in it; class 2 has none but the answer's own.
+# A JSON list, since a name has a comma in it; class 2 has none but the response's own.
 LABELS = """parameters { key: "labels" value { string_value: '["cat", "dog, small"]' } }
 """
 BROKEN_LABELS = """parameters { key: "labels" value { string_value: "[cat, dog" } }
 """
-# Answers by the first byte: J (0xff of a JPEG) classes 1 and 2, B a blank image, C an error.
+# Responds by the first byte: J (0xff of a JPEG) classes 1 and 2, B a blank image, C an error.
 MODEL = """
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def answer(encoded):
+def respond(encoded):
     kind = encoded[:1]
     if kind == b"C":
         message = "corrupt_image: image 0 is not a JPEG"
@@ -39,5 +39,5 @@ def answer(encoded):
 class TritonPythonModel:
     def execute(self, requests):
         inputs = [pb_utils.get_input_tensor_by_name(each, "encoded") for each in requests]
-        return [answer(each.as_numpy()[0, 0]) for each in inputs]
+        return [respond(each.as_numpy()[0, 0]) for each in inputs]
 """

@@ -1,4 +1,4 @@
-"""Runs the command line, in this process, and the server with known answers that it talks to."""
+"""Runs the command line, in this process, and the server with known responses that it talks to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from PIL import Image
+from responding_model import CONFIG, MODEL
 from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
@@ -23,7 +23,7 @@ def endcap(*arguments: object, columns: int = 80) -> Result:
 
 @contextlib.contextmanager
 def answering_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the answering model from a repository in `folder`; give its addresses by protocol."""
+    """Serve the responding model from a repository in `folder`; give its addresses by protocol."""
     repository = write_model(folder, "detect", CONFIG, MODEL)
     settings = ServerSettings(ports=ServerPorts(http=0, grpc=0, metrics=0))
     with TritonServer(repository, settings) as server:

@@ -27,7 +27,7 @@ _ENDCAP = ("endcap", "endcap-*.dist-info", "_editable_*endcap*")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What `endcap doctor --json` said."""
 
     exit_code: int
@@ -80,7 +80,7 @@ class World:
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         (folder / "METADATA").write_text(text)
 
-    def doctor(self, *arguments: object, **options: Any) -> Answer:
+    def doctor(self, *arguments: object, **options: Any) -> Response:
         return doctor(*arguments, python=self.python, **options)
 
 
@@ -89,7 +89,7 @@ def doctor(
     python: Path | str = sys.executable,
     environment: Mapping[str, str] | None = None,
     before: Sequence[str] = (),
-) -> Answer:
+) -> Response:
     """Run `endcap doctor --json` with a Python; `before` is a command that runs it."""
     done = run(*arguments, "--json", python=python, environment=environment, before=before)
     assert done.stdout, done.stderr
@@ -98,7 +98,7 @@ def doctor(
     assert len(findings) == len(rows)
     severities = {row["severity"] for row in rows}
     assert done.returncode == max(EXIT_CODES[severity] for severity in severities)
-    return Answer(done.returncode, findings, done.stderr)
+    return Response(done.returncode, findings, done.stderr)
 
 
 def run(

@@ -1,4 +1,4 @@
-"""ONNX files of every head family, whose answers are known: a table and a little of the image.
+"""ONNX files of every head family, whose outputs are known: a table and a little of the image.
 
 Each output is `base + change * f`, where f is a sum of the image's channel means with a weight for
 each channel: enough to see that an image came in whole, in its place, in the right order of
@@ -44,7 +44,7 @@ class Output:
     batch: bool = True
     declared: int | None = None
 
-    def answer(self, feature: float) -> Floats:
+    def evaluate(self, feature: float) -> Floats:
         """What comes out for an image of that feature, in float32."""
         values = self.base + np.float32(feature) * np.asarray(self.change, np.float32)
         if self.softmax:
@@ -80,10 +80,10 @@ class Network:
         """A network that takes bytes normalises by itself."""
         return WEIGHTS / np.float32(255) if self.dtype == "uint8" else WEIGHTS
 
-    def answers(self, tensor: npt.NDArray[Any]) -> dict[str, Floats]:
+    def expected_outputs(self, tensor: npt.NDArray[Any]) -> dict[str, Floats]:
         """All outputs for one image."""
         feature = self.feature(tensor)
-        return {name: output.answer(feature) for name, output in self.outputs.items()}
+        return {name: output.evaluate(feature) for name, output in self.outputs.items()}
 
     def write(self, path: Path) -> Path:
         """Write the ONNX file."""

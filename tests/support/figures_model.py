@@ -1,4 +1,4 @@
-"""A Python model with all that a detector may answer: keypoints, angles and masks."""
+"""A Python model with all that a detector may return: keypoints, angles and masks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MODEL = f"""
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def answer(encoded, asked):
+def respond(encoded, asked):
     if "detection_masks" in asked:
         return pb_utils.InferenceResponse([], pb_utils.TritonError("detection_masks is asked for"))
     kind = encoded[:1]
@@ -60,7 +60,7 @@ def answer(encoded, asked):
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [answer(pb_utils.get_input_tensor_by_name(each, "encoded").as_numpy()[0, 0],
+        return [respond(pb_utils.get_input_tensor_by_name(each, "encoded").as_numpy()[0, 0],
                        set(each.requested_output_names())) for each in requests]
 """
 

@@ -14,10 +14,10 @@ from conda_channel import VERSION, installed_package, python_package, write_chan
 from endcap_wheel import write_wheel
 from typer.testing import Result
 
-from endcap.environment.placing import PARAMETER
+from endcap.environment.stub import PARAMETER
 from endcap.triton.config_text import set_parameter
 
-CONFIG = '# Answers what it is asked.\nbackend: "python"\nmax_batch_size: 0  # none\n'
+CONFIG = '# Returns what is requested.\nbackend: "python"\nmax_batch_size: 0  # none\n'
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 JPEG = {"Content-Type": "image/jpeg"}
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     status: int
     headers: http.client.HTTPMessage
     body: bytes
@@ -29,13 +29,13 @@ def ask(
     path: str,
     body: bytes | Iterator[bytes] | None = None,
     headers: dict[str, str] | None = None,
-) -> Answer:
+) -> Response:
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=30)
     with contextlib.closing(connection):
         connection.request(method, path, body, headers or {})
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.headers, answer.read())
+        response = connection.getresponse()
+        return Response(response.status, response.headers, response.read())
 
 
-def detect(url: str, body: bytes | Iterator[bytes], **headers: str) -> Answer:
+def detect(url: str, body: bytes | Iterator[bytes], **headers: str) -> Response:
     return ask(url, "POST", "/detect?name=photo.jpg", body, {**JPEG, **headers})

@@ -16,7 +16,7 @@ HEADS: Refusals = {
     "no usual grids": (
         shapes({"output0": ["n", 7, 1000]}),
         [],
-        ["look like no head", "no usual grids", "where you know better"],
+        ["look like no head", "no usual grids", "or give --head"],
     ),
     "transposed or with objectness": (
         network(odd.transposed(families.yolov8(classes=4))),

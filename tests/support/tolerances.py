@@ -112,7 +112,7 @@ PEER_CLASS_SCORE = 1e-4
 # recipe, with antialias or with a letterbox, move its scores by 1.3e-4 and more.
 PEER_NETWORK_SCORE = 5e-5
 
-# The server's answers against the plain OpenCV, NumPy and ONNX Runtime pipeline, in scores and in
+# The server's responses against the plain OpenCV, NumPy and ONNX Runtime pipeline, in scores and in
 # pixels of the source. Beside the roundings above, one in a thousand of OpenCV's pixels may be a
 # step of 255 away (OPENCV_RESIZE_STEPS). Put into the tensors of the samples at random, that moves
 # a score by up to 0.001 and an edge by up to 0.04 pixels; these are five times as much.

@@ -14,18 +14,18 @@ def ask(client: Any, files: list[bytes], model: str = "cascade", **options: Any)
     return infer(client, model, {"encoded": strings(files)}, **options)
 
 
-def assert_same(answer: Arrays, expected: Arrays) -> None:
-    assert set(answer) == set(expected)
+def assert_same(response: Arrays, expected: Arrays) -> None:
+    assert set(response) == set(expected)
     for name, array in expected.items():
-        np.testing.assert_array_equal(answer[name], array, err_msg=name)
+        np.testing.assert_array_equal(response[name], array, err_msg=name)
 
 
-def joined(answers: list[Arrays]) -> Arrays:
-    return {name: np.concatenate([each[name] for each in answers]) for name in answers[0]}
+def joined(responses: list[Arrays]) -> Arrays:
+    return {name: np.concatenate([each[name] for each in responses]) for name in responses[0]}
 
 
 def at_once(client: Any, files: list[bytes], model: str) -> list[Arrays | InferenceServerException]:
-    """The answers to requests that are sent together, or their errors."""
+    """The responses to requests that are sent together, or their errors."""
 
     def one(file: bytes) -> Arrays | InferenceServerException:
         try:

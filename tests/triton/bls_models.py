@@ -27,13 +27,13 @@ DETECTIONS = [
     tensor("status", "TYPE_INT32", [1]),
 ]
 
-# Answers an execution's requests one by one. Waits until the client has gone where it is told to.
+# Responses an execution's requests one by one. Waits until the client has gone where it is told to.
 _FIND = """
 import json, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def answer(request):
+def respond(request):
     files = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()[:, 0]
     told = [json.loads(file.rsplit(b"\\nfind ", 1)[1]) for file in files]
     end = time.monotonic() + max(each.get("wait_s", 0) for each in told)
@@ -65,7 +65,7 @@ def answer(request):
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [answer(request) for request in requests]
+        return [respond(request) for request in requests]
 """.replace("ROWS", str(ROWS))
 
 # The brightness of a crop in steps, and how much is left of the step.
@@ -75,9 +75,9 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
+        return [self.respond(request) for request in requests]
 
-    def answer(self, request):
+    def respond(self, request):
         images = pb_utils.get_input_tensor_by_name(request, "images").as_numpy()
         means = images.astype(np.float64).mean(axis=(-1, -2, -3)).reshape(*images.shape[:-3], 1)
         tensors = {

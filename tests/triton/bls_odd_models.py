@@ -22,7 +22,7 @@ import json, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def answer(request):
+def respond(request):
     file = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()[0]
     told = json.loads(file.rsplit(b"\\nfind ", 1)[1])
     if SLOW:
@@ -45,7 +45,7 @@ def answer(request):
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [answer(request) for request in requests]
+        return [respond(request) for request in requests]
 """
 
 

@@ -87,14 +87,14 @@ def all_in_flight(
     model: str,
     requests: Sequence[Mapping[str, npt.NDArray[Any]]],
 ) -> list[object]:
-    """Sends all requests before the first answer can come; an answer is arrays or an error."""
-    answers: queue.Queue[tuple[int, object]] = queue.Queue()
+    """Sends all requests before the first response can come; a response is arrays or an error."""
+    responses: queue.Queue[tuple[int, object]] = queue.Queue()
     for i, tensors in enumerate(requests):
         client.async_infer(
             model,
             grpc_inputs(tensors),
-            callback=lambda result, error, i=i: answers.put((i, error or to_arrays(result))),
+            callback=lambda result, error, i=i: responses.put((i, error or to_arrays(result))),
             request_id=f"flight-{i}",
         )
-    found = dict(answers.get(timeout=60) for _ in requests)
+    found = dict(responses.get(timeout=60) for _ in requests)
     return [found[i] for i in range(len(requests))]

@@ -65,9 +65,9 @@ def tensors(files):
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
+        return [self.respond(request) for request in requests]
 
-    def answer(self, request):
+    def respond(self, request):
         encoded = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()
         if b"slow" in encoded[0, 0][:20]:
             pb_utils.Logger.log_info("a slow picture has come")
@@ -91,9 +91,9 @@ class TritonPythonModel:
         self.ids = np.object_ if args["model_name"].endswith("odd") else np.int32
 
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
+        return [self.respond(request) for request in requests]
 
-    def answer(self, request):
+    def respond(self, request):
         images = pb_utils.get_input_tensor_by_name(request, "images").as_numpy()
         means = images.mean(axis=(2, 3))
         if self.fails and means.mean(axis=1).max() > 1.0:

@@ -48,16 +48,16 @@ def _classify_rows(
     assert not cut["status"].any()
     for start in range(0, len(rows), BATCH_SIZE):
         part = slice(start, start + BATCH_SIZE)
-        answer = infer(client, model, {"images": cut["images"][part]})
-        for name, values in answer.items():
+        response = infer(client, model, {"images": cut["images"][part]})
+        for name, values in response.items():
             found[name][image, rows[part]] = values[:, 0]
 
 
 def stream(server: RunningServer, model: str, file: bytes, **options: object) -> list[object]:
     """All responses to one request: arrays, or the error; the final one has to be the last."""
-    answers: queue.Queue[tuple[object, object]] = queue.Queue()
+    responses: queue.Queue[tuple[object, object]] = queue.Queue()
     with grpc_client.InferenceServerClient(server.grpc) as client:
-        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer(
             model,
             grpc_inputs({"encoded": strings([file], batched=False)}),
@@ -66,11 +66,11 @@ def stream(server: RunningServer, model: str, file: bytes, **options: object) ->
         )
         received: list[object] = []
         while True:
-            result, error = answers.get(timeout=30)
+            result, error = responses.get(timeout=30)
             if error is not None:
                 return [*received, error]
             if result.get_response().outputs:
                 received.append(to_arrays(result))
             if result.get_response().parameters["triton_final_response"].bool_param:
-                assert answers.empty()
+                assert responses.empty()
                 return received

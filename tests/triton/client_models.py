@@ -8,16 +8,16 @@ from model_folders import ON_CPU, tensor, write_model, write_postprocess
 
 BYTES = [tensor("said", "TYPE_STRING", [-1])]
 _TOLD = tensor("told", "TYPE_STRING", [1])
-_ANSWER = [tensor("answer", "TYPE_STRING", [-1])]
+_RESPONSE = [tensor("response", "TYPE_STRING", [-1])]
 
-# Answers with `said`, behind what the request's parameters and place in a sequence are. It is told
+# Responds with `said`, behind what the request's parameters and place in a sequence are. It is told
 # how long to wait, or until which file is there, and stops when the client has gone.
 _ECHO = """
 import json, os, time
 import numpy as np
 import triton_python_backend_utils as pb_utils
 
-def answer(request):
+def respond(request):
     said = pb_utils.get_input_tensor_by_name(request, "said").as_numpy()
     told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
     pb_utils.Logger.log_warn(f"echo: {request.request_id()} begins")
@@ -33,14 +33,14 @@ def answer(request):
         "flags": request.flags(),
     }
     content = np.concatenate([np.array([json.dumps(seen).encode()], object), said])
-    return pb_utils.InferenceResponse([pb_utils.Tensor("answer", content)])
+    return pb_utils.InferenceResponse([pb_utils.Tensor("response", content)])
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [answer(request) for request in requests]
+        return [respond(request) for request in requests]
 """
 
-# Answers as often as it is told; with "final" set, the last answer says so, else an empty one.
+# Responds as often as it is told; with "final" set, the last response says so, else an empty one.
 _TALK = """
 import json
 import numpy as np
@@ -52,10 +52,10 @@ class TritonPythonModel:
             told = json.loads(pb_utils.get_input_tensor_by_name(request, "told").as_numpy()[0])
             sender = request.get_response_sender()
             final = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-            for number in range(told["answers"]):
+            for number in range(told["responses"]):
                 content = np.array([str(number).encode()], object)
-                response = pb_utils.InferenceResponse([pb_utils.Tensor("answer", content)])
-                last = told.get("final", False) and number == told["answers"] - 1
+                response = pb_utils.InferenceResponse([pb_utils.Tensor("response", content)])
+                last = told.get("final", False) and number == told["responses"] - 1
                 sender.send(response, flags=final if last else 0)
             if "fail" in told:
                 error = pb_utils.TritonError(told["fail"])
@@ -72,7 +72,7 @@ def write_all(repository: Path) -> None:
         "echo",
         backend="python",
         inputs=[*BYTES, _TOLD],
-        outputs=_ANSWER,
+        outputs=_RESPONSE,
         more=f"{ON_CPU}\ndynamic_batching {{ default_queue_policy {{ max_queue_size: 2 }} }}",
         files={"1/model.py": _ECHO},
     )
@@ -81,7 +81,7 @@ def write_all(repository: Path) -> None:
         "talk",
         backend="python",
         inputs=[_TOLD],
-        outputs=_ANSWER,
+        outputs=_RESPONSE,
         more=f"{ON_CPU}\nmodel_transaction_policy {{ decoupled: true }}",
         files={"1/model.py": _TALK},
     )

@@ -42,7 +42,7 @@ def ask(
     timeout_s: float | None = None,
     **options: Any,
 ) -> Any:
-    """What either kind of connection answers to a method."""
+    """What either kind of connection returns for a method."""
     given = {} if timeout_s is None else {"timeout_s": timeout_s}
     with open_connection(server, protocol, proxy, **options) as connection:
         if kind == "sync":
@@ -60,11 +60,11 @@ def echo(*said: bytes, told: object = None, **more: Any) -> Call:
         InputTensor.of("said", np.array([*said, b""], np.object_)[:-1]),
         InputTensor.of("told", np.array([json.dumps(told or {}).encode()], np.object_)),
     ]
-    return Call("echo", inputs, [OutputTensor("answer")], **more)
+    return Call("echo", inputs, [OutputTensor("response")], **more)
 
 
-def seen(answer: Response) -> dict[str, Any]:
+def seen(response: Response) -> dict[str, Any]:
     """What the model says of the request."""
-    tensor = answer.tensors["answer"]
+    tensor = response.tensors["response"]
     assert tensor is not None
     return dict(json.loads(tensor[0]))

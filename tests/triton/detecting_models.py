@@ -1,8 +1,8 @@
-"""Small Python models that clients are tested with: each kind of model, with known answers.
+"""Small Python models that clients are tested with: each kind of model, with known responses.
 
 What an image is answered depends on its first byte: 0xff, a JPEG's, two rows (E none, B a blank
 image's status, S two rows after a while), and C fails its request as a corrupt image would. The
-index of the first row is the image's length, by which tests tell answers apart.
+index of the first row is the image's length, by which tests tell responses apart.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def response(files, **options):
         return corrupt()
     if any(file[:1] == b"S" for file in files):
         time.sleep({SLOW_S})
-    answers = tensors(files, **options).items()
-    return pb_utils.InferenceResponse([pb_utils.Tensor(*each) for each in answers])
+    responses = tensors(files, **options).items()
+    return pb_utils.InferenceResponse([pb_utils.Tensor(*each) for each in responses])
 
 def encoded(request):
     return pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()
@@ -85,11 +85,11 @@ class TritonPythonModel:
 _DETECT_BYTES = f"""{_ANSWERS}
 class TritonPythonModel:
     def execute(self, requests):
-        return [self.answer(encoded(request).tobytes()) for request in requests]
+        return [self.respond(encoded(request).tobytes()) for request in requests]
 
-    def answer(self, file):
-        answers = [pb_utils.Tensor(name, each[0]) for name, each in tensors([file]).items()]
-        return pb_utils.InferenceResponse(answers)
+    def respond(self, file):
+        responses = [pb_utils.Tensor(name, each[0]) for name, each in tensors([file]).items()]
+        return pb_utils.InferenceResponse(responses)
 """
 # The score says which image of its sequence it is, in hundredths, with 50 more for the last.
 _FRAMES = f"""{_ANSWERS}
@@ -98,9 +98,9 @@ class TritonPythonModel:
         self.frames = {{}}
 
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
+        return [self.respond(request) for request in requests]
 
-    def answer(self, request):
+    def respond(self, request):
         sequence, flags = request.correlation_id(), request.flags()
         if flags & pb_utils.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START:
             self.frames[sequence] = 0
@@ -116,17 +116,17 @@ _DECOUPLED = f"""{_ANSWERS}
 class TritonPythonModel:
     def execute(self, requests):
         for request in requests:
-            self.answer(encoded(request)[0], request.get_response_sender())
+            self.respond(encoded(request)[0], request.get_response_sender())
 
-    def answer(self, file, sender):
+    def respond(self, file, sender):
         if file[:1] == b"C":
             sender.send(corrupt())
         for row in range(len(file) - 1 if file[:1] == b"\\xff" else 0):
-            answers = {{"detection_boxes": np.full((1, 4), row, np.float32),
+            responses = {{"detection_boxes": np.full((1, 4), row, np.float32),
                        "detection_scores": np.float32([0.5]),
                        "detection_classes": np.int32([row]),
                        "detection_indices": np.int32([100 * len(file) + row])}}
-            tensors = [pb_utils.Tensor(*each) for each in answers.items()]
+            tensors = [pb_utils.Tensor(*each) for each in responses.items()]
             sender.send(pb_utils.InferenceResponse(tensors))
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
@@ -142,7 +142,7 @@ def url_of(server: RunningServer, protocol: str) -> str:
 
 
 def sizes(results: Sequence[ImageResult]) -> list[int]:
-    """The lengths of the images, as the answers tell them."""
+    """The lengths of the images, as the responses tell them."""
     return [result.detections[0].index for result in results]
 
 

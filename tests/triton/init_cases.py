@@ -132,13 +132,16 @@ CASES = {
 
 def expected_rows(case: Case, jpeg: bytes) -> detections.Rows:
     tensor, geometry = case.image(jpeg)
-    answers = case.network.answers(tensor)
-    (first, *_) = answers.values()
+    outputs = case.network.expected_outputs(tensor)
+    (first, *_) = outputs.values()
     if case.family == "efficient_nms":
-        count = int(answers["num_dets"][0])
+        count = int(outputs["num_dets"][0])
         candidates = [
             heads.Candidate(
-                answers["det_boxes"][i], answers["det_scores"][i], int(answers["det_classes"][i]), i
+                outputs["det_boxes"][i],
+                outputs["det_scores"][i],
+                int(outputs["det_classes"][i]),
+                i,
             )
             for i in range(count)
         ]

@@ -1,4 +1,4 @@
-"""Networks with extras, of queries and with anchors, for endcap init, and the oracle's answers."""
+"""Networks with extras, of queries and with anchors, for endcap init, and the expected outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reference import anchors, detections, heads, placement, rotated_boxes
 from reference.heads import Candidate
 
 Floats = np.ndarray
-Answers = Mapping[str, Floats]
+Outputs = Mapping[str, Floats]
 INPUT = (64, 64)
 KEYPOINTS_NOTED = {"author": "Ultralytics", "task": "pose", "kpt_shape": "[5, 3]"}
 
@@ -39,16 +39,16 @@ class HeadCase:
     """
 
     network: Network
-    candidates: Callable[[Answers], list[Candidate]]
+    candidates: Callable[[Outputs], list[Candidate]]
     options: Sequence[object] = ()
     image: Callable[[bytes], tuple[Floats, Floats]] = letterboxed
     iou_threshold: float | None = 0.7
 
-    def answers(self, jpeg: bytes) -> Answers:
-        return self.network.answers(self.image(jpeg)[0])
+    def expected_outputs(self, jpeg: bytes) -> Outputs:
+        return self.network.expected_outputs(self.image(jpeg)[0])
 
     def ranked(self, jpeg: bytes) -> list[Candidate]:
-        return heads.best(self.candidates(self.answers(jpeg)), 30000)[0]
+        return heads.best(self.candidates(self.expected_outputs(jpeg)), 30000)[0]
 
     def rows(self, jpeg: bytes) -> detections.Rows:
         return detections.pack(
@@ -59,9 +59,9 @@ class HeadCase:
         )
 
 
-def yolo(classes: int) -> Callable[[Answers], list[Candidate]]:
+def yolo(classes: int) -> Callable[[Outputs], list[Candidate]]:
     """What stands behind the scores is left to others."""
-    return lambda answers: heads.yolov8(answers["output0"][: 4 + classes], score_threshold=0.25)
+    return lambda outputs: heads.yolov8(outputs["output0"][: 4 + classes], score_threshold=0.25)
 
 
 def queries(scores: Floats, fractions: Floats, *, multi_label: bool = True) -> list[Candidate]:
@@ -69,21 +69,21 @@ def queries(scores: Floats, fractions: Floats, *, multi_label: bool = True) -> l
     return heads.rtdetr(scores, boxes, score_threshold=0.25, multi_label=multi_label)
 
 
-def rtdetr(answers: Answers) -> list[Candidate]:
-    return queries(heads.sigmoid(answers["logits"]), answers["pred_boxes"])
+def rtdetr(outputs: Outputs) -> list[Candidate]:
+    return queries(heads.sigmoid(outputs["logits"]), outputs["pred_boxes"])
 
 
-def detr(answers: Answers) -> list[Candidate]:
-    scores = heads.activated(answers["logits"], "softmax", "last")
-    return queries(scores, answers["pred_boxes"], multi_label=False)
+def detr(outputs: Outputs) -> list[Candidate]:
+    scores = heads.activated(outputs["logits"], "softmax", "last")
+    return queries(scores, outputs["pred_boxes"], multi_label=False)
 
 
-def joined(answers: Answers) -> list[Candidate]:
-    return queries(answers["output0"][:, 4:], answers["output0"][:, :4])
+def joined(outputs: Outputs) -> list[Candidate]:
+    return queries(outputs["output0"][:, 4:], outputs["output0"][:, :4])
 
 
-def joined_raw(answers: Answers) -> list[Candidate]:
-    return queries(heads.sigmoid(answers["output0"][:, 4:]), answers["output0"][:, :4])
+def joined_raw(outputs: Outputs) -> list[Candidate]:
+    return queries(heads.sigmoid(outputs["output0"][:, 4:]), outputs["output0"][:, :4])
 
 
 def at_anchors(boxes: Floats, scores: Floats) -> list[Candidate]:
@@ -95,13 +95,13 @@ def at_anchors(boxes: Floats, scores: Floats) -> list[Candidate]:
     ]
 
 
-def ssd(answers: Answers) -> list[Candidate]:
-    boxes = anchors.decode(answers["boxes"], pairs.grid_anchors(), (0.1, 0.1, 0.2, 0.2))
-    return at_anchors(boxes, heads.activated(answers["scores"], "softmax", "first"))
+def ssd(outputs: Outputs) -> list[Candidate]:
+    boxes = anchors.decode(outputs["boxes"], pairs.grid_anchors(), (0.1, 0.1, 0.2, 0.2))
+    return at_anchors(boxes, heads.activated(outputs["scores"], "softmax", "first"))
 
 
-def decoded(answers: Answers) -> list[Candidate]:
-    return at_anchors(answers["boxes"], answers["scores"])
+def decoded(outputs: Outputs) -> list[Candidate]:
+    return at_anchors(outputs["boxes"], outputs["scores"])
 
 
 _AS_YOLO = ["--preset", "ultralytics"]
@@ -128,7 +128,7 @@ CASES = {**PLAIN, "obb": OBB}
 
 def kept_rotated(jpeg: bytes) -> tuple[list[Candidate], Floats]:
     """Those that Ultralytics' suppression keeps, and their boxes x, y, w, h, angle of the input."""
-    head = OBB.answers(jpeg)["output0"]
+    head = OBB.expected_outputs(jpeg)["output0"]
     ranked = OBB.ranked(jpeg)
     boxes = np.vstack([head[:4], head[-1:]])[:, [each.index for each in ranked]].T
     kept = rotated_boxes.suppress(

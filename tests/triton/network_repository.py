@@ -22,9 +22,9 @@ class TritonPythonModel:
 
     def execute(self, requests):
         images = [pb_utils.get_input_tensor_by_name(each, "images").as_numpy() for each in requests]
-        return [self.answer(self.session.run(self.names, {"images": each})) for each in images]
+        return [self.respond(self.session.run(self.names, {"images": each})) for each in images]
 
-    def answer(self, heads):
+    def respond(self, heads):
         tensors = [pb_utils.Tensor(*each) for each in zip(self.names, heads)]
         return pb_utils.InferenceResponse(tensors)
 """
@@ -66,7 +66,7 @@ def write_ensemble(
     *,
     preprocess: Mapping[str, object],
     postprocess: Mapping[str, object],
-    answers: Mapping[str, Tensor],
+    responses: Mapping[str, Tensor],
     files: Mapping[str, str] | None = None,
 ) -> None:
     """Writes NAME_preprocess, NAME_network and NAME_postprocess, and the ensemble NAME of them."""
@@ -96,7 +96,7 @@ def write_ensemble(
         _step(
             f"{name}_postprocess",
             [*network.heads, "geometry", "status"],
-            list(answers),
+            list(responses),
             {**network.heads, "status": "bad"},
             {},
         ),
@@ -105,7 +105,7 @@ def write_ensemble(
         'platform: "ensemble"',
         f"max_batch_size: {BATCH}",
         f"input {tensor('encoded', 'TYPE_STRING', [1])}",
-        *(f"output {each}" for each in _tensors(answers)),
+        *(f"output {each}" for each in _tensors(responses)),
         f"ensemble_scheduling {{ {' '.join(steps)} }}",
     ]
     (repository / name / "1").mkdir(parents=True)

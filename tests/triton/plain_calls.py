@@ -1,4 +1,4 @@
-"""Shared by the tests with the plain tritonclient: protocols, pictures, expected answers."""
+"""Shared by the tests with the plain tritonclient: protocols, pictures, expected responses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def detect_in_python(files: list[bytes]) -> list[endcap.ImageDetections]:
 def assert_detections(
     tensors: Mapping[str, np.ndarray], expected: list[endcap.ImageDetections]
 ) -> None:
-    """tensors: of one answer, with a row for each picture."""
+    """tensors: of one response, with a row for each picture."""
     assert [len(each) for each in expected] == tensors["num_detections"][:, 0].tolist()
     for row, each in enumerate(expected):
         kept = len(each)

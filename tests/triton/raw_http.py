@@ -67,9 +67,9 @@ def post(
             headers={"Inference-Header-Content-Length": str(len(header))},
             encode_chunked=chunk_bytes is not None,
         )
-        answer = connection.getresponse()
-        json_bytes = int(answer.headers.get("Inference-Header-Content-Length", 0))
-        return answer.status, answer.read(), json_bytes
+        response = connection.getresponse()
+        json_bytes = int(response.headers.get("Inference-Header-Content-Length", 0))
+        return response.status, response.read(), json_bytes
     finally:
         connection.close()
 

@@ -34,8 +34,8 @@ _METRIC = re.compile(r"^(\w+)\{(.*)\} (\S+)$")
 
 def get(url: str, body: bytes | None = None) -> bytes:
     request = urllib.request.Request(url, data=body)
-    with _OPENER.open(request, timeout=10) as answer:
-        return bytes(answer.read())
+    with _OPENER.open(request, timeout=10) as response:
+        return bytes(response.read())
 
 
 def wait_for(condition: Callable[[], Any], *, timeout_s: float = 20.0) -> Any:
@@ -48,7 +48,7 @@ def wait_for(condition: Callable[[], Any], *, timeout_s: float = 20.0) -> Any:
 
 
 def until_taken(action: Callable[[], Any], refusal: type[Exception]) -> None:
-    """Acts until that is not refused: a server lets go of a region some time after its answer."""
+    """Acts until that is not refused: a server lets go of a region some time after its response."""
 
     def taken() -> bool:
         with contextlib.suppress(refusal):
@@ -60,7 +60,7 @@ def until_taken(action: Callable[[], Any], refusal: type[Exception]) -> None:
 
 
 def rested(count: Callable[[], Any]) -> Any:
-    """A count that rests: Triton counts a request some time after its answer."""
+    """A count that rests: Triton counts a request some time after its response."""
     before = None
     while (now := count()) != before:
         before = now
@@ -96,8 +96,8 @@ class RunningServer:
         raise KeyError(name)
 
     def statistics(self, model: str) -> dict[str, Any]:
-        answer = json.loads(get(f"http://{self.http}/v2/models/{model}/stats"))
-        return dict(answer["model_stats"][0])
+        response = json.loads(get(f"http://{self.http}/v2/models/{model}/stats"))
+        return dict(response["model_stats"][0])
 
     def requests(self, model: str) -> int:
         """How many requests the model has answered well, its own and those of other models."""
@@ -149,7 +149,7 @@ def run_server(
         try:
             wait_for(lambda: _is_live(process, server), timeout_s=_LOADED_WITHIN_S)
             if _WITHOUT_METRICS not in options:  # the last service that the server starts
-                wait_for(lambda: _answers(f"http://127.0.0.1:{server.ports.metrics}/metrics"))
+                wait_for(lambda: _responses(f"http://127.0.0.1:{server.ports.metrics}/metrics"))
             yield server
         finally:
             process.stop(30)
@@ -159,10 +159,10 @@ def run_server(
 
 def _is_live(process: ServerProcess, server: RunningServer) -> bool:
     assert process.exit_code() is None, "\n".join(server.log.lines())
-    return _answers(f"http://{server.http}/v2/health/live")
+    return _responses(f"http://{server.http}/v2/health/live")
 
 
-def _answers(url: str) -> bool:
+def _responses(url: str) -> bool:
     with contextlib.suppress(OSError):
         get(url)
         return True

@@ -81,9 +81,9 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [self.answer(request) for request in requests]
+        return [self.respond(request) for request in requests]
 
-    def answer(self, request):
+    def respond(self, request):
         images = pb_utils.get_input_tensor_by_name(request, "images").as_numpy()
         head = images.reshape(-1)[:{(4 + CLASSES) * ANCHORS}].reshape({4 + CLASSES}, {ANCHORS})
         return pb_utils.InferenceResponse([pb_utils.Tensor("head", np.ascontiguousarray(head))])

@@ -36,8 +36,8 @@ def test_odd_exif_is_no_reason_to_fail(client, name):
     good = jpegs.photo_jpeg(50, 70)
     odd = jpegs.with_exif(good, bad_jpegs.harmless_exif()[name])
     expected = infer(client, "pre_queue", {"encoded": strings([good])})
-    answer = infer(client, "pre_queue", {"encoded": strings([odd])})
-    np.testing.assert_array_equal(answer["images"], expected["images"])
+    response = infer(client, "pre_queue", {"encoded": strings([odd])})
+    np.testing.assert_array_equal(response["images"], expected["images"])
 
 
 def test_what_a_header_claims_is_not_allocated(client, server: RunningServer):

@@ -34,7 +34,7 @@ def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, f
         return statistics["inference_count"], statistics["execution_count"]
 
     inferences, executions = rested(counts)
-    answers = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
+    responses = all_in_flight(client, "pre", [{"encoded": strings([file])} for file in files])
     # The server's Python backend counts requests that were answered with an error as well.
     counted = IN_FLIGHT if variant == "python" else IN_FLIGHT - 1
     wait_for(lambda: counts()[0] - inferences == counted)
@@ -43,41 +43,41 @@ def test_32_requests_in_flight_with_one_corrupt(client, server: RunningServer, f
     else:  # the compiled backend takes batches apart, for its threads
         wait_for(lambda: counts()[1] - executions == IN_FLIGHT)
 
-    error = answers[CORRUPT]
+    error = responses[CORRUPT]
     assert isinstance(error, InferenceServerException)
     assert error.status() == "StatusCode.INVALID_ARGUMENT"
     assert error.message().startswith("corrupt_image: ")
     for i, file in enumerate(files):
         if i == CORRUPT:
             continue
-        answer = answers[i]
-        assert isinstance(answer, dict), answer
+        response = responses[i]
+        assert isinstance(response, dict), response
         alone = infer(client, "pre", {"encoded": strings([file])})
         python = endcap.preprocess(file, **PREPROCESS)
         for name in ("images", "geometry"):
-            assert answer[name].tobytes() == alone[name].tobytes(), (i, name)
-            assert answer[name].tobytes() == getattr(python, name).tobytes(), (i, name)
+            assert response[name].tobytes() == alone[name].tobytes(), (i, name)
+            assert response[name].tobytes() == getattr(python, name).tobytes(), (i, name)
 
 
 def test_requests_of_several_images_share_a_batch(client, files):
     good = [file for i, file in enumerate(files) if i != CORRUPT]
     groups = [good[:3], good[3:4], good[4:9], good[9:11]]
-    answers = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
-    for group, answer in zip(groups, answers, strict=True):
-        assert isinstance(answer, dict), answer
+    responses = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
+    for group, response in zip(groups, responses, strict=True):
+        assert isinstance(response, dict), response
         np.testing.assert_array_equal(
-            answer["images"], endcap.preprocess(group, **PREPROCESS).images
+            response["images"], endcap.preprocess(group, **PREPROCESS).images
         )
-        np.testing.assert_array_equal(answer["geometry"][:, 7], np.arange(len(group)))
+        np.testing.assert_array_equal(response["geometry"][:, 7], np.arange(len(group)))
 
 
 def test_a_corrupt_image_fails_its_request_and_no_other(client, files):
     groups = [files[CORRUPT - 1 : CORRUPT + 1], files[:2], [files[CORRUPT]], files[2:5]]
-    answers = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
-    assert "image index 1 of 2: " in str(answers[0])
-    assert isinstance(answers[1], dict)
-    assert isinstance(answers[2], InferenceServerException)
-    assert isinstance(answers[3], dict)
+    responses = all_in_flight(client, "pre", [{"encoded": strings(group)} for group in groups])
+    assert "image index 1 of 2: " in str(responses[0])
+    assert isinstance(responses[1], dict)
+    assert isinstance(responses[2], InferenceServerException)
+    assert isinstance(responses[3], dict)
 
 
 def test_several_clients_at_a_time(client, files):
@@ -86,8 +86,8 @@ def test_several_clients_at_a_time(client, files):
 
     def one(round_and_index: int) -> bool:
         i = round_and_index % len(good)
-        answer = infer(client, "pre", {"encoded": strings([good[i]])})
-        return bool(np.array_equal(answer["images"][0], expected.images[i]))
+        response = infer(client, "pre", {"encoded": strings([good[i]])})
+        return bool(np.array_equal(response["images"][0], expected.images[i]))
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert all(pool.map(one, range(4 * len(good))))

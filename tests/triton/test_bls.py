@@ -62,9 +62,9 @@ def test_several_images_of_a_request(client):
 
 def test_model_without_batch_dimension(client):
     file = told(PHOTO, count=6)
-    answer = infer(client, "single", {"encoded": strings([file], batched=False)})
-    assert answer["detection_boxes"].shape == (ROWS, 4)
-    assert_same(answer, {name: array[0] for name, array in by_hand(client, file).items()})
+    response = infer(client, "single", {"encoded": strings([file], batched=False)})
+    assert response["detection_boxes"].shape == (ROWS, 4)
+    assert_same(response, {name: array[0] for name, array in by_hand(client, file).items()})
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_over_http_in_pieces(client, server):
     encoded = raw_http.RawTensor("encoded", "BYTES", [2, 1], raw_http.bytes_tensor(files))
     status, body, json_bytes = raw_http.post(server.http, "cascade", [encoded], chunk_bytes=700)
     assert status == 200
-    answer = raw_http.to_arrays(body, json_bytes)
-    assert_same(answer, joined([by_hand(client, file) for file in files]))
+    response = raw_http.to_arrays(body, json_bytes)
+    assert_same(response, joined([by_hand(client, file) for file in files]))
 
 
 @pytest.mark.parametrize("model", ["cascade", "narrow"])
@@ -114,11 +114,11 @@ def test_a_request_that_fails_in_a_shared_call_fails_alone(client, server):
     good = told(PHOTO, count=5)
     expected = by_hand(client, good)
     executions = server.executions("cascade")
-    answers = at_once(client, [good, told(PHOTO, fail="no such thing"), good, good], "cascade")
+    responses = at_once(client, [good, told(PHOTO, fail="no such thing"), good, good], "cascade")
     assert server.executions("cascade") - executions < 4  # some together
-    for answer in (answers[0], answers[2], answers[3]):
-        assert_same(answer, expected)
-    error = answers[1]
+    for response in (responses[0], responses[2], responses[3]):
+        assert_same(response, expected)
+    error = responses[1]
     assert isinstance(error, InferenceServerException)
     assert error.message().startswith("model 'found': no such thing")
     assert error.status() == "StatusCode.UNIMPLEMENTED"
@@ -126,20 +126,20 @@ def test_a_request_that_fails_in_a_shared_call_fails_alone(client, server):
 
 def test_a_bad_image_fails_alone_with_its_class(client):
     good = told(PHOTO, count=5)
-    answers = at_once(client, [good, told(b"no picture", count=2), good], "strict")
-    error = answers[1]
+    responses = at_once(client, [good, told(b"no picture", count=2), good], "strict")
+    error = responses[1]
     assert isinstance(error, InferenceServerException)
     assert error.message().startswith("model 'rois_strict': corrupt_image: the data is not a JPEG")
     assert error.status() == "StatusCode.INVALID_ARGUMENT"
-    for answer in (answers[0], answers[2]):
-        assert isinstance(answer, dict)
-        assert (answer["class_ids"] >= 0).sum() == 5
+    for response in (responses[0], responses[2]):
+        assert isinstance(response, dict)
+        assert (response["class_ids"] >= 0).sum() == 5
 
 
 def test_a_region_that_cannot_be_cropped_is_not_classified(client):
-    answer = ask(client, [told(b"no picture", count=5)])
-    assert answer["num_detections"].item() == 5
-    assert (answer["class_ids"] == -1).all()
+    response = ask(client, [told(b"no picture", count=5)])
+    assert response["num_detections"].item() == 5
+    assert (response["class_ids"] == -1).all()
 
 
 def test_missing_detection_model(client, server):
@@ -151,10 +151,10 @@ def test_missing_detection_model(client, server):
 
 
 def test_missing_classifier_fails_only_requests_that_need_it(client):
-    answers = at_once(client, [told(PHOTO, count=0), told(PHOTO, count=2)], "classless")
-    assert isinstance(answers[0], dict)
-    assert isinstance(answers[1], InferenceServerException)
-    assert "model 'nobody': " in answers[1].message()
+    responses = at_once(client, [told(PHOTO, count=0), told(PHOTO, count=2)], "classless")
+    assert isinstance(responses[0], dict)
+    assert isinstance(responses[1], InferenceServerException)
+    assert "model 'nobody': " in responses[1].message()
 
 
 def test_detector_with_response_cache(client, server):
@@ -185,31 +185,31 @@ def test_a_cancelled_request_cancels_its_calls(client, server):
 
 def test_a_shared_call_continues_for_the_other_requests(client, server):
     """Both are in one call; the first to be cancelled must not take the other with it."""
-    answers: list[Any] = []
+    responses: list[Any] = []
     slow = told(PHOTO, count=3, wait_s=1.0)
     executions = server.executions("cascade")
     given_up = send(client, slow, "gone")
-    send(client, slow, "stays", lambda result, error: answers.append(error or result))
+    send(client, slow, "stays", lambda result, error: responses.append(error or result))
     time.sleep(0.4)
     given_up.cancel()
-    wait_for(lambda: answers)
-    assert not isinstance(answers[0], InferenceServerException), answers[0]
-    assert answers[0].as_numpy("num_detections").item() == 3
+    wait_for(lambda: responses)
+    assert not isinstance(responses[0], InferenceServerException), responses[0]
+    assert responses[0].as_numpy("num_detections").item() == 3
     wait_for(lambda: server.statistics("cascade")["execution_count"] == executions + 1)
 
 
 def test_unloading_during_a_request(client, server):
-    answers: list[Any] = []
+    responses: list[Any] = []
     send(
         client,
         told(PHOTO, count=30, wait_s=0.8),
         "last",
-        lambda result, error: answers.append(error or result),
+        lambda result, error: responses.append(error or result),
     )
     time.sleep(0.3)
     client.unload_model("cascade")
-    wait_for(lambda: answers)
-    assert answers[0].as_numpy("num_detections").item() == 30
+    wait_for(lambda: responses)
+    assert responses[0].as_numpy("num_detections").item() == 30
     wait_for(lambda: server.index()["cascade"]["state"] == "UNAVAILABLE")
     client.load_model("cascade")
     assert_same(ask(client, [told(PHOTO, count=2)]), by_hand(client, told(PHOTO, count=2)))

@@ -39,28 +39,28 @@ def shapes(count: int) -> bytes:
     return jpegs.encode(np.asarray(image), quality=95)
 
 
-def assert_same(answer: Mapping[str, np.ndarray], expected: Arrays) -> None:
+def assert_same(response: Mapping[str, np.ndarray], expected: Arrays) -> None:
     tolerances = {"detection_boxes": SERVED_BOX_PIXELS}
-    assert answer.keys() == expected.keys()
+    assert response.keys() == expected.keys()
     for name, values in expected.items():
-        assert answer[name].dtype == values.dtype
+        assert response[name].dtype == values.dtype
         if values.dtype == np.float32:
             tolerance = tolerances.get(name, SERVED_SCORE)
-            np.testing.assert_allclose(answer[name], values, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(response[name], values, rtol=0, atol=tolerance)
         else:
-            np.testing.assert_array_equal(answer[name], values)
+            np.testing.assert_array_equal(response[name], values)
 
 
 @pytest.mark.parametrize("model", CASCADES)
 @pytest.mark.parametrize("count", [0, 1, 30])
 def test_numbers_of_detections(cascades, model, count):
     files = [shapes(count)]
-    answer = infer(cascades, model, {"encoded": strings(files)})
-    assert answer["num_detections"].tolist() == [[count]]
-    assert (answer["class_ids"] != -1).sum() == count
-    assert_same(answer, by_hand(cascades, files))
+    response = infer(cascades, model, {"encoded": strings(files)})
+    assert response["num_detections"].tolist() == [[count]]
+    assert (response["class_ids"] != -1).sum() == count
+    assert_same(response, by_hand(cascades, files))
     if count == 1:
-        assert answer["class_labels"][0, 0] == b"red"
+        assert response["class_labels"][0, 0] == b"red"
 
 
 @pytest.mark.parametrize("model", CASCADES)
@@ -70,12 +70,12 @@ def test_a_batch_of_samples(cascades, cascade_server, model, over_http):
     inputs = {"encoded": strings(files)}
     if over_http:
         with HttpClient(cascade_server.http) as client:
-            answer = infer_http(client, model, inputs)
+            response = infer_http(client, model, inputs)
     else:
-        answer = infer(cascades, model, inputs)
+        response = infer(cascades, model, inputs)
     expected = by_hand(cascades, files)
     assert (expected["class_ids"] != -1).sum() > 20
-    assert_same(answer, expected)
+    assert_same(response, expected)
 
 
 @pytest.mark.parametrize("model", CASCADES)
@@ -86,10 +86,10 @@ def test_rings_go_to_their_own_classifier(cascades, cascade_server, model):
     files = [jpegs.encode(np.asarray(ring), quality=95)]
     classifiers = ("classify", "classify_rings")
     asked = [cascade_server.requests(each) for each in classifiers]
-    answer = infer(cascades, model, {"encoded": strings(files)})
-    assert answer["num_detections"].tolist() == [[1]]
-    assert answer["detection_classes"][0, 0] == 5
-    assert answer["class_labels"][0, 0] == b"red"  # its middle is blue
+    response = infer(cascades, model, {"encoded": strings(files)})
+    assert response["num_detections"].tolist() == [[1]]
+    assert response["detection_classes"][0, 0] == 5
+    assert response["class_labels"][0, 0] == b"red"  # its middle is blue
     now = [cascade_server.requests(each) for each in classifiers]
     assert now == [asked[0], asked[1] + 1]
 
@@ -103,9 +103,9 @@ def test_eight_clients_at_once(cascades, cascade_server, model):
         with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
             for turn in range(2):
                 own = (index + turn) % len(files)
-                answer = infer(client, model, {"encoded": strings([files[own]])})
-                wanted = {name: expected[own][name] for name in answer}
-                assert_same(answer, wanted)
+                response = infer(client, model, {"encoded": strings([files[own]])})
+                wanted = {name: expected[own][name] for name in response}
+                assert_same(response, wanted)
 
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(ask, index) for index in range(8)]:
@@ -115,17 +115,17 @@ def test_eight_clients_at_once(cascades, cascade_server, model):
 @pytest.mark.parametrize("model", [*CASCADES, "detect_bls"])
 def test_a_bad_image_fails_its_request_and_no_other(cascade_server, model):
     good, bad = strings([shapes(5)]), strings([b"no picture"])
-    answers: queue.Queue[tuple[int, object, object]] = queue.Queue()
+    responses: queue.Queue[tuple[int, object, object]] = queue.Queue()
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         for index, encoded in enumerate([good, bad, good, good]):
             client.async_infer(
                 model,
                 grpc_inputs({"encoded": encoded}),
-                callback=lambda result, error, index=index: answers.put((index, result, error)),
+                callback=lambda result, error, index=index: responses.put((index, result, error)),
                 request_id=f"{model}-{index}",
             )
         for _ in range(4):
-            index, result, error = answers.get(timeout=30)
+            index, result, error = responses.get(timeout=30)
             if index == 1:
                 assert error.status() == "StatusCode.INVALID_ARGUMENT"
                 inner = "preprocess" if model == "detect_bls" else "detect"
@@ -143,8 +143,8 @@ def test_a_request_whose_id_is_no_text(cascade_server, model):
         cascade_server.http, model, [encoded], request_id=os.fsdecode(b"\xff")
     )
     assert status == 200, body
-    answer = raw_http.to_arrays(body.replace(b"\xff", b"?", 1), json_bytes)
-    assert answer["num_detections"].tolist() == [[5]]
+    response = raw_http.to_arrays(body.replace(b"\xff", b"?", 1), json_bytes)
+    assert response["num_detections"].tolist() == [[5]]
 
 
 def logged(server: RunningServer, model: str, request_id: str) -> list[str]:
@@ -153,8 +153,8 @@ def logged(server: RunningServer, model: str, request_id: str) -> list[str]:
 
 def test_detect_bls_is_detect(cascades):
     encoded = strings([path.read_bytes() for path in SAMPLES[:4]])
-    answer = infer(cascades, "detect_bls", {"encoded": encoded})
-    assert_same(answer, infer(cascades, "detect", {"encoded": encoded}))
+    response = infer(cascades, "detect_bls", {"encoded": encoded})
+    assert_same(response, infer(cascades, "detect", {"encoded": encoded}))
 
 
 @pytest.mark.parametrize("model", CASCADES)
@@ -162,10 +162,10 @@ def test_detect_bls_is_detect(cascades):
 def test_response_has_the_requested_outputs_only(cascades, cascade_server, model, wanted):
     files = [shapes(5)]
     asked = cascade_server.requests("classify")
-    answer = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)
-    assert sorted(answer) == sorted(wanted)
+    response = infer(cascades, model, {"encoded": strings(files)}, outputs=wanted)
+    assert sorted(response) == sorted(wanted)
     expected = by_hand(cascades, files)
-    assert_same(answer, {name: expected[name] for name in wanted})
+    assert_same(response, {name: expected[name] for name in wanted})
     # by_hand has asked once; a cascade that is not to give classes need not ask at all.
     assert cascade_server.requests("classify") - asked <= 2
 
@@ -174,11 +174,11 @@ def test_response_has_the_requested_outputs_only(cascades, cascade_server, model
 def test_without_classifiers_it_only_detects(cascades, cascade_server, model):
     files = [shapes(5)]
     asked = cascade_server.requests("preprocess_rois")
-    answer = infer(cascades, f"{model}_detecting", {"encoded": strings(files)})
+    response = infer(cascades, f"{model}_detecting", {"encoded": strings(files)})
     assert cascade_server.requests("preprocess_rois") == asked
     expected = by_hand(cascades, files)
     expected["class_ids"][:], expected["class_scores"][:], expected["class_labels"][:] = -1, 0, b""
-    assert_same(answer, expected)
+    assert_same(response, expected)
 
 
 @pytest.mark.parametrize("count", [0, 1, 30])
@@ -211,10 +211,10 @@ def test_endcap_infer_tells_the_class_of_each_detection(cascades, cascade_server
     file.write_bytes(shapes(5))
     done = endcap("infer", file, "--url", cascade_server.grpc, "--model", model, "--json")
     assert done.returncode == 0, done.stderr
-    (answer,) = json.loads(done.stdout)
+    (response,) = json.loads(done.stdout)
     expected = by_hand(cascades, [shapes(5)])
-    assert len(answer["detections"]) == 5
-    for r, row in enumerate(answer["detections"]):
+    assert len(response["detections"]) == 5
+    for r, row in enumerate(response["detections"]):
         assert row["label"] in ("circle", "square")
         assert row["classification"]["class_id"] == expected["class_ids"][0, r]
         assert row["classification"]["label"] == expected["class_labels"][0, r].decode()

@@ -43,7 +43,7 @@ def row(x: float, class_id: int, *, score: float = 0.9, width: float = 40) -> Ro
 
 
 def shade(file: bytes, box: tuple[float, ...]) -> tuple[int, float]:
-    """What the classifiers of the scripted cascade answer."""
+    """What the classifiers of the scripted cascade return."""
     rois = np.array([box], np.float32)
     crop = endcap.preprocess(
         file, preset="torchvision", fit="stretch", exif="apply", size=224, rois=rois
@@ -52,33 +52,33 @@ def shade(file: bytes, box: tuple[float, ...]) -> tuple[int, float]:
     return int(means.argmax()), float(means.max())
 
 
-def assert_shades(answer: Arrays, file: bytes, rows: list[Row], classified: list[bool]) -> None:
-    assert answer["num_detections"].tolist() == [[len(rows)]]
+def assert_shades(response: Arrays, file: bytes, rows: list[Row], classified: list[bool]) -> None:
+    assert response["num_detections"].tolist() == [[len(rows)]]
     for r, (each, is_classified) in enumerate(zip(rows, classified, strict=True)):
-        np.testing.assert_array_equal(answer["detection_boxes"][0, r], np.float32(each[:4]))
+        np.testing.assert_array_equal(response["detection_boxes"][0, r], np.float32(each[:4]))
         expected = shade(file, each[:4]) if is_classified else (-1, 0.0)
-        assert answer["class_ids"][0, r] == expected[0]
-        assert answer["class_scores"][0, r] == pytest.approx(expected[1], abs=CROP_MEAN)
-    assert (answer["class_ids"][0, len(rows) :] == -1).all()
-    assert (answer["class_labels"] == b"").all()  # this classifier has none
+        assert response["class_ids"][0, r] == expected[0]
+        assert response["class_scores"][0, r] == pytest.approx(expected[1], abs=CROP_MEAN)
+    assert (response["class_ids"][0, len(rows) :] == -1).all()
+    assert (response["class_labels"] == b"").all()  # this classifier has none
 
 
 def send_together(
     server: RunningServer, model: str, files: list[bytes]
 ) -> list[Arrays | InferenceServerException]:
     """One request for each file; the cascade waits for all of them and works on them together."""
-    answers: queue.Queue[tuple[int, object, object]] = queue.Queue()
+    responses: queue.Queue[tuple[int, object, object]] = queue.Queue()
     executions = server.executions(model)
     with grpc_client.InferenceServerClient(server.grpc) as client:
         for index, file in enumerate(files):
             client.async_infer(
                 model,
                 grpc_inputs({"encoded": strings([file])}),
-                callback=lambda result, error, index=index: answers.put((index, result, error)),
+                callback=lambda result, error, index=index: responses.put((index, result, error)),
             )
         received = {
             index: error or to_arrays(result)
-            for index, result, error in (answers.get(timeout=30) for _ in files)
+            for index, result, error in (responses.get(timeout=30) for _ in files)
         }
     assert server.executions(model) == executions + 1
     return [received[index] for index in range(len(files))]
@@ -99,8 +99,8 @@ def test_score_route_and_region_decide(cascades, model):
         row(200, OK, score=THRESHOLD),
     ]
     file = picture(rows)
-    answer = infer(cascades, model, {"encoded": strings([file])})
-    assert_shades(answer, file, rows, [True, False, False, True, True, False])
+    response = infer(cascades, model, {"encoded": strings([file])})
+    assert_shades(response, file, rows, [True, False, False, True, True, False])
 
 
 def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server, model):
@@ -108,9 +108,9 @@ def test_crops_of_all_requests_go_to_the_classifier_together(cascade_server, mod
     pictures = [[row(9 * i, OK) for i in range(count)] for count in counts]
     files = [picture(rows) for rows in pictures]
     before = {m: cascade_server.requests(m) for m in ("preprocess_rois", "shades")}
-    answers = send_together(cascade_server, model, files)
-    for file, rows, answer in zip(files, pictures, answers, strict=True):
-        assert_shades(answer, file, rows, [True] * len(rows))
+    responses = send_together(cascade_server, model, files)
+    for file, rows, response in zip(files, pictures, responses, strict=True):
+        assert_shades(response, file, rows, [True] * len(rows))
     # One decoding for each image that has a detection, and no more requests than it takes.
     assert cascade_server.requests("preprocess_rois") == before["preprocess_rois"] + 4
     full = -(-sum(counts) // BATCH_SIZE)
@@ -121,33 +121,33 @@ def test_a_failing_classifier_fails_the_requests_that_it_fails_for(cascade_serve
     rows = [row(20, FAILING)]
     dark, bright = picture(rows), picture(rows, level=BRIGHT)
     assert shade(dark, rows[0][:4])[1] < FAILING_LEVEL < shade(bright, rows[0][:4])[1]
-    answers = send_together(cascade_server, model, [dark, bright, picture([]), dark])
+    responses = send_together(cascade_server, model, [dark, bright, picture([]), dark])
     for index in (0, 3):
-        assert_shades(answers[index], dark, rows, [True])
-    assert_shades(answers[2], picture([]), [], [])
-    assert isinstance(answers[1], InferenceServerException)
-    assert answers[1].message() == "model 'shades_failing': too bright"
-    assert answers[1].status() == "StatusCode.INTERNAL"
+        assert_shades(responses[index], dark, rows, [True])
+    assert_shades(responses[2], picture([]), [], [])
+    assert isinstance(responses[1], InferenceServerException)
+    assert responses[1].message() == "model 'shades_failing': too bright"
+    assert responses[1].status() == "StatusCode.INTERNAL"
 
 
 def test_missing_classifier(cascade_server, model):
     rows = [row(20, OK), row(90, ABSENT)]
     good = picture(rows[:1])
-    answers = send_together(cascade_server, model, [picture(rows), good])
-    assert isinstance(answers[0], InferenceServerException)
-    assert answers[0].message().startswith("model 'absent': ")
-    assert_shades(answers[1], good, rows[:1], [True])
+    responses = send_together(cascade_server, model, [picture(rows), good])
+    assert isinstance(responses[0], InferenceServerException)
+    assert responses[0].message().startswith("model 'absent': ")
+    assert_shades(responses[1], good, rows[:1], [True])
 
 
 def test_a_classifier_whose_ids_are_no_numbers(cascade_server, model):
     rows = [row(20, OK)]
     good = picture(rows)
-    answers = send_together(cascade_server, model, [good, picture([row(20, ODD)]), good])
+    responses = send_together(cascade_server, model, [good, picture([row(20, ODD)]), good])
     for index in (0, 2):
-        assert_shades(answers[index], good, rows, [True])
-    assert isinstance(answers[1], InferenceServerException)
-    assert "model 'shades_odd'" in answers[1].message()
-    assert "class_ids" in answers[1].message()
+        assert_shades(responses[index], good, rows, [True])
+    assert isinstance(responses[1], InferenceServerException)
+    assert "model 'shades_odd'" in responses[1].message()
+    assert "class_ids" in responses[1].message()
 
 
 def test_a_failing_detector(cascades, cascade_server, model):
@@ -165,18 +165,18 @@ def test_a_failing_detector(cascades, cascade_server, model):
 def test_a_file_that_only_the_detector_could_read(cascades, model):
     """The scripted detector does not decode; the model that cuts regions out fails."""
     broken = b"rows:" + json.dumps([row(20, OK)]).encode() + b"!"
-    answer = infer(cascades, model, {"encoded": strings([broken])})
-    assert answer["num_detections"].tolist() == [[1]]
-    assert (answer["class_ids"] == -1).all()  # preprocess_rois blanks what it cannot decode
+    response = infer(cascades, model, {"encoded": strings([broken])})
+    assert response["num_detections"].tolist() == [[1]]
+    assert (response["class_ids"] == -1).all()  # preprocess_rois blanks what it cannot decode
 
 
 def test_a_batch_of_pictures_in_one_request(cascades, model):
     pictures = [[row(20, OK)], [], [row(50, FAILING), row(90, OK)]]
     files = [picture(rows) for rows in pictures]
-    answer = infer(cascades, model, {"encoded": strings(files)})
-    assert answer["class_ids"].shape == (3, ROWS)
+    response = infer(cascades, model, {"encoded": strings(files)})
+    assert response["class_ids"].shape == (3, ROWS)
     for i, (file, rows) in enumerate(zip(files, pictures, strict=True)):
-        of_image = {name: values[i : i + 1] for name, values in answer.items()}
+        of_image = {name: values[i : i + 1] for name, values in response.items()}
         assert_shades(of_image, file, rows, [True] * len(rows))
 
 

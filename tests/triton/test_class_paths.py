@@ -22,32 +22,32 @@ def texts(names: list[str], ids: list[list[int]]) -> list[list[bytes]]:
 
 
 def test_labels_are_last_parts_and_paths_whole_lines(client):
-    answer = infer(client, "classes_of_a_tree", {"logits": LOGITS})
-    np.testing.assert_array_equal(answer["class_ids"], BEST)
-    assert answer["class_labels"].tolist() == texts(LEAVES, BEST)
-    assert answer["class_paths"].tolist() == texts(TREE, BEST)
+    response = infer(client, "classes_of_a_tree", {"logits": LOGITS})
+    np.testing.assert_array_equal(response["class_ids"], BEST)
+    assert response["class_labels"].tolist() == texts(LEAVES, BEST)
+    assert response["class_paths"].tolist() == texts(TREE, BEST)
 
 
 @pytest.mark.parametrize(
     ("output", "names"), [("class_labels", LEAVES), ("class_paths", TREE)], ids=["labels", "paths"]
 )
 def test_one_of_them_alone(client, output, names):
-    answer = infer(client, "classes_of_a_tree", {"logits": LOGITS}, outputs=[output])
-    assert list(answer) == [output]
-    assert answer[output].tolist() == texts(names, BEST)
+    response = infer(client, "classes_of_a_tree", {"logits": LOGITS}, outputs=[output])
+    assert list(response) == [output]
+    assert response[output].tolist() == texts(names, BEST)
 
 
 def test_a_model_that_declares_paths_only(client):
-    answer = infer(client, "classes_as_paths_only", {"logits": LOGITS})
-    assert list(answer) == ["class_paths"]
+    response = infer(client, "classes_as_paths_only", {"logits": LOGITS})
+    assert list(response) == ["class_paths"]
     expected = [[path.replace(b"/", b"::") for path in row] for row in texts(TREE, BEST)]
-    assert answer["class_paths"].tolist() == expected
+    assert response["class_paths"].tolist() == expected
 
 
 def test_without_a_separator_labels_are_whole_lines(client, server):
-    answer = infer(client, "classes_of_whole_lines", {"logits": LOGITS})
-    assert answer["class_labels"].tolist() == texts(TREE, BEST)
-    assert "class_paths" not in answer
+    response = infer(client, "classes_of_whole_lines", {"logits": LOGITS})
+    assert response["class_labels"].tolist() == texts(TREE, BEST)
+    assert "class_paths" not in response
     declared = [each["name"] for each in server.config("classes_of_whole_lines")["output"]]
     assert "class_labels" in declared
     assert "class_paths" not in declared
@@ -64,10 +64,10 @@ def test_the_server_completes_the_config(server):
 
 def test_an_image_that_failed_before_has_no_paths(client):
     status = np.array([[0], [3]], np.int32)
-    answer = infer(client, "classes_of_a_tree", {"logits": LOGITS, "status": status})
+    response = infer(client, "classes_of_a_tree", {"logits": LOGITS, "status": status})
     expected = [BEST[0], [-1] * TOP_K]
-    assert answer["class_labels"].tolist() == texts(LEAVES, expected)
-    assert answer["class_paths"].tolist() == texts(TREE, expected)
+    assert response["class_labels"].tolist() == texts(LEAVES, expected)
+    assert response["class_paths"].tolist() == texts(TREE, expected)
 
 
 @pytest.mark.parametrize("protocol", [grpc_client, http_client], ids=["grpc", "http"])

@@ -29,26 +29,26 @@ def labels_of(ids: list[list[int]]) -> list[list[bytes]]:
 
 
 def test_scores_ids_and_labels(client):
-    answer = infer(client, "classes", {"logits": LOGITS})
-    np.testing.assert_array_equal(answer["class_ids"], BEST)
+    response = infer(client, "classes", {"logits": LOGITS})
+    np.testing.assert_array_equal(response["class_ids"], BEST)
     np.testing.assert_allclose(
-        answer["class_scores"], np.take_along_axis(softmax(), np.array(BEST), 1), rtol=1e-6
+        response["class_scores"], np.take_along_axis(softmax(), np.array(BEST), 1), rtol=1e-6
     )
-    np.testing.assert_allclose(answer["class_probabilities"], softmax(), rtol=1e-6)
-    assert answer["class_labels"].tolist() == labels_of(BEST)
-    assert not answer["status"].any()
+    np.testing.assert_allclose(response["class_probabilities"], softmax(), rtol=1e-6)
+    assert response["class_labels"].tolist() == labels_of(BEST)
+    assert not response["status"].any()
 
 
 def test_labels_alone(client):
-    answer = infer(client, "classes", {"logits": LOGITS}, outputs=["class_labels"])
-    assert list(answer) == ["class_labels"]
-    assert answer["class_labels"].tolist() == labels_of(BEST)
+    response = infer(client, "classes", {"logits": LOGITS}, outputs=["class_labels"])
+    assert list(response) == ["class_labels"]
+    assert response["class_labels"].tolist() == labels_of(BEST)
 
 
 def test_without_a_labels_file_labels_are_empty(client):
-    answer = infer(client, "classes_unnamed", {"logits": LOGITS})
-    np.testing.assert_array_equal(answer["class_ids"], BEST)
-    assert answer["class_labels"].tolist() == [[b""] * 3] * 2
+    response = infer(client, "classes_unnamed", {"logits": LOGITS})
+    np.testing.assert_array_equal(response["class_ids"], BEST)
+    assert response["class_labels"].tolist() == [[b""] * 3] * 2
 
 
 @pytest.mark.parametrize("protocol", [grpc_client, http_client], ids=["grpc", "http"])
@@ -70,12 +70,12 @@ def test_the_servers_own_classification(server, protocol):
 @pytest.mark.parametrize("failed", [1, 3])
 def test_an_image_that_failed_before(client, failed):
     status = np.array([[failed], [0]], np.int32)
-    answer = infer(client, "classes", {"logits": LOGITS, "status": status})
-    np.testing.assert_array_equal(answer["status"], status)
-    np.testing.assert_array_equal(answer["class_scores"][0], [0, 0, 0])
-    assert not answer["class_probabilities"][0].any()
-    assert answer["class_labels"][0].tolist() == [b"", b"", b""]
-    assert answer["class_labels"][1].tolist() == labels_of(BEST)[1]
+    response = infer(client, "classes", {"logits": LOGITS, "status": status})
+    np.testing.assert_array_equal(response["status"], status)
+    np.testing.assert_array_equal(response["class_scores"][0], [0, 0, 0])
+    assert not response["class_probabilities"][0].any()
+    assert response["class_labels"][0].tolist() == [b"", b"", b""]
+    assert response["class_labels"][1].tolist() == labels_of(BEST)[1]
 
 
 def test_several_labels_of_each_image_of_a_batch(client):
@@ -84,28 +84,31 @@ def test_several_labels_of_each_image_of_a_batch(client):
         [[1, -5, 2, -3, 2], [4, 4, 9, 8, 1], [0, -1, 0, -9, 0], [9, 9, 9, 9, 9]], np.float32
     )
     status = np.array([[0], [0], [0], [2]], np.int32)
-    answer = infer(client, "several_classes", {"logits": logits, "status": status})
+    response = infer(client, "several_classes", {"logits": logits, "status": status})
     np.testing.assert_array_equal(
-        answer["class_ids"], [[2, 4, 0], [2, 3, 0], [-1, -1, -1], [-1, -1, -1]]
+        response["class_ids"], [[2, 4, 0], [2, 3, 0], [-1, -1, -1], [-1, -1, -1]]
     )
-    probabilities = answer["class_probabilities"]
+    probabilities = response["class_probabilities"]
     np.testing.assert_allclose(
         probabilities[:3], heads.sigmoid(logits[:3]), rtol=tolerances.ACTIVATION_RTOL
     )
     for image in range(3):
         expected = heads.classes_over(probabilities[image], THRESHOLD, TOP_K)
         unused = [0.0] * (TOP_K - len(expected))
-        assert answer["class_scores"][image].tolist() == [*probabilities[image][expected], *unused]
-    assert not answer["class_scores"][3].any()
+        assert response["class_scores"][image].tolist() == [
+            *probabilities[image][expected],
+            *unused,
+        ]
+    assert not response["class_scores"][3].any()
     assert not probabilities[3].any()
-    assert answer["class_labels"].tolist() == [
-        [LEAVES[i].encode() if i >= 0 else b"" for i in row] for row in answer["class_ids"]
+    assert response["class_labels"].tolist() == [
+        [LEAVES[i].encode() if i >= 0 else b"" for i in row] for row in response["class_ids"]
     ]
 
 
 def test_fewer_labels_than_rows(client):
     logits = np.array([[-1, 3, -1, -1, -1]], np.float32)
-    answer = infer(client, "several_classes", {"logits": logits})
-    assert answer["class_ids"].tolist() == [[1, -1, -1]]
-    assert answer["class_labels"].tolist() == [[b"husky", b"", b""]]
-    assert answer["class_paths"].tolist() == [[b"animal/dog/husky", b"", b""]]
+    response = infer(client, "several_classes", {"logits": logits})
+    assert response["class_ids"].tolist() == [[1, -1, -1]]
+    assert response["class_labels"].tolist() == [[b"husky", b"", b""]]
+    assert response["class_paths"].tolist() == [[b"animal/dog/husky", b"", b""]]

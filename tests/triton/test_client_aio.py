@@ -70,8 +70,8 @@ def test_tasks_share_a_client(detecting_server: RunningServer, memory: Any) -> N
         options: Any = {"shared_memory": memory, "region_bytes": 50_000}
         async with AsyncDetectionClient(detecting_server.grpc, batch=2, **options) as client:
             asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-            answers = [client.detect(map(file_of, own)) for own in asked]
-            assert [sizes(each) for each in await asyncio.gather(*answers)] == asked
+            responses = [client.detect(map(file_of, own)) for own in asked]
+            assert [sizes(each) for each in await asyncio.gather(*responses)] == asked
 
     asyncio.run(run())
 
@@ -128,7 +128,7 @@ def test_a_client_is_used_inside_its_block(detecting_server: RunningServer) -> N
         async with client:
             with pytest.raises(ClientError, match="connected already"):
                 await client.__aenter__()
-        with pytest.raises(ClientError, match="no Triton server answers"):
+        with pytest.raises(ClientError, match="no Triton server responds"):
             async with AsyncDetectionClient("127.0.0.1:1", timeout_s=5):
                 pass
 

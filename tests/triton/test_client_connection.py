@@ -45,7 +45,9 @@ def test_a_server_is_asked_for_what_it_has(server: RunningServer, protocol: str,
         "said": TensorSpec("BYTES", (-1,)),
         "told": TensorSpec("BYTES", (1,)),
     }
-    assert ask(server, protocol, kind, "outputs", "echo") == {"answer": TensorSpec("BYTES", (-1,))}
+    assert ask(server, protocol, kind, "outputs", "echo") == {
+        "response": TensorSpec("BYTES", (-1,))
+    }
 
 
 @KINDS
@@ -73,7 +75,7 @@ def test_a_server_counts_its_requests(server: RunningServer, protocol: str, kind
     ask(server, protocol, kind, "infer", CLASSES)
     before = rested(counted)
     ask(server, protocol, kind, "infer", CLASSES)
-    wait_for(lambda: counted() == before + 1)  # after its answer is on its way
+    wait_for(lambda: counted() == before + 1)  # after its response is on its way
 
 
 @KINDS
@@ -83,12 +85,12 @@ def test_tensors_go_and_come(
     server: RunningServer, protocol: str, kind: str, compression: str | None
 ) -> None:
     said = [b"", b"one", bytes(range(256)) * 40]
-    answer = ask(
+    response = ask(
         server, protocol, kind, "infer", echo(*said, request_id="a"), compression=compression
     )
-    assert answer.request_id == "a"
-    assert answer.final
-    assert answer.tensors["answer"][1:].tolist() == said
+    assert response.request_id == "a"
+    assert response.final
+    assert response.tensors["response"][1:].tolist() == said
     rows = ask(server, protocol, kind, "infer", CLASSES, compression=compression)
     assert rows.tensors["class_ids"].tolist() == [[4, 3, 2]] * 2
     assert rows.tensors["class_ids"].dtype == np.int32
@@ -177,9 +179,9 @@ def test_tensors_lie_in_shared_memory(server: RunningServer, protocol: str, kind
         assert caught.value.region_lost
         ask(server, protocol, kind, "register_shared", "system", name, 140)
         assert ask(server, protocol, kind, "registered", "system") == {name: name}
-        answer = ask(server, protocol, kind, "infer", call)
-        assert answer.shared == {"class_ids": SharedOutput((2, 3), "INT32")}
-        assert set(answer.tensors) == {"class_scores"}
+        response = ask(server, protocol, kind, "infer", call)
+        assert response.shared == {"class_ids": SharedOutput((2, 3), "INT32")}
+        assert set(response.tensors) == {"class_scores"}
         ids = np.frombuffer(path.read_bytes(), np.int32, count=6, offset=64)
         assert ids.tolist() == [4, 3, 2] * 2
         with pytest.raises(RequestError, match=f"'{name}' already in manager"):

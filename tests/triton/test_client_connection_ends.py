@@ -42,7 +42,7 @@ def idle_afterwards(server: RunningServer) -> Iterator[None]:
 def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> None:
     call = echo(told={"wait_s": 0.8}, request_id="d")
     begin = time.monotonic()
-    with pytest.raises(RequestError, match=r"no answer within 0\.2 s") as caught:
+    with pytest.raises(RequestError, match=r"no response within 0\.2 s") as caught:
         ask(server, protocol, kind, "infer", call, timeout_s=0.2)
     assert time.monotonic() - begin < 0.7
     assert caught.value.status_name == "timeout"
@@ -52,7 +52,7 @@ def test_a_deadline_holds(server: RunningServer, protocol: str, kind: str) -> No
 
 
 @KINDS
-def test_an_answer_that_trickles_in_is_not_waited_for(kind: str) -> None:
+def test_a_response_that_trickles_in_is_not_waited_for(kind: str) -> None:
     """No Triton server does that, but what stands before one may."""
 
     def trickle(listener: socket.socket, ended: threading.Event) -> None:
@@ -78,7 +78,7 @@ def test_an_answer_that_trickles_in_is_not_waited_for(kind: str) -> None:
                 connection.infer(CLASSES)
 
         try:
-            with pytest.raises(RequestError, match=r"no answer within 0\.3 s"):
+            with pytest.raises(RequestError, match=r"no response within 0\.3 s"):
                 run_blocking() if kind == "sync" else asyncio.run(run())
         finally:
             ended.set()
@@ -90,8 +90,8 @@ def test_threads_share_a_connection(server: RunningServer, protocol: str) -> Non
     def best_classes(number: int) -> set[int]:
         logits = np.roll(np.float32([[9, 0, 0, 0, 0]]), number)
         call = Call("classes", [InputTensor.of("logits", logits)], [OutputTensor("class_ids")])
-        answers = [connection.infer(call).tensors["class_ids"] for _ in range(20)]
-        return {int(ids[0, 0]) for ids in answers if ids is not None}
+        responses = [connection.infer(call).tensors["class_ids"] for _ in range(20)]
+        return {int(ids[0, 0]) for ids in responses if ids is not None}
 
     with (
         proxy_to(getattr(server, protocol)) as proxy,

@@ -67,8 +67,8 @@ def test_a_busy_server_is_asked_again(
         assert caught.value.status_name == "unavailable"
         assert caught.value.transient
         threading.Timer(0.1, end.touch).start()
-        answer = ask(server, protocol, kind, "infer", echo(b"x"), retries=100)
-        assert answer.tensors["answer"][1:].tolist() == [b"x"]
+        response = ask(server, protocol, kind, "infer", echo(b"x"), retries=100)
+        assert response.tensors["response"][1:].tolist() == [b"x"]
 
 
 @KINDS
@@ -100,8 +100,8 @@ def test_a_server_that_comes_up_is_met(server: RunningServer, protocol: str, kin
             ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
         assert caught.value.status_name == "unavailable"
         opener.start()
-        answer = ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=100)
-        assert answer.tensors["class_ids"].shape == (2, 3)
+        response = ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=100)
+        assert response.tensors["class_ids"].shape == (2, 3)
     finally:
         opener.join()
         proxy.close()

@@ -78,22 +78,22 @@ def classify(best: int, request_id: str = "") -> Call:
 
 def talk(request_id: str, **told: object) -> Call:
     content = np.array([json.dumps(told).encode()], np.object_)
-    return Call("talk", [InputTensor.of("told", content)], [OutputTensor("answer")], request_id)
+    return Call("talk", [InputTensor.of("told", content)], [OutputTensor("response")], request_id)
 
 
-def content(answer: Response) -> list[Any]:
-    return [tensor.flat[0] for tensor in answer.tensors.values() if tensor is not None]
+def content(response: Response) -> list[Any]:
+    return [tensor.flat[0] for tensor in response.tensors.values() if tensor is not None]
 
 
 @KINDS
-def test_answers_come_in_the_order_of_requests(server: RunningServer, kind: str) -> None:
+def test_responses_come_in_the_order_of_requests(server: RunningServer, kind: str) -> None:
     async def test(stream: AnyStream) -> None:
         for number in range(50):
             await stream.send(classify(number % 5, str(number)))
         for number in range(50):
-            answer = await stream.receive()
-            assert (answer.request_id, answer.final) == (str(number), True)
-            assert content(answer) == [number % 5]
+            response = await stream.receive()
+            assert (response.request_id, response.final) == (str(number), True)
+            assert content(response) == [number % 5]
         assert stream.alive
 
     run(server.grpc, kind, test)
@@ -104,14 +104,16 @@ def test_a_decoupled_model_answers_often_and_says_which_is_last(
     server: RunningServer, kind: str
 ) -> None:
     async def test(stream: AnyStream) -> None:
-        await stream.send(talk("said with the last", answers=3, final=True))
-        await stream.send(talk("said after it", answers=2))
-        await stream.send(talk("none", answers=0))
-        answers: dict[str, list[tuple[list[Any], bool]]] = {}
-        while Counter(a[1] for each in answers.values() for a in each)[True] < 3:
-            answer = await stream.receive()
-            answers.setdefault(answer.request_id, []).append((content(answer), answer.final))
-        assert answers == {
+        await stream.send(talk("said with the last", responses=3, final=True))
+        await stream.send(talk("said after it", responses=2))
+        await stream.send(talk("none", responses=0))
+        responses: dict[str, list[tuple[list[Any], bool]]] = {}
+        while Counter(a[1] for each in responses.values() for a in each)[True] < 3:
+            response = await stream.receive()
+            responses.setdefault(response.request_id, []).append(
+                (content(response), response.final)
+            )
+        assert responses == {
             "said with the last": [([b"0"], False), ([b"1"], False), ([b"2"], True)],
             "said after it": [([b"0"], False), ([b"1"], False), ([], True)],
             "none": [([], True)],
@@ -139,9 +141,9 @@ def test_the_error_of_one_request_leaves_the_others(server: RunningServer, kind:
         assert content(await stream.receive()) == [2]
 
     async def decoupled(stream: AnyStream) -> None:
-        broken = talk("broken", answers=0, fail="corrupt_image: no JPEG")
+        broken = talk("broken", responses=0, fail="corrupt_image: no JPEG")
         await fails(stream, broken, "corrupt_image", "^no JPEG")
-        await stream.send(talk("good", answers=1, final=True))
+        await stream.send(talk("good", responses=1, final=True))
         assert content(await stream.receive()) == [b"0"]
 
     async def unknown(stream: AnyStream) -> None:
@@ -158,7 +160,7 @@ def test_a_stream_is_for_one_model(server: RunningServer, kind: str) -> None:
     async def test(stream: AnyStream) -> None:
         await stream.send(classify(1))
         with pytest.raises(InvalidArgumentError, match="for the model 'classes': open another"):
-            await stream.send(talk("other", answers=1))
+            await stream.send(talk("other", responses=1))
         await stream.send(classify(2))
         assert [content(await stream.receive()) for _ in range(2)] == [[1], [2]]
 
@@ -168,7 +170,7 @@ def test_a_stream_is_for_one_model(server: RunningServer, kind: str) -> None:
 @KINDS
 def test_waiting_too_long_leaves_the_stream(server: RunningServer, kind: str) -> None:
     async def test(stream: AnyStream) -> None:
-        with pytest.raises(RequestError, match=r"no answer within 0\.1 s") as caught:
+        with pytest.raises(RequestError, match=r"no response within 0\.1 s") as caught:
             await stream.receive(0.1)
         assert caught.value.status_name == "timeout"
         await stream.send(classify(3))

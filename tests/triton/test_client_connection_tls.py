@@ -100,8 +100,8 @@ def test_strangers_are_not_spoken_with(
 
 @KINDS
 def test_https_takes_any_server_where_it_is_told_so(proxy: TcpProxy, kind: str) -> None:
-    answer = ask(f"https://{proxy.address}", kind, Tls(verify=False, **CLIENT))
-    assert set(answer.tensors) == {"class_scores", "class_ids"}
+    response = ask(f"https://{proxy.address}", kind, Tls(verify=False, **CLIENT))
+    assert set(response.tensors) == {"class_scores", "class_ids"}
 
 
 @pytest.mark.parametrize("make", [Connection, AsyncConnection])

@@ -45,8 +45,8 @@ def test_threads_share_a_client(detecting_server: RunningServer, protocol: str) 
     options: Any = {"shared_memory": "system", "region_bytes": 100_000}
     with DetectionClient(url, batch=2, **options) as client, ThreadPoolExecutor(8) as threads:
         asked = [list(range(1 + 20 * n, 21 + 20 * n)) for n in range(8)]
-        answers = threads.map(lambda own: sizes(client.detect(map(file_of, own))), asked)
-        assert list(answers) == asked
+        responses = threads.map(lambda own: sizes(client.detect(map(file_of, own))), asked)
+        assert list(responses) == asked
 
 
 def test_a_forked_child_is_told(detecting_server: RunningServer) -> None:

@@ -41,7 +41,7 @@ class Runs:
             self.futures.append(threads.submit(asyncio.run, self._detect_async(*run)))
 
     def wait_for_more(self, images: int) -> None:
-        """Waits until each client has so many more answers."""
+        """Waits until each client has so many more responses."""
         before = [len(each) for each in self.answered]
         wait_for(
             lambda: all(

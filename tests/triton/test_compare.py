@@ -12,7 +12,7 @@ from compared import assert_alike, comparisons, infer, unmatched
 from running_server import FREE_PORTS
 
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.override import repository_with
+from endcap.server.models import repository_with
 
 REPOSITORY = Path(__file__).resolve().parents[2] / "model_repository"
 SAMPLES = sorted((REPOSITORY / "detect" / "samples").glob("*.jpg"))

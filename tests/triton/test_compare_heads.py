@@ -18,7 +18,7 @@ from sample_heads import efficient_nms_outputs, end2end_head
 from tolerances import COMPARED_SCORE
 
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.override import repository_with
+from endcap.server.models import repository_with
 
 SHIPPED = Path(__file__).resolve().parents[2] / "model_repository"
 
@@ -46,7 +46,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         preprocess=PLAIN,
         postprocess={"head": "end2end", "num_classes": 7},
-        answers=DETECTIONS,
+        responses=DETECTIONS,
     )
     four = efficient_nms_outputs(12)
     four["boxes"] = four["boxes"] * np.float32(_INTO_THE_IMAGE)
@@ -64,7 +64,7 @@ def heads(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ),
         preprocess=PLAIN,
         postprocess={"head": "efficient_nms", "num_classes": 7},
-        answers=DETECTIONS,
+        responses=DETECTIONS,
     )
     return repository
 
@@ -83,7 +83,7 @@ def _write_classifier(repository: Path, folder: Path) -> None:
         postprocess={
             "head": "classification", "num_classes": 3, "top_k": 2, "labels_file": "labels.txt"
         },
-        answers={
+        responses={
             "class_scores": Tensor("TYPE_FP32", [2]),
             "class_ids": Tensor("TYPE_INT32", [2]),
             "class_labels": Tensor("TYPE_STRING", [2]),
@@ -121,7 +121,7 @@ def test_a_served_classifier_is_asked(server: TritonServer, colours: Path) -> No
         assert best["score"] > second["score"] > 0
 
 
-def test_a_classifiers_answers_are_those_of_the_reference(
+def test_a_classifiers_results_are_those_of_the_reference(
     server: TritonServer, heads: Path, colours: Path
 ) -> None:
     found = comparisons(infer(server, colours, "--model", "classify", "--compare", heads, "--json"))

@@ -159,28 +159,28 @@ def test_32_requests_in_flight_with_one_corrupt(
     files = [jpegs.photo_jpeg(40 + 13 * i, 300 - 7 * i, seed=i) for i in range(IN_FLIGHT)]
     files[CORRUPT] = files[CORRUPT][: len(files[CORRUPT]) // 2]
     before = dali_server.executions("dali_many")
-    answers = all_in_flight(client, "dali_many", [{"encoded": strings([file])} for file in files])
+    responses = all_in_flight(client, "dali_many", [{"encoded": strings([file])} for file in files])
     assert dali_server.executions("dali_many") - before < IN_FLIGHT
     sizes = [each["batch_size"] for each in dali_server.statistics("dali_many")["batch_stats"]]
     assert max(sizes) > 4
-    for i, (file, answer) in enumerate(zip(files, answers, strict=True)):
+    for i, (file, response) in enumerate(zip(files, responses, strict=True)):
         if i == CORRUPT:
-            assert isinstance(answer, InferenceServerException)
-            assert answer.message().startswith("corrupt_image: ")
+            assert isinstance(response, InferenceServerException)
+            assert response.message().startswith("corrupt_image: ")
             continue
-        assert isinstance(answer, dict), answer
+        assert isinstance(response, dict), response
         alone = endcap.preprocess(file, **PREPROCESS)
-        assert answer["images"].tobytes() == alone.images.tobytes(), i
-        assert answer["geometry"].tobytes() == alone.geometry.tobytes(), i
+        assert response["images"].tobytes() == alone.images.tobytes(), i
+        assert response["geometry"].tobytes() == alone.geometry.tobytes(), i
 
 
 def test_several_clients_at_a_time(client: grpc_client.InferenceServerClient) -> None:
     expected = [infer(client, "detect", {"encoded": strings([file])}) for file in SAMPLES[:4]]
 
     def same(i: int) -> bool:
-        answer = infer(client, "detect_dali", {"encoded": strings([SAMPLES[i % 4]])})
+        response = infer(client, "detect_dali", {"encoded": strings([SAMPLES[i % 4]])})
         boxes = expected[i % 4]["detection_boxes"]
-        return bool(np.array_equal(answer["detection_boxes"], boxes))
+        return bool(np.array_equal(response["detection_boxes"], boxes))
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         assert all(pool.map(same, range(16)))
@@ -218,7 +218,9 @@ def test_the_ensemble_for_nvidias_backend_takes_plain_bytes(
 
     with DetectionClient(f"grpc://{dali_server.grpc}", model="bytes_detect") as detector:
         results = detector.detect(SAMPLES[:2])
-    assert [len(result.found) for result in results] == expected["num_detections"][:, 0].tolist()
+    assert [len(result.predictions) for result in results] == expected["num_detections"][
+        :, 0
+    ].tolist()
 
 
 # One of each kind; test_python_settings.py has all of them.

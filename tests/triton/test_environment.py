@@ -16,8 +16,7 @@ from packed_environments import workshop
 from running_server import RunningServer, run_server
 from stub_models import RUNNING
 
-from endcap.environment.placing import PARAMETER
-from endcap.environment.stub import install
+from endcap.environment.stub import PARAMETER, install
 from endcap.triton.config_text import set_parameter
 
 SHIPPED = Path(__file__).parents[2] / "model_repository"
@@ -78,8 +77,8 @@ def test_all_models_are_ready(environment_server: RunningServer) -> None:
 def test_the_process_lives_in_the_unpacked_archive(
     client: grpc_client.InferenceServerClient,
 ) -> None:
-    answer = infer(client, "where", {"any": np.int32([0])})["places"]
-    prefix, endcap_file, numpy_file, numpy_version = (each.decode() for each in answer)
+    response = infer(client, "where", {"any": np.int32([0])})["places"]
+    prefix, endcap_file, numpy_file, numpy_version = (each.decode() for each in response)
     assert prefix.startswith("/tmp/python_env_")
     assert endcap_file.startswith(f"{prefix}/lib/python{RUNNING}/site-packages/endcap/")
     assert numpy_file.startswith(f"{prefix}/lib/python{RUNNING}/site-packages/numpy/")
@@ -112,7 +111,7 @@ def children_of(pid: int) -> list[Path]:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_answers_are_those_of_the_compiled_backend(
+def test_responses_are_those_of_the_compiled_backend(
     client: grpc_client.InferenceServerClient, stage: str
 ) -> None:
     tensors = {"encoded": strings([jpegs.photo_jpeg(90, 120, seed=seed) for seed in range(3)])}

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from endcap.cli.app import app
 from endcap.server import ServerSettings, TritonServer
-from endcap.server.override import repository_with
+from endcap.server.models import repository_with
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = ROOT / "model_repository"
@@ -84,9 +84,9 @@ def evaluate(data: Data, *arguments: object) -> Result:
 
 
 def figures(result: Result) -> dict[str, Any]:
-    answer = json.loads(result.stdout)
-    assert isinstance(answer, dict)
-    return answer
+    response = json.loads(result.stdout)
+    assert isinstance(response, dict)
+    return response
 
 
 @pytest.fixture(scope="module")

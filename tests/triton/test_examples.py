@@ -164,7 +164,7 @@ def test_detect(served: RunningServer, expected: dict[str, list[Detection]], bro
 def test_no_server_is_a_sentence(name: str) -> None:
     done = python(name, "--url", "grpc://127.0.0.1:1", *FILES)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"{name}: no Triton server answers at grpc://127.0.0.1:1")
+    assert done.stderr.startswith(f"{name}: no Triton server responds at grpc://127.0.0.1:1")
     assert len(done.stderr.splitlines()) == 1
 
 

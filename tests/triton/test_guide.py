@@ -118,21 +118,21 @@ def run_shell(block: Block, server: RunningServer, folder: Path) -> None:
 
 def test_curl_with_the_file_as_the_body(guide_server: RunningServer, reader: Path) -> None:
     run_shell(CURLS["a raw binary request"], guide_server, reader)
-    answer = (reader / "answer.bin").read_bytes()
-    description, end = json.JSONDecoder().raw_decode(answer.decode("latin-1"))
+    response = (reader / "response.bin").read_bytes()
+    description, end = json.JSONDecoder().raw_decode(response.decode("latin-1"))
     for output in description["outputs"]:
         size = output["parameters"]["binary_data_size"]
         if output["name"] == "detection_boxes":
-            boxes = np.frombuffer(answer[end : end + size], np.float32).reshape(output["shape"])
+            boxes = np.frombuffer(response[end : end + size], np.float32).reshape(output["shape"])
             assert boxes[0, 0].tolist() == [200, 120, 600, 520]
         end += size
-    assert end == len(answer)
+    assert end == len(response)
 
 
 def test_curl_with_json_in_front(guide_server: RunningServer, reader: Path) -> None:
-    run_shell(CURLS["JSON in front, JSON as the answer"], guide_server, reader)
-    answer = json.loads((reader / "answer.json").read_text(encoding="utf-8"))
-    outputs = {output["name"]: output["data"] for output in answer["outputs"]}
+    run_shell(CURLS["JSON in front, JSON as the response"], guide_server, reader)
+    response = json.loads((reader / "response.json").read_text(encoding="utf-8"))
+    outputs = {output["name"]: output["data"] for output in response["outputs"]}
     assert outputs["num_detections"] == [1]
     assert outputs["detection_scores"][:2] == [0.875, 0]
 

@@ -130,7 +130,7 @@ def client(server: RunningServer) -> Iterator[grpc_client.InferenceServerClient]
         yield client
 
 
-def assert_same(case: Case, answer: dict[str, np.ndarray], heads: dict[str, np.ndarray]) -> None:
+def assert_same(case: Case, response: dict[str, np.ndarray], heads: dict[str, np.ndarray]) -> None:
     head = heads["head"] if len(heads) == 1 else heads
     packs = "detection_masks" in case.own
     postprocessor = endcap.Postprocessor(**case.settings(), packed_masks=packs)
@@ -138,34 +138,34 @@ def assert_same(case: Case, answer: dict[str, np.ndarray], heads: dict[str, np.n
     assert (expected.num_detections > 3).all()
     for name, attribute in (DETECTIONS | case.own).items():
         given = getattr(expected, attribute)
-        np.testing.assert_array_equal(answer[name], given.reshape(answer[name].shape), name)
+        np.testing.assert_array_equal(response[name], given.reshape(response[name].shape), name)
     if expected.rle is not None:
         rows = [[*rle, *[b""] * (ROWS - len(rle))] for rle in expected.rle]
-        assert answer["detection_rle"].tolist() == rows
+        assert response["detection_rle"].tolist() == rows
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_answers_are_the_packages(client: Any, name: str) -> None:
+def test_responses_are_the_packages(client: Any, name: str) -> None:
     heads = CASES[name].heads()
-    answer = infer(client, name, {**heads, "geometry": GEOMETRY})
-    assert_same(CASES[name], answer, heads)
-    assert not answer["status"].any()
+    response = infer(client, name, {**heads, "geometry": GEOMETRY})
+    assert_same(CASES[name], response, heads)
+    assert not response["status"].any()
 
 
 @pytest.mark.parametrize("name", ["seg", "seg_input"])
 def test_over_http(server: RunningServer, name: str) -> None:
     heads = CASES[name].heads()
     with http_client.InferenceServerClient(server.http) as client:
-        answer = infer_http(client, name, {**heads, "geometry": GEOMETRY})
-    assert_same(CASES[name], answer, heads)
+        response = infer_http(client, name, {**heads, "geometry": GEOMETRY})
+    assert_same(CASES[name], response, heads)
 
 
 def test_a_model_without_batches(client: Any) -> None:
     heads = CASES["seg"].heads(1)
     single = {name: array[0] for name, array in heads.items()}
-    answer = infer(client, "seg_single", {**single, "geometry": GEOMETRY[0]})
-    assert answer["detection_rle"].shape == (ROWS,)
-    batched = {name: array[None] for name, array in answer.items()}
+    response = infer(client, "seg_single", {**single, "geometry": GEOMETRY[0]})
+    assert response["detection_rle"].shape == (ROWS,)
+    batched = {name: array[None] for name, array in response.items()}
     assert_same(CASES["seg"], batched, heads)
 
 
@@ -174,27 +174,27 @@ def test_only_what_is_asked_for_is_answered(client: Any) -> None:
     tensors = {**heads, "geometry": GEOMETRY}
     whole = infer(client, "seg_input", tensors)
     for names in (["num_detections"], ["detection_rle"], ["detection_masks"], ["mask_size"]):
-        answer = infer(client, "seg_input", tensors, outputs=names)
-        assert list(answer) == names
-        np.testing.assert_array_equal(answer[names[0]], whole[names[0]])
+        response = infer(client, "seg_input", tensors, outputs=names)
+        assert list(response) == names
+        np.testing.assert_array_equal(response[names[0]], whole[names[0]])
 
 
 def test_outputs_that_the_config_leaves_out_are_not_made(client: Any) -> None:
     heads = CASES["seg"].heads()
-    answer = infer(client, "seg_rle_only", {**heads, "geometry": GEOMETRY})
-    assert list(answer) == ["detection_rle"]
-    assert (answer["detection_rle"][:, 0] != b"").all()
+    response = infer(client, "seg_rle_only", {**heads, "geometry": GEOMETRY})
+    assert list(response) == ["detection_rle"]
+    assert (response["detection_rle"][:, 0] != b"").all()
 
 
 def test_a_bad_image_has_no_masks_and_touches_no_other(client: Any) -> None:
     heads = CASES["seg"].heads()
     tensors = {**heads, "geometry": GEOMETRY, "status": np.int32([[0], [1], [0]])}
-    answer = infer(client, "seg", tensors)
+    response = infer(client, "seg", tensors)
     good = infer(client, "seg", {**heads, "geometry": GEOMETRY})
-    assert answer["status"].ravel().tolist() == [0, 1, 0]
-    assert answer["detection_rle"][1].tolist() == [b""] * ROWS
+    assert response["status"].ravel().tolist() == [0, 1, 0]
+    assert response["detection_rle"][1].tolist() == [b""] * ROWS
     for image in (0, 2):
-        assert answer["detection_rle"][image].tolist() == good["detection_rle"][image].tolist()
+        assert response["detection_rle"][image].tolist() == good["detection_rle"][image].tolist()
 
 
 @pytest.mark.parametrize("name", ["seg", "pose", "obb"])

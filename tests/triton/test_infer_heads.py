@@ -39,7 +39,7 @@ class Case:
 
     parameters: dict[str, object]
     heads: dict[str, npt.NDArray[np.float32]]
-    answers: dict[str, Tensor] = field(default_factory=dict)
+    responses: dict[str, Tensor] = field(default_factory=dict)
 
     def settings(self) -> dict[str, Any]:
         size = f"{SIZE[0]},{SIZE[1]}"
@@ -93,7 +93,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ),
             preprocess={"preset": "ultralytics", "size": f"{SIZE[0]},{SIZE[1]}"},
             postprocess=case.settings(),
-            answers=DETECTIONS | case.answers,
+            responses=DETECTIONS | case.responses,
         )
     return repository
 

@@ -1,4 +1,4 @@
-"""endcap init: what it writes, the real server serves, and the answers are the oracle's."""
+"""endcap init: what it writes, the real server serves, and the responses are the oracle's."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def asked(served: RunningServer) -> Iterator[grpc_client.InferenceServerClient]:
 
 
 def assert_detections(
-    case: Case, answer: Mapping[str, Floats], row: int, expected: detections.Rows
+    case: Case, response: Mapping[str, Floats], row: int, expected: detections.Rows
 ) -> None:
-    assert answer["num_detections"][row, 0] == expected.num_detections > 3
-    np.testing.assert_array_equal(answer["detection_indices"][row], expected.indices)
-    np.testing.assert_array_equal(answer["detection_classes"][row], expected.class_ids)
-    scores, boxes = answer["detection_scores"][row], answer["detection_boxes"][row]
+    assert response["num_detections"][row, 0] == expected.num_detections > 3
+    np.testing.assert_array_equal(response["detection_indices"][row], expected.indices)
+    np.testing.assert_array_equal(response["detection_classes"][row], expected.class_ids)
+    scores, boxes = response["detection_scores"][row], response["detection_boxes"][row]
     np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=case.within[0])
     np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=case.within[1])
 
@@ -88,36 +88,36 @@ DETECTORS = [name for name, case in CASES.items() if case.family != "classificat
 def test_detections_equal_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
     case = CASES[name]
     for jpeg in PICTURES:
-        answer = infer(asked, name, {"encoded": strings([jpeg])})
-        assert_detections(case, answer, 0, expected_rows(case, jpeg))
+        response = infer(asked, name, {"encoded": strings([jpeg])})
+        assert_detections(case, response, 0, expected_rows(case, jpeg))
 
 
 @pytest.mark.parametrize("name", [name for name in DETECTORS if CASES[name].network.batch != 1])
 def test_a_batch_equals_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
-    answer = infer(asked, name, {"encoded": strings(PICTURES)})
+    response = infer(asked, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
-        assert_detections(CASES[name], answer, row, expected_rows(CASES[name], jpeg))
+        assert_detections(CASES[name], response, row, expected_rows(CASES[name], jpeg))
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python", "softmax"])
 def test_classes_equal_the_oracle(asked: grpc_client.InferenceServerClient, name: str) -> None:
     case = CASES[name]
-    answer = infer(asked, name, {"encoded": strings(PICTURES)})
+    response = infer(asked, name, {"encoded": strings(PICTURES)})
     for row, jpeg in enumerate(PICTURES):
-        (given,) = case.network.answers(case.image(jpeg)[0]).values()
+        (given,) = case.network.expected_outputs(case.image(jpeg)[0]).values()
         scores = given if name == "softmax" else heads.softmax(given)
         best = heads.top_classes(scores, TOP_K)
-        np.testing.assert_array_equal(answer["class_ids"][row], best)
+        np.testing.assert_array_equal(response["class_ids"][row], best)
         for output, expected in (("class_scores", scores[best]), ("class_probabilities", scores)):
-            np.testing.assert_allclose(answer[output][row], expected, rtol=0, atol=SERVED_SCORE)
+            np.testing.assert_allclose(response[output][row], expected, rtol=0, atol=SERVED_SCORE)
 
 
 @pytest.mark.parametrize("name", ["logits", "logits_in_python"])
 def test_classes_have_their_names(asked: grpc_client.InferenceServerClient, name: str) -> None:
-    answer = infer(asked, name, {"encoded": strings(PICTURES[:1])})
+    response = infer(asked, name, {"encoded": strings(PICTURES[:1])})
     names = ["tench, Tinca tinca", "goldfish", "shark", "ray", "cock", "hen", "ostrich"]
-    expected = [names[class_id].encode() for class_id in answer["class_ids"][0]]
-    assert answer["class_labels"][0].tolist() == expected
+    expected = [names[class_id].encode() for class_id in response["class_ids"][0]]
+    assert response["class_labels"][0].tolist() == expected
 
 
 def test_tritons_classification_extension_works_through_the_ensemble(
@@ -127,8 +127,8 @@ def test_tritons_classification_extension_works_through_the_ensemble(
     encoded = grpc_client.InferInput("encoded", [1, 1], "BYTES")
     encoded.set_data_from_numpy(strings(PICTURES[:1]))
     ranked = asked.infer("logits", [encoded], outputs=wanted).as_numpy("class_probabilities")
-    answer = infer(asked, "logits", {"encoded": strings(PICTURES[:1])})
-    best = zip(answer["class_ids"][0, :2], answer["class_labels"][0, :2], strict=True)
+    response = infer(asked, "logits", {"encoded": strings(PICTURES[:1])})
+    best = zip(response["class_ids"][0, :2], response["class_labels"][0, :2], strict=True)
     expected = [[str(class_id), label.decode()] for class_id, label in best]
     assert [text.decode().split(":")[1:] for text in ranked[0]] == expected
 
@@ -154,7 +154,7 @@ def test_the_calls_of_the_readme_answer(
     monkeypatch.chdir(tmp_path)
     Path("photo.jpg").write_bytes(PICTURES[0])
     code = re.search(r"```python\n(.*?)```", readme, re.S)
-    curl = re.search(r"    (curl .*?answer\.bin)", readme, re.S)
+    curl = re.search(r"    (curl .*?response\.bin)", readme, re.S)
     assert code
     assert curl
     printed = subprocess.run(
@@ -163,10 +163,10 @@ def test_the_calls_of_the_readme_answer(
     expected = expected_rows(CASES["v8"], PICTURES[0])
     assert f"{expected.scores[0]:.3f}" in printed
     subprocess.run(["bash", "-c", curl[1]], check=True)
-    assert b"detection_boxes" in Path("answer.bin").read_bytes()
+    assert b"detection_boxes" in Path("response.bin").read_bytes()
 
 
-def test_init_serve_and_the_first_answer_of_the_sample_detector_take_less_than_20_s(
+def test_init_serve_and_the_first_response_of_the_sample_detector_take_less_than_20_s(
     tmp_path: Path,
 ) -> None:
     shipped = Path(__file__).resolve().parents[2] / "model_repository"
@@ -178,9 +178,9 @@ def test_init_serve_and_the_first_answer_of_the_sample_detector_take_less_than_2
             time.sleep(0.1)
             assert time.monotonic() - begin < 20
         picture = shipped / "detect/samples/shapes_640x427.jpg"
-        answer = endcap("infer", picture, "--url", server.grpc, "--json")
+        response = endcap("infer", picture, "--url", server.grpc, "--json")
         took = time.monotonic() - begin
-    (found,) = json.loads(answer.stdout)
+    (found,) = json.loads(response.stdout)
     assert [each["label"] for each in found["detections"]].count("triangle") == 2
     assert took < 20
 
@@ -201,8 +201,8 @@ def test_a_repository_changes_to_tritons_backend_by_one_word(tmp_path: Path) -> 
         grpc_client.InferenceServerClient(server.grpc) as client,
     ):
         assert {m["state"] for m in server.index().values()} == {"READY"}
-        answer = infer(client, "detect", {"encoded": strings(PICTURES[:1])})
-    assert_detections(case, answer, 0, expected_rows(case, PICTURES[0]))
+        response = infer(client, "detect", {"encoded": strings(PICTURES[:1])})
+    assert_detections(case, response, 0, expected_rows(case, PICTURES[0]))
 
 
 def test_self_contained_models_need_no_backend_directory(tmp_path: Path) -> None:

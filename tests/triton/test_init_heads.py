@@ -47,7 +47,7 @@ def served(repository: Path) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def answers(served: RunningServer) -> dict[str, Arrays]:
+def responses(served: RunningServer) -> dict[str, Arrays]:
     """What each ensemble says of a batch of all pictures."""
     with grpc_client.InferenceServerClient(served.grpc) as client:
         return {name: infer(client, name, {"encoded": strings(PICTURES)}) for name in CASES}
@@ -60,22 +60,22 @@ def test_validate_finds_nothing_in_any_of_them(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_detections_equal_the_oracle(answers: dict[str, Arrays], name: str) -> None:
-    answer = answers[name]
+def test_detections_equal_the_oracle(responses: dict[str, Arrays], name: str) -> None:
+    response = responses[name]
     for row, jpeg in enumerate(PICTURES):
         expected = CASES[name].rows(jpeg)
-        assert answer["num_detections"][row, 0] == expected.num_detections > 3
-        np.testing.assert_array_equal(answer["detection_indices"][row], expected.indices)
-        np.testing.assert_array_equal(answer["detection_classes"][row], expected.class_ids)
-        scores, boxes = answer["detection_scores"][row], answer["detection_boxes"][row]
+        assert response["num_detections"][row, 0] == expected.num_detections > 3
+        np.testing.assert_array_equal(response["detection_indices"][row], expected.indices)
+        np.testing.assert_array_equal(response["detection_classes"][row], expected.class_ids)
+        scores, boxes = response["detection_scores"][row], response["detection_boxes"][row]
         np.testing.assert_allclose(scores, expected.scores, rtol=0, atol=SERVED_SCORE)
         np.testing.assert_allclose(boxes, expected.boxes, rtol=0, atol=SERVED_BOX_PIXELS)
 
 
-def test_masks_equal_the_oracle(answers: dict[str, Arrays]) -> None:
-    case, answer = CASES["seg"], answers["seg"]
+def test_masks_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+    case, response = CASES["seg"], responses["seg"]
     for row, jpeg in enumerate(PICTURES):
-        tensors, geometry = case.answers(jpeg), case.image(jpeg)[1]
+        tensors, geometry = case.expected_outputs(jpeg), case.image(jpeg)[1]
         boxes = {each.index: each.box for each in case.ranked(jpeg)}
         indices = case.rows(jpeg).indices
         kept = indices[indices >= 0]
@@ -85,38 +85,38 @@ def test_masks_equal_the_oracle(answers: dict[str, Arrays]) -> None:
             for weight, index in zip(weights, kept, strict=True)
         ]
         assert 0.01 < np.mean(expected) < 0.9
-        assert answer["mask_size"][row].tolist() == list(expected[0].shape)
-        given = answer["detection_rle"][row].tolist()
+        assert response["mask_size"][row].tolist() == list(expected[0].shape)
+        given = response["detection_rle"][row].tolist()
         assert given[: len(kept)] == [masks.encode(mask) for mask in expected]
         assert set(given[len(kept) :]) == {b""}
 
 
-def test_keypoints_equal_the_oracle(answers: dict[str, Arrays]) -> None:
-    case, answer = CASES["pose"], answers["pose"]
+def test_keypoints_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+    case, response = CASES["pose"], responses["pose"]
     for row, jpeg in enumerate(PICTURES):
         scale_x, scale_y, pad_x, pad_y, width, height = case.image(jpeg)[1][:6]
         indices = case.rows(jpeg).indices
         kept = indices[indices >= 0]
-        expected = case.answers(jpeg)["output0"][6:, kept].T.reshape(-1, 5, 3).copy()
+        expected = case.expected_outputs(jpeg)["output0"][6:, kept].T.reshape(-1, 5, 3).copy()
         expected[..., 0] = np.clip((expected[..., 0] - pad_x) / scale_x, 0, width)
         expected[..., 1] = np.clip((expected[..., 1] - pad_y) / scale_y, 0, height)
-        given = answer["detection_keypoints"][row]
+        given = response["detection_keypoints"][row]
         np.testing.assert_allclose(given[: len(kept)], expected, rtol=0, atol=SERVED_BOX_PIXELS)
         assert not given[len(kept) :].any()
 
 
-def test_rotated_boxes_equal_the_oracle(answers: dict[str, Arrays]) -> None:
-    answer = answers["obb"]
+def test_rotated_boxes_equal_the_oracle(responses: dict[str, Arrays]) -> None:
+    response = responses["obb"]
     for row, jpeg in enumerate(PICTURES):
         kept, boxes = kept_rotated(jpeg)
-        assert len(OBB.ranked(jpeg)) > answer["num_detections"][row, 0] == len(kept) > 3
+        assert len(OBB.ranked(jpeg)) > response["num_detections"][row, 0] == len(kept) > 3
         rows = slice(len(kept))
-        assert answer["detection_indices"][row, rows].tolist() == [each.index for each in kept]
+        assert response["detection_indices"][row, rows].tolist() == [each.index for each in kept]
         expected = to_source(boxes, OBB.image(jpeg)[1])
-        corners = answer["detection_boxes"][row, rows]
+        corners = response["detection_boxes"][row, rows]
         given = np.hstack([(corners[:, :2] + corners[:, 2:]) / 2, corners[:, 2:] - corners[:, :2]])
         np.testing.assert_allclose(given, expected[:, :4], rtol=0, atol=SERVED_BOX_PIXELS)
-        off = answer["detection_angles"][row, rows] - expected[:, 4]
+        off = response["detection_angles"][row, rows] - expected[:, 4]
         assert np.abs((off + math.pi) % (2 * math.pi) - math.pi).max() < TURNED_ANGLE
 
 
@@ -126,8 +126,8 @@ def test_their_steps_are_warm(served: RunningServer, name: str) -> None:
 
 
 def test_one_image_is_answered_as_in_a_batch(
-    served: RunningServer, answers: dict[str, Arrays]
+    served: RunningServer, responses: dict[str, Arrays]
 ) -> None:
     with grpc_client.InferenceServerClient(served.grpc) as client:
         alone = infer(client, "seg", {"encoded": strings(PICTURES[1:2])})
-    assert alone["detection_rle"][0].tolist() == answers["seg"]["detection_rle"][1].tolist()
+    assert alone["detection_rle"][0].tolist() == responses["seg"]["detection_rle"][1].tolist()

@@ -36,10 +36,10 @@ def test_a_copied_library_serves(tmp_path: Path, place: str):
     ):
         images = infer(client, "pre", {"encoded": strings([FILE], batched=False)})["images"]
         head = np.zeros((4 + NUM_CLASSES, ANCHORS), np.float32)
-        answer = infer(client, "post", {"head": head})
+        response = infer(client, "post", {"head": head})
         mapped = Path(f"/proc/{server.pid}/maps").read_text()
     np.testing.assert_array_equal(images, endcap.preprocess(FILE, **PREPROCESS).images[0])
-    assert answer["num_detections"].tolist() == [0]
+    assert response["num_detections"].tolist() == [0]
     for name in ("libtriton_endcap_preprocess", "libtriton_endcap_postprocess", "libendcap_jpeg"):
         loaded = {Path(line.split()[-1]) for line in mapped.splitlines() if name in line}
         assert loaded

@@ -219,10 +219,10 @@ def arrays_of_all_types(shape: tuple[int, ...], seed: int = 0) -> Arrays:
     return {dtype: values_of(dtype, shape, seed + i) for i, dtype in enumerate(DTYPES)}
 
 
-def assert_unchanged(answer: object, sent: Mapping[str, npt.NDArray[Any]]) -> None:
-    assert isinstance(answer, dict), answer
+def assert_unchanged(response: object, sent: Mapping[str, npt.NDArray[Any]]) -> None:
+    assert isinstance(response, dict), response
     for dtype, array in sent.items():
-        given = answer[f"{dtype}_out"]
+        given = response[f"{dtype}_out"]
         assert given.dtype == array.dtype
         assert given.shape == array.shape
         assert given.tolist() == array.tolist(), dtype
@@ -237,8 +237,8 @@ def test_every_element_type_comes_through(client) -> None:
 def test_every_element_type_is_merged_and_divided_again(client, server) -> None:
     before = runs(server, "types_merged")
     sent = [arrays_of_all_types((count, 2), seed=count) for count in (1, 3, 2)]
-    for answer, request in zip(all_in_flight(client, "types_merged", sent), sent, strict=True):
-        assert_unchanged(answer, request)
+    for response, request in zip(all_in_flight(client, "types_merged", sent), sent, strict=True):
+        assert_unchanged(response, request)
     assert runs(server, "types_merged") < before + len(sent)
 
 
@@ -291,17 +291,17 @@ def test_scalars_and_vectors(server, client) -> None:
     assert server.config("scalars")["input"][0]["dims"] == [1]
     assert infer(client, "scalars", {"x": np.float32([3])})["doubled"].tolist() == [6]
     assert server.config("vectors")["input"][0]["dims"] == [1]
-    answer = infer(client, "vectors", {"x": np.float32([[1], [2], [3]])})["y"]
-    assert answer.tolist() == [[2], [3], [4]]
+    response = infer(client, "vectors", {"x": np.float32([[1], [2], [3]])})["y"]
+    assert response.tolist() == [[2], [3], [4]]
 
 
 def test_shapes_may_differ_between_requests(client) -> None:
     shapes = [(1, 3, 5, 7), (2, 3, 4, 4), (1, 3, 1, 9), (1, 3, 0, 4), (4, 3, 33, 65)]
     sent = [{"x": floats(*shape, seed=i)} for i, shape in enumerate(shapes)]
-    for answer, request in zip(all_in_flight(client, "images", sent), sent, strict=True):
-        assert isinstance(answer, dict), answer
-        assert np.array_equal(answer["y"], request["x"] + 1)
-        assert answer["y"].shape == request["x"].shape
+    for response, request in zip(all_in_flight(client, "images", sent), sent, strict=True):
+        assert isinstance(response, dict), response
+        assert np.array_equal(response["y"], request["x"] + 1)
+        assert response["y"].shape == request["x"].shape
 
 
 def test_an_output_whose_shape_depends_on_the_data(client) -> None:
@@ -331,9 +331,9 @@ def test_merged_requests_of_several_shapes_get_their_own_rows(client, server) ->
         {"x": floats(count, left, seed=i), "y": floats(count, right, seed=i + 50)}
         for i, (count, left, right) in enumerate(shapes)
     ]
-    for answer, request in zip(all_in_flight(client, "joining", sent), sent, strict=True):
-        assert isinstance(answer, dict), answer
-        assert np.array_equal(answer["joined"], np.hstack([request["x"], request["y"]]))
+    for response, request in zip(all_in_flight(client, "joining", sent), sent, strict=True):
+        assert isinstance(response, dict), response
+        assert np.array_equal(response["joined"], np.hstack([request["x"], request["y"]]))
     assert runs(server, "joining") < before + len(sent)
 
 
@@ -342,11 +342,11 @@ def test_a_request_that_fails_leaves_its_neighbours_alone(client, server, model)
     images = server.metric("endcap_onnx_images_total", model=model)
     failures = failed(server, model, "invalid_argument")
     sent = [{"index": np.int64([[i]])} for i in (0, 9, 3, -77, 1)]
-    answers = all_in_flight(client, model, sent)
-    good = [each["picked"].item() for each in answers if isinstance(each, dict)]
+    responses = all_in_flight(client, model, sent)
+    good = [each["picked"].item() for each in responses if isinstance(each, dict)]
     assert good == [10, 40, 20]
     for place in (1, 3):
-        error = answers[place]
+        error = responses[place]
         assert isinstance(error, InferenceServerException)
         assert "invalid_argument: " in str(error)
         assert "indices element out of data bounds" in str(error)
@@ -377,8 +377,8 @@ def test_warm_up_runs_the_network_before_it_is_ready(server) -> None:
 def test_two_versions(client, server) -> None:
     x = floats(2, 4)
     for version, number in (("1", 1), ("2", 2), ("", 2)):
-        answer = infer(client, "versions", {"x": x}, model_version=version)
-        assert np.array_equal(answer["y"], x + np.float32(number))
+        response = infer(client, "versions", {"x": x}, model_version=version)
+        assert np.array_equal(response["y"], x + np.float32(number))
     assert server.metric("endcap_onnx_runs_total", model="versions", version="1") == 1
     assert server.metric("endcap_onnx_runs_total", model="versions", version="2") == 2
 
@@ -407,9 +407,9 @@ def test_the_sample_network_gives_the_bytes_of_onnx_runtime(
 ) -> None:
     """One at a time, all at the same time, and as a batch: threads and batches change nothing."""
     singles = [{"images": pictures[i : i + 1]} for i in range(len(pictures))]
-    answers = [infer(client, model, single) for single in singles]
-    answers += all_in_flight(client, model, singles)
-    heads = [answer["head"].tobytes() for answer in answers]
+    responses = [infer(client, model, single) for single in singles]
+    responses += all_in_flight(client, model, singles)
+    heads = [response["head"].tobytes() for response in responses]
     assert heads == 2 * [head.tobytes() for head in expected]
     assert infer(client, model, {"images": pictures})["head"].tobytes() == expected.tobytes()
 
@@ -443,15 +443,15 @@ def test_an_ensemble_without_python_detects_what_the_library_does(client) -> Non
     files = [jpegs.photo_jpeg(300 + 40 * i, 500 - 30 * i, seed=i) for i in range(4)]
     session = onnxruntime.InferenceSession(str(SAMPLE), providers=["CPUExecutionProvider"])
     before, behind = endcap.Preprocessor(**PREPROCESS), endcap.Postprocessor(**POSTPROCESS)
-    answers = all_in_flight(client, "detect", [{"encoded": strings([file])} for file in files])
-    for file, answer in zip(files, answers, strict=True):
+    responses = all_in_flight(client, "detect", [{"encoded": strings([file])} for file in files])
+    for file, response in zip(files, responses, strict=True):
         given = before([file])
         (head,) = session.run(None, {"images": given.images})
         found = behind(head, given.geometry, given.status)
-        assert isinstance(answer, dict), answer
+        assert isinstance(response, dict), response
         assert found.scores.any()
-        assert answer["detection_boxes"].tobytes() == found.boxes.tobytes()
-        assert answer["detection_scores"].tobytes() == found.scores.tobytes()
+        assert response["detection_boxes"].tobytes() == found.boxes.tobytes()
+        assert response["detection_scores"].tobytes() == found.scores.tobytes()
 
 
 def test_requests_are_not_merged_on_a_cpu(client, server, pictures) -> None:
@@ -469,17 +469,17 @@ def test_a_run_alone_has_all_threads_and_runs_together_have_one_each(client, ser
     before = shared()
     alone = [infer(client, "busy", each)["y"].tobytes() for each in sent]
     assert shared() == before + len(sent)
-    answers = all_in_flight(client, "busy", 5 * sent)
+    responses = all_in_flight(client, "busy", 5 * sent)
     # The first one is alone, and the last one may be; each run takes long beside what is between.
     assert shared() <= before + len(sent) + 3
-    assert [answer["y"].tobytes() for answer in answers] == 5 * alone
+    assert [response["y"].tobytes() for response in responses] == 5 * alone
 
 
 def test_many_clients_at_the_same_time(client, server) -> None:
     def ask(seed: int) -> bool:
         x = floats(1 + seed % 3, 2 + seed % 5, 64, seed=seed)
-        answer = infer(client, "quick", {"x": x})["y"]
-        return answer.tobytes() == local.run(None, {"x": x})[0].tobytes()
+        response = infer(client, "quick", {"x": x})["y"]
+        return response.tobytes() == local.run(None, {"x": x})[0].tobytes()
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -342,7 +342,7 @@ def test_memory_stays_flat_over_200_loads(tmp_path: Path) -> None:
         reload(20)
         bytes_before, threads_before = server.resident_bytes(), threads()
         reload(180)
-        # Two loads leave 16 MB; unloading takes some time after its answer.
+        # Two loads leave 16 MB; unloading takes some time after its response.
         assert server.resident_bytes() < bytes_before + 48 * MIB
         assert threads() <= threads_before + 8
         assert infer(client, "stays", {"x": np.zeros((1, 4), np.float32)})["y"].tolist() == [

@@ -102,30 +102,30 @@ def test_a_tensor_that_the_client_made_is_classified(protocol):
 
 
 def test_callbacks_of_grpc(cascade_server, expected):
-    protocol, answers = protocols_of(cascade_server)["grpc"], queue.Queue()
+    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
     with protocol.connect() as client:
         for index, file in enumerate(PICTURES):
             client.async_infer(
                 "detect",
                 [protocol.encoded(file)],
-                callback=lambda result, error, index=index: answers.put((index, result, error)),
+                callback=lambda result, error, index=index: responses.put((index, result, error)),
                 outputs=wanted(grpc_client),
             )
         for _ in PICTURES:
-            index, result, error = answers.get(timeout=30)
+            index, result, error = responses.get(timeout=30)
             assert error is None
             assert_detections(arrays(result), expected[index : index + 1])
 
 
 def test_a_callback_is_told_of_a_bad_picture(cascade_server):
-    protocol, answers = protocols_of(cascade_server)["grpc"], queue.Queue()
+    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
     with protocol.connect() as client:
         client.async_infer(
             "detect",
             [protocol.encoded(b"no picture")],
-            callback=lambda result, error: answers.put(error),
+            callback=lambda result, error: responses.put(error),
         )
-        error = answers.get(timeout=30)
+        error = responses.get(timeout=30)
     assert isinstance(error, InferenceServerException)
     assert error.status() == "StatusCode.INVALID_ARGUMENT"
     assert "corrupt_image" in error.message()
@@ -157,9 +157,9 @@ def test_asyncio(cascade_server, expected, module):
 
 def test_a_stream_of_requests_with_the_flags_of_a_sequence(cascade_server, expected):
     """`detect` has no state: a sequence's flags pass it by."""
-    protocol, answers = protocols_of(cascade_server)["grpc"], queue.Queue()
+    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
     with protocol.connect() as client:
-        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         for index, file in enumerate(PICTURES):
             client.async_stream_infer(
                 "detect",
@@ -170,7 +170,7 @@ def test_a_stream_of_requests_with_the_flags_of_a_sequence(cascade_server, expec
                 sequence_end=index == len(PICTURES) - 1,
             )
         for _ in PICTURES:
-            result, error = answers.get(timeout=30)
+            result, error = responses.get(timeout=30)
             assert error is None
             index = int(result.get_response().id)
             assert_detections(arrays(result), expected[index : index + 1])
@@ -178,14 +178,14 @@ def test_a_stream_of_requests_with_the_flags_of_a_sequence(cascade_server, expec
 
 
 def test_a_stream_goes_on_after_a_bad_picture(cascade_server, expected):
-    protocol, answers = protocols_of(cascade_server)["grpc"], queue.Queue()
+    protocol, responses = protocols_of(cascade_server)["grpc"], queue.Queue()
     with protocol.connect() as client:
-        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer("detect", [protocol.encoded(b"no picture")])
-        _, error = answers.get(timeout=30)
+        _, error = responses.get(timeout=30)
         assert "corrupt_image" in error.message()
         client.async_stream_infer("detect", [protocol.encoded(PICTURES[0])])
-        result, error = answers.get(timeout=30)
+        result, error = responses.get(timeout=30)
         assert error is None
         assert_detections(arrays(result), expected[:1])
 
@@ -206,12 +206,12 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected)
 
     async def ask() -> list[tuple[Any, Any]]:
         async with grpc_aio.InferenceServerClient(protocol.url) as client:
-            answers = client.stream_infer(questions())
-            return [answer async for answer in answers]
+            responses = client.stream_infer(questions())
+            return [response async for response in responses]
 
-    answers = asyncio.run(ask())
-    assert sorted(int(result.get_response().id) for result, _ in answers) == [0, 1, 2]
-    for result, error in answers:
+    responses = asyncio.run(ask())
+    assert sorted(int(result.get_response().id) for result, _ in responses) == [0, 1, 2]
+    for result, error in responses:
         assert error is None
         index = int(result.get_response().id)
         assert_detections(arrays(result), expected[index : index + 1])
@@ -219,17 +219,17 @@ def test_a_stream_of_asyncio_with_a_sequence_of_a_text(cascade_server, expected)
 
 def test_many_responses_to_one_request_of_a_decoupled_model(cascade_server, cascades):
     (file, *_) = PICTURES
-    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with grpc_client.InferenceServerClient(cascade_server.grpc) as client:
         tensor = grpc_client.InferInput("encoded", [1], "BYTES")
         tensor.set_data_from_numpy(np.array([file], np.object_))
-        client.start_stream(callback=lambda result, error: answers.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer(
             "cascade_bls_decoupled", [tensor], enable_empty_final_response=True
         )
         boxes, labels = [], []
         while True:
-            result, error = answers.get(timeout=30)
+            result, error = responses.get(timeout=30)
             assert error is None
             response = result.get_response()
             if response.outputs:

@@ -35,7 +35,7 @@ def small(request: pytest.FixtureRequest, compiled_server: RunningServer) -> Pro
 
 
 def in_json(protocol: Protocol) -> dict[str, bool]:
-    """What makes gRPC answer in JSON's terms, as HTTP does."""
+    """What makes gRPC respond in JSON's terms, as HTTP does."""
     return {"as_json": True} if protocol.module is grpc_client else {}
 
 
@@ -71,8 +71,8 @@ def test_configurations_say_the_steps_and_the_labels(protocol: Protocol) -> None
 
 def test_statistics_count_requests_and_batches(protocol: Protocol) -> None:
     def counted(client: Any) -> tuple[int, int]:
-        answer = client.get_inference_statistics("postprocess", **in_json(protocol))
-        (row,) = answer["model_stats"]
+        response = client.get_inference_statistics("postprocess", **in_json(protocol))
+        (row,) = response["model_stats"]
         # gRPC's JSON leaves zeros out.
         requests = row["inference_stats"]["success"].get("count", 0)
         return int(requests), int(row.get("inference_count", 0))
@@ -124,8 +124,8 @@ def test_compression_both_ways(protocol: Protocol, algorithm: str) -> None:
         result = client.infer(
             "detect", [protocol.encoded(*PICTURES[:1])], **dict.fromkeys(names, algorithm)
         )
-    answer = {name: result.as_numpy(name) for name in NAMES}
-    assert_detections(answer, detect_in_python(PICTURES[:1]))
+    response = {name: result.as_numpy(name) for name in NAMES}
+    assert_detections(response, detect_in_python(PICTURES[:1]))
 
 
 def test_keepalive_deadline_and_custom_channel_arguments(cascade_server: RunningServer) -> None:
@@ -178,9 +178,9 @@ def test_binary_tensors_by_urllib_alone(cascade_server: RunningServer) -> None:
         },
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as answer:
-        length = int(answer.headers["Inference-Header-Content-Length"])
-        described, rest = json.loads(answer.read(length)), answer.read()
+    with opener.open(request, timeout=30) as response:
+        length = int(response.headers["Inference-Header-Content-Length"])
+        described, rest = json.loads(response.read(length)), response.read()
     tensors, begin = {}, 0
     for output in described["outputs"]:
         size = output["parameters"]["binary_data_size"]
@@ -192,7 +192,7 @@ def test_binary_tensors_by_urllib_alone(cascade_server: RunningServer) -> None:
     assert_detections(tensors, detect_in_python([file]))
 
 
-def test_answers_as_json_by_urllib_alone(compiled_server: RunningServer) -> None:
+def test_responses_as_json_by_urllib_alone(compiled_server: RunningServer) -> None:
     question = {
         "inputs": [
             {"name": "logits", "datatype": "FP32", "shape": [1, 5], "data": LOGITS[0].tolist()}
@@ -205,6 +205,6 @@ def test_answers_as_json_by_urllib_alone(compiled_server: RunningServer) -> None
         headers={"Content-Type": "application/json"},
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=30) as answer:
-        outputs = {each["name"]: each["data"] for each in json.load(answer)["outputs"]}
+    with opener.open(request, timeout=30) as response:
+        outputs = {each["name"]: each["data"] for each in json.load(response)["outputs"]}
     assert outputs == {"class_ids": [1, 2, 0], "class_labels": ["dog", "", "cat"]}

@@ -87,13 +87,13 @@ def test_files_and_detections_in_shared_memory(protocol: Protocol) -> None:
         result = client.infer("detect", [tensor], outputs=outputs)
         for name in NAMES:
             assert result.get_output(name) is not None
-        answer = {
+        response = {
             name: shared_memory.get_contents_as_numpy(
                 taken.handle, ROOMS[name][0], [count, *ROOMS[name][1]], offset=offsets[name]
             ).copy()
             for name in NAMES
         }
-    assert_detections(answer, detect_in_python(PICTURES))
+    assert_detections(response, detect_in_python(PICTURES))
 
 
 def test_step_by_step_with_the_tensors_left_in_shared_memory(protocol: Protocol) -> None:

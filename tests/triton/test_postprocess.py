@@ -34,70 +34,70 @@ def heads(*, count: int = COUNT) -> np.ndarray:
     )
 
 
-def assert_same(answer: dict[str, np.ndarray], expected: endcap.Detections) -> None:
+def assert_same(response: dict[str, np.ndarray], expected: endcap.Detections) -> None:
     for name, attribute in NAMES.items():
         given = getattr(expected, attribute)
-        np.testing.assert_array_equal(answer[name], given.reshape(answer[name].shape), name)
+        np.testing.assert_array_equal(response[name], given.reshape(response[name].shape), name)
 
 
 def test_detections(client):
-    answer = infer(client, "post", {"head": heads(), "geometry": GEOMETRY})
-    assert_same(answer, endcap.Postprocessor(**POSTPROCESS)(heads(), geometry=GEOMETRY))
-    assert answer["detection_boxes"].shape == (COUNT, MAX_DETECTIONS, 4)
-    assert (answer["num_detections"] > 0).all()
-    assert not answer["status"].any()
+    response = infer(client, "post", {"head": heads(), "geometry": GEOMETRY})
+    assert_same(response, endcap.Postprocessor(**POSTPROCESS)(heads(), geometry=GEOMETRY))
+    assert response["detection_boxes"].shape == (COUNT, MAX_DETECTIONS, 4)
+    assert (response["num_detections"] > 0).all()
+    assert not response["status"].any()
 
 
 def test_without_geometry_boxes_stay_in_the_models_input(client):
-    answer = infer(client, "post", {"head": heads()})
-    assert_same(answer, endcap.Postprocessor(**POSTPROCESS)(heads()))
+    response = infer(client, "post", {"head": heads()})
+    assert_same(response, endcap.Postprocessor(**POSTPROCESS)(heads()))
 
 
 def test_model_without_batches(client):
     head = heads(count=1)[0]
-    answer = infer(client, "post_single", {"head": head, "geometry": GEOMETRY[0]})
-    assert answer["detection_boxes"].shape == (MAX_DETECTIONS, 4)
+    response = infer(client, "post_single", {"head": head, "geometry": GEOMETRY[0]})
+    assert response["detection_boxes"].shape == (MAX_DETECTIONS, 4)
     expected = endcap.Postprocessor(**POSTPROCESS)(head[None], geometry=GEOMETRY[:1])
-    assert_same(answer, expected)
+    assert_same(response, expected)
 
 
 def test_half_precision_head(client):
     head = heads().astype(np.float16)
     status = np.zeros((COUNT, 1), np.int32)
-    answer = infer(client, "post_half", {"head": head, "geometry": GEOMETRY, "status": status})
-    assert_same(answer, endcap.Postprocessor(**POSTPROCESS)(head, geometry=GEOMETRY))
+    response = infer(client, "post_half", {"head": head, "geometry": GEOMETRY, "status": status})
+    assert_same(response, endcap.Postprocessor(**POSTPROCESS)(head, geometry=GEOMETRY))
 
 
 def test_an_image_that_failed_before_is_carried_on_as_blank(client):
     status = np.array([[0], [int(endcap.Status.IMAGE_LIMIT)], [0], [0], [0]], np.int32)
     tensors = {"head": heads(), "geometry": GEOMETRY, "status": status}
-    answer = infer(client, "post", tensors)
-    np.testing.assert_array_equal(answer["status"], status)
-    assert answer["num_detections"][1, 0] == 0
-    assert (answer["detection_indices"][1] == -1).all()
+    response = infer(client, "post", tensors)
+    np.testing.assert_array_equal(response["status"], status)
+    assert response["num_detections"][1, 0] == 0
+    assert (response["detection_indices"][1] == -1).all()
     whole = infer(client, "post", {"head": heads(), "geometry": GEOMETRY})
     for name in NAMES:
-        np.testing.assert_array_equal(answer[name][2:], whole[name][2:])
+        np.testing.assert_array_equal(response[name][2:], whole[name][2:])
 
 
-def test_no_detections_is_an_answer(client):
-    answer = infer(client, "post", {"head": np.zeros((2, 4 + NUM_CLASSES, ANCHORS), np.float32)})
-    np.testing.assert_array_equal(answer["num_detections"], [[0], [0]])
-    assert (answer["detection_indices"] == -1).all()
+def test_no_detections_is_a_response(client):
+    response = infer(client, "post", {"head": np.zeros((2, 4 + NUM_CLASSES, ANCHORS), np.float32)})
+    np.testing.assert_array_equal(response["num_detections"], [[0], [0]])
+    assert (response["detection_indices"] == -1).all()
 
 
 @pytest.mark.parametrize("wanted", sorted(NAMES))
 def test_only_the_output_that_was_asked_for(client, wanted):
     tensors = {"head": heads(), "geometry": GEOMETRY}
-    answer = infer(client, "post", tensors, outputs=[wanted])
-    assert list(answer) == [wanted]
-    np.testing.assert_array_equal(answer[wanted], infer(client, "post", tensors)[wanted])
+    response = infer(client, "post", tensors, outputs=[wanted])
+    assert list(response) == [wanted]
+    np.testing.assert_array_equal(response[wanted], infer(client, "post", tensors)[wanted])
 
 
 def test_head_of_several_tensors(client):
     single = sample_heads.efficient_nms_outputs(4, rows=20)
     tensors = {name: array[None] for name, array in single.items()}
-    answer = infer(client, "post_efficient_nms", tensors)
-    assert answer["num_detections"][0, 0] == 4
-    np.testing.assert_array_equal(answer["detection_boxes"][0, :4], single["boxes"][:4])
-    np.testing.assert_array_equal(answer["detection_scores"][0, :4], single["scores"][:4])
+    response = infer(client, "post_efficient_nms", tensors)
+    assert response["num_detections"][0, 0] == 4
+    np.testing.assert_array_equal(response["detection_boxes"][0, :4], single["boxes"][:4])
+    np.testing.assert_array_equal(response["detection_scores"][0, :4], single["scores"][:4])

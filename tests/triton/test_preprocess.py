@@ -28,10 +28,10 @@ def encoded_tensor(
     return [raw_http.RawTensor("encoded", data_type, shape, data)]
 
 
-def assert_same(answer: dict[str, np.ndarray], expected: endcap.PreprocessResult) -> None:
-    np.testing.assert_array_equal(answer["images"], expected.images)
-    np.testing.assert_array_equal(answer["geometry"], expected.geometry)
-    np.testing.assert_array_equal(answer["status"], expected.status[:, None])
+def assert_same(response: dict[str, np.ndarray], expected: endcap.PreprocessResult) -> None:
+    np.testing.assert_array_equal(response["images"], expected.images)
+    np.testing.assert_array_equal(response["geometry"], expected.geometry)
+    np.testing.assert_array_equal(response["status"], expected.status[:, None])
 
 
 def expected_of(files: list[bytes], **fields: object) -> endcap.PreprocessResult:
@@ -45,8 +45,8 @@ def test_batch_inside_one_request(client):
 
 
 def test_http_with_binary_tensors(web_client):
-    answer = infer_http(web_client, "pre", {"encoded": strings(FILES)})
-    assert_same(answer, expected_of(FILES))
+    response = infer_http(web_client, "pre", {"encoded": strings(FILES)})
+    assert_same(response, expected_of(FILES))
 
 
 @pytest.mark.parametrize("compression", ["gzip", "deflate"])
@@ -54,10 +54,10 @@ def test_http_body_that_was_compressed(web_client, compression):
     # The server unpacks a large body into several buffers.
     files = [jpegs.photo_jpeg(700, 900, seed=i, quality=98) for i in range(2)]
     assert sum(map(len, files)) > 500_000
-    answer = infer_http(
+    response = infer_http(
         web_client, "pre", {"encoded": strings(files)}, request_compression_algorithm=compression
     )
-    assert_same(answer, expected_of(files))
+    assert_same(response, expected_of(files))
 
 
 @pytest.mark.parametrize("chunk_bytes", [1000, 4096])
@@ -86,24 +86,24 @@ def test_text_in_json_is_no_image(server):
     )
     with pytest.raises(urllib.error.HTTPError) as failure:
         urllib.request.urlopen(request, timeout=10)
-    with failure.value as answer:
-        assert answer.code == 400
-        assert "corrupt_image: " in json.loads(answer.read())["error"]
+    with failure.value as response:
+        assert response.code == 400
+        assert "corrupt_image: " in json.loads(response.read())["error"]
 
 
 def test_model_without_batches(client):
-    answer = infer(client, "pre_single", {"encoded": strings(FILES[:1], batched=False)})
+    response = infer(client, "pre_single", {"encoded": strings(FILES[:1], batched=False)})
     expected = expected_of(FILES[:1])
-    assert answer["images"].shape == (3, *SIZE)
-    assert answer["geometry"].shape == (8,)
-    assert answer["status"].shape == (1,)
-    assert_same({name: array[None] for name, array in answer.items()}, expected)
+    assert response["images"].shape == (3, *SIZE)
+    assert response["geometry"].shape == (8,)
+    assert response["status"].shape == (1,)
+    assert_same({name: array[None] for name, array in response.items()}, expected)
 
 
 def test_bytes_input_without_batches(client):
     encoded = np.frombuffer(FILES[1], np.uint8)
-    answer = infer(client, "pre_bytes_single", {"encoded": encoded})
-    np.testing.assert_array_equal(answer["images"], expected_of(FILES[1:2]).images[0])
+    response = infer(client, "pre_bytes_single", {"encoded": encoded})
+    np.testing.assert_array_equal(response["images"], expected_of(FILES[1:2]).images[0])
 
 
 def test_bytes_input_holds_one_file_a_row(client):
@@ -115,34 +115,34 @@ def test_bytes_input_holds_one_file_a_row(client):
 
 @pytest.mark.parametrize("wanted", ["images", "geometry", "status"])
 def test_only_the_outputs_that_were_asked_for(client, wanted):
-    answer = infer(client, "pre", {"encoded": strings(FILES)}, outputs=[wanted])
-    assert list(answer) == [wanted]
+    response = infer(client, "pre", {"encoded": strings(FILES)}, outputs=[wanted])
+    assert list(response) == [wanted]
     all_of_them = infer(client, "pre", {"encoded": strings(FILES)})
-    np.testing.assert_array_equal(answer[wanted], all_of_them[wanted])
+    np.testing.assert_array_equal(response[wanted], all_of_them[wanted])
 
 
 def test_model_that_has_some_of_the_outputs(client):
-    answer = infer(client, "pre_subset", {"encoded": strings(FILES)})
-    assert list(answer) == ["geometry"]
-    np.testing.assert_array_equal(answer["geometry"], expected_of(FILES).geometry)
+    response = infer(client, "pre_subset", {"encoded": strings(FILES)})
+    assert list(response) == ["geometry"]
+    np.testing.assert_array_equal(response["geometry"], expected_of(FILES).geometry)
 
 
 def test_other_layout_and_dtype(client):
-    answer = infer(client, "pre_uint8", {"encoded": strings(FILES)})
+    response = infer(client, "pre_uint8", {"encoded": strings(FILES)})
     expected = expected_of(FILES, dtype="uint8", layout="nhwc", color="gray")
-    assert answer["images"].dtype == np.uint8
-    assert_same(answer, expected)
+    assert response["images"].dtype == np.uint8
+    assert_same(response, expected)
 
 
 def test_blank_answers_zeros_and_a_status(client):
     files = [FILES[0], FILES[1][: len(FILES[1]) // 2], b"", FILES[3]]
-    answer = infer(client, "pre_blank", {"encoded": strings(files)})
+    response = infer(client, "pre_blank", {"encoded": strings(files)})
     expected = expected_of(files, on_error="blank")
-    assert_same(answer, expected)
+    assert_same(response, expected)
     corrupt = int(endcap.Status.CORRUPT_IMAGE)
-    np.testing.assert_array_equal(answer["status"][:, 0], [0, corrupt, corrupt, 0])
-    assert not answer["images"][1:3].any()
-    np.testing.assert_array_equal(answer["images"][3], expected_of(FILES).images[3])
+    np.testing.assert_array_equal(response["status"][:, 0], [0, corrupt, corrupt, 0])
+    assert not response["images"][1:3].any()
+    np.testing.assert_array_equal(response["images"][3], expected_of(FILES).images[3])
 
 
 def test_a_bad_image_is_named_by_its_place(client):

@@ -50,9 +50,9 @@ import triton_python_backend_utils as pb_utils
 
 class TritonPythonModel:
     def execute(self, requests):
-        return [self._answer(request) for request in requests]
+        return [self._respond(request) for request in requests]
 
-    def _answer(self, request):
+    def _respond(self, request):
         values = pb_utils.get_input_tensor_by_name(request, "values").as_numpy()
         told = json.dumps({
             "numpy": np.__version__, "numpy_file": np.__file__, "prefix": sys.prefix,
@@ -135,9 +135,9 @@ def ask(address: str) -> dict[str, Any]:
     tensor = grpc_client.InferInput("values", [5], "FP32")
     tensor.set_data_from_numpy(values)
     with grpc_client.InferenceServerClient(address) as client:
-        answer = client.infer("double", [tensor])
-    np.testing.assert_array_equal(answer.as_numpy("doubled"), values * 2)
-    return dict(json.loads(answer.as_numpy("told")[0]))
+        response = client.infer("double", [tensor])
+    np.testing.assert_array_equal(response.as_numpy("doubled"), values * 2)
+    return dict(json.loads(response.as_numpy("told")[0]))
 
 
 def write_model(folder: Path) -> Path:

@@ -60,7 +60,7 @@ def clients(
 
 
 @pytest.mark.parametrize("model", CASES)
-def test_the_same_answers_bit_for_bit(clients, model):
+def test_the_same_responses_bit_for_bit(clients, model):
     compiled, python = (infer(client, model, CASES[model]) for client in clients)
     assert sorted(compiled) == sorted(python)
     for name, array in compiled.items():
@@ -181,5 +181,5 @@ def test_a_load_fails_with_a_sentence(mixed_server: RunningServer, name: str):
 
 def test_a_good_model_is_served_beside_them(mixed_server: RunningServer):
     with grpc_client.InferenceServerClient(mixed_server.grpc) as client:
-        answer = infer(client, "good", {"encoded": strings(FILES[:2])}, outputs=["status"])
-    assert answer["status"].tolist() == [[0], [0]]
+        response = infer(client, "good", {"encoded": strings(FILES[:2])}, outputs=["status"])
+    assert response["status"].tolist() == [[0], [0]]

@@ -54,8 +54,8 @@ def test_metrics_go_and_come_with_the_model(client, server: RunningServer):
 def test_another_config_takes_the_place_of_the_first(client, server: RunningServer):
     infer(client, MODEL, {"encoded": ENCODED})
     client.load_model(MODEL, config=config(size=32, dtype="uint8"))
-    answer = infer(client, MODEL, {"encoded": ENCODED})
-    assert answer["images"].shape == (1, 3, 32, 32)
+    response = infer(client, MODEL, {"encoded": ENCODED})
+    assert response["images"].shape == (1, 3, 32, 32)
     # The old one may still be on its way out; what they share must outlive it.
     wait_for(lambda: images_done(server) is not None)
     infer(client, MODEL, {"encoded": ENCODED})
@@ -66,8 +66,8 @@ def test_a_bad_config_leaves_the_loaded_model_alone(client):
     expected = infer(client, MODEL, {"encoded": ENCODED})
     with pytest.raises(InferenceServerException, match="fit is 'squeeze'"):
         client.load_model(MODEL, config=config(fit="squeeze"))
-    answer = infer(client, MODEL, {"encoded": ENCODED})
-    assert answer["images"].tobytes() == expected["images"].tobytes()
+    response = infer(client, MODEL, {"encoded": ENCODED})
+    assert response["images"].tobytes() == expected["images"].tobytes()
 
 
 @pytest.mark.parametrize("next_configs", [[None], [config(3), config(1), config(2)]])
@@ -77,14 +77,14 @@ def test_requests_under_way_are_answered_while_the_model_changes(client, server,
     client.load_model(MODEL, config=config(1))
     expected = infer(client, MODEL, {"encoded": large})["images"].tobytes()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        answers = pool.submit(all_in_flight, client, MODEL, [{"encoded": large}] * 48)
+        responses = pool.submit(all_in_flight, client, MODEL, [{"encoded": large}] * 48)
         wait_for(lambda: (images_done(server) or 0) >= 3)  # some are done, others wait
         for changed in next_configs:
             if changed is None:
                 client.unload_model(MODEL)
             client.load_model(MODEL, config=changed or config(1))
         # One that came to no model is refused; those that the model had are answered.
-        good = [each for each in answers.result() if isinstance(each, dict)]
+        good = [each for each in responses.result() if isinstance(each, dict)]
     assert len(good) >= 3
     assert all(each["images"].tobytes() == expected for each in good)
     infer(client, MODEL, {"encoded": large})

@@ -28,10 +28,10 @@ def tensors(file: bytes, rois: np.ndarray) -> dict[str, np.ndarray]:
     return {"encoded": strings([file], batched=False), "rois": rois}
 
 
-def assert_same(answer: dict[str, np.ndarray], expected: endcap.PreprocessResult) -> None:
-    np.testing.assert_array_equal(answer["images"], expected.images)
-    np.testing.assert_array_equal(answer["geometry"], expected.geometry)
-    np.testing.assert_array_equal(answer["status"], expected.status)
+def assert_same(response: dict[str, np.ndarray], expected: endcap.PreprocessResult) -> None:
+    np.testing.assert_array_equal(response["images"], expected.images)
+    np.testing.assert_array_equal(response["geometry"], expected.geometry)
+    np.testing.assert_array_equal(response["status"], expected.status)
 
 
 def expected_of(rois: np.ndarray, **fields: object) -> endcap.PreprocessResult:
@@ -39,10 +39,10 @@ def expected_of(rois: np.ndarray, **fields: object) -> endcap.PreprocessResult:
 
 
 def test_each_region_is_its_slice(client):
-    answer = infer(client, "rois", tensors(FILE, ROIS))
-    assert_same(answer, expected_of(ROIS))
+    response = infer(client, "rois", tensors(FILE, ROIS))
+    assert_same(response, expected_of(ROIS))
     alone = endcap.preprocess(endcap.decode(FILE)[20:90, 10:60], **PREPROCESS)
-    np.testing.assert_array_equal(answer["images"][0], alone.images[0])
+    np.testing.assert_array_equal(response["images"][0], alone.images[0])
 
 
 def test_over_http(web_client):
@@ -55,27 +55,27 @@ def test_a_file_as_bytes(client):
 
 
 def test_a_config_of_names_only(client):
-    answer = infer(client, "rois_names_only", tensors(FILE, ROIS))
-    assert_same(answer, expected_of(ROIS, dtype="uint8"))
+    response = infer(client, "rois_names_only", tensors(FILE, ROIS))
+    assert_same(response, expected_of(ROIS, dtype="uint8"))
 
 
 @pytest.mark.parametrize("wanted", ["images", "geometry", "status"])
 def test_only_the_output_that_was_asked_for(client, wanted):
-    answer = infer(client, "rois", tensors(FILE, ROIS), outputs=[wanted])
-    assert list(answer) == [wanted]
-    np.testing.assert_array_equal(answer[wanted], getattr(expected_of(ROIS), wanted))
+    response = infer(client, "rois", tensors(FILE, ROIS), outputs=[wanted])
+    assert list(response) == [wanted]
+    np.testing.assert_array_equal(response[wanted], getattr(expected_of(ROIS), wanted))
 
 
 @pytest.mark.parametrize("count", [0, 1, 1000])
 def test_any_number_of_regions(client, web_client, count):
     rois = np.resize(ROIS, (count, 4)) if count else NONE
     expected = expected_of(rois)
-    for answer in (
+    for response in (
         infer(client, "rois", tensors(FILE, rois)),
         infer_http(web_client, "rois", tensors(FILE, rois)),
     ):
-        assert answer["images"].shape == (count, 3, *SIZE)
-        assert_same(answer, expected)
+        assert response["images"].shape == (count, 3, *SIZE)
+        assert_same(response, expected)
 
 
 def test_too_many_are_refused(client):
@@ -103,11 +103,11 @@ def test_a_bad_region_fails_its_request_and_no_other(client, bad):
 @pytest.mark.parametrize("bad", [OUTSIDE, [0, 0, 0, 0], [9, 9, 3, 3], [np.nan, 0, 9, 9]])
 def test_a_bad_region_is_blank(client, bad):
     rois = np.insert(ROIS, 1, bad, axis=0)
-    answer = infer(client, "rois_blank", tensors(FILE, rois))
+    response = infer(client, "rois_blank", tensors(FILE, rois))
     invalid = int(endcap.Status.INVALID_ARGUMENT)
-    assert answer["status"].tolist() == [0, invalid, 0, 0]
-    assert not answer["images"][1].any()
-    np.testing.assert_array_equal(np.delete(answer["images"], 1, 0), expected_of(ROIS).images)
+    assert response["status"].tolist() == [0, invalid, 0, 0]
+    assert not response["images"][1].any()
+    np.testing.assert_array_equal(np.delete(response["images"], 1, 0), expected_of(ROIS).images)
 
 
 @pytest.mark.parametrize("rois", [ROIS, NONE], ids=["some", "none"])
@@ -117,9 +117,9 @@ def test_a_corrupt_image_fails_its_request(client, rois):
 
 
 def test_a_corrupt_image_blanks_all_of_its_regions(client):
-    answer = infer(client, "rois_blank", tensors(FILE[: len(FILE) // 2], ROIS))
-    assert answer["status"].tolist() == [int(endcap.Status.CORRUPT_IMAGE)] * 3
-    assert not answer["images"].any()
+    response = infer(client, "rois_blank", tensors(FILE[: len(FILE) // 2], ROIS))
+    assert response["status"].tolist() == [int(endcap.Status.CORRUPT_IMAGE)] * 3
+    assert not response["images"].any()
     assert infer(client, "rois_blank", tensors(b"no picture", NONE))["images"].shape[0] == 0
 
 
@@ -151,15 +151,15 @@ def test_boxes_of_a_detector_through_an_ensemble(client, web_client, over_http):
         "head": np.array(rows, np.float32),
     }
     ask = infer_http if over_http else infer
-    answer = ask(web_client if over_http else client, "boxes_to_images", inputs)
-    assert answer["images"].shape == (MAX_DETECTIONS, 3, *SIZE)
-    np.testing.assert_array_equal(answer["images"][:2], expected_of(ROIS[[0, 2]]).images)
-    assert not answer["images"][2:].any()
+    response = ask(web_client if over_http else client, "boxes_to_images", inputs)
+    assert response["images"].shape == (MAX_DETECTIONS, 3, *SIZE)
+    np.testing.assert_array_equal(response["images"][:2], expected_of(ROIS[[0, 2]]).images)
+    assert not response["images"][2:].any()
     empty = int(endcap.Status.INVALID_ARGUMENT)
-    assert answer["status"].tolist() == [0, 0, *[empty] * (MAX_DETECTIONS - 2)]
+    assert response["status"].tolist() == [0, 0, *[empty] * (MAX_DETECTIONS - 2)]
 
 
 def test_an_ensemble_hands_no_region_on(client):
     inputs = {"encoded": strings([FILE], batched=False), "head": np.zeros((0, 6), np.float32)}
-    answer = infer(client, "boxes_to_images", inputs)
-    assert (answer["status"] == int(endcap.Status.INVALID_ARGUMENT)).all()
+    response = infer(client, "boxes_to_images", inputs)
+    assert (response["status"] == int(endcap.Status.INVALID_ARGUMENT)).all()

@@ -101,13 +101,13 @@ def test_there_are_samples() -> None:
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_infer_equals_the_python_way(served: Served, protocol: str) -> None:
-    code, answers = infer(served, protocol, *map(str, SAMPLES))
+    code, responses = infer(served, protocol, *map(str, SAMPLES))
     assert code == 0
-    assert [answer["image"] for answer in answers] == [str(path) for path in SAMPLES]
-    for path, answer in zip(SAMPLES, answers, strict=True):
+    assert [response["image"] for response in responses] == [str(path) for path in SAMPLES]
+    for path, response in zip(SAMPLES, responses, strict=True):
         expected = detect_in_python(path.read_bytes())
-        found = answer["detections"]
-        assert answer["status"] == "ok"
+        found = response["detections"]
+        assert response["status"] == "ok"
         assert len(expected) > 0, f"nothing was found in {path.name}"
         assert [row["class_id"] for row in found] == expected.class_ids.tolist()
         assert [row["label"] for row in found] == [LABELS[i] for i in expected.class_ids]
@@ -142,9 +142,9 @@ def test_the_python_models_answer_as_the_compiled_ones(served: Served) -> None:
 
 
 def test_infer_reads_the_labels_of_the_python_ensemble(served: Served) -> None:
-    _, answers = infer(served, "grpc", str(SAMPLES[0]), "--model", "detect_python")
-    assert {row["label"] for row in answers[0]["detections"]} <= set(LABELS)
-    assert answers == infer(served, "grpc", str(SAMPLES[0]))[1]
+    _, responses = infer(served, "grpc", str(SAMPLES[0]), "--model", "detect_python")
+    assert {row["label"] for row in responses[0]["detections"]} <= set(LABELS)
+    assert responses == infer(served, "grpc", str(SAMPLES[0]))[1]
 
 
 def test_the_responses_of_a_decoupled_model_are_one_result(served: Served) -> None:
@@ -166,10 +166,10 @@ def iou(a: list[float], b: list[float]) -> float:
 
 
 def test_most_objects_of_the_samples_are_found_where_they_are(served: Served) -> None:
-    _, answers = infer(served, "grpc", *map(str, SAMPLES))
+    _, responses = infer(served, "grpc", *map(str, SAMPLES))
     found, objects, detections = 0, 0, 0
-    for path, answer in zip(SAMPLES, answers, strict=True):
-        rows = answer["detections"]
+    for path, response in zip(SAMPLES, responses, strict=True):
+        rows = response["detections"]
         detections += len(rows)
         for thing in TRUTH[path.name]:
             objects += 1
@@ -187,19 +187,19 @@ def test_infer_names_the_bad_image_and_answers_the_others(
 ) -> None:
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(b"\x89PNG\r\n\x1a\n and so on")
-    code, answers = infer(served, protocol, str(SAMPLES[0]), str(bad), str(SAMPLES[1]))
+    code, responses = infer(served, protocol, str(SAMPLES[0]), str(bad), str(SAMPLES[1]))
     assert code == 1
-    assert [answer["status"] for answer in answers] == ["ok", "corrupt_image", "ok"]
-    assert "not a JPEG" in answers[1]["error"]
+    assert [response["status"] for response in responses] == ["ok", "corrupt_image", "ok"]
+    assert "not a JPEG" in responses[1]["error"]
 
 
 @pytest.mark.parametrize(
     ("protocol", "service", "model", "said"),
     [
-        ("http", "grpc", "detect", "is no Triton server's http service"),
-        ("http", "metrics", "detect", "is no Triton server's http service"),
-        ("grpc", "http", "detect", "no Triton server answers"),
-        ("grpc", "grpc", "preprocess", "does not take encoded images and answer with detections"),
+        ("http", "grpc", "detect", "is not a Triton server's http service"),
+        ("http", "metrics", "detect", "is not a Triton server's http service"),
+        ("grpc", "http", "detect", "no Triton server responds"),
+        ("grpc", "grpc", "preprocess", "does not take encoded images and return detections"),
         ("http", "http", "nosuch", "has no model 'nosuch' that is ready"),
     ],
 )

@@ -54,11 +54,11 @@ def test_http_answers_alike_wherever_the_tensors_lie(client, server: RunningServ
         server.http, "post", tensors, request_id="i" * id_length
     )
     assert status == 200, body
-    answer = raw_http.to_arrays(body, json_bytes)
+    response = raw_http.to_arrays(body, json_bytes)
     expected = infer(client, "post", {"head": HEAD, "geometry": GEOMETRY})
     assert expected["num_detections"][0, 0] > 0
     for name, array in expected.items():
-        np.testing.assert_array_equal(answer[name], array, name)
+        np.testing.assert_array_equal(response[name], array, name)
 
 
 def infer_boxes(

@@ -152,7 +152,7 @@ def broken(message: str) -> RequestError:
 
 def cut_short() -> RequestError:
     """Return the error of a connection that has broken within the response."""
-    return RequestError("unavailable", "the connection has broken within the server's answer")
+    return RequestError("unavailable", "the connection broke in the middle of the response")
 
 
 def no_answer(timeout_s: float) -> RequestError:
@@ -164,7 +164,7 @@ def not_triton(protocol: Protocol) -> RequestError:
     """Return the error of a response that is no Triton server's."""
     return RequestError(
         "unavailable",
-        f"what answers is no Triton server's {protocol} service; the usual ports are 8000 for "
+        f"the server is not a Triton server's {protocol} service; the usual ports are 8000 for "
         "HTTP and 8001 for gRPC",
     )
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from answering_model import CONFIG, MODEL
 from cli_runs import PROTOCOLS, answering_server
 from echo_model import write_model
 from PIL import Image
+from responding_model import CONFIG, MODEL
 
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import family_networks as families
 import pytest
-from answering_model import CONFIG, MODEL
 from cli_runs import endcap, write_pictures
 from echo_model import write_model
 from init_runs import init
 from PIL import Image
+from responding_model import CONFIG, MODEL
 from rich.table import Table
 
 import endcap as package

@@ -113,7 +113,7 @@ def test_no_time_is_left_before_the_request_is_sent(kind: str) -> None:
 def test_the_answer_of_another_request_is_an_error(kind: str) -> None:
     other = whole(b'{"id":"another","outputs":[]}')
     with answering(always(other)) as server:
-        with pytest.raises(RequestError, match="it answers the request 'another'") as caught:
+        with pytest.raises(RequestError, match="it is for the request 'another'") as caught:
             infer(server, kind)
         assert caught.value.request_id == "id"
 
@@ -172,7 +172,7 @@ def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
 @pytest.mark.parametrize("asked", [None, "deflate"])
 def test_what_was_not_asked_for_is_not_inflated(kind: str, asked: str | None) -> None:
     body = gzip.compress(b'{"id":"id","outputs":[]}')
-    words = "compressed as 'gzip', which was not asked for"
+    words = "compressed as 'gzip', which was not requested"
     with (
         answering(always(whole(body, Content_Encoding="gzip"))) as server,
         pytest.raises(RequestError, match=words),

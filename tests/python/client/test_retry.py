@@ -137,7 +137,7 @@ def test_what_may_still_run_is_not_asked_again_with_shared_memory(error: Request
 
 
 def test_what_was_answered_in_part_is_not_asked_again() -> None:
-    with pytest.raises(RequestError, match="has broken within the server's answer"):
+    with pytest.raises(RequestError, match="broke in the middle of the response"):
         Attempts(100, 10).wait_after(cut_short())
 
 

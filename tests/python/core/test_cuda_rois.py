@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cuda_inputs import HOLDERS, on_gpu, require_cuda
 from rois import HEIGHT, RECIPES, ROIS, WIDTH
-from server_requests import StubRequest, answers_of
+from server_requests import StubRequest, responses_of
 from yuv_images import noise
 
 import endcap
@@ -125,7 +125,7 @@ def test_a_python_model() -> None:
     rois = np.array([*ROIS, *NONE], np.float32)
     file = np.array([FILE], np.object_)
     requests = [StubRequest({"encoded": file, "rois": rois}, ("images", "geometry", "status"))]
-    (actual,) = answers_of(PreprocessStage(settings, Target(0)), requests)
-    (expected,) = answers_of(PreprocessStage(settings, None), requests)
+    (actual,) = responses_of(PreprocessStage(settings, Target(0)), requests)
+    (expected,) = responses_of(PreprocessStage(settings, None), requests)
     for name, rows in expected.items():
         np.testing.assert_array_equal(np.asarray(actual[name]), rows, name)

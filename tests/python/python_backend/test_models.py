@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sample_heads import seg_outputs
-from server_requests import StubRequest, answers_of
+from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
@@ -153,7 +153,7 @@ def test_what_a_neighbour_wants_is_no_reason_to_fail() -> None:
     broken = {**good, "protos": np.full_like(good["protos"], np.nan)}
     stage = segmentation()
     boxes, masks = StubRequest(broken, ["num_detections"]), StubRequest(good, ["detection_rle"])
-    without, with_masks = answers_of(stage, [boxes, masks])
+    without, with_masks = responses_of(stage, [boxes, masks])
     assert without["num_detections"][0, 0] > 3
     assert with_masks["detection_rle"][0, 0] != b""
     jobs = [stage.prepare(StubRequest(broken, ["detection_rle"])), stage.prepare(masks)]
@@ -172,7 +172,7 @@ def test_requests_with_different_numbers_of_anchors_share_a_run() -> None:
         StubRequest({name: array[None] for name, array in each.items()}, ["detection_boxes"])
         for each in made
     ]
-    together = answers_of(stage, requests)
+    together = responses_of(stage, requests)
     for answer, request in zip(together, requests, strict=True):
-        (alone,) = answers_of(stage, [request])
+        (alone,) = responses_of(stage, [request])
         np.testing.assert_array_equal(answer["detection_boxes"], alone["detection_boxes"])

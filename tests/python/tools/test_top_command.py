@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import raw_answers
+import raw_responses
 from cli_runs import assert_one_sentence, endcap
 from metrics_text import EARLIER, LATER
 
@@ -73,7 +73,7 @@ def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
             wire.sendall(b"#")
             time.sleep(0.02)
 
-    with raw_answers.answering(trickle) as server:
+    with raw_responses.answering(trickle) as server:
         begin = time.monotonic()
         with pytest.raises(MetricsError, match="no response in time"):
             scrape(f"http://{server.address}/metrics", timeout_s=0.2)
@@ -82,9 +82,9 @@ def test_metrics_that_trickle_in_are_not_waited_for(begun: bytes) -> None:
 
 
 def test_a_redirect_is_an_error_that_says_where_to() -> None:
-    moved = raw_answers.whole(b"", status="302 Found", Location="/there", Connection="close")
+    moved = raw_responses.whole(b"", status="302 Found", Location="/there", Connection="close")
     with (
-        raw_answers.answering(raw_answers.always(moved)) as server,
+        raw_responses.answering(raw_responses.always(moved)) as server,
         pytest.raises(MetricsError, match="redirects to /there; give that address"),
     ):
         scrape(f"http://{server.address}/metrics")

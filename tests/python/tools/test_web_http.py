@@ -15,10 +15,10 @@ from pathlib import Path
 import bad_jpegs
 import jpegs
 import pytest
-from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from page_calls import ask, detect
 from pages import SAMPLE_FILES, result_of, run_client, serve_page
+from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
 from endcap.drawing.draw import class_color
@@ -52,7 +52,7 @@ def test_detect_answers_what_the_client_finds(url: str, client: DetectionClient)
     assert (row.pop("width"), row.pop("height")) == (600, 800), "upright"
     colors = {str(d.class_id): class_color(d.class_id) for d in expected.detections}
     assert row.pop("colors") == {k: "#{:02x}{:02x}{:02x}".format(*v) for k, v in colors.items()}
-    assert row == {**expected.to_json(), "image": "photo.jpg"}
+    assert row == {**expected.to_dict(), "image": "photo.jpg"}
     assert len(row["detections"]) >= 3
 
 
@@ -60,7 +60,7 @@ def test_many_at_once_do_not_mix(url: str, client: DetectionClient) -> None:
     files = SAMPLE_FILES * 3
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda path: detect(url, path.read_bytes()), files))
-    expected = {path: result_of(client, path).to_json()["detections"] for path in SAMPLE_FILES}
+    expected = {path: result_of(client, path).to_dict()["detections"] for path in SAMPLE_FILES}
     assert [answer.json["detections"] for answer in answers] == [expected[path] for path in files]
 
 

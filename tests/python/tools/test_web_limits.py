@@ -19,9 +19,9 @@ from pathlib import Path
 
 import jpegs
 import pytest
-from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from page_calls import JPEG, ask, detect
+from responding_model import CONFIG, MODEL
 
 from endcap.client import DetectionClient
 from endcap.client.batches import Batch

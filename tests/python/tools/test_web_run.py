@@ -19,10 +19,10 @@ from typing import Any
 import jpegs
 import pytest
 from aiohttp import web
-from answering_model import CONFIG, MODEL
 from echo_model import write_model
 from page_calls import JPEG, ask, detect
 from pages import SAMPLE_FILES, run_client
+from responding_model import CONFIG, MODEL
 
 import endcap.tools.web
 from endcap.client import ClientError, DetectionClient
@@ -184,7 +184,7 @@ def test_where_it_cannot_listen_is_one_sentence(
 
 
 def test_without_a_triton_server_nothing_is_served() -> None:
-    with pytest.raises(ClientError, match=r"no Triton server answers at grpc://127\.0\.0\.1:9"):
+    with pytest.raises(ClientError, match=r"no Triton server responds at grpc://127\.0\.0\.1:9"):
         endcap.tools.web.run("127.0.0.1:9", port=0, ready=pytest.fail)
 
 
