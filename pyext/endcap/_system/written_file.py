@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and restored on failure."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import contextlib
 import io
 import os
 import secrets
-import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal, TextIO
 
@@ -19,14 +18,22 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
-    """Give a binary stream whose bytes are in `path` when the block ends well.
+def whole_file(
+    path: Path, *, follow_links: bool = True, mode: int | None = None
+) -> Iterator[IO[bytes]]:
+    """Yield a binary stream whose bytes are in `path` when the block ends without an exception.
 
-    When it does not, a file that was there before is untouched; its mode is kept. What is no
-    regular file, a pipe or a device, is written to directly. follow_links: False for names that no
-    user has given, such as those made of images' names: links, pipes and devices are refused.
-    Raises InvalidArgumentError, before the block, when the file cannot be made, and OSError with
-    its name when something cannot be written.
+    Until then, and after an exception, a file that was there before is untouched.
+
+    Args:
+        path: The file. A pipe or a device is written to directly.
+        follow_links: Write the target of a symbolic link. False, for names that no user has given,
+            such as those made of images' names, rejects links, pipes and devices.
+        mode: The file's mode; None keeps that of the file before, or takes the default.
+
+    Raises:
+        InvalidArgumentError: Before the block: the file cannot be made.
+        OSError: Something cannot be written; the error names `path`.
     """
     if path.is_dir():
         raise InvalidArgumentError(f"file {path} cannot be written: it is a folder")
@@ -43,8 +50,10 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
         raise InvalidArgumentError(f"file {path} cannot be written: {error.strerror}") from error
     try:
         with stream:
-            if not is_special and target.is_file():
-                os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
+            if mode is None and not is_special and target.is_file():
+                mode = stat.S_IMODE(target.stat().st_mode)
+            if mode is not None and not is_special:
+                os.fchmod(stream.fileno(), mode)
             yield stream
         if not is_special:
             partial.replace(target)
@@ -53,11 +62,23 @@ def whole_file(path: Path, *, follow_links: bool = True) -> Iterator[IO[bytes]]:
             partial.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def whole_text_file(path: Path, *, follow_links: bool = True) -> Iterator[TextIO]:
+    """Yield a UTF-8 text stream as `whole_file` does; what UTF-8 cannot hold is escaped."""
+    with (
+        whole_file(path, follow_links=follow_links) as file,
+        io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="") as text,
+    ):
+        yield text
+
+
 def open_anew(path: Path) -> IO[bytes]:
     """Open a new, empty file in the place of `path`, to be read while it is written.
 
     What was there is removed and never written to: it may be, or lead to, a file of somebody else.
-    Raises InvalidArgumentError when the file cannot be made.
+
+    Raises:
+        InvalidArgumentError: The file cannot be made.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -70,7 +91,7 @@ def open_anew(path: Path) -> IO[bytes]:
 def refuse_links(targets: Iterable[Path]) -> None:
     """Raise InvalidArgumentError where a target is a symbolic link, or no regular file.
 
-    What a link leads to may be anybody's.
+    The target of a link may be anybody's.
     """
     for target in targets:
         if target.is_symlink() or (target.exists() and not target.is_file()):
@@ -81,7 +102,7 @@ def refuse_links(targets: Iterable[Path]) -> None:
 
 
 class _NamedFile(io.FileIO):
-    """A file to write whose errors name it as its user does."""
+    """A file to write whose errors name another path, the one that the user knows."""
 
     def __init__(self, path: Path, shown: Path, mode: Literal["wb", "xb"]) -> None:
         super().__init__(path, mode)
@@ -92,63 +113,3 @@ class _NamedFile(io.FileIO):
             return super().write(data)
         except OSError as error:
             raise OSError(error.errno, error.strerror, self._shown) from error
-
-
-@contextlib.contextmanager
-def whole_text_file(path: Path, *, follow_links: bool = True) -> Iterator[TextIO]:
-    """As `whole_file`, for text in UTF-8; what that cannot hold is written as an escape code."""
-    with (
-        whole_file(path, follow_links=follow_links) as file,
-        io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="") as text,
-    ):
-        yield text
-
-
-@contextlib.contextmanager
-def replaced_file(target: Path) -> Iterator[Path]:
-    """Give the path of a file to write; it takes the place of `target` when the block ends well.
-
-    Raises OSError with the name of the target.
-    """
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        yield partial
-        partial.replace(target)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(target)) from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
-    """Put files back when the block fails, and remove those that were not there before it.
-
-    The block replaces files, and writes into none: what is kept is a hard link, which takes no
-    space. Folders are left alone. Raises OSError.
-    """
-    kept = {file: file.with_name(f".{file.name}.{os.getpid()}.before") for file in files}
-    there = {file: kept[file] for file in files if file.is_file() or file.is_symlink()}
-    absent = [file for file in files if not os.path.lexists(file)]
-    try:
-        for file, before in there.items():
-            _link(file, before)
-        try:
-            yield
-        except BaseException:
-            for file, before in there.items():
-                before.replace(file)
-            for file in absent:
-                file.unlink(missing_ok=True)
-            raise
-    finally:
-        # One is left of a file that was not replaced, too: a rename to itself does nothing.
-        for before in there.values():
-            before.unlink(missing_ok=True)
-
-
-def _link(file: Path, before: Path) -> None:
-    try:
-        os.link(file, before, follow_symlinks=False)
-    except OSError:  # of a file system without links
-        shutil.copy2(file, before, follow_symlinks=False)

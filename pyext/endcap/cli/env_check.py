@@ -17,7 +17,7 @@ from endcap.environment.checking import (
     check_folder,
     check_numpy,
 )
-from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
+from endcap.environment.options import NumpyLimit, find_numpy_limit
 from endcap.environment.placing import environment_of
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals
 from endcap.terminal.progress import stage_bar

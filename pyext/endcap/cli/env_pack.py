@@ -16,10 +16,14 @@ from endcap._version import __version__
 from endcap.cli.env_options import Real, Tritonserver
 from endcap.cli.env_report import report
 from endcap.cli.options import Verbose
-from endcap.environment.build import build_archive
 from endcap.environment.checking import CheckedEnvironment
-from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
-from endcap.environment.options import DEFAULT_CHANNEL, PackOptions
+from endcap.environment.options import (
+    DEFAULT_CHANNEL,
+    NumpyLimit,
+    PackOptions,
+    find_numpy_limit,
+)
+from endcap.environment.packing import build_archive
 from endcap.environment.placing import check_archive_name, check_model, place
 from endcap.errors import InvalidArgumentError
 from endcap.terminal.failure import INTERRUPTED, report_errors, stopped_by_signals

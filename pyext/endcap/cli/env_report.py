@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from endcap.environment.checking import CheckedEnvironment
-from endcap.environment.numpy_limit import NumpyLimit
+from endcap.environment.options import NumpyLimit
 from endcap.terminal.console import PlainConsole, printable
 
 

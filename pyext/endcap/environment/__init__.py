@@ -1,4 +1,4 @@
-"""Execution environments of Python-backend models: built, packed, tried out, given to models.
+"""Execution environments of Python-backend models, and the stub that checks them.
 
 py-rattler, conda-pack and packaging are imported where they are used: the command line starts
 without them.

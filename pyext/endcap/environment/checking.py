@@ -1,4 +1,4 @@
-"""Tries an environment out: somewhere else than it was made, and as Triton starts it."""
+"""Tests of an environment: in another folder than it was made in, and started as Triton does."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 
 from endcap._system.pip import in_one_line
 from endcap._system.stages import Stages, silent
+from endcap.environment.archive import unpack
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.numpy_limit import NumpyLimit
+from endcap.environment.options import NumpyLimit
 from endcap.environment.site_packages import Package, packages
-from endcap.environment.unpacking import unpack
 
 _PROBE = Path(__file__).with_name("probe.py")
 _TIMEOUT_S = 300
@@ -22,14 +22,14 @@ _NEEDED = {
     "bin/activate": "which Triton sources before it starts a model",
     "bin/python3": "which Triton's stub takes its packages from",
 }
-# What the server's line does: https://github.com/triton-inference-server/python_backend, in
+# The server's command line: https://github.com/triton-inference-server/python_backend, in
 # src/stub_launcher.cc.
 _AS_TRITON = 'source "$1/bin/activate" && shift && exec env LD_LIBRARY_PATH="$1" "${@:2}"'
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedEnvironment:
-    """An environment that works: what it holds, and its size when unpacked."""
+    """The versions, packages and unpacked size of an environment that works."""
 
     python: str
     numpy: str
@@ -45,11 +45,20 @@ def check_archive(
     wanted: Sequence[str] = (),
     stages: Stages = silent,
 ) -> CheckedEnvironment:
-    """Unpack an archive into a folder of `scratch` and try it out.
+    """Unpack an archive into a folder of `scratch` and test it.
 
-    It is tried as it is, as Triton takes it, and once more after its `conda-unpack`. wanted: names
-    of packages that must be there and can be imported, beside NumPy. shown: what errors call it.
-    Raises ExecutionEnvironmentError with what is missing or fails, and OSError.
+    It is tested as it is, as Triton uses it, and again after its `conda-unpack`.
+
+    Args:
+        archive: A tar.gz.
+        scratch: A folder without an `unpacked` in it.
+        shown: The archive's name in error messages.
+        wanted: Packages that must be there and importable, beside NumPy.
+        stages: Shows progress.
+
+    Raises:
+        ExecutionEnvironmentError: Something is missing or fails.
+        OSError: The archive cannot be read or unpacked.
     """
     stages("Unpacking elsewhere", None)
     folder = scratch / "unpacked"
@@ -64,7 +73,7 @@ def check_archive(
 
 
 def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> CheckedEnvironment:
-    """As `check_archive`, for an environment in a folder."""
+    """Test an environment in a folder, with the arguments of `check_archive`."""
     folder = folder.resolve()
     for path, reason in _NEEDED.items():
         if not (folder / path).is_file():
@@ -76,21 +85,21 @@ def check_folder(folder: Path, shown: Path, *, wanted: Sequence[str] = ()) -> Ch
     for name in wanted:
         if name not in names:
             raise ExecutionEnvironmentError(
-                f"{shown} has no {name}, which was asked for; make it again by `endcap env pack`"
+                f"{shown} has no {name}, which was requested; make it again by `endcap env pack`"
             )
     ours = {"endcap"} & names
-    answer = _probe(folder, shown, ["numpy", *sorted({*ours, *wanted})])
-    _check_answer(answer, folder, shown)
+    report = _probe(folder, shown, ["numpy", *sorted({*ours, *wanted})])
+    _check_report(report, folder, shown)
     return CheckedEnvironment(
-        python=answer["python"],
-        numpy=answer["numpy"],
+        python=report["python"],
+        numpy=report["numpy"],
         packages=held,
         size_bytes=sum(package.size_bytes for package in held),
     )
 
 
 def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> None:
-    """Raise ExecutionEnvironmentError where the stub does not go with the environment's NumPy."""
+    """Raise ExecutionEnvironmentError where the stub does not accept the environment's NumPy."""
     from packaging.specifiers import SpecifierSet
 
     if not SpecifierSet(limit.specifier).contains(checked.numpy, prereleases=True):
@@ -103,13 +112,13 @@ def check_numpy(checked: CheckedEnvironment, limit: NumpyLimit, shown: Path) -> 
 def _probe(folder: Path, shown: Path, names: Sequence[str]) -> dict[str, Any]:
     # -I: nothing of the user's; -B: an environment in a folder stays as it is.
     output = _run(folder, shown, ["python3", "-I", "-B", str(_PROBE), *names])
-    answer = json.loads(output.splitlines()[-1])
-    assert isinstance(answer, dict)  # the probe prints one
-    return answer
+    report = json.loads(output.splitlines()[-1])
+    assert isinstance(report, dict)  # the probe prints one
+    return report
 
 
 def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
-    """Return what a command prints that is run as the server runs its stub."""
+    """Return the output of a command, run as the server runs its stub."""
     try:
         finished = subprocess.run(
             ["bash", "-c", _AS_TRITON, "bash", str(folder), str(folder / "lib"), *command],
@@ -129,25 +138,25 @@ def _run(folder: Path, shown: Path, command: Sequence[str]) -> str:
     return finished.stdout
 
 
-def _check_answer(answer: dict[str, Any], folder: Path, shown: Path) -> None:
-    if Path(answer["prefix"]).resolve() != folder:
+def _check_report(report: dict[str, Any], folder: Path, shown: Path) -> None:
+    if Path(report["prefix"]).resolve() != folder:
         raise ExecutionEnvironmentError(
-            f"python3 of {shown} takes its packages from {answer['prefix']}, not from where it was "
+            f"python3 of {shown} takes its packages from {report['prefix']}, not from where it was "
             "unpacked; make it by `endcap env pack`, a virtual environment cannot be moved"
         )
-    for name, error in answer["imports"].items():
+    for name, error in report["imports"].items():
         if error is not None:
             raise ExecutionEnvironmentError(
                 f"the module {name} of {shown} cannot be imported: {in_one_line(error)}; "
                 "ask for another version of it, or for what it misses"
             )
-    libpython = folder / "lib" / f"libpython{answer['python']}.so.1.0"
+    libpython = folder / "lib" / f"libpython{report['python']}.so.1.0"
     if not libpython.is_file():
         raise ExecutionEnvironmentError(
             f"{shown} has no lib/{libpython.name}, which Triton's stub loads; "
             "take Python from a channel that builds it shared, such as conda-forge"
         )
-    if answer["numpy"] is None:
+    if report["numpy"] is None:
         raise ExecutionEnvironmentError(
             f"{shown} has no NumPy, which Triton's stub needs; add it by `--package numpy`"
         )

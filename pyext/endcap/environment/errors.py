@@ -1,4 +1,4 @@
-"""What keeps an execution environment from being packed or used."""
+"""Errors of execution environments and stubs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from endcap.errors import EndcapError
 
 class ExecutionEnvironmentError(EndcapError, RuntimeError):
     """An environment that cannot be built, or does not work; the message says what to do next."""
+
+
+class StubError(EndcapError, RuntimeError):
+    """A stub that cannot be installed or checked; the message says what to do next."""
 
 
 def import_tool(module: str) -> ModuleType:

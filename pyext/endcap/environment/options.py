@@ -1,4 +1,4 @@
-"""What is to be in an environment, and from where; checked before anything is downloaded."""
+"""Contents and sources of an environment, and the NumPy that its server's stub accepts."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.stub import find_real_stub
 from endcap.errors import InvalidArgumentError
+from endcap.server.locate import locate_if_there
 
 DEFAULT_CHANNEL = "conda-forge"
+_BELOW_2 = "<2"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackOptions:
-    """The wishes of `endcap env pack`.
+    """The options of `endcap env pack`.
 
     Attributes:
         python: Major and minor version of the environment's Python, such as "3.11".
@@ -23,7 +26,7 @@ class PackOptions:
         endcap: A wheel of endcap, or the version that pip is to find.
         channels: Names, URLs or folders, the first one before the others.
         find_links: Folders of wheels in which pip looks as well.
-        offline: Nothing but folders is asked.
+        offline: Read folders only, no channel or index of the network.
         compress_level: 0 (as large as it is) to 9 (slowest).
     """
 
@@ -83,3 +86,38 @@ def _check_wheel(wheel: Path, python: str) -> None:
             f"{wheel.name} is for {', '.join(interpreters)}, and the environment's Python is "
             f"{python}; make one with `make wheel PYTHON=python{python}`, or give another --python"
         )
+
+
+@dataclass(frozen=True)
+class NumpyLimit:
+    """A version specifier for NumPy, "" without a limit, and the reason for it."""
+
+    specifier: str
+    reason: str
+
+
+def find_numpy_limit(
+    python: str, *, real: Path | None = None, tritonserver: Path | None = None
+) -> NumpyLimit:
+    """Return the NumPy versions that the stub for a Python accepts.
+
+    Without a server, NumPy 2 is ruled out: older stubs return empty tensors with it.
+
+    Args:
+        python: Major and minor version, such as "3.11".
+        real: The release's own stub; None takes that of the server.
+        tritonserver: As for `locate_server`.
+
+    Raises:
+        ServerError: `tritonserver` is no server.
+        StubError: There is no stub for this Python.
+    """
+    server = locate_if_there(tritonserver) if real is None else None
+    if real is None and server is None:
+        return NumpyLimit(_BELOW_2, "no server was found whose stub would say; name one by --real")
+    stub, description = find_real_stub(server, python, real)
+    if description.takes_numpy_2:
+        return NumpyLimit("", f"the stub {stub} goes with any NumPy")
+    if description.takes_numpy_2 is None:
+        return NumpyLimit(_BELOW_2, f"the stub {stub} does not say what it goes with")
+    return NumpyLimit(_BELOW_2, f"with a later one the stub {stub} returns empty tensors")

@@ -1,28 +1,35 @@
-"""Gives a model its environment: archive and stub in its folder, and the parameter that says so."""
+"""The environment of a model: archive and stub in its folder, and the parameter that names it."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from endcap._system.written_file import replaced_file, restored_on_failure
+from endcap._system.written_file import whole_file
 from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.stub import install
-from endcap.environment.stub.front import REAL_STUB_NAME, SETTINGS_NAME, STUB_NAME
+from endcap.environment.stub import (
+    MODEL_DIRECTORY,
+    PARAMETER,
+    REAL_STUB_NAME,
+    SETTINGS_NAME,
+    STUB_NAME,
+    execution_environment,
+    install,
+)
 from endcap.errors import InvalidArgumentError
-from endcap.triton.config_text import get_parameter, read_config, set_parameter, write_config
+from endcap.triton.config_text import read_config, set_parameter, write_config
 from endcap.triton.model_folder import read_model_folder
 
-PARAMETER = "EXECUTION_ENV_PATH"
-# Triton puts the model's folder in its place, wherever the repository lies.
-MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
 CONFIG = "config.pbtxt"
-_NAME = re.compile(r"[A-Za-z0-9._+-]+")  # what a string of a config.pbtxt holds as it is
+_NAME = re.compile(r"[A-Za-z0-9._+-]+")  # characters that a config.pbtxt takes without escapes
 
 
 def check_model(model: Path) -> None:
-    """Raise InvalidArgumentError for what is no folder of a Python-backend model."""
+    """Raise InvalidArgumentError unless a folder is that of a Python-backend model."""
     config = model / CONFIG
     if not config.is_file():
         raise InvalidArgumentError(
@@ -38,7 +45,7 @@ def check_model(model: Path) -> None:
 
 
 def check_archive_name(name: str) -> None:
-    """Raise InvalidArgumentError for a name that no config.pbtxt is given."""
+    """Raise InvalidArgumentError for a name that a config.pbtxt would need escapes for."""
     if not _NAME.fullmatch(name):
         raise InvalidArgumentError(
             f"the archive's name is '{name}', and a model's {PARAMETER} takes letters, digits and "
@@ -57,9 +64,20 @@ def place(
 ) -> None:
     """Put a copy of `archive` into a model's folder as `name`, beside the stub for its Python.
 
-    The rest of config.pbtxt stays as it is. python: the environment's, such as "3.11". real,
-    tritonserver: where the release's own stub is, as for `endcap.environment.stub.install`. Raises
-    InvalidArgumentError, StubError and OSError; then the model's files are as they were.
+    The rest of config.pbtxt stays as it is. On an error the model's files are restored.
+
+    Args:
+        archive: The packed environment.
+        model: The model's folder.
+        name: The copy's name in that folder.
+        python: The environment's Python, such as "3.11".
+        real: The release's own stub, as for `endcap.environment.stub.install`.
+        tritonserver: The server, likewise.
+
+    Raises:
+        InvalidArgumentError: The model or the name is invalid, or a file cannot be written.
+        StubError: There is no stub for this Python.
+        OSError: A file cannot be read or written.
     """
     check_model(model)
     check_archive_name(name)
@@ -67,11 +85,14 @@ def place(
     text = read_config(config)
     changed = set_parameter(text, PARAMETER, f"{MODEL_DIRECTORY}/{name}")
     stub = (STUB_NAME, REAL_STUB_NAME, SETTINGS_NAME)
-    with restored_on_failure([model / each for each in (name, *stub)]):
-        with replaced_file(model / name) as copy:
-            shutil.copyfile(archive, copy)
+    with _restored_on_failure([model / each for each in (name, *stub)]):
+        with archive.open("rb") as source:
+            if (model / name).is_symlink():
+                (model / name).unlink()
+            with whole_file(model / name, follow_links=False) as copy:
+                shutil.copyfileobj(source, copy)
         install(model, python_version=python, real=real, tritonserver=tritonserver)
-        # At last: it is the one that makes a server load the others.
+        # Last: it makes a server load the others.
         if changed != text:
             write_config(config, changed)
 
@@ -80,20 +101,52 @@ def environment_of(model: Path) -> Path:
     """Return the archive or folder that a model's config.pbtxt names.
 
     Raises:
-        InvalidArgumentError: For a model that names none.
-        ExecutionEnvironmentError: It is not there.
+        InvalidArgumentError: The model names none.
+        ExecutionEnvironmentError: The environment does not exist.
     """
     check_model(model)
-    given = get_parameter(read_config(model / CONFIG), PARAMETER)
-    if given is None:
+    place = execution_environment(read_model_folder(model))
+    if place is None:
         raise InvalidArgumentError(
             f"model {model} has no parameter {PARAMETER}, it runs in the server's own Python; "
             f"give it an environment by `endcap env pack --into {model}`"
         )
-    place = Path(given.replace(MODEL_DIRECTORY, str(model)))
     if not place.exists():
         raise ExecutionEnvironmentError(
-            f"{PARAMETER} of model {model} is {place}, which is not there; "
+            f"{PARAMETER} of model {model} is {place}, which does not exist; "
             f"put it there, or make it by `endcap env pack --into {model}`"
         )
     return place
+
+
+@contextlib.contextmanager
+def _restored_on_failure(files: Sequence[Path]) -> Iterator[None]:
+    """Restore files when the block fails, and remove those that did not exist before it.
+
+    The block must replace files, not write into them: what is kept is a hard link, which takes no
+    space. Folders are left alone.
+    """
+    backups = {
+        file: file.with_name(f".{file.name}.{os.getpid()}.before")
+        for file in files
+        if file.is_file() or file.is_symlink()
+    }
+    absent = [file for file in files if not os.path.lexists(file)]
+    try:
+        for file, backup in backups.items():
+            try:
+                os.link(file, backup, follow_symlinks=False)
+            except OSError:  # a file system without links
+                shutil.copy2(file, backup, follow_symlinks=False)
+        try:
+            yield
+        except BaseException:
+            for file, backup in backups.items():
+                backup.replace(file)
+            for file in absent:
+                file.unlink(missing_ok=True)
+            raise
+    finally:
+        # The link of a file that was not replaced is left, too: a rename to itself does nothing.
+        for backup in backups.values():
+            backup.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What an environment holds, read from its folder: nothing of it is run."""
+"""The packages in an environment's folder; nothing of it is run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Package:
-    """One package: who installed it ("conda" or "pip"), and the bytes of its files."""
+    """One package, its installer ("conda" or "pip"), and the size of its files."""
 
     name: str
     version: str
@@ -22,9 +22,9 @@ class Package:
 
 
 def packages(prefix: Path) -> list[Package]:
-    """Return all packages of an environment in the order of their names."""
+    """Return all packages of an environment, sorted by name."""
     records = _records(prefix)
-    found = [
+    result = [
         Package(
             record["name"],
             record["version"],
@@ -37,8 +37,8 @@ def packages(prefix: Path) -> list[Package]:
     for distribution, folder in _distributions(prefix):
         if f"{folder.relative_to(prefix)}/METADATA" not in of_conda:
             name = _canonical(distribution.name)
-            found.append(Package(name, distribution.version, "pip", _size_of(distribution)))
-    return sorted(found, key=lambda package: package.name)
+            result.append(Package(name, distribution.version, "pip", _size_of(distribution)))
+    return sorted(result, key=lambda package: package.name)
 
 
 def files_of_conda(prefix: Path) -> set[str]:
@@ -56,7 +56,7 @@ def _files(records: list[dict[str, Any]]) -> set[str]:
 
 
 def distributions(prefix: Path) -> list[tuple[str, str]]:
-    """Return name and version of what Python's own metadata lists, whoever installed it."""
+    """Return name and version of each Python distribution, of conda or pip."""
     return [(_canonical(each.name), each.version) for each, _ in _distributions(prefix)]
 
 

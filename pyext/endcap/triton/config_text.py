@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from endcap._system.written_file import replaced_file
+from endcap._system.written_file import whole_file
 from endcap.errors import InvalidArgumentError
 
 _TOKEN = re.compile(
@@ -101,10 +100,8 @@ def read_config(file: Path) -> str:
 
 def write_config(file: Path, text: str) -> None:
     """Replace a config.pbtxt, which keeps its mode, or the one that it is a link to."""
-    file = file.resolve()
-    with replaced_file(file) as edited:
-        edited.write_bytes(text.encode("utf-8", "surrogateescape"))
-        shutil.copymode(file, edited)
+    with whole_file(file) as stream:
+        stream.write(text.encode("utf-8", "surrogateescape"))
 
 
 def get_parameter(text: str, key: str) -> str | None:

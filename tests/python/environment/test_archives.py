@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 from cli_runs import assert_one_sentence, endcap
 
-from endcap.environment.errors import ExecutionEnvironmentError
-from endcap.environment.stub.archive import unpack_looked_at
-from endcap.environment.stub.errors import StubError
-from endcap.environment.unpacking import unpack
+from endcap.environment.archive import unpack, unpack_for_stub
+from endcap.environment.errors import ExecutionEnvironmentError, StubError
 
 Member = tuple[str, bytes, bytes | str, int]  # name, type, content or where a link leads, mode
 
@@ -115,11 +113,11 @@ def test_endcap_env_check_refuses_it(case: str, tmp_path: Path, outside: Path) -
 def test_a_stub_s_checks_refuse_it(case: str, tmp_path: Path, outside: Path) -> None:
     archive = write_archive(tmp_path / "env.tar.gz", *HARMFUL[case](outside))
     with pytest.raises(StubError):
-        unpack_looked_at(archive, tmp_path / "target")
+        unpack_for_stub(archive, tmp_path / "target")
     assert outside.read_text() == "mine"
 
 
-@pytest.mark.parametrize("read", [unpack, unpack_looked_at])
+@pytest.mark.parametrize("read", [unpack, unpack_for_stub])
 def test_a_pipe_is_no_archive(read: Callable[[Path, Path], None], tmp_path: Path) -> None:
     pipe, target = tmp_path / "env.tar.gz", tmp_path / "target"
     os.mkfifo(pipe)

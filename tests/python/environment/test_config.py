@@ -14,6 +14,7 @@ from endcap.environment.placing import PARAMETER, check_model, environment_of, p
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.triton.config_text import get_parameter, set_parameter
 
+PATH_MAX = 4096
 VALUE = "$$TRITON_MODEL_DIRECTORY/environment.tar.gz"
 OTHER = "3.10" if RUNNING == "3.11" else "3.11"  # another Python that the server has a stub for
 SHIPPED = sorted((Path(__file__).parents[3] / "model_repository").glob("*/config.pbtxt"))
@@ -98,7 +99,7 @@ def test_a_model_tells_where_its_environment_is(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="endcap env pack --into"):
         environment_of(tmp_path)
     config.write_text(set_parameter(config.read_text(), PARAMETER, VALUE))
-    with pytest.raises(EndcapError, match=r"environment\.tar\.gz, which is not there"):
+    with pytest.raises(EndcapError, match=r"environment\.tar\.gz, which does not exist"):
         environment_of(tmp_path)
     (tmp_path / "environment.tar.gz").touch()
     assert environment_of(tmp_path) == tmp_path / "environment.tar.gz"
@@ -144,8 +145,8 @@ def test_a_model_that_served_still_can_when_another_environment_fails(
     (tmp_path / "a").write_bytes(b"first")
     place(tmp_path / "a", model, "env.tar.gz", python=RUNNING)
     if fails == "config":  # it is to name another archive, and cannot be written
-        (model / "config.pbtxt").rename(model / f"{'c' * 240}.pbtxt")
-        (model / "config.pbtxt").symlink_to(f"{'c' * 240}.pbtxt")
+        (model / "config.pbtxt").rename(deepest_file(tmp_path))
+        (model / "config.pbtxt").symlink_to(deepest_file(tmp_path))
     before = contents(model)
     archive = tmp_path / ("missing" if fails == "archive" else "b")
     (tmp_path / "b").write_bytes(b"second")
@@ -153,6 +154,14 @@ def test_a_model_that_served_still_can_when_another_environment_fails(
     with pytest.raises((OSError, EndcapError)):
         place(archive, model, name, python="3.99" if fails == "stub" else OTHER)
     assert contents(model) == before
+
+
+def deepest_file(folder: Path) -> Path:
+    """A path beside which no other file can be made: their paths would be too long."""
+    while len(str(folder)) < PATH_MAX - 20:
+        folder /= "d" * min(200, PATH_MAX - 15 - len(str(folder)))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "c.pbtxt"
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from endcap._system.pip import in_one_line
-from endcap.environment.channels import resolve_channels
 from endcap.environment.checking import CheckedEnvironment, check_numpy
+from endcap.environment.conda import resolve_channels
 from endcap.environment.errors import ExecutionEnvironmentError, import_tool
-from endcap.environment.numpy_limit import NumpyLimit, find_numpy_limit
-from endcap.environment.options import PackOptions
+from endcap.environment.options import NumpyLimit, PackOptions, find_numpy_limit
 from endcap.errors import EndcapError, InvalidArgumentError
 from endcap.server import locate_server
 
@@ -57,9 +56,9 @@ def test_channels_by_name_address_and_folder(
 @pytest.mark.parametrize(
     ("channel", "offline", "said"),
     [
-        ("conda-forge", True, "--offline asks nothing else"),
-        ("https://example.org/c", True, "--offline asks nothing else"),
-        ("./nothing", False, "is not there"),
+        ("conda-forge", True, "--offline reads folders only"),
+        ("https://example.org/c", True, "--offline reads folders only"),
+        ("./nothing", False, "does not exist"),
         (".", False, "is no channel"),
     ],
 )

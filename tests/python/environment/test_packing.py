@@ -19,7 +19,7 @@ from conda_channel import SITE_PACKAGES, VERSION, write_channel
 from packed_environments import CONFIG, Workshop, clean_environment, workshop, write_python_model
 from typer.testing import Result
 
-from endcap.environment.placing import PARAMETER
+from endcap.environment.stub import PARAMETER
 from endcap.triton.config_text import get_parameter
 
 DEADLINE_S = 60.0
@@ -168,7 +168,7 @@ def test_what_an_environment_lacks_is_told(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--package", "numpy >=2"], "needs NumPy 2.1.0, and it must be numpy<2: with a later one"),
+        (["--package", "numpy >=2"], "need NumPy 2.1.0, and it must be numpy<2: with a later one"),
         (["--package", "nosuch >=1"], "No candidates were found for nosuch"),
         (["--package", "bad["], "--package 'bad[' is no conda specification"),
         (["--package", "*"], "--package '*' is no conda specification"),

@@ -142,7 +142,7 @@ def test_an_archive_does_not_tell_where_wheels_lay(
 @pytest.mark.usefixtures("contents")
 def test_other_users_of_the_machine_see_no_secret(channel_server: ChannelServer) -> None:
     assert channel_server.asked
-    assert any("conda_worker" in line for line in channel_server.command_lines)
+    assert any("endcap.environment.conda" in line for line in channel_server.command_lines)
     assert not any(PASSWORD in line or TOKEN in line for line in channel_server.command_lines)
 
 

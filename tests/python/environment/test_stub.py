@@ -17,8 +17,7 @@ import pytest
 from cli_runs import assert_one_sentence, endcap
 from echo_model import ECHO, TENSORS, write_model
 
-from endcap.environment.stub import StubError, check, install
-from endcap.environment.stub.front import describe, find_front, is_front
+from endcap.environment.stub import StubError, check, describe, find_front, install, is_front
 from endcap.server import locate_server
 from endcap.server.python_stub import PYTHON_VERSION, find_stub
 from endcap.tools.doctor.model_stubs import check_stubs
@@ -180,7 +179,7 @@ def test_what_is_no_archive(model, tmp_path, compress):
 def test_environments_that_are_not_there(model):
     install(model, python_version=PYTHON_VERSION)
     use_environment(model, "$$TRITON_MODEL_DIRECTORY/environment.tar.gz")
-    assert f"{model}/environment.tar.gz is not there" in str(check(model).problem)
+    assert f"{model}/environment.tar.gz does not exist" in str(check(model).problem)
     write_archive(model / "environment.tar.gz", bin__python3="")
     assert "has no bin/activate" in str(check(model).problem)
     write_archive(model / "environment.tar.gz", bin__activate="")
@@ -198,7 +197,7 @@ def test_the_parameter_may_be_written_in_any_way(model, parameter):
     install(model, python_version=PYTHON_VERSION)
     written = parameter.format(path="/nowhere/environment.tar.gz")
     (model / "config.pbtxt").write_text(f"{CONFIG} parameters {{ {written} }}")
-    assert "/nowhere/environment.tar.gz is not there" in str(check(model).problem)
+    assert "/nowhere/environment.tar.gz does not exist" in str(check(model).problem)
 
 
 def test_a_config_that_does_not_close(model):
@@ -208,8 +207,8 @@ def test_a_config_that_does_not_close(model):
 
 
 def test_a_front_that_gives_no_answer(model, real, monkeypatch):
-    monkeypatch.setattr("endcap.environment.stub.front._ANSWERS_WITHIN_S", 0.0)
-    with pytest.raises(StubError, match="gives no answer within 0 s; see"):
+    monkeypatch.setattr("endcap.environment.stub._TIMEOUT_S", 0.0)
+    with pytest.raises(StubError, match="does not respond within 0 s; check"):
         describe(real)
 
 

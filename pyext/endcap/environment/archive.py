@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import re
 import shutil
 import tarfile
 import zlib
@@ -16,13 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from endcap.environment.errors import ExecutionEnvironmentError
+from endcap.environment.errors import ExecutionEnvironmentError, StubError
 
 _GZIP = b"\x1f\x8b"  # RFC 1952
 _CHUNK_BYTES = 1 << 20
 _AGAIN = "copy it again, or make it again by `endcap env pack`"
 _NOT_OURS = "make it by `endcap env pack` or conda-pack"
-
 # Environments with CUDA and several frameworks have about 20 GB and 200,000 files.
 _MOST_BYTES = 64 << 30
 _MOST_MEMBERS = 1_000_000
@@ -40,16 +40,37 @@ _HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 )
+# What `gzip` and `tarfile` raise for damaged archives, beside EOFError and OSError.
+_DAMAGE = (
+    tarfile.TarError,
+    zlib.error,
+    gzip.BadGzipFile,
+    ValueError,
+    OverflowError,
+    RecursionError,
+)
+# Programs and libraries that a stub loads, and the files with the versions of packages.
+_READ_BY_STUB = re.compile(
+    r"(\./)?(bin/(activate|python[0-9.]*)"
+    r"|pyvenv\.cfg"
+    r"|lib/lib(python|stdc\+\+|gcc_s)[^/]*"
+    r"|lib/python3\.\d+/(os\.py|site-packages/("
+    r"[^/]*\.pth|(numpy|endcap)/(__init__|version)\.py|(numpy|endcap)-[^/]*-info/[^/]*)))"
+)
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Extract a tar.gz into `folder`, which is empty, and read it to its checksum.
+    """Extract a tar.gz into `folder`, which is empty, and verify its checksum.
 
     The whole archive is checked before anything is written. Set-user-ID bits and owners are not
-    taken over. Raises ExecutionEnvironmentError for an archive that is broken off, damaged, none at
-    all, too large, or has members that would leave the folder, and OSError.
+    restored.
+
+    Raises:
+        ExecutionEnvironmentError: The archive is truncated, damaged, no tar.gz, too large, or has
+            members that would leave the folder.
+        OSError: The archive cannot be read, or the folder cannot be written.
     """
-    with open_archive(archive) as file:
+    with _open_file(archive) as file:
         if file.read(len(_GZIP)) != _GZIP:
             raise ExecutionEnvironmentError(
                 f"{archive} is no tar.gz, the only archive that Triton unpacks; "
@@ -57,27 +78,22 @@ def unpack(archive: Path, folder: Path) -> None:
             )
         try:
             size = 0
-            with opened_archive(file) as content:
-                for member in checked_members(archive, content):
+            with _open_tar(file) as content:
+                for member in _checked_members(archive, content):
                     size += member.size
                     _check_space(archive, folder, size)
-            with opened_archive(file) as content:
-                for member in checked_members(archive, content):
-                    extract_member(content, member, folder)
+            with _open_tar(file) as content:
+                for member in _checked_members(archive, content):
+                    _extract(content, member, folder)
         except EOFError as error:
             raise ExecutionEnvironmentError(
                 f"{archive} is broken off after {archive.stat().st_size} bytes; {_AGAIN}"
             ) from error
-        except DAMAGE as error:
+        except _DAMAGE as error:
             raise ExecutionEnvironmentError(f"{archive} is damaged ({error}); {_AGAIN}") from error
 
 
-def open_archive(archive: Path) -> IO[bytes]:
-    """Open an archive to read its bytes.
-
-    Raises:
-        ExecutionEnvironmentError: For a pipe or a device, which may never end, and OSError.
-    """
+def _open_file(archive: Path) -> IO[bytes]:
     if archive.exists() and not archive.is_file() and not archive.is_dir():
         raise ExecutionEnvironmentError(
             f"{archive} is a pipe or a device, which may never end; give a file"
@@ -85,13 +101,9 @@ def open_archive(archive: Path) -> IO[bytes]:
     return archive.open("rb")
 
 
-# What `gzip` and `tarfile` raise for damaged archives, beside EOFError and OSError.
-DAMAGE = (tarfile.TarError, zlib.error, gzip.BadGzipFile, ValueError, OverflowError, RecursionError)
-
-
 @contextlib.contextmanager
-def opened_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
-    """Give the content of a tar.gz from its beginning; at the end it is read to its checksum."""
+def _open_tar(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
+    """Yield the content of a tar.gz from its beginning; its checksum is verified at the end."""
     file.seek(0)
     with (
         gzip.open(file) as stream,
@@ -105,12 +117,14 @@ def opened_archive(file: IO[bytes]) -> Iterator[tarfile.TarFile]:
                 raise tarfile.ReadError("no end after the last file")
 
 
-def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+def _checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
     """Yield the members, each checked against those before it; at the end links are followed.
 
-    What was yielded can be extracted into a folder that holds nothing but earlier members. Raises
-    ExecutionEnvironmentError for a member that would leave that folder, is neither file, folder nor
-    link, or is one too many.
+    A member can be extracted into a folder that holds nothing but earlier members.
+
+    Raises:
+        ExecutionEnvironmentError: A member would leave that folder, is neither file, folder nor
+            link, or exceeds the limits.
     """
     tree = _Tree()
     size = 0
@@ -131,12 +145,12 @@ def checked_members(archive: Path, content: tarfile.TarFile) -> Iterator[tarfile
         raise ExecutionEnvironmentError(f"{archive} has {flaw}; {_NOT_OURS}")
 
 
-def extract_member(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Extract what `checked_members` has just yielded."""
+def _extract(content: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Extract a member that `_checked_members` has just yielded."""
     if hasattr(tarfile, "data_filter"):
         content.extract(member, folder, filter="data")
         return
-    # What the filter does to a member that may be extracted: no owner and no set-user-ID bit.
+    # The same as the filter does: no owner and no set-user-ID bit.
     member.uid, member.gid = os.geteuid(), os.getegid()
     member.uname = member.gname = ""
     if member.isdir():
@@ -168,16 +182,17 @@ class _Header(tarfile.TarInfo):
 
 
 class _Tree:
-    """The names of an archive's members and what they are."""
+    """The names of an archive's members and their kinds."""
 
     def __init__(self) -> None:
         self._kinds = {"": "folder"}
         self._links: dict[str, str] = {}
 
     def add(self, member: tarfile.TarInfo) -> str | None:
-        """Add a member, and take "." and "//" out of its name.
+        """Add a member, and remove "." and "//" from its name.
 
-        Returns why it must not be extracted, None where it may be.
+        Returns:
+            The reason why it must not be extracted, None where it may be.
         """
         parts = _parts(member.name)
         if parts is None:
@@ -220,7 +235,7 @@ class _Tree:
         return None
 
     def find_escaping_link(self) -> str | None:
-        """Return the first link that leaves the folder by way of others, None without one.
+        """Return the first link that leaves the folder through others, None without one.
 
         A link that leads back to itself is one, too: Python's `realpath` has it lead anywhere.
         """
@@ -255,7 +270,7 @@ class _Tree:
 
 
 def _parts(name: str) -> list[str] | None:
-    """The folders and the name of a member; None for a name that leaves the archive's folder."""
+    """Return the parts of a member's path; None for one that leaves the archive's folder."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return None if name.startswith("/") or ".." in parts or "\0" in name else parts
 
@@ -279,3 +294,31 @@ def _check_space(archive: Path, folder: Path, size: int) -> None:
             f"{archive} takes more than {size} bytes when it is unpacked, and {folder} has {free} "
             "free; set TMPDIR to a folder on a larger disk"
         )
+
+
+def unpack_for_stub(archive: Path, target: Path) -> None:
+    """Read a tar.gz to its end, and extract the files that the checks of a stub read.
+
+    Raises:
+        StubError: Triton could not unpack the archive, or it has members outside of its folder.
+    """
+    count = 0
+    try:
+        with _open_file(archive) as file, _open_tar(file) as content:
+            for member in _checked_members(archive, content):
+                count += 1
+                if _READ_BY_STUB.fullmatch(member.name) and (member.isfile() or member.issym()):
+                    _extract(content, member, target)
+    except ExecutionEnvironmentError as error:
+        raise StubError(str(error)) from error
+    except FileNotFoundError as error:
+        raise StubError(
+            f"{archive} does not exist; pack the environment with `endcap env pack`, or correct "
+            "EXECUTION_ENV_PATH in the model's config.pbtxt"
+        ) from error
+    except (EOFError, OSError, *_DAMAGE) as error:
+        read = f"broken off after {count} files" if count else "no gzip-compressed tar"
+        raise StubError(
+            f"{archive} is {read} ({error}), so that Triton cannot unpack it; copy it again, or "
+            "pack the environment anew with `endcap env pack`"
+        ) from error
