@@ -39,10 +39,8 @@ from endcap.terminal.failure import (
     say,
     stopped_by_signals,
 )
-from endcap.tools.load.level import Level
-from endcap.tools.load.measurement import Timing
+from endcap.tools.load.load_test import Level, LoadTest, Timing
 from endcap.tools.load.report import as_csv, as_json, as_table
-from endcap.tools.load.run import LoadTest
 
 EXAMPLES = """
 **Examples**

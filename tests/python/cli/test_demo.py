@@ -19,7 +19,7 @@ from PIL import Image
 from endcap.cli.demo import SAMPLES, find_repository
 from endcap.cli.images import expand_images
 from endcap.client import DetectionClient
-from endcap.server.chosen_models import choose_models
+from endcap.server.models import choose_models
 from endcap.tools.load.latency import measure
 from endcap.triton.model_folder import read_repository
 
@@ -115,7 +115,7 @@ def test_no_server_is_one_sentence(pictures: Path, tmp_path: Path) -> None:
     result = endcap(
         "demo", "--url", "127.0.0.1:9", "--images", pictures, "--output", tmp_path / "out"
     )
-    assert_one_sentence(result, "no Triton server answers at grpc://127.0.0.1:9")
+    assert_one_sentence(result, "no Triton server responds at grpc://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -134,10 +134,11 @@ def test_times_are_counted_and_summed_up(
     assert ordered[0] > 0
     assert ordered == sorted(ordered)
     assert numbers["mean"] == pytest.approx(sum(latency.all_ms) / 8)
-    assert numbers["images_per_s"] == pytest.approx(8 / latency.elapsed_s)
+    assert latency.images_per_s == pytest.approx(8 / latency.elapsed_s)
     assert latency.elapsed_s * 1e3 >= sum(latency.all_ms)
     assert latency.server is not None
     assert latency.server.steps == [], "the model is no ensemble"
+    assert latency.server.whole is not None
     assert latency.server.whole.requests == 8
     assert latency.server.whole.total < numbers["mean"]
 

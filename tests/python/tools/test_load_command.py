@@ -16,12 +16,10 @@ from rich.console import Console
 
 from endcap.client import ImageResult
 from endcap.terminal.failure import StopRequested
-from endcap.tools.load.level import Level, ServerPart
-from endcap.tools.load.measurement import Measurement, Timing
+from endcap.tools.load.load_test import Figures, Level, Timing, measure_level, summarize
 from endcap.tools.load.report import CSV_COLUMNS, as_csv, as_json, as_table
-from endcap.tools.load.senders import Turns
-from endcap.tools.load.server_times import ModelTime
-from endcap.tools.load.window import Figures, Finished, figures, finished
+from endcap.tools.load.senders import Finished, ImageCycle
+from endcap.tools.load.server_times import ModelTime, ServerTimes
 
 
 def done(end_s: float, latency_ms: float | None = 10.0, images: int = 1, **failed: int) -> Finished:
@@ -30,30 +28,30 @@ def done(end_s: float, latency_ms: float | None = 10.0, images: int = 1, **faile
 
 def test_requests_count_that_end_in_the_window() -> None:
     ends = [0.999, 1.0, 1.5, 2.999, 3.0]  # the window takes its begin and not its end
-    shown = figures([done(end, images=4) for end in ends], 1.0, 3.0)
+    shown = summarize([done(end, images=4) for end in ends], 1.0, 3.0)
     assert (shown.requests, shown.images, shown.images_per_s) == (3, 12, 6.0)
 
 
 def test_percentiles_are_between_the_closest_ranks() -> None:
     times = [float(n) for n in range(1, 102)]
-    shown = figures([done(0.5, latency_ms=each) for each in times], 0.0, 1.0).latency_ms
+    shown = summarize([done(0.5, latency_ms=each) for each in times], 0.0, 1.0).latency_ms
     assert (shown["p50"], shown["p90"], shown["p99"]) == (51.0, 91.0, 100.0)
     assert (shown["mean"], shown["min"], shown["max"]) == (51.0, 1.0, 101.0)
-    two = figures([done(0.5, latency_ms=10.0), done(0.5, latency_ms=20.0)], 0.0, 1.0).latency_ms
+    two = summarize([done(0.5, latency_ms=10.0), done(0.5, latency_ms=20.0)], 0.0, 1.0).latency_ms
     assert two["p90"] == pytest.approx(19.0)
 
 
 def test_failures_are_counted_by_status_and_are_no_throughput() -> None:
     answered = [ImageResult("a", "ok", latency_ms=5.0), ImageResult("b", "corrupt_image")]
     lost = [ImageResult("c", "timeout"), ImageResult("d", "timeout")]
-    shown = figures([finished(0.1, answered), finished(0.2, lost)], 0.0, 1.0)
+    shown = summarize([Finished.of(0.1, answered), Finished.of(0.2, lost)], 0.0, 1.0)
     assert shown.failures == {"corrupt_image": 1, "timeout": 2}
     assert (shown.requests, shown.images) == (1, 1)
     assert shown.latency_ms["max"] == 5.0
 
 
 def test_a_window_without_an_answer() -> None:
-    shown = figures([done(0.1, None, 0, unavailable=1)], 0.0, 1.0)
+    shown = summarize([done(0.1, None, 0, unavailable=1)], 0.0, 1.0)
     assert (shown.images_per_s, shown.latency_ms) == (0.0, {})
     assert as_csv([level(shown)]).splitlines()[1] == "2,1.0,0,0,0.0,,,,,,,,,,0.1,1"
     assert "2 in flight: images failed: 1 unavailable." in table([level(shown)])
@@ -61,11 +59,11 @@ def test_a_window_without_an_answer() -> None:
 
 def test_images_come_in_turn_and_none_is_taken_twice_at_once() -> None:
     images = [bytes([n]) for n in range(5)]
-    turns = Turns(images, batch=2)
-    assert [turns.take() for _ in range(5)] == [
+    cycle = ImageCycle(images, batch=2)
+    assert [cycle.take() for _ in range(5)] == [
         [b"\0", b"\1"], [b"\2", b"\3"], [b"\4", b"\0"], [b"\1", b"\2"], [b"\3", b"\4"]
     ]  # fmt: skip
-    shared, taken = Turns(images, batch=1), []
+    shared, taken = ImageCycle(images, batch=1), []
 
     def take_some() -> None:
         for _ in range(500):
@@ -104,7 +102,7 @@ class Ticking:
 
 def test_the_window_begins_after_the_warm_up_and_is_as_long_as_asked() -> None:
     senders, ticks = Ticking(), []
-    shown = Measurement(senders, None, Timing(0.3, 0.5)).run(7, lambda: ticks.append(1))
+    shown = measure_level(7, senders, Timing(0.3, 0.5), None, lambda: ticks.append(1))
     assert shown is not None
     assert (shown.concurrency, shown.figures.seconds, shown.interrupted) == (7, 0.5, False)
     before = [each for each in senders.requests if each.end_s < senders.requests[0].end_s + 0.29]
@@ -121,7 +119,7 @@ def test_a_signal_cuts_the_window_short(after: int, measured: bool) -> None:
         if len(ticks) > after:
             raise StopRequested
 
-    shown = Measurement(Ticking(), None, Timing(0.3, 60.0)).run(1, advance)
+    shown = measure_level(1, Ticking(), Timing(0.3, 60.0), None, advance)
     assert (shown is not None) == measured
     if shown is not None:
         assert shown.interrupted
@@ -139,7 +137,7 @@ class Failing(Ticking):
 def test_a_sender_that_ends_before_its_time_is_told() -> None:
     senders = Failing()
     with pytest.raises(ValueError, match="a sender ended"):
-        Measurement(senders, None, Timing(0.1, 60.0)).run(1, lambda: None)
+        measure_level(1, senders, Timing(0.1, 60.0), None, lambda: None)
     assert senders.stopped
 
 
@@ -150,7 +148,7 @@ def model_time(name: str, queue: float, compute: float, total: float) -> ModelTi
 STEPS = [model_time("pre", 1.0, 2.0, 4.0), model_time("net", 3.0, 5.0, 9.0)]
 
 
-def level(shown: Figures, *, cpu: float = 0.1, server: ServerPart | None = None) -> Level:
+def level(shown: Figures, *, cpu: float = 0.1, server: ServerTimes | None = None) -> Level:
     return Level(2, shown, cpu, server, None if server else "no reason", False)
 
 
@@ -163,23 +161,23 @@ def table(levels: Sequence[Level], width: int = 120) -> str:
 
 def test_the_servers_part_of_an_ensemble_and_of_its_steps_alone() -> None:
     whole = model_time("detect", 0.5, 7.0, 15.0)
-    ensemble = ServerPart(whole, STEPS)
+    ensemble = ServerTimes(whole, STEPS)
     assert (ensemble.total, ensemble.queue, ensemble.compute) == (15.0, 4.5, 7.0)
-    alone = ServerPart(None, STEPS)
+    alone = ServerTimes(None, STEPS)
     assert (alone.total, alone.queue, alone.compute) == (13.0, 4.0, 7.0)
-    plain = ServerPart(whole, [])
+    plain = ServerTimes(whole, [])
     assert (plain.queue, plain.compute) == (0.5, 7.0)
 
 
 def test_requests_of_others_are_told() -> None:
-    shown = figures([done(0.5)], 0.0, 1.0)
-    counted = {n: ServerPart(ModelTime("detect", n, 0.0, 0.0, 1.0, 1.0), []) for n in (5, 6)}
-    assert level(shown, server=counted[5]).others_requests == 0  # two at each edge of the window
-    assert level(shown, server=counted[6]).others_requests == 5
+    shown = summarize([done(0.5)], 0.0, 1.0)
+    counted = {n: ServerTimes(ModelTime("detect", n, 0.0, 0.0, 1.0, 1.0), []) for n in (5, 6)}
+    assert level(shown, server=counted[5]).foreign_requests == 0  # two at each edge of the window
+    assert level(shown, server=counted[6]).foreign_requests == 5
     assert "counted 5 requests more" in table([level(shown, server=counted[6])])
 
 
-SHOWN = figures([done(0.01 * n, latency_ms=float(n)) for n in range(100)], 0.0, 1.0)
+SHOWN = summarize([done(0.01 * n, latency_ms=float(n)) for n in range(100)], 0.0, 1.0)
 
 
 def test_a_client_that_may_be_the_limit_is_told_of() -> None:
@@ -189,7 +187,7 @@ def test_a_client_that_may_be_the_limit_is_told_of() -> None:
 
 @pytest.mark.parametrize("width", [120, 80, 60])
 def test_the_table_fits_the_terminal(width: int) -> None:
-    lines = table([level(SHOWN, server=ServerPart(None, STEPS))], width).splitlines()
+    lines = table([level(SHOWN, server=ServerTimes(None, STEPS))], width).splitlines()
     assert max(map(len, lines)) <= width
     assert {"p50", "p90", "p99", "images/s"} <= set(lines[2].split())
     assert ("compute ms" in lines[2]) == (width == 120)
@@ -199,8 +197,8 @@ def test_the_table_fits_the_terminal(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 40, 25])
 def test_a_narrow_terminal_loses_columns_and_never_digits(width: int) -> None:
-    slow = figures([done(0.01 * n, latency_ms=101234.5) for n in range(100)], 0.0, 1.0)
-    lines = table([level(slow, server=ServerPart(None, STEPS))], width).splitlines()
+    slow = summarize([done(0.01 * n, latency_ms=101234.5) for n in range(100)], 0.0, 1.0)
+    lines = table([level(slow, server=ServerTimes(None, STEPS))], width).splitlines()
     titles, row = lines[2], lines[4]
     assert "…" not in titles + row
     assert len(row) <= width
@@ -210,7 +208,7 @@ def test_a_narrow_terminal_loses_columns_and_never_digits(width: int) -> None:
 
 
 def test_csv_and_json_have_the_same_figures() -> None:
-    levels = [level(SHOWN, server=ServerPart(None, STEPS))]
+    levels = [level(SHOWN, server=ServerTimes(None, STEPS))]
     (row,) = csv.DictReader(as_csv(levels).splitlines())
     assert tuple(row) == CSV_COLUMNS
     told: dict[str, Any] = json.loads(as_json(levels, {"model": "detect"}))
@@ -229,6 +227,6 @@ def test_levels_that_are_none_are_one_sentence(given: str) -> None:
 
 def test_without_a_server_it_is_one_sentence() -> None:
     result = endcap("load", "--url", "127.0.0.1:1", "--duration", 1, "--concurrency", 1)
-    assert_one_sentence(result, "no Triton server answers")
+    assert_one_sentence(result, "no Triton server responds")
     with_tasks = endcap("load", "--url", "127.0.0.1:1", "--concurrency", 1, "--async")
-    assert_one_sentence(with_tasks, "no Triton server answers")
+    assert_one_sentence(with_tasks, "no Triton server responds")

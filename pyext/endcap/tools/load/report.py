@@ -1,4 +1,4 @@
-"""The figures of a load test: for people, as JSON and as CSV."""
+"""Reports of a load test: table, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rich.text import Text
 
 from endcap.terminal.console import count, printable
 from endcap.terminal.table import Column, fitting_table, number
-from endcap.tools.load.level import Level
-from endcap.tools.load.window import PERCENTILES
+from endcap.tools.load.load_test import PERCENTILES, Level
 
 CSV_COLUMNS = (
     "concurrency", "seconds", "requests", "images", "images_per_s", "p50_ms", "p90_ms", "p99_ms",
@@ -44,7 +43,7 @@ _EXPLANATION = (
 
 
 def as_json(levels: Sequence[Level], settings: Mapping[str, Any]) -> str:
-    """Return one object: the settings, and the levels in their order."""
+    """Return a JSON object with the settings and the levels."""
     rows = [level.to_json() for level in levels]
     return json.dumps({**settings, "percentiles": PERCENTILES, "levels": rows}, indent=2)
 
@@ -69,7 +68,7 @@ def as_csv(levels: Sequence[Level]) -> str:
 
 
 def as_table(levels: Sequence[Level], heading: str, width: int) -> Group:
-    """Return the table, at most `width` characters wide, and what has to be said of it."""
+    """Return the table, at most `width` characters wide, an explanation and warnings."""
     parts: list[Text | Table] = [Text(heading + "\n", style="bold")]
     parts.append(fitting_table(_COLUMNS, levels, width))
     parts.append(Text("\n" + _EXPLANATION, style="dim"))
@@ -93,13 +92,13 @@ def _warnings(levels: Sequence[Level]) -> list[str]:
                 f"{name}: this client used {level.client_cpu:.2f} cores; the figures may be its "
                 "limit, not the server's. Run several of them at once."
             )
-        if level.others_requests:
+        if level.foreign_requests:
             lines.append(
-                f"{name}: the server counted {count(level.others_requests, 'request')} more than "
-                "this client: others use it, too, and their requests are in its part."
+                f"{name}: the server counted {count(level.foreign_requests, 'request')} more than "
+                "this client: other clients use it, and its times include their requests."
             )
         if level.server_problem:
-            lines.append(f"{name}: the server's part is not known: {level.server_problem}.")
+            lines.append(f"{name}: the server's times are not known: {level.server_problem}.")
         if level.interrupted:
             lines.append(f"{name}: interrupted after {level.figures.seconds:.1f} s.")
     return [printable(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Requests sent in a closed loop: each sender sends its next one when the last is answered."""
+"""Senders of a closed loop: each sends its next request after the last response."""
 
 from __future__ import annotations
 
@@ -6,36 +6,61 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from endcap.client import AsyncDetectionClient, DetectionClient, ImageResult
-from endcap.tools.load.window import Finished, finished
 
-# A server that is gone refuses at once: without a pause the loop would only burn the CPU.
+# A server that is gone refuses at once: without a pause the loop would use a whole core.
 _PAUSE_WHEN_GONE_S = 0.05
 
 
+class Finished(NamedTuple):
+    """A request that ended, with success or without.
+
+    Attributes:
+        end_s: Of `time.perf_counter`.
+        latency_ms: From the image's bytes to its detections, as the client measures it; None where
+            every image failed.
+        images: Number of images without an error.
+        failures: Number of failed images by status.
+    """
+
+    end_s: float
+    latency_ms: float | None
+    images: int
+    failures: Mapping[str, int]
+
+    @classmethod
+    def of(cls, end_s: float, results: Sequence[ImageResult]) -> Finished:
+        """Return the request with these results."""
+        good = [result for result in results if result.ok]
+        times = [result.latency_ms for result in good if result.latency_ms is not None]
+        failures = Counter(result.status for result in results if not result.ok)
+        return cls(end_s, max(times, default=None), len(good), failures)
+
+
 class Senders(Protocol):
-    """Several senders at work. requests: what became of theirs so far."""
+    """Several senders at work. requests: those that ended so far."""
 
     requests: list[Finished]
 
     def check(self) -> None:
-        """Raise what ended a sender before its time."""
+        """Raise the exception that ended a sender early."""
 
     def stop(self) -> None:
-        """Wait for the requests in flight and end; raise what ended a sender."""
+        """Wait for the requests in flight and end; raise the exception of a sender."""
 
 
-class Turns:
-    """Gives each request its images, in turn, whoever asks. Thread-safe."""
+class ImageCycle:
+    """The images of each request, in turn. Thread-safe."""
 
     def __init__(self, images: Sequence[bytes], batch: int) -> None:
         self._images = images
         self._batch = batch
-        self._next = itertools.count(0, batch)  # a step of it is atomic
+        self._next = itertools.count(0, batch)  # next() of it is atomic
 
     def take(self) -> list[bytes]:
         """Return the images of the next request."""
@@ -46,10 +71,10 @@ class Turns:
 class ThreadSenders:
     """A thread for each sender, all with one client."""
 
-    def __init__(self, client: DetectionClient, turns: Turns, senders: int) -> None:
+    def __init__(self, client: DetectionClient, images: ImageCycle, senders: int) -> None:
         self.requests: list[Finished] = []
         self._client = client
-        self._turns = turns
+        self._images = images
         self._ended = threading.Event()
         self._threads = ThreadPoolExecutor(senders, thread_name_prefix="endcap load")
         self._senders = [self._threads.submit(self._send) for _ in range(senders)]
@@ -68,8 +93,8 @@ class ThreadSenders:
 
     def _send(self) -> None:
         while not self._ended.is_set():
-            results = self._client.detect(self._turns.take())
-            self.requests.append(finished(time.perf_counter(), results))
+            results = self._client.detect(self._images.take())
+            self.requests.append(Finished.of(time.perf_counter(), results))
             if _is_gone(results):
                 self._ended.wait(_PAUSE_WHEN_GONE_S)
 
@@ -78,11 +103,11 @@ class TaskSenders:
     """A task for each sender, on an event loop in a thread of its own."""
 
     def __init__(
-        self, make_client: Callable[[], AsyncDetectionClient], turns: Turns, senders: int
+        self, make_client: Callable[[], AsyncDetectionClient], images: ImageCycle, senders: int
     ) -> None:
         self.requests: list[Finished] = []
         self._make_client = make_client
-        self._turns = turns
+        self._images = images
         self._count = senders
         self._ended = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="endcap load")
@@ -105,8 +130,8 @@ class TaskSenders:
 
     async def _send(self, client: AsyncDetectionClient) -> None:
         while not self._ended.is_set():
-            results = await client.detect(self._turns.take())
-            self.requests.append(finished(time.perf_counter(), results))
+            results = await client.detect(self._images.take())
+            self.requests.append(Finished.of(time.perf_counter(), results))
             if _is_gone(results):
                 await asyncio.sleep(_PAUSE_WHEN_GONE_S)
 
