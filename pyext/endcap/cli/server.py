@@ -11,8 +11,13 @@ from rich.text import Text
 from endcap.cli.options import Verbose
 from endcap.server.cache import remove_all
 from endcap.server.locate import locate_server
-from endcap.server.private_server import download_server, install_private_server
-from endcap.server.python_packages import check_python, download_packages, install_packages
+from endcap.server.private_server import (
+    check_python,
+    download_packages,
+    download_server,
+    install_packages,
+    install_private_server,
+)
 from endcap.server.release import read_release
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals

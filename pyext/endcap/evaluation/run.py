@@ -26,7 +26,7 @@ from endcap.evaluation.served import predict_served
 from endcap.evaluation.served_config import read_settings, with_preset
 from endcap.evaluation.served_ensemble import POSTPROCESS_BACKEND, find_network, read_ensemble
 from endcap.server import ServerPorts, ServerSettings, TritonServer
-from endcap.server.override import repository_with
+from endcap.server.models import repository_with
 
 # Below this a server's threshold takes next to nothing off the precision-recall curve.
 _LOW_SCORE = 0.01

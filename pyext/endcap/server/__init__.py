@@ -1,12 +1,40 @@
-"""Runs a Triton server: finds it, composes its backend folder, starts and stops it."""
+"""Triton server as a child process: located or installed, started on a repository, stopped.
 
-from endcap.server.launch import TritonServer
+The steps of `TritonServer.start` (`launch`):
+
+    leftovers.sweep -> plan.plan_launch -> process.ServerProcess -> log.LogPump -> ready
+                         |-- models          chosen models, seen through links
+                         |-- locate          the server; private_server installs endcap's own
+                         |-- exposure        addresses and APIs that clients may use
+                         |-- settings        ports
+                         |-- backends        the folder of --backend-directory
+                         `-- python_stub, private_server    the Python of Python models
+
+What a launch writes to disk, and what removes it:
+
+    TMPDIR/endcap-UID/server-TOKEN/   links to models and backends, the server's working folder,
+                                      the environment of Python models. `TritonServer.stop`;
+                                      after a kill the next start of any server (`leftovers`).
+    /dev/shm/endcap-server-TOKEN-*    regions of Python-backend models. The server; then `stop`;
+                                      after a kill the next start.
+    CACHE/endcap/server/*             endcap's own server and packages for Python models, with
+                                      CACHE as XDG_CACHE_HOME or ~/.cache. Kept between launches;
+                                      `endcap server remove` (`cache.remove_all`).
+    the log file                      where one is named. The user.
+
+`repository_with` (of `endcap evaluate`) has TMPDIR/endcap-UID/repository-TOKEN/, which goes with
+its block, or after a kill with the next start. Nothing is written into the model repository but
+what Python models write there themselves, as `__pycache__`. Triton unpacks EXECUTION_ENV_PATH into
+/tmp/python_env_*, and removes that when it ends; endcap never does.
+"""
+
+from endcap.server.launch import LoadedModel, TritonServer
 from endcap.server.locate import ServerInstallation, locate_server
-from endcap.server.ports import ServerPorts
-from endcap.server.settings import ServerSettings
+from endcap.server.settings import ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
 
 __all__ = [
+    "LoadedModel",
     "ServerError",
     "ServerInstallation",
     "ServerPorts",

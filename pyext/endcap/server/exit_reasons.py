@@ -1,4 +1,4 @@
-"""Why a server ended or does not get ready: its signal, its log, and the limits of its process."""
+"""Reasons why a server ended or does not get ready: its log, its signal, limits of its process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from endcap.server.log import failure_reasons
+# Lines of the server's log
+_RECORD = re.compile(r'E\d{4} \S+ \d+ \S+\] "?(.*?)"?$')
+_PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (.*)$")
+_LOAD_FAILED = re.compile(r"failed to load (?:model )?'([^']+)'(?: version \d+)?: (.*)", re.DOTALL)
+_SIGNAL = re.compile(r"Signal \(\d+\) received")
+_PYTHON_PLACE = re.compile(r"\n+At:\n\s*([^\n]+).*", re.DOTALL)
+_REFUSAL = re.compile(r"endcap stub: model '([^']+)': (.*)")
+# The stub of the release raises the message under this name, with the place where it did.
+_REPORTED = re.compile(r"^(?:\w+: )?EndcapStub: (.*?)(?: \(at \S+ <module>\))?$")
+_ARCHIVE = re.compile(r"^(?:\w+: )?(archive_\w+\(\) failed.*)$")
+_MEANING_OF_ARCHIVE = (
+    "the archive of EXECUTION_ENV_PATH is broken off or no gzip-compressed tar ({said}); "
+    "`endcap stub check` of the model's folder says where"
+)
 
 _MIB = 2**20
 _TERMINATED = re.compile(r"terminate called after throwing an instance of '([^']+)'")
@@ -135,3 +148,69 @@ def _exceptions(lines: list[str]) -> list[str]:
 
 def _library_errors(lines: list[str]) -> list[str]:
     return list(dict.fromkeys(match[1] for line in lines if (match := _LIBRARY_ERROR.match(line))))
+
+
+def refusals(lines: Iterable[str]) -> dict[str, str]:
+    """Return the message of each model whose stub refused to start, by the server's log."""
+    found: dict[str, str] = {}
+    for line in lines:
+        match = _REFUSAL.match(line)
+        if match:
+            found[match.group(1)] = match.group(2)
+    return found
+
+
+def explained(reason: str) -> str:
+    """Return Triton's reason for a failed load, in words where it has none of its own."""
+    reported = _REPORTED.match(reason)
+    if reported:
+        return reported.group(1)
+    archive = _ARCHIVE.match(reason)
+    return _MEANING_OF_ARCHIVE.format(said=archive.group(1)) if archive else reason
+
+
+def failure_reasons(lines: Iterable[str]) -> list[str]:
+    """Return the reasons for a failure that `lines` tell, the most telling kind only.
+
+    These are, best first: models that failed to load, that their stub refused, and configurations
+    that could not be read; ensembles whose parts are missing; the server's closing error; and a
+    signal that it caught.
+    """
+    lines = list(lines)
+    refused = refusals(lines)
+    loads: list[str] = []
+    polls: list[str] = []
+    ensembles: list[str] = []
+    closing: list[str] = []
+    parse_error = ""
+    signals: list[str] = []
+    for line in lines:
+        protobuf = _PROTOBUF.match(line)
+        if protobuf:
+            parse_error = protobuf.group(1)
+            continue
+        if line.startswith("error: "):
+            closing.append(line.removeprefix("error: "))
+        elif _SIGNAL.match(line):
+            signals.append(line.strip())
+        record = _RECORD.match(line)
+        message = record.group(1).replace("\\n", "\n") if record else ""
+        failed = _LOAD_FAILED.match(message)
+        if failed:
+            if failed.group(1) not in refused:  # its stub says it better
+                loads.append(f"model '{failed.group(1)}': {explained(_one_line(failed.group(2)))}")
+        elif message.startswith("Poll failed"):
+            polls.append(_one_line(f"{message} {parse_error}"))
+            parse_error = ""
+        elif message.startswith("failed to start"):
+            closing.append(_one_line(message))
+        elif message.startswith(("Invalid argument: ensemble", "Invalid argument: in ensemble")):
+            ensembles.append(_one_line(message))
+    loads += [f"model '{name}': {message}" for name, message in refused.items()]
+    return loads + polls or ensembles or closing or signals
+
+
+def _one_line(message: str) -> str:
+    """Join the lines of a message; of a Python traceback it keeps the innermost place."""
+    message = _PYTHON_PLACE.sub(r" (at \1)", message)
+    return " ".join(message.split())

@@ -1,4 +1,9 @@
-"""Refusal to open a server with known vulnerabilities to other machines."""
+"""Protection of a server from other machines and from its clients.
+
+A server with known vulnerabilities is not opened to other machines. APIs that clients do not need
+are closed by Triton's own restrictions, with a key that nobody can send: open are health, metadata,
+model configurations, inference and statistics.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import ipaddress
 import socket
 
 from endcap.server.advisories import find_advisories, first_fixed, summarise
-from endcap.server.release import ServerRelease
+from endcap.server.release import Release, ServerRelease
 from endcap.server.settings import ServerSettings
 from endcap.triton.errors import ServerError
 
@@ -14,6 +19,19 @@ _REMEDY = (
     "run NVIDIA's current container, listen on 127.0.0.1 behind a proxy, or take the risk with "
     "--accept-known-vulnerabilities"
 )
+
+
+# Header names of HTTP/2 have no capital letters: a request that has one is reset.
+CLOSED_GRPC_KEY = "Endcap-Closed"
+
+_HTTP_KEY = "endcap-closed"
+_NEVER_SENT = "\r\nclosed"  # values of HTTP headers have no line breaks
+_CLOSED = ("model-repository", "trace", "logging")
+_CLIENT_MEMORY = "shared-memory"
+# docs/customization_guide/inference_protocols.md of triton-inference-server/server, release 23.12
+_RESTRICTED_HTTP_SINCE = Release.parse("23.12")
+# docs/protocol/extension_shared_memory.md
+_CLIENT_MEMORY_OPTION_SINCE = Release.parse("2.69.0")
 
 
 def check_exposure(server: ServerRelease, settings: ServerSettings) -> None:
@@ -61,3 +79,22 @@ def _is_loopback_address(text: str) -> bool:
     address = ipaddress.ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
+
+
+def restriction_options(server: ServerRelease, settings: ServerSettings) -> list[str]:
+    """Return the options that close APIs of a server of this release.
+
+    There are none for a release that cannot restrict its APIs. One that is not known counts as
+    recent enough.
+    """
+    release = server.release
+    if release is not None and release < _RESTRICTED_HTTP_SINCE:
+        return []
+    apis = ",".join([*_CLOSED, *([] if settings.client_shared_memory else [_CLIENT_MEMORY])])
+    options = [
+        f"--http-restricted-api={apis}:{_HTTP_KEY}={_NEVER_SENT}",
+        f"--grpc-restricted-protocol={apis}:{CLOSED_GRPC_KEY}={_NEVER_SENT}",
+    ]
+    if settings.client_shared_memory and release is not None:
+        options += ["--allow-client-shm=true"] if release >= _CLIENT_MEMORY_OPTION_SINCE else []
+    return options

@@ -1,12 +1,17 @@
-"""Runs a Triton server on a model repository: start, wait until it is ready, stop."""
+"""Triton server on a model repository: start, wait until it is ready, stop."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import http.client
+import json
 import os
 import sys
 import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -15,18 +20,14 @@ from endcap._system.scratch import scratch_folder
 from endcap._system.stages import Progress, no_progress
 from endcap.errors import UnsupportedError
 from endcap.server.cache import hold
-from endcap.server.exit_reasons import describe_exit, exit_reasons
+from endcap.server.exit_reasons import describe_exit, exit_reasons, refusals
 from endcap.server.leftovers import PURPOSE, remove_shared_memory, sweep
-from endcap.server.log import LogPump
-from endcap.server.log_file import open_log_file
-from endcap.server.optional_models import LeftOut
+from endcap.server.log import LogPump, open_log_file
+from endcap.server.models import LeftOut
 from endcap.server.plan import plan_launch
-from endcap.server.ports import ServerPorts
 from endcap.server.process import ServerProcess
 from endcap.server.release import ServerRelease
-from endcap.server.rest import LoadedModel, is_ready, loaded_models
-from endcap.server.settings import ServerSettings
-from endcap.server.stub_reasons import refusals
+from endcap.server.settings import ServerPorts, ServerSettings
 from endcap.triton.errors import ServerError
 
 _POLL_INTERVAL_S = 0.05
@@ -36,13 +37,24 @@ _REFUSAL_ENDS_WITHIN_S = 5.0
 # What the server logs when it listens for each, in this order.
 _SERVICES = ("Started GRPCInferenceService", "Started HTTPService", "Started Metrics Service")
 _WILDCARD_TO_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+_RESPONSE_WITHIN_S = 5.0
+# A server on this machine is never behind a proxy, whatever the environment says.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """One version of a model that a server has loaded."""
+
+    name: str
+    version: str
 
 
 class TritonServer:
     """A Triton server as a context manager: ready inside the block, gone after it.
 
-    Raises ServerError, for everything that keeps the server from serving. Not
-    thread-safe: one thread starts and stops it.
+    Whatever keeps the server from serving raises ServerError. Not thread-safe: one thread starts
+    and stops it. The package's docstring lists what it writes to disk.
 
     Args:
         repository: A folder of model folders.
@@ -241,3 +253,27 @@ class TritonServer:
             "; ".join(exit_reasons(code, self.log_lines(), served=self._served))
             or "its log tells no reason"
         )
+
+
+def is_ready(http_url: str) -> bool:
+    """Return whether the server responds and every model is ready."""
+    try:
+        with _OPENER.open(f"{http_url}/v2/health/ready", timeout=_RESPONSE_WITHIN_S) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, http.client.HTTPException, OSError):
+        return False  # not yet: the caller watches the process and the clock
+
+
+def loaded_models(http_url: str) -> list[LoadedModel]:
+    """Return the models that the server has loaded, by name.
+
+    Raises:
+        OSError: It does not respond.
+    """
+    # Of the statistics, as the repository's index is closed.
+    with _OPENER.open(f"{http_url}/v2/models/stats", timeout=_RESPONSE_WITHIN_S) as response:
+        models = json.load(response)["model_stats"]
+    return sorted(
+        (LoadedModel(each["name"], each["version"]) for each in models),
+        key=lambda model: (model.name, model.version),
+    )

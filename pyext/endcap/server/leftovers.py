@@ -1,7 +1,9 @@
-"""What a killed launcher could not clean up: found by the lock on its scratch folder.
+"""Removal of what a killed launcher could not clean up.
 
-With a scratch folder go its server's regions in /dev/shm and the stubs of Python-backend models
-that outlived the server. Both bear the folder's random token.
+A launch's scratch folder has a marker that its process locks for as long as it lives: one without
+a lock is abandoned, unless processes of its server still run. With the folder go the server's
+regions in /dev/shm and the stubs of Python-backend models that outlived the server; their names
+and arguments hold the folder's random token.
 """
 
 from __future__ import annotations

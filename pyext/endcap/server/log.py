@@ -1,25 +1,26 @@
-"""Reads what tritonserver prints: keeps its last lines, and finds in them why a start failed."""
+"""Output of a server: its last lines, a copy in a file, warnings on standard error."""
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import errno
+import fcntl
+import itertools
+import os
 import re
+import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
-from endcap.server.stub_reasons import explained, refusals
+from endcap.triton.errors import ServerError
 
 _KEPT_LINES = 2000
 _PROBLEM = re.compile(r"[WEF]\d{4} ")  # severity and date, for example "E1120 13:46:42.870067"
-_RECORD = re.compile(r'E\d{4} \S+ \d+ \S+\] "?(.*?)"?$')
-_PROTOBUF = re.compile(r"\[libprotobuf ERROR [^\]]*\] (.*)$")
-_LOAD_FAILED = re.compile(r"failed to load (?:model )?'([^']+)'(?: version \d+)?: (.*)", re.DOTALL)
 # What terminals obey: control characters but tabs and ends of lines; in UTF-8 some have two bytes.
 _CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]")
-_SIGNAL = re.compile(r"Signal \(\d+\) received")
-_PYTHON_PLACE = re.compile(r"\n+At:\n\s*([^\n]+).*", re.DOTALL)
 
 
 class LogPump:
@@ -34,11 +35,14 @@ class LogPump:
         echo_all: bool = False,
         renamed: tuple[bytes, bytes] | None = None,
     ) -> None:
-        """copy gets every line; echo gets warnings and errors after `echo_from_now_on`, printable.
+        """Start the thread.
 
         Args:
-            echo_all: Echo gets every line, from the first one on; printable, too.
-            renamed: A path as the server prints it, and what all get to read in its place.
+            source: The server's end of the pipe.
+            copy: Gets every line.
+            echo: Gets warnings and errors after `echo_from_now_on`, control characters escaped.
+            echo_all: Whether `echo` gets every line, from the first one on.
+            renamed: A path as the server prints it, and what stands in its place everywhere.
         """
         self._source = source
         self._renamed = renamed
@@ -86,48 +90,70 @@ def _write(target: IO[bytes], raw: bytes) -> None:
         target.flush()
 
 
-def failure_reasons(lines: Iterable[str]) -> list[str]:
-    """Return the reasons for a failure that `lines` tell, the most telling kind only.
+_CANNOT_LOCK = (errno.ENOLCK, errno.EOPNOTSUPP)  # some network file systems
 
-    These are, best first: models that failed to load, that their stub refused, and configurations
-    that could not be read; ensembles whose parts are missing; the server's closing error; and a
-    signal that it caught.
+
+@contextlib.contextmanager
+def open_log_file(path: Path, repository: Path) -> Iterator[IO[bytes]]:
+    """Open the log file of a server, empty; a regular file is locked until the block ends.
+
+    Args:
+        path: The file, or a pipe or a device.
+        repository: The models that the server is about to serve.
+
+    Yields:
+        The file, to write to.
+
+    Raises:
+        ServerError: The file is one of the repository's, or another server writes its log to it.
+        OSError: It cannot be written.
     """
-    lines = list(lines)
-    refused = refusals(lines)
-    loads: list[str] = []
-    polls: list[str] = []
-    ensembles: list[str] = []
-    closing: list[str] = []
-    parse_error = ""
-    signals: list[str] = []
-    for line in lines:
-        protobuf = _PROTOBUF.match(line)
-        if protobuf:
-            parse_error = protobuf.group(1)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+    is_new = not path.exists()
+    descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+    with open(descriptor, "wb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            yield file
+            return
+        if not is_new:
+            _refuse_files_of(repository, path, found)
+        _lock(path, descriptor)
+        try:
+            os.ftruncate(descriptor, 0)
+            yield file
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children hold the descriptor, too
+
+
+def _refuse_files_of(repository: Path, path: Path, found: os.stat_result) -> None:
+    models = [folder for folder in repository.iterdir() if folder.is_dir()]
+    visited: set[tuple[int, int]] = set()
+    for folder, below, names in itertools.chain.from_iterable(
+        os.walk(model, followlinks=True) for model in models
+    ):
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in visited:  # links may lead round in a circle
+            below.clear()
             continue
-        if line.startswith("error: "):
-            closing.append(line.removeprefix("error: "))
-        elif _SIGNAL.match(line):
-            signals.append(line.strip())
-        record = _RECORD.match(line)
-        message = record.group(1).replace("\\n", "\n") if record else ""
-        failed = _LOAD_FAILED.match(message)
-        if failed:
-            if failed.group(1) not in refused:  # its stub says it better
-                loads.append(f"model '{failed.group(1)}': {explained(_one_line(failed.group(2)))}")
-        elif message.startswith("Poll failed"):
-            polls.append(_one_line(f"{message} {parse_error}"))
-            parse_error = ""
-        elif message.startswith("failed to start"):
-            closing.append(_one_line(message))
-        elif message.startswith(("Invalid argument: ensemble", "Invalid argument: in ensemble")):
-            ensembles.append(_one_line(message))
-    loads += [f"model '{name}': {message}" for name, message in refused.items()]
-    return loads + polls or ensembles or closing or signals
+        visited.add((status.st_dev, status.st_ino))
+        for name in names:
+            file = Path(folder, name)
+            with contextlib.suppress(OSError):  # a link to nothing: not the file that is open
+                if os.path.samestat(file.stat(), found):
+                    raise ServerError(
+                        f"log file {path} is {file} of the model repository, and would replace "
+                        "it; give another file"
+                    )
 
 
-def _one_line(message: str) -> str:
-    """Join the lines of a message; of a Python traceback it keeps the innermost place."""
-    message = _PYTHON_PLACE.sub(r" (at \1)", message)
-    return " ".join(message.split())
+def _lock(path: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ServerError(
+            f"log file {path} is in use by another server; give each server its own"
+        ) from error
+    except OSError as error:
+        if error.errno not in _CANNOT_LOCK:
+            raise

@@ -1,4 +1,4 @@
-"""From settings to a command line: looks at everything that can be known before a server starts."""
+"""Launch plan: command line, environment and folders of a server, checked before it starts."""
 
 from __future__ import annotations
 
@@ -7,26 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from endcap._system.stages import Progress, no_progress
-from endcap.server import gpu, python_packages, python_stub
-from endcap.server.backend_directory import compose_backend_directory, needs_stub
-from endcap.server.chosen_models import choose_models
-from endcap.server.dali_operators import find_operators
-from endcap.server.exposure import check_exposure
+from endcap.server import private_server, python_stub
+from endcap.server.backends import (
+    compose_backend_directory,
+    find_operators,
+    needs_stub,
+    onnxruntime_options,
+)
+from endcap.server.exposure import check_exposure, restriction_options
 from endcap.server.leftovers import shared_memory_prefix
 from endcap.server.locate import ServerInstallation, locate_or_install_server
-from endcap.server.onnxruntime_library import onnxruntime_options
-from endcap.server.optional_models import LeftOut, leave_out
-from endcap.server.ports import ServerPorts, resolve_ports
-from endcap.server.private_server import private_server_folder
-from endcap.server.release import ServerRelease, read_release
-from endcap.server.restriction import restriction_options
-from endcap.server.settings import ServerSettings
-from endcap.server.shell_words import (
+from endcap.server.models import (
+    LeftOut,
     check_model_names,
     check_scratch,
+    choose_models,
+    leave_out,
     link_models,
     link_repository,
+    pool_megabytes,
 )
+from endcap.server.private_server import private_server_folder
+from endcap.server.release import ServerRelease, read_release
+from endcap.server.settings import ServerPorts, ServerSettings, resolve_ports
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import ModelFolder, check_config_name, read_repository
 
@@ -38,7 +41,7 @@ _SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """All that starting the process takes."""
+    """What is needed to start the process."""
 
     command: list[str]
     environment: dict[str, str]
@@ -153,7 +156,7 @@ def server_environment(
             (folder / libpython.name).symlink_to(libpython)
             libraries.insert(0, str(folder))
         if packages is not None:
-            folder = python_packages.make_environment(scratch / "python", packages)
+            folder = private_server.make_environment(scratch / "python", packages)
             environment["PATH"] = _joined([str(folder)], os.environ, "PATH")
         elif not installation.is_private:
             folder = python_stub.python_program_dir()
@@ -176,7 +179,7 @@ def _with_absolute_paths(environment: dict[str, str]) -> dict[str, str]:
 
 
 def _has_python(models: list[ModelFolder], installation: ServerInstallation) -> bool:
-    """Whether the server can or must get its Python backend: a model runs in it, or a stub fits."""
+    """Return whether the server gets its Python backend: a model runs in it, or a stub fits."""
     if installation.stubs_dir is None or any(model.runs_python for model in models):
         return True
     return python_stub.has_stub(installation.stubs_dir)
@@ -188,7 +191,7 @@ def _packages(
     """Return what endcap's own server has for Python models; None where none needs it."""
     if not installation.is_private or not any(model.uses_server_python for model in models):
         return None
-    return python_packages.install_packages(progress)
+    return private_server.install_packages(progress)
 
 
 def _held(installation: ServerInstallation, packages: Path | None) -> tuple[Path, ...]:
@@ -208,7 +211,7 @@ def _check_python_models(
 
 
 def _config_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:
-    """What takes configs/NAME.pbtxt, and endcap's operators for models of NVIDIA's DALI backend."""
+    """Return options for configs/NAME.pbtxt, and DALI operators for NVIDIA's DALI backend."""
     named = [f"--model-config-name={settings.config_name}"] if settings.config_name else []
     if any(model.backend == "dali" for model in models):
         named.append(f"--backend-config=dali,plugin_libs={find_operators()}")
@@ -237,7 +240,7 @@ def _listen_options(host: str, ports: ServerPorts) -> list[str]:
 def _memory_options(models: list[ModelFolder], settings: ServerSettings) -> list[str]:
     cuda_mb = settings.cuda_pool_mb
     if cuda_mb is None:
-        cuda_mb = gpu.pool_megabytes(models)
+        cuda_mb = pool_megabytes(models)
     options = [
         f"--cuda-memory-pool-byte-size={device}:{cuda_mb * 2**20}" for device in range(gpu_count())
     ]

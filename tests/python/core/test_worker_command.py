@@ -14,7 +14,7 @@ from doctor_world import subject
 from init_runs import init
 
 from endcap._system.worker_command import worker_command
-from endcap.server.dali_operators import find_operators
+from endcap.server.backends import find_operators
 from endcap.tools.doctor.dali import check_dali
 from endcap.triton.errors import ServerError
 

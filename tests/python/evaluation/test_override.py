@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from endcap.server import ServerError
-from endcap.server.override import repository_with
+from endcap.server.models import repository_with
 from endcap.triton.model_config import read_model_config
 
 POST = """

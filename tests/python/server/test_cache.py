@@ -27,7 +27,7 @@ from endcap.server import (
     ServerSettings,
     locate,
     locate_server,
-    python_packages,
+    private_server,
 )
 from endcap.server.cache import (
     MARKER_NAME,
@@ -257,7 +257,7 @@ def test_without_a_network(cache: Path) -> None:
     ):
         install_private_server()
     with pytest.raises(ServerError, match=r"what Python models need cannot be installed \(pip rea"):
-        python_packages.install_packages()
+        private_server.install_packages()
     assert names(cache) == set()
 
 
@@ -341,7 +341,7 @@ def test_a_python_without_numpy_1_is_refused_before_its_stub_is_missed(
         (content / EXECUTABLE.parent.parent / "python_backend_stubs" / "3.9").mkdir(parents=True)
         (content / EXECUTABLE.parent.parent / "TRITON_VERSION").write_text("2.51.0\n")
 
-    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    monkeypatch.setattr(private_server, "_NEWEST_WITH_NUMPY_1", (3, 9))
     make_entry(private_server_folder().name, fill, silent)
     no_other_server(monkeypatch)
     models, scratch = write_model(tmp_path / "models", "plain", 'backend: "python"'), tmp_path / "s"
@@ -379,16 +379,16 @@ def test_the_order_of_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_python_without_numpy_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    monkeypatch.setattr(private_server, "_NEWEST_WITH_NUMPY_1", (3, 9))
     with pytest.raises(ServerError, match=r"NumPy below 2, .*Python 3\.10 to 3\.9, .*env pack"):
-        python_packages.install_packages()
+        private_server.install_packages()
 
 
 @pytest.mark.parametrize(("option", "exit_code"), [([], 0), (["--python-models"], 2)])
 def test_the_server_is_installed_for_a_python_without_numpy_1(
     option: list[str], exit_code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    monkeypatch.setattr(private_server, "_NEWEST_WITH_NUMPY_1", (3, 9))
     server = make_entry(private_server_folder().name, fill_server, silent)
     done = CliRunner(env={"COLUMNS": "1000"}).invoke(app, ["server", "install", *option])
     assert done.exit_code == exit_code
@@ -398,15 +398,15 @@ def test_the_server_is_installed_for_a_python_without_numpy_1(
 
 
 def test_more_packages_make_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = python_packages.packages_folder()
-    assert {"numpy<2", "onnxruntime>=1.17"} < {*python_packages.requirements()}
+    usual = private_server.packages_folder()
+    assert {"numpy<2", "onnxruntime>=1.17"} < {*private_server.requirements()}
     monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", "'scipy < 1.14' pyyaml")
-    assert {"scipy<1.14", "pyyaml"} < {*python_packages.requirements()}
-    assert python_packages.packages_folder() != usual
+    assert {"scipy<1.14", "pyyaml"} < {*private_server.requirements()}
+    assert private_server.packages_folder() != usual
     for wrong in ("--index-url=http://elsewhere", "'unclosed"):
         monkeypatch.setenv("ENDCAP_SERVER_PACKAGES", wrong)
         with pytest.raises(ServerError, match="ENDCAP_SERVER_PACKAGES must be requirements"):
-            python_packages.requirements()
+            private_server.requirements()
 
 
 def test_the_environment_has_endcap_and_the_packages_alone(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_the_environment_has_endcap_and_the_packages_alone(tmp_path: Path) -> No
     for pattern in ("numpy", "numpy.libs", "numpy-*", "PIL", "pillow*", "packaging*"):
         for path in SITE_PACKAGES.glob(pattern):
             (packages / path.name).symlink_to(path)
-    folder = python_packages.make_environment(tmp_path / "environment", packages)
+    folder = private_server.make_environment(tmp_path / "environment", packages)
     program = (
         "import sys, endcap, numpy, endcap.triton.stage_settings\n"
         "print(sys.prefix, endcap.__version__, numpy.__file__)\n"

@@ -22,8 +22,8 @@ from endcap.server import (
     ServerSettings,
     TritonServer,
 )
-from endcap.server.ports import resolve_ports
 from endcap.server.process import ServerProcess
+from endcap.server.settings import resolve_ports
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 

@@ -11,7 +11,7 @@ import pytest
 from echo_model import write_echo_model, write_model
 
 from endcap.server import ServerPorts, ServerSettings, locate_server
-from endcap.server.onnxruntime_library import VARIABLE, find_onnxruntime
+from endcap.server.backends import ONNXRUNTIME_VARIABLE, find_onnxruntime
 from endcap.server.plan import plan_launch
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
@@ -21,7 +21,7 @@ NETWORK = 'backend: "endcap_onnx"'
 
 @pytest.fixture(autouse=True)
 def _no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(ONNXRUNTIME_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_the_variable_is_left_to_the_backend(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_model(tmp_path / "models", "network", NETWORK)
-    monkeypatch.setenv(VARIABLE, "/somewhere/libonnxruntime.so")
+    monkeypatch.setenv(ONNXRUNTIME_VARIABLE, "/somewhere/libonnxruntime.so")
     assert options(tmp_path / "models", scratch) == []
 
 

@@ -10,10 +10,11 @@ from damage import SHIPPED
 from doctor_world import copied_server
 from echo_model import write_model
 
-from endcap.server import locate_server, optional_models, python_packages
-from endcap.server.chosen_models import choose_models
-from endcap.server.optional_models import (
+from endcap.server import locate_server, private_server
+from endcap.server import models as server_models
+from endcap.server.models import (
     LeftOut,
+    choose_models,
     leave_out,
     why_no_private_dali,
     why_no_python,
@@ -26,7 +27,7 @@ REASON = "DALI is not installed; install it"
 
 
 def names_left(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> tuple[set[str], object]:
-    monkeypatch.setattr(optional_models, "why_no_dali", lambda server: reason)
+    monkeypatch.setattr(server_models, "why_no_dali", lambda server: reason)
     models = read_repository(SHIPPED)
     kept, left_out = leave_out(models, locate_server())
     return {m.path.name for m in models} - {m.path.name for m in kept}, left_out
@@ -46,7 +47,7 @@ def test_with_dali_all_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dali_is_not_looked_for_without_an_optional_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(optional_models, "why_no_dali", lambda server: pytest.fail("it was"))
+    monkeypatch.setattr(server_models, "why_no_dali", lambda server: pytest.fail("it was"))
     models = read_repository(write_model(tmp_path, "plain", 'backend: "python"'))
     assert leave_out(models, locate_server()) == (models, None)
 
@@ -54,7 +55,7 @@ def test_dali_is_not_looked_for_without_an_optional_model(
 @pytest.fixture
 def without_numpy_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """This Python is newer than the newest for which there is a NumPy below 2."""
-    monkeypatch.setattr(python_packages, "_NEWEST_WITH_NUMPY_1", (3, 9))
+    monkeypatch.setattr(private_server, "_NEWEST_WITH_NUMPY_1", (3, 9))
 
 
 @pytest.mark.usefixtures("without_numpy_1")

@@ -24,8 +24,8 @@ from endcap.server import (
     locate_server,
     python_stub,
 )
-from endcap.server.backend_directory import compose_backend_directory
-from endcap.server.gpu import TRITON_DEFAULT_POOL_MB, pool_megabytes
+from endcap.server.backends import compose_backend_directory
+from endcap.server.models import TRITON_DEFAULT_POOL_MB, pool_megabytes
 from endcap.server.plan import plan_launch
 from endcap.triton.installation import OUR_BACKENDS, gpu_count
 from endcap.triton.model_folder import read_repository

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from echo_model import write_echo_model
 
-from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer, ports
-from endcap.server.ports import resolve_ports
+from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer, settings
+from endcap.server.settings import resolve_ports
 
 FREE = ServerPorts(http=0, grpc=0, metrics=0)
 
@@ -40,7 +40,7 @@ def test_free_ports_are_not_those_of_outgoing_connections(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     setting = tmp_path / "range"
-    monkeypatch.setattr(ports, "_OUTGOING", setting)
+    monkeypatch.setattr(settings, "_OUTGOING", setting)
     for text, allowed in (
         ("20000\t60999\n", range(10000, 20000)),
         ("1024 60000", range(60001, 65536)),
@@ -54,6 +54,6 @@ def test_free_ports_are_not_those_of_outgoing_connections(
 def test_a_port_that_is_held_is_not_picked(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         held = int(holder.getsockname()[1])
-        monkeypatch.setattr(ports, "_never_outgoing", lambda: range(held, held + 1))
+        monkeypatch.setattr(settings, "_never_outgoing", lambda: range(held, held + 1))
         picked = resolve_ports("127.0.0.1", FREE)
     assert held not in {picked.http, picked.grpc, picked.metrics}

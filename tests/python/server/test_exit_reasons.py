@@ -1,0 +1,33 @@
+"""What a failed start tells of stubs, from the lines of a server's log."""
+
+from __future__ import annotations
+
+from endcap.server.exit_reasons import explained, failure_reasons, refusals
+
+PLACE = r"\n\nAt:\n  /tmp/endcap_stub_a/1/model.py(11): <module>\n  <frozen importlib>(1): f\n"
+STARTS = 'E1122 00:34:47.248231 31020 model_lifecycle.cc:642] "failed to load '
+
+
+def test_a_refusal_takes_the_place_of_triton_s_reason():
+    lines = [
+        "endcap stub: model 'a': NumPy 2.2.6 is too new; install 'numpy<2'",
+        STARTS + "'a' version 1: Internal: Stub process 'a_0_0' is not healthy.\"",
+        STARTS + "'b' version 1: Internal: something else\"",
+    ]
+    assert refusals(lines) == {"a": "NumPy 2.2.6 is too new; install 'numpy<2'"}
+    assert failure_reasons(lines) == [
+        "model 'b': Internal: something else",
+        "model 'a': NumPy 2.2.6 is too new; install 'numpy<2'",
+    ]
+
+
+def test_a_refusal_that_only_triton_reports():
+    lines = [STARTS + f"'a' version 1: Internal: EndcapStub: no room; make some{PLACE}\""]
+    assert failure_reasons(lines) == ["model 'a': no room; make some"]
+
+
+def test_an_archive_that_triton_cannot_read_is_explained():
+    reason = explained("Internal: archive_read_data_block() failed with error code = -30")
+    assert reason.startswith("the archive of EXECUTION_ENV_PATH is broken off")
+    assert "archive_read_data_block()" in reason
+    assert explained("Internal: ValueError: no") == "Internal: ValueError: no"
