@@ -153,7 +153,7 @@ def test_data_that_are_not_what_their_input_says_are_never_sent(server: RunningS
     with proxy_to(server.grpc) as proxy, open_connection(server, "grpc", proxy) as connection:
         for tensor, words in (
             (InputTensor("logits", (5,), "FP32", LOGITS), r"FP32 \[5\], but its data are FP32 \[2"),
-            (InputTensor("logits", (2, 5), "FP16", LOGITS), "says that it is FP16"),
+            (InputTensor("logits", (2, 5), "FP16", LOGITS), "is declared as FP16"),
             (InputTensor.of("said", np.array([1.5], np.object_)), "an element of type float"),
         ):
             with pytest.raises(InvalidArgumentError, match=words):

@@ -35,7 +35,7 @@ def test_what_answers_may_be_no_such_service(
         ask(server, protocol, kind, "infer", CLASSES, proxy=proxy, retries=0)
     assert caught.value.status_name == "unavailable"
     if protocol == "http":
-        assert "no Triton server's http service" in str(caught.value)
+        assert "not a Triton server's http service" in str(caught.value)
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ def test_help_fits_80_columns_and_has_examples() -> None:
         (["--predictions", "no.json"], "no.json cannot be read"),
         (["--repository", "no"], "is not a folder"),
         (["--repository", "no", "--reference", "x.onnx"], "no/detect/config.pbtxt cannot be read"),
-        (["--url", "127.0.0.1:9"], "no Triton server answers"),
+        (["--url", "127.0.0.1:9"], "no Triton server responds"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(
