@@ -221,5 +221,5 @@ def test_http_bodies_are_compressed_as_their_header_says(server: RunningServer) 
 def test_streams_need_grpc(server: RunningServer) -> None:
     address = parse_address(f"http://{server.http}")
     for connection in (Connection(address), AsyncConnection(address)):
-        with pytest.raises(UnsupportedError, match="HTTP, which has no streams; give the server's"):
+        with pytest.raises(UnsupportedError, match="HTTP has no streams; give the server's"):
             connection.stream()

@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_told_at_once(
 ) -> None:
     (tmp_path / "no.pem").write_text("nothing")
     for url, tls, words in (
-        ("grpcs://host", Tls(verify=False), "gRPC always looks at the server's certificate"),
+        ("grpcs://host", Tls(verify=False), "gRPC always verifies the server's certificate"),
         ("grpcs://host", Tls(ca=tmp_path / "no.pem"), "give PEM files"),
         ("https://host", Tls(ca=tmp_path / "no.pem"), "give PEM files"),
         ("https://host", Tls(certificate=CA, key=FILES / "client.key"), "the key that belongs to"),

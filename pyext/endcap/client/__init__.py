@@ -1,17 +1,27 @@
 """Clients of a running server: images in, detections or classes out.
 
-A call of `DetectionClient.detect(["a.jpg"])` passes through, in this order:
+From `DetectionClient.detect(["a.jpg"])` to the bytes on the socket:
 
-1. `clients`: the two clients, and their arguments (`arguments`, `options`, `address`).
-2. `_async/detection` (`_sync` is made of `_async`): images to batches (`images`, `batches`),
-   threads or tasks (`synchronization`), a request for each batch (`ensemble_request`).
-3. `_async/connection`: deadlines and retries (`retry`); `wire/grpc` or `wire/http` makes a message.
-4. `wire/grpc_transport` or `_async/http_transport` sends it.
+1. `_sync/detection_client.py`, `DetectionClient.detect`: cuts the images into `Batch`es and runs
+   `_run` for each in at most `concurrency` threads. (`_sync` is generated from `_async`.)
+2. `batches.py`: `BatchRun` reads the file, `EnsembleRequest.call` makes a `Call` with the input
+   `encoded`.
+3. `_sync/connection.py`, `Connection.infer`: `_send` sends within the deadline, and again where
+   `retry.py` allows it. With shared memory `SharedMemoryPool.infer` calls it.
+4. `grpc.py`: `infer_request` makes a ModelInferRequest of the call, `GrpcTransport.send` passes it
+   to gRPC's channel. For HTTP: `http.py`, and `_sync/http_transport.py` with httpcore.
 
-The response goes back through `wire`, `response_reader` (tensors to `endcap.results`), `batches`.
+And back:
 
-`_async/detect_stream` with `stream_order` is the same over a gRPC stream, `shared_memory` has
-regions, leases and pools, `_async/model_lookup` and `session` are what a client does first.
+5. `grpc.py`, `read_infer_response`: the message to a `Response` with NumPy arrays.
+6. `batches.py`: `EnsembleRequest.read` cuts its tensors into those of each image,
+   `response_reader.py` checks them and makes detections or classes of them.
+7. `batches.py`: `BatchRun.take` makes each an `ImageResult`; `detect` returns them as `Results`, in
+   the order of the images.
+
+What a client does first is `_connect` in `_sync/detection_client.py`. A stream of images is
+`_sync/detect_stream.py` with `stream_order.py`, shared memory is `_sync/shared_memory_pool.py` with
+`regions/`.
 """
 
 import warnings

@@ -18,7 +18,7 @@ from endcap.client.served_model import ServedModel
 from endcap.cuda_array import on_host
 from endcap.results import INPUT, ImageResult, Task
 
-# What concerns the server or the time, and no image: sending it again would change nothing.
+# Statuses of the server or the deadline, not of an image: a request per image would change nothing.
 _OF_NO_IMAGE = frozenset({"unavailable", "timeout", "cancelled"})
 
 
@@ -45,7 +45,7 @@ class Attempt:
     """A request of some images of a batch; rows: which of them.
 
     Attributes:
-        spent_s: What an earlier attempt has taken of the time that these images have.
+        spent_s: The seconds that an earlier attempt has used up.
     """
 
     rows: list[int]
@@ -54,9 +54,9 @@ class Attempt:
 
 
 class BatchRun:
-    """The requests that one batch takes; it sends nothing itself.
+    """The requests and results of one batch; the client sends them.
 
-    As long as `next` gives an attempt, it is made and told to `take`.
+    The client sends each attempt that `next` returns and passes its outcome to `take`.
     """
 
     def __init__(self, batch: Batch, reader: ImageReader, task: Task) -> None:
@@ -75,7 +75,7 @@ class BatchRun:
         self._attempts = [sent] if sent.rows else []
 
     def next(self) -> Attempt | None:
-        """Return what is to be sent now, None when every image has its result."""
+        """Return the next request to send, None when every image has its result."""
         return self._attempts.pop(0) if self._attempts else None
 
     def take(
@@ -85,9 +85,9 @@ class BatchRun:
         latency_ms: float,
         request_id: str,
     ) -> None:
-        """Take what the response says of each image, or why there is none.
+        """Record the outcome of an attempt: each image's part of the response, or the error.
 
-        A failure that may be one image's has each sent again by itself.
+        After an error that one image may have caused, each is sent again in its own request.
         """
         if isinstance(outcome, RequestError):
             if len(attempt.rows) > 1 and outcome.status_name not in _OF_NO_IMAGE:
@@ -131,7 +131,7 @@ class BatchRun:
 if TYPE_CHECKING:
     from endcap.client.regions.lease import Lease
 
-MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region that nobody gave the size of
+MAX_IMAGE_BYTES = 8 << 20  # room for an encoded image in a region of default size
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
 _ALIGNMENT = 64  # of tensors in a region
 _WITHOUT_ROOM = ("BYTES", "BF16")  # of no size, and of none of NumPy's types
@@ -141,8 +141,8 @@ class EnsembleRequest:
     """The requests for batches of encoded images, and the tensors of their responses.
 
     Args:
-        outputs: What to ask for.
-        class_counts: How many of an output's best elements to ask for instead, by Triton's
+        outputs: The outputs to request.
+        class_counts: The number of an output's best elements to request instead, by Triton's
             classification extension.
     """
 
@@ -165,10 +165,12 @@ class EnsembleRequest:
     def read(
         self, call: Call, response: Response, images: int, lease: Lease | None = None
     ) -> list[dict[str, NDArray[Any] | None]]:
-        """Return each image's tensors, a batch of one, out of the response for all.
+        """Return each image's tensors, as a batch of one, from the response for the batch.
 
-        With a lease they may be views on its shared memory. Raises RequestError for a tensor of
-        another batch.
+        With a lease they may be views of its shared memory.
+
+        Raises:
+            RequestError: A tensor has another batch size.
         """
         tensors = {each.name: _tensor(each, response, lease) for each in call.outputs}
         if not self._model.batched:
@@ -210,7 +212,7 @@ class EnsembleRequest:
         return math.prod(shape) * itemsize + _ALIGNMENT
 
     def _fixed_shape(self, output: OutputTensor, batch: int) -> tuple[int, ...] | None:
-        """Return an output's shape, None where only the response tells its size."""
+        """Return an output's shape, None where only the response determines it."""
         spec = self._spec(output)
         sides = (batch, *spec.shape[1:]) if self._model.batched else spec.shape
         sized = spec.datatype not in _WITHOUT_ROOM and not output.class_count
@@ -227,13 +229,13 @@ def split(
     """Return each image's part, a batch of one, of the tensors of a batch.
 
     Raises:
-        RequestError: For a tensor of another batch.
+        RequestError: A tensor has another batch size.
     """
     for name, tensor in tensors.items():
         if tensor is not None and tensor.shape[:1] != (images,):
             raise RequestError(
                 "internal",
-                f"the server answered {name} {list(tensor.shape)} to a batch of {images}; its "
+                f"the server returned {name} {list(tensor.shape)} for a batch of {images}; its "
                 f"first side must be {images}",
             )
     return [

@@ -67,12 +67,12 @@ class InputTensor:
 
 @dataclass(frozen=True)
 class OutputTensor:
-    """An output that is asked for.
+    """A requested output.
 
     Attributes:
-        shared: Where the server is to put it, None for in the response.
-        class_count: How many of its best elements Triton's classification extension is to give, as
-            texts; 0 for the tensor itself.
+        shared: The part of shared memory that the server writes it to; None is the response.
+        class_count: The number of its best elements to request, as texts, by Triton's
+            classification extension; 0 for the tensor itself.
     """
 
     name: str
@@ -82,7 +82,7 @@ class OutputTensor:
 
 @dataclass(frozen=True)
 class SequenceStep:
-    """Where in a sequence, for stateful models, a request stands.
+    """The position of a request in a sequence of a stateful model.
 
     Attributes:
         id: A number above 0 and below 2**63, or a text of 1 to 128 bytes, as Triton has them.
@@ -129,7 +129,7 @@ class Call:
 
 @dataclass(frozen=True)
 class SharedOutput:
-    """What a response says of an output that lies in shared memory."""
+    """The shape and data type of an output in shared memory."""
 
     shape: tuple[int, ...]
     datatype: str
@@ -140,8 +140,8 @@ class Response:
     """A response.
 
     Attributes:
-        tensors: By name, those that were asked for; None where the response lacks one.
-        shared: Of those that lie in shared memory instead.
+        tensors: The requested outputs by name; None where the response lacks one.
+        shared: Those that are in shared memory instead.
         request_id: As sent.
         final: Whether no other response follows, for decoupled models.
     """
@@ -154,7 +154,7 @@ class Response:
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a model says of a tensor: -1 stands for a side of any length."""
+    """A tensor in a model's metadata; -1 is a dimension of any size."""
 
     datatype: str
     shape: tuple[int, ...]
@@ -182,10 +182,10 @@ def triton_type(dtype: np.dtype[Any]) -> str:
 
 
 def numpy_type(datatype: str) -> np.dtype[Any]:
-    """Return the NumPy type that Triton's name stands for, object for "BYTES".
+    """Return the NumPy type for Triton's name of a type, object for "BYTES".
 
     Raises:
-        UnsupportedError: For "BF16", which NumPy lacks, and for what is no name of Triton's.
+        UnsupportedError: For "BF16", which NumPy lacks, and for names that Triton does not have.
     """
     dtype = _NUMPY_TYPES.get(datatype)
     if dtype is None:
@@ -201,14 +201,14 @@ def elements(tensor: InputTensor) -> NDArray[Any]:
     """Return the elements of an input that goes in its request, of BYTES each as bytes.
 
     Raises:
-        InvalidArgumentError: They are not what the input says of them.
+        InvalidArgumentError: They do not match the shape and data type of the input.
     """
     data = tensor.data
     if isinstance(data, SharedSlice):
         raise InvalidArgumentError(f"input {tensor.name} lies in shared memory")
     if data.shape != tuple(tensor.shape) or triton_type(data.dtype) != tensor.datatype:
         raise InvalidArgumentError(
-            f"input {tensor.name} says that it is {tensor.datatype} {list(tensor.shape)}, but its "
+            f"input {tensor.name} is declared as {tensor.datatype} {list(tensor.shape)}, but its "
             f"data are {triton_type(data.dtype)} {list(data.shape)}; make them agree"
         )
     if tensor.datatype != "BYTES":
@@ -220,7 +220,7 @@ def elements(tensor: InputTensor) -> NDArray[Any]:
 
 
 def raw_bytes(tensor: InputTensor) -> bytes:
-    """Return what `elements` does in row-major order; BYTES each behind its length, uint32."""
+    """Return the elements in row-major order; of BYTES each after its length, uint32."""
     data = elements(tensor)
     if tensor.datatype != "BYTES":
         return data.tobytes()
@@ -228,14 +228,14 @@ def raw_bytes(tensor: InputTensor) -> bytes:
 
 
 def raw_size(tensor: InputTensor) -> int:
-    """Return the length of what `raw_bytes` does, without making it where the type has a size."""
+    """Return the length of `raw_bytes(tensor)`, without copying tensors of fixed-size types."""
     if tensor.datatype != "BYTES":
         return elements(tensor).nbytes
     return sum(_LENGTH.size + len(each) for each in elements(tensor).flat)
 
 
 def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
-    """Return an output's shape as the server says it; ValueError where no tensor has it."""
+    """Return an output's shape; raise ValueError for an impossible one."""
     shape = tuple(sides)
     if not all(type(side) is int and side >= 0 for side in shape):
         raise ValueError(f"an output has the shape {list(shape)}")
@@ -243,7 +243,7 @@ def checked_shape(sides: Iterable[Any]) -> tuple[int, ...]:
 
 
 def checked_datatype(datatype: object) -> str:
-    """Return an output's type as the server says it; ValueError where Triton has none such."""
+    """Return an output's data type; raise ValueError for one that Triton does not have."""
     if not isinstance(datatype, str) or datatype not in DATATYPES:
         raise ValueError(f"an output has the type {datatype!r}")
     return datatype
@@ -268,10 +268,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Exchange(Generic[T]):
-    """request: what to send. read: returns what the response says; raises RequestError."""
+class Operation(Generic[T]):
+    """A request of one protocol.
 
-    request: Any  # GrpcRequest or HttpRequest
+    Attributes:
+        request: A GrpcRequest or HttpRequest.
+        read: A function that returns the content of the response, or raises RequestError.
+    """
+
+    request: Any
     read: Callable[[Any], T]
 
 

@@ -1,4 +1,4 @@
-"""Errors between a client and a server, and those of gRPC, HTTP and the system as RequestError."""
+"""Errors of clients, and the conversion of errors of gRPC, HTTP and the system to them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ class ClientError(EndcapError, ConnectionError):
 
 
 class RequestError(EndcapError, RuntimeError):
-    """One request failed; the others are not concerned.
+    """A failed request; other requests are not affected.
 
     Args:
         status_name: The failure class, see `endcap.results`.
-        request_id: Of which request; "" where neither client nor server tells.
-        region_lost: Whether the server says that a shared-memory region is not registered with it.
-        transient: Whether it is unavailable for now, so that the same request may succeed later.
-        refused: Whether the server has surely not taken it, or has itself said that it will not run
-            it.
+        request_id: The request's id; "" where it is unknown.
+        region_lost: Whether a shared-memory region is not registered with the server.
+        transient: Whether the server is unavailable for now; the same request may succeed later.
+        refused: Whether it is certain that the server has not run the request and will not.
     """
 
     def __init__(
@@ -58,10 +57,7 @@ def check_process(process: int) -> None:
 
 
 def as_request_error(error: EndcapError) -> RequestError:
-    """Return an error as that of one request, without its traceback and what that keeps alive.
-
-    Nor has it a cause: the cause's traceback holds the same frames, and so the images.
-    """
+    """Return an error as RequestError, without traceback and cause, which keep images alive."""
     if not isinstance(error, RequestError):
         error = RequestError(error.status.label, str(error))
     error.__cause__ = error.__context__ = None
@@ -93,14 +89,14 @@ _CLASS_IN_MESSAGE = re.compile(
 )
 _REGION_LOST = re.compile(r"Unable to find (?:cuda |system )?shared memory region")
 _SERVER_STOPS = r"[Ss]erver is stopping|stopped accepting new inference requests"
-# What Triton says while it stops, or starts again, under statuses that also mean other things; in a
-# stream under none.
+# Triton's messages while it stops or restarts. Their statuses have other meanings, too; in a stream
+# there is no status.
 _STOPPING = re.compile(_SERVER_STOPS + r"|has no available versions|is not at ready state")
-# What it says where it has not begun a request. gRPC's status is the same when a connection breaks
-# while the request runs, so that only the words tell.
+# Its messages for a request that it has not begun. A connection that breaks while the request runs
+# has the same gRPC status, so that only the message distinguishes them.
 _REFUSED = re.compile(r"Exceeds maximum queue size|" + _SERVER_STOPS)
-# What it says of an API that --grpc-restricted-protocol or --http-restricted-api has closed; over
-# gRPC under the status of a server that is gone.
+# Its messages for an API that --grpc-restricted-protocol or --http-restricted-api has closed; their
+# gRPC status is UNAVAILABLE.
 _RESTRICTED = re.compile(r"This (protocol|API) is restricted")
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed")  # gRPC's channel
 _PASSING = (errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE)
@@ -108,7 +104,7 @@ _LONGEST_TEXT = 200
 
 
 def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestError:
-    """Return the error that a gRPC status stands for; `status` is its name, as "UNAVAILABLE"."""
+    """Return the error for a gRPC status; `status` is its name, such as "UNAVAILABLE"."""
     restricted = _RESTRICTED.match(message) is not None
     name = "unsupported" if restricted else _GRPC_STATUS.get(status, "internal")
     transient = status == "UNAVAILABLE" and not restricted
@@ -117,7 +113,7 @@ def from_grpc(status: str, message: str, *, request_id: str = "") -> RequestErro
 
 
 def from_http(status: int, body: bytes, *, request_id: str = "") -> RequestError:
-    """Return the error that an HTTP response with a status other than 200 stands for."""
+    """Return the error for an HTTP response with a status other than 200."""
     name = _HTTP_STATUS.get(status, "internal")
     error = _http_error(body)
     message = _plain_text(status, body) if error is None else error
@@ -126,42 +122,42 @@ def from_http(status: int, body: bytes, *, request_id: str = "") -> RequestError
     if status == 403 and _RESTRICTED.match(message):
         name = "unsupported"
     transient = status == 503
-    # A proxy says the same where the connection behind it has broken, but not as Triton does.
+    # A proxy sends 503 when the connection behind it broke, but without Triton's JSON.
     return _error(
         name, message, request_id, transient=transient, refused=transient and error is not None
     )
 
 
 def from_stream(message: str, *, request_id: str) -> RequestError:
-    """Return the error of one response of a stream, of which Triton tells no status."""
+    """Return the error of one response of a stream, for which Triton sends no status."""
     return _error("internal", message, request_id)
 
 
 def from_os_error(error: OSError) -> RequestError:
-    """Return the error of a connection that could not be made, or has broken."""
+    """Return the error of a connection that could not be made, or broke."""
     passes = isinstance(error, ConnectionError) or error.errno in _PASSING
     refused = isinstance(error, ConnectionRefusedError)
     message = error.strerror or str(error)
     return RequestError("unavailable", message, transient=passes, refused=refused)
 
 
-def broken(message: str) -> RequestError:
-    """Return the error of a connection that has broken before anything of a response came."""
+def connection_lost(message: str) -> RequestError:
+    """Return the error of a connection that broke before any part of a response."""
     return RequestError("unavailable", message, transient=True)
 
 
-def cut_short() -> RequestError:
-    """Return the error of a connection that has broken within the response."""
+def response_truncated() -> RequestError:
+    """Return the error of a connection that broke in the middle of the response."""
     return RequestError("unavailable", "the connection broke in the middle of the response")
 
 
-def no_answer(timeout_s: float) -> RequestError:
+def timed_out(timeout_s: float) -> RequestError:
     """Return the error of a request whose deadline is over."""
     return RequestError("timeout", f"no response within {timeout_s:.3g} s")
 
 
 def not_triton(protocol: Protocol) -> RequestError:
-    """Return the error of a response that is no Triton server's."""
+    """Return the error of a response that is not from a Triton server."""
     return RequestError(
         "unavailable",
         f"the server is not a Triton server's {protocol} service; the usual ports are 8000 for "
@@ -192,7 +188,7 @@ def _error(
         name, message = known.group(1), message[known.end() :]
     elif _STOPPING.search(message):
         name, transient = "unavailable", True
-        refused = refused or not message.startswith("in ensemble")  # whose other steps may run
+        refused = refused or not message.startswith("in ensemble")  # other steps of which may run
     return RequestError(
         name,
         message,

@@ -23,7 +23,7 @@ from typing import Any
 from endcap.client.address import Address
 from endcap.client.calls import (
     Call,
-    Exchange,
+    Operation,
     Response,
     SharedOutput,
     SharedSlice,
@@ -59,86 +59,86 @@ class GrpcRequest:
 
 
 class GrpcProtocol:
-    """What a client asks. Thread-safe; ClientError where tritonclient is missing."""
+    """The operations of the service. Thread-safe; raises ClientError without tritonclient."""
 
     def __init__(self) -> None:
         self._messages: Any = import_client("grpc").service_pb2
 
-    def infer(self, call: Call) -> Exchange[Response]:
-        """Run a model once."""
-        asked = [output.name for output in call.outputs]
+    def infer(self, call: Call) -> Operation[Response]:
+        """Return the inference request for one call."""
+        requested = [output.name for output in call.outputs]
         shared = [output.name for output in call.outputs if output.shared is not None]
 
         def read(response: Any) -> Response:
-            return read_infer_response(response, asked, shared, call.request_id)
+            return read_infer_response(response, requested, shared, call.request_id)
 
-        return Exchange(GrpcRequest("ModelInfer", infer_request(call)), read)
+        return Operation(GrpcRequest("ModelInfer", infer_request(call)), read)
 
-    def live(self) -> Exchange[bool]:
-        """Whether the server answers."""
-        return self._exchange("ServerLive", lambda response: bool(response.live))
+    def live(self) -> Operation[bool]:
+        """Return the request whether the server is live."""
+        return self._operation("ServerLive", lambda response: bool(response.live))
 
-    def ready(self, model: str) -> Exchange[bool]:
-        """Whether it serves a model."""
-        return self._exchange("ModelReady", lambda response: bool(response.ready), name=model)
+    def ready(self, model: str) -> Operation[bool]:
+        """Return the request whether a model is ready."""
+        return self._operation("ModelReady", lambda response: bool(response.ready), name=model)
 
-    def ready_models(self) -> Exchange[list[str]]:
-        """The names of all that it serves."""
-        return self._exchange(
+    def ready_models(self) -> Operation[list[str]]:
+        """Return the request for the names of all ready models."""
+        return self._operation(
             "ModelStatistics",  # `endcap serve` closes the repository's index
             lambda response: sorted({each.name for each in response.model_stats}),
         )
 
-    def metadata(self, model: str) -> Exchange[ModelMetadata]:
-        """The tensors of a model."""
+    def metadata(self, model: str) -> Operation[ModelMetadata]:
+        """Return the request for the tensors of a model."""
 
         def read(response: Any) -> ModelMetadata:
             return read_metadata(model, _tensors(response.inputs), _tensors(response.outputs))
 
-        return self._exchange("ModelMetadata", read, name=model)
+        return self._operation("ModelMetadata", read, name=model)
 
-    def config(self, model: str) -> Exchange[dict[str, Any]]:
-        """The configuration of a model."""
-        return self._exchange(
+    def config(self, model: str) -> Operation[dict[str, Any]]:
+        """Return the request for the configuration of a model."""
+        return self._operation(
             "ModelConfig", lambda response: plain_fields(response.config), name=model
         )
 
-    def statistics(self) -> Exchange[list[dict[str, Any]]]:
-        """What the server has counted of each of its models."""
+    def statistics(self) -> Operation[list[dict[str, Any]]]:
+        """Return the request for the statistics of all models."""
 
         def read(response: Any) -> list[dict[str, Any]]:
             return [plain_fields(each) for each in response.model_stats]
 
-        return self._exchange("ModelStatistics", read)
+        return self._operation("ModelStatistics", read)
 
-    def register_system(self, name: str, key: str, byte_size: int) -> Exchange[None]:
-        """Make the file `key` of /dev/shm known to the server."""
+    def register_system(self, name: str, key: str, byte_size: int) -> Operation[None]:
+        """Return the request to register the file `key` of /dev/shm."""
         fields = {"name": name, "key": key, "offset": 0, "byte_size": byte_size}
-        return self._exchange("SystemSharedMemoryRegister", _nothing, **fields)
+        return self._operation("SystemSharedMemoryRegister", _nothing, **fields)
 
     def register_cuda(
         self, name: str, raw_handle: bytes, device_id: int, byte_size: int
-    ) -> Exchange[None]:
-        """Make memory of a GPU known to the server; raw_handle in base64."""
+    ) -> Operation[None]:
+        """Return the request to register memory of a GPU; raw_handle in base64."""
         handle = base64.b64decode(raw_handle)
         fields = {"name": name, "raw_handle": handle, "device_id": device_id}
-        return self._exchange("CudaSharedMemoryRegister", _nothing, byte_size=byte_size, **fields)
+        return self._operation("CudaSharedMemoryRegister", _nothing, byte_size=byte_size, **fields)
 
-    def unregister(self, kind: str, name: str) -> Exchange[None]:
-        """End that; kind as "system"."""
-        return self._exchange(f"{kind.title()}SharedMemoryUnregister", _nothing, name=name)
+    def unregister(self, kind: str, name: str) -> Operation[None]:
+        """Return the request to unregister a region; kind is "system" or "cuda"."""
+        return self._operation(f"{kind.title()}SharedMemoryUnregister", _nothing, name=name)
 
-    def registered(self, kind: str) -> Exchange[dict[str, str]]:
-        """The regions of a kind: name -> key, which is "" for CUDA."""
+    def registered(self, kind: str) -> Operation[dict[str, str]]:
+        """Return the request for the regions of a kind: name -> key, which is "" for CUDA."""
 
         def read(response: Any) -> dict[str, str]:
             return {name: getattr(region, "key", "") for name, region in response.regions.items()}
 
-        return self._exchange(f"{kind.title()}SharedMemoryStatus", read)
+        return self._operation(f"{kind.title()}SharedMemoryStatus", read)
 
-    def _exchange(self, method: str, read: Callable[[Any], T], **fields: Any) -> Exchange[T]:
+    def _operation(self, method: str, read: Callable[[Any], T], **fields: Any) -> Operation[T]:
         message = getattr(self._messages, f"{method}Request")(**fields)
-        return Exchange(GrpcRequest(method, message), read)
+        return Operation(GrpcRequest(method, message), read)
 
 
 def _tensors(tensors: Iterable[Any]) -> list[tuple[str, str, Iterable[int]]]:
@@ -179,9 +179,12 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
     """Return the ModelInferRequest of a call.
 
     Args:
-        decoupled: Whether the server is to say with an empty response that no other follows, where
-            the model has not said so with its last one. For streams. Raises InvalidArgumentError
-            for one whose inputs are more than a message can hold.
+        call: The call.
+        decoupled: Whether to request an empty final response from models that do not mark their
+            last one. For streams.
+
+    Raises:
+        InvalidArgumentError: The inputs exceed the size of a message.
     """
     _check_size(call)
     request = import_client("grpc").service_pb2.ModelInferRequest(
@@ -215,18 +218,21 @@ def infer_request(call: Call, *, decoupled: bool = False) -> Any:
 
 
 def read_infer_response(
-    response: Any, asked: Collection[str], shared: Collection[str], request_id: str = ""
+    response: Any, requested: Collection[str], shared: Collection[str], request_id: str = ""
 ) -> Response:
     """Return the response that a ModelInferResponse holds.
 
     Args:
-        asked: The names of the outputs that were asked for; none are all.
-        shared: Those of them that the server was to put in shared memory.
-        request_id: As sent, where the server tells none. Raises RequestError for tensors that are
-            not what the response says of them.
+        response: The message.
+        requested: The names of the requested outputs; none are all.
+        shared: Those of them whose tensors the server writes to shared memory.
+        request_id: As sent, for a response without one.
+
+    Raises:
+        RequestError: The tensors do not match their shapes and data types.
     """
     result = import_client("grpc").InferResult(response)
-    tensors: dict[str, Any] = dict.fromkeys(name for name in asked if name not in shared)
+    tensors: dict[str, Any] = dict.fromkeys(name for name in requested if name not in shared)
     in_region: dict[str, SharedOutput] = {}
     try:
         for position, output in enumerate(response.outputs):
@@ -239,7 +245,7 @@ def read_infer_response(
                 tensors[output.name] = result.as_numpy(output.name)
     except (ValueError, TypeError, OverflowError, KeyError, struct.error) as error:
         raise RequestError(
-            "internal", f"the server's answer cannot be read: {error}", request_id=request_id
+            "internal", f"the server's response cannot be read: {error}", request_id=request_id
         ) from error
     final = response.parameters.get("triton_final_response")
     return Response(
@@ -291,7 +297,7 @@ def _plain(value: Any, field: Any) -> Any:
 
 
 _MOST_BYTES = 2**31 - 1  # of a message, both ways: Triton's own limit
-# A server that comes back is met soon; by default gRPC waits up to two minutes between attempts.
+# Reconnect soon after a restart; by default gRPC waits up to two minutes between attempts.
 _RECONNECT_MS = {"initial": 100, "max": 2000}
 
 
@@ -310,7 +316,7 @@ class GrpcTransport:
         self._closed = False
 
     def send(self, request: GrpcRequest, timeout_s: float) -> Any:
-        """Return the response message; RequestError or TimeoutError where none comes."""
+        """Return the response message; raise RequestError or TimeoutError without one."""
         check_process(self._process)
         method = getattr(self._stub, request.method)
         try:
@@ -329,9 +335,9 @@ class GrpcTransport:
             raise closed()
         return self._stub.ModelStreamInfer(messages, **self._per_call)
 
-    def why_ended(self, error: BaseException) -> RequestError:
-        """Return what an error of a stream's call means."""
-        return closed() if self._closed else _stream_error(error)
+    def stream_error(self, error: BaseException) -> RequestError:
+        """Return the RequestError for an error of a stream's call."""
+        return closed() if self._closed else _convert_stream_error(error)
 
     def close(self) -> None:
         """Close the channel; requests in flight end as cancelled."""
@@ -341,7 +347,7 @@ class GrpcTransport:
 
 
 class AsyncGrpcTransport:
-    """GrpcTransport for asyncio; it stays in the event loop and process of its first request."""
+    """GrpcTransport for asyncio; it belongs to the event loop and process of its first request."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         self._grpc = importlib.import_module("grpc")
@@ -350,11 +356,11 @@ class AsyncGrpcTransport:
         self._setup = _ChannelSetup(address, options)
         self._channel: Any = None
         self._stub: Any = None
-        self._process = 0  # which has opened it
+        self._process = 0  # the process that opened it
         self._closed = False
 
     async def send(self, request: GrpcRequest, timeout_s: float) -> Any:
-        """Return the response message; RequestError or TimeoutError where none comes.
+        """Return the response message; raise RequestError or TimeoutError without one.
 
         A task that is cancelled here cancels its request in the server.
         """
@@ -377,9 +383,9 @@ class AsyncGrpcTransport:
         """Return the call of a stream: an asynchronous iterator of responses that has cancel()."""
         return self._opened().ModelStreamInfer(messages, **self._setup.per_call)
 
-    def why_ended(self, error: BaseException) -> RequestError:
-        """Return what an error of a stream's call means."""
-        return closed() if self._closed else _stream_error(error)
+    def stream_error(self, error: BaseException) -> RequestError:
+        """Return the RequestError for an error of a stream's call."""
+        return closed() if self._closed else _convert_stream_error(error)
 
     async def close(self) -> None:
         """Close the channel; requests in flight end as cancelled."""
@@ -399,7 +405,7 @@ class AsyncGrpcTransport:
 
 
 class _ChannelSetup:
-    """What a channel is opened with, and what goes with each call; for grpc and grpc.aio."""
+    """The arguments of a channel and of each call, for grpc and grpc.aio."""
 
     def __init__(self, address: Address, options: ConnectionOptions) -> None:
         grpc = importlib.import_module("grpc")
@@ -425,10 +431,10 @@ def _credentials(tls: Tls) -> Any:
     """Return gRPC's channel credentials; InvalidArgumentError where gRPC has no such option."""
     if not tls.verify:
         raise InvalidArgumentError(
-            "TLS's verify is False: gRPC always looks at the server's certificate; give its "
+            "TLS's verify is False: gRPC always verifies the server's certificate; pass its "
             "authority as ca"
         )
-    ssl_context(tls)  # gRPC would only tell with its first request that a file is no PEM
+    ssl_context(tls)  # gRPC would report a file that is no PEM only with the first request
     files = [None if path is None else Path(path) for path in (tls.ca, tls.key, tls.certificate)]
     return importlib.import_module("grpc").ssl_channel_credentials(
         *(None if file is None else file.read_bytes() for file in files)
@@ -447,7 +453,7 @@ def _channel_arguments(options: ConnectionOptions) -> list[tuple[str, int]]:
         arguments += [
             ("grpc.keepalive_time_ms", round(keepalive.time_s * 1e3)),
             ("grpc.keepalive_timeout_ms", round(keepalive.timeout_s * 1e3)),
-            # Recent releases wait this long for the answer to any ping, by default a minute.
+            # Recent releases wait this long for the response to any ping, by default a minute.
             ("grpc.http2.ping_timeout_ms", round(keepalive.timeout_s * 1e3)),
             ("grpc.keepalive_permit_without_calls", int(keepalive.without_calls)),
             ("grpc.http2.max_pings_without_data", keepalive.max_pings_without_data),
@@ -462,7 +468,7 @@ def _rpc_error(error: Any) -> RequestError | TimeoutError:
     return from_grpc(status, error.details() or status)
 
 
-def _stream_error(error: BaseException) -> RequestError:
+def _convert_stream_error(error: BaseException) -> RequestError:
     if isinstance(error, importlib.import_module("grpc").RpcError):
         status = error.code().name
         if status == "CANCELLED":
@@ -474,7 +480,7 @@ def _stream_error(error: BaseException) -> RequestError:
 
 
 async def _until_done(call: Any) -> None:
-    """Wait for a call, so that a CancelledError can but be that of the task that waits."""
+    """Wait for a call, so that a CancelledError is that of the waiting task."""
     done = asyncio.Event()
     call.add_done_callback(lambda _: done.set())
     try:

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from endcap.client.calls import (
     Call,
-    Exchange,
     InputTensor,
+    Operation,
     OutputTensor,
     Response,
     SharedOutput,
@@ -60,73 +60,73 @@ class HttpResponse:
 
 
 class HttpProtocol:
-    """What a client asks. Thread-safe; ClientError where tritonclient is missing."""
+    """The operations of the service. Thread-safe; raises ClientError without tritonclient."""
 
     def __init__(self, compression: Compression | None = None) -> None:
         self._compression = compression
         import_client("http")
 
-    def infer(self, call: Call) -> Exchange[Response]:
-        """Run a model once."""
+    def infer(self, call: Call) -> Operation[Response]:
+        """Return the inference request for one call."""
         request = infer_request(call, self._compression)
-        return Exchange(
+        return Operation(
             request, lambda response: read_infer_response(response, call, self._compression)
         )
 
-    def live(self) -> Exchange[bool]:
-        """Whether the server answers."""
-        return Exchange(HttpRequest("GET", "/v2/health/live"), _is_ok)
+    def live(self) -> Operation[bool]:
+        """Return the request whether the server is live."""
+        return Operation(HttpRequest("GET", "/v2/health/live"), _is_ok)
 
-    def ready(self, model: str) -> Exchange[bool]:
-        """Whether it serves a model."""
-        return Exchange(HttpRequest("GET", f"{_path(model)}/ready"), _is_ok)
+    def ready(self, model: str) -> Operation[bool]:
+        """Return the request whether a model is ready."""
+        return Operation(HttpRequest("GET", f"{_path(model)}/ready"), _is_ok)
 
-    def ready_models(self) -> Exchange[list[str]]:
-        """The names of all that it serves."""
+    def ready_models(self) -> Operation[list[str]]:
+        """Return the request for the names of all ready models."""
 
-        def read(said: Any) -> list[str]:
-            return sorted({str(each["name"]) for each in said.get("model_stats", [])})
+        def read(document: Any) -> list[str]:
+            return sorted({str(each["name"]) for each in document.get("model_stats", [])})
 
         # Of the statistics: `endcap serve` closes the repository's index.
         return _get("/v2/models/stats", read)
 
-    def metadata(self, model: str) -> Exchange[ModelMetadata]:
-        """The tensors of a model."""
+    def metadata(self, model: str) -> Operation[ModelMetadata]:
+        """Return the request for the tensors of a model."""
 
-        def read(said: Any) -> ModelMetadata:
+        def read(document: Any) -> ModelMetadata:
             return read_metadata(
-                model, _tensors(said.get("inputs", [])), _tensors(said.get("outputs", []))
+                model, _tensors(document.get("inputs", [])), _tensors(document.get("outputs", []))
             )
 
         return _get(_path(model), read)
 
-    def config(self, model: str) -> Exchange[dict[str, Any]]:
-        """The configuration of a model."""
-        return _get(f"{_path(model)}/config", lambda said: config_from_json(model, said))
+    def config(self, model: str) -> Operation[dict[str, Any]]:
+        """Return the request for the configuration of a model."""
+        return _get(f"{_path(model)}/config", lambda document: config_from_json(model, document))
 
-    def statistics(self) -> Exchange[list[dict[str, Any]]]:
-        """What the server has counted of each of its models."""
+    def statistics(self) -> Operation[list[dict[str, Any]]]:
+        """Return the request for the statistics of all models."""
         return _get("/v2/models/stats", statistics_from_json)
 
-    def register_system(self, name: str, key: str, byte_size: int) -> Exchange[None]:
-        """Make the file `key` of /dev/shm known to the server."""
-        said = {"key": key, "offset": 0, "byte_size": byte_size}
-        return _post(f"{_region('system', name)}/register", _nothing, said)
+    def register_system(self, name: str, key: str, byte_size: int) -> Operation[None]:
+        """Return the request to register the file `key` of /dev/shm."""
+        fields = {"key": key, "offset": 0, "byte_size": byte_size}
+        return _post(f"{_region('system', name)}/register", _nothing, fields)
 
     def register_cuda(
         self, name: str, raw_handle: bytes, device_id: int, byte_size: int
-    ) -> Exchange[None]:
-        """Make memory of a GPU known to the server; raw_handle in base64."""
+    ) -> Operation[None]:
+        """Return the request to register memory of a GPU; raw_handle in base64."""
         handle = {"b64": raw_handle.decode("ascii")}
-        said = {"raw_handle": handle, "device_id": device_id, "byte_size": byte_size}
-        return _post(f"{_region('cuda', name)}/register", _nothing, said)
+        fields = {"raw_handle": handle, "device_id": device_id, "byte_size": byte_size}
+        return _post(f"{_region('cuda', name)}/register", _nothing, fields)
 
-    def unregister(self, kind: str, name: str) -> Exchange[None]:
-        """End that; kind as "system"."""
+    def unregister(self, kind: str, name: str) -> Operation[None]:
+        """Return the request to unregister a region; kind is "system" or "cuda"."""
         return _post(f"{_region(kind, name)}/unregister", _nothing)
 
-    def registered(self, kind: str) -> Exchange[dict[str, str]]:
-        """The regions of a kind: name -> key, which is "" for CUDA."""
+    def registered(self, kind: str) -> Operation[dict[str, str]]:
+        """Return the request for the regions of a kind: name -> key, which is "" for CUDA."""
 
         def read(rows: Any) -> dict[str, str]:
             return {str(row["name"]): str(row.get("key", "")) for row in rows}
@@ -134,22 +134,22 @@ class HttpProtocol:
         return _get(f"/v2/{kind}sharedmemory/status", read)
 
 
-def _get(path: str, read: Callable[[Any], T]) -> Exchange[T]:
-    return Exchange(HttpRequest("GET", path), lambda response: read_json(response, read))
+def _get(path: str, read: Callable[[Any], T]) -> Operation[T]:
+    return Operation(HttpRequest("GET", path), lambda response: read_json(response, read))
 
 
-def _post(path: str, read: Callable[[Any], T], said: object = None) -> Exchange[T]:
-    body = b"" if said is None else json.dumps(said).encode()
+def _post(path: str, read: Callable[[Any], T], fields: object = None) -> Operation[T]:
+    body = b"" if fields is None else json.dumps(fields).encode()
     headers = {"Content-Type": "application/json"}
     request = HttpRequest("POST", path, body, headers)
-    return Exchange(request, lambda response: read_json(response, read))
+    return Operation(request, lambda response: read_json(response, read))
 
 
 def read_json(response: HttpResponse, read: Callable[[Any], T]) -> T:
-    """Return what `read` makes of a response's JSON; None stands for an empty one.
+    """Return the result of `read` for a response's JSON, None for an empty body.
 
     Raises:
-        RequestError: For an error of the server, and for what no Triton server sends.
+        RequestError: The server reports an error, or is not a Triton server.
     """
     if response.status != 200:
         raise from_http(response.status, response.body)
@@ -211,8 +211,13 @@ def read_infer_response(
     """Return the response to a call.
 
     Args:
-        compression: What was asked for. Raises RequestError for an error of the server, and for
-            tensors that are not what the response says of them.
+        response: The HTTP response.
+        call: The call.
+        compression: That of the request.
+
+    Raises:
+        RequestError: The server reports an error, or the tensors do not match their shapes and data
+            types.
     """
     if response.status != 200:
         raise from_http(response.status, response.body, request_id=call.request_id)
@@ -235,13 +240,13 @@ def read_infer_response(
                 tensors[name] = result.as_numpy(name)
         request_id = header.get("id", call.request_id)
         if request_id != call.request_id:
-            raise ValueError(f"it answers the request {request_id!r}")
+            raise ValueError(f"it is for the request {request_id!r}")
     except (*_UNREADABLE, _tritonclient_error()) as error:
         raise RequestError(
-            "internal", f"the server's answer cannot be read: {error}", request_id=call.request_id
+            "internal", f"the server's response cannot be read: {error}", request_id=call.request_id
         ) from error
-    asked = dict.fromkeys(o.name for o in call.outputs if o.name not in shared)
-    return Response({**asked, **tensors}, in_region, request_id=request_id)
+    requested = dict.fromkeys(o.name for o in call.outputs if o.name not in shared)
+    return Response({**requested, **tensors}, in_region, request_id=request_id)
 
 
 _UNREADABLE = (
@@ -280,55 +285,63 @@ def _place(shared: SharedSlice) -> tuple[str, int, int]:
     return shared.region, shared.byte_size, shared.offset
 
 
-def config_from_json(model: str, said: Any) -> dict[str, Any]:
-    """Return what `plain_fields` does, of the configuration as Triton's HTTP service gives it.
+def config_from_json(model: str, document: Any) -> dict[str, Any]:
+    """Return the configuration that Triton's HTTP service sends, in the form of `plain_fields`.
 
-    Fields that tritonclient does not know are left out, as gRPC does. Raises RequestError for what
-    is no configuration.
+    Fields that tritonclient does not know are omitted, as over gRPC.
+
+    Raises:
+        RequestError: It is no configuration.
     """
     message = import_client("grpc").model_config_pb2.ModelConfig()
-    return _parsed(said, message, f"the configuration of model '{model}'")
+    return _parsed(document, message, f"the configuration of model '{model}'")
 
 
-def statistics_from_json(said: Any) -> list[dict[str, Any]]:
-    """Return each model's statistics in the same way; see `config_from_json`."""
+def statistics_from_json(document: Any) -> list[dict[str, Any]]:
+    """Return each model's statistics in the form of `plain_fields`; see `config_from_json`."""
     message = import_client("grpc").service_pb2.ModelStatisticsResponse()
-    models: list[dict[str, Any]] = _parsed(said, message, "the statistics").get("model_stats", [])
+    models: list[dict[str, Any]] = _parsed(document, message, "the statistics").get(
+        "model_stats", []
+    )
     return models
 
 
-def _parsed(said: Any, message: Any, what: str) -> dict[str, Any]:
+def _parsed(document: Any, message: Any, what: str) -> dict[str, Any]:
     json_format = importlib.import_module("google.protobuf.json_format")
     try:
-        json_format.ParseDict(dict(said), message, ignore_unknown_fields=True)
+        json_format.ParseDict(dict(document), message, ignore_unknown_fields=True)
     except (json_format.ParseError, AttributeError, TypeError, ValueError) as error:
         raise RequestError("internal", f"{what} cannot be read: {error}") from error
     return plain_fields(message)
 
 
 def check_size(byte_size: int, most_bytes: int) -> None:
-    """Raise RequestError for a response that has more bytes than one may have."""
+    """Raise RequestError for a response above the size limit."""
     if byte_size > most_bytes:
         raise RequestError(
             "internal",
-            f"the server's answer is larger than {most_bytes} bytes, the limit; ask for fewer "
+            f"the server's response is larger than {most_bytes} bytes, the limit; request fewer "
             "outputs, or in smaller batches",
         )
 
 
-def inflate(body: bytes, encoding: str | None, asked: Compression | None) -> bytes:
-    """Return what a body holds whose header Content-Encoding is `encoding`.
+def inflate(body: bytes, encoding: str | None, requested: Compression | None) -> bytes:
+    """Return a body decompressed by its header Content-Encoding.
 
     Args:
-        asked: The compression that the request has asked for. Raises ValueError for another one,
-            and for what is not compressed so, and RequestError for what inflates to more than the
-            limit.
+        body: The body.
+        encoding: The header; None is no compression.
+        requested: The compression that the request accepts.
+
+    Raises:
+        ValueError: The body has another compression, or is corrupt.
+        RequestError: The decompressed body exceeds the size limit.
     """
     if not encoding or encoding == "identity":
         return body
-    if asked is None or encoding != asked:
-        raise ValueError(f"it is compressed as {encoding!r}, which was not asked for")
-    stream = zlib.decompressobj(_WINDOW_BITS[asked])
+    if requested is None or encoding != requested:
+        raise ValueError(f"it is compressed as {encoding!r}, which was not requested")
+    stream = zlib.decompressobj(_WINDOW_BITS[requested])
     try:
         content = stream.decompress(body, MOST_BYTES + 1)
     except zlib.error as error:

@@ -1,4 +1,4 @@
-"""What may be given as an image, and what of it is sent."""
+"""Images as arguments of a client, and their encoded bytes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Image: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.uint8] | str | o
 
 @dataclass(frozen=True)
 class ImageReader:
-    """Brings images to what is sent.
+    """Reads images as the encoded bytes that are sent.
 
     Encoded files are sent as they are, pixels as JPEG.
 
     Attributes:
-        color: The order of channels that pixels come in.
+        color: The order of the channels of pixels.
         jpeg_quality: 1 to 100.
     """
 
@@ -44,10 +44,11 @@ class ImageReader:
             raise InvalidArgumentError(f"jpeg_quality {self.jpeg_quality} is not from 1 to 100")
 
     def read(self, image: Image) -> bytes:
-        """Return what is sent for an image.
+        """Return the encoded bytes of an image.
 
-        Raises RequestError with the status "unreadable" for a file that cannot be read, and
-        "invalid_argument" for what is no image.
+        Raises:
+            RequestError: With the status "unreadable" for a file that cannot be read, and
+                "invalid_argument" for an object that is no image.
         """
         if isinstance(image, (str, os.PathLike)):
             return _read_file(Path(image))
@@ -78,7 +79,7 @@ class ImageReader:
 
 
 def is_read(image: Image) -> bool:
-    """Whether an image is in memory as it is sent, so that reading it takes no time."""
+    """Whether an image is encoded and in memory, so that reading it takes no time."""
     encoded = isinstance(image, np.ndarray) and image.ndim == 1
     return encoded or isinstance(image, (bytes, bytearray, memoryview))
 
@@ -89,7 +90,7 @@ def name_of(image: Image, position: int) -> str:
 
 
 def refuse_single(images: Iterable[Any] | AsyncIterable[Any]) -> None:
-    """Raise InvalidArgumentError for one image where several are asked for."""
+    """Raise InvalidArgumentError for a single image in the place of several."""
     single = isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview))
     if single or (isinstance(images, np.ndarray) and images.ndim < 4 and images.dtype != object):
         raise InvalidArgumentError(
@@ -112,8 +113,8 @@ def _read_file(path: Path) -> bytes:
         raise RequestError("unreadable", f"cannot be read: {reason}") from error
 
 
-def _refused(found: str) -> RequestError:
+def _refused(problem: str) -> RequestError:
     return RequestError(
         "invalid_argument",
-        f"{found} array uint8: [bytes] of an encoded file, or pixels [H,W,3] or [H,W]",
+        f"{problem} array uint8: [bytes] of an encoded file, or pixels [H,W,3] or [H,W]",
     )

@@ -22,7 +22,7 @@ _MOST_RETRIES = 100
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _METADATA_NAME = re.compile(r"[0-9A-Za-z_.\-]+")  # gRPC's; it goes in small letters
-# What the client itself says of a request's body and connection.
+# Headers that the client sets itself.
 _OWN_HEADERS = (
     "accept-encoding",
     "connection",
@@ -37,11 +37,11 @@ _OWN_HEADERS = (
 
 @dataclass(frozen=True)
 class Tls:
-    """What a connection by TLS needs where the well-known authorities do not do.
+    """Certificates of a TLS connection, where the well-known authorities are not enough.
 
     Attributes:
         ca: PEM file of the authorities to trust instead: of the system's over HTTP, of those that
-            come with gRPC's library over gRPC.
+            are part of gRPC's library over gRPC.
         certificate: PEM file of the client's certificate, which the server checks; with `key`.
         key: PEM file of the certificate's private key; with `certificate`.
         verify: False takes any certificate of the server. HTTP only: gRPC has no such option.
@@ -73,7 +73,7 @@ class Keepalive:
 
     Attributes:
         time_s: Between two pings.
-        timeout_s: How long to wait for the answer to one.
+        timeout_s: How long to wait for the response to one.
         without_calls: Ping also when no request is in flight.
         max_pings_without_data: After how many to stop while no request is; 0 never.
     """
@@ -104,12 +104,11 @@ class ConnectionOptions:
 
     Attributes:
         timeout_s: Of a request, its retries included.
-        retries: How often to ask again a server that is unavailable; 0 never. The default goes on
-            for about 20 s, which outlasts a server that is started again, or to the end of
-            timeout_s.
+        retries: The maximum number of retries while the server is unavailable. The default covers
+            about 20 s, which outlasts a restart of the server, or ends with timeout_s.
         headers: Sent with each request; over gRPC as metadata, whose names have small letters.
         tls: Also on, with its defaults, by the schemes grpcs:// and https://.
-        compression: Of requests; over HTTP of answers, too (of gRPC's the server decides).
+        compression: Of requests; over HTTP of responses, too (over gRPC the server decides).
         keepalive: None sends no pings. gRPC only; over HTTP it has no effect.
     """
 
@@ -190,11 +189,12 @@ _LONGEST_REQUEST_ID = 64
 
 @dataclass(frozen=True)
 class ClientArguments:
-    """The arguments of `DetectionClient`, which says what each means; they are checked here.
+    """The arguments of `DetectionClient`, where they are documented; they are checked here.
 
-    `DetectionClient.from_arguments` and `AsyncDetectionClient.from_arguments` make clients of it.
+    `DetectionClient.from_arguments` and `AsyncDetectionClient.from_arguments` take it.
 
-    Raises InvalidArgumentError for one that cannot be used.
+    Raises:
+        InvalidArgumentError: One of them cannot be used.
     """
 
     url: str = "127.0.0.1:8001"
@@ -214,7 +214,7 @@ class ClientArguments:
     request_id: str | None = None
     options: ConnectionOptions | None = None
 
-    # What follows from them.
+    # Derived from them.
     address: Address = field(init=False, repr=False)
     connection: ConnectionOptions = field(init=False, repr=False)
     images: ImageReader = field(init=False, repr=False)
@@ -242,5 +242,5 @@ class ClientArguments:
         object.__setattr__(self, "images", ImageReader(self.color, self.jpeg_quality))
 
     def request_id_prefix(self) -> str:
-        """Return what the ids of one client's requests begin with."""
+        """Return the prefix of the ids of one client's requests."""
         return secrets.token_hex(4) if self.request_id is None else self.request_id

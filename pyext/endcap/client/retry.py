@@ -9,16 +9,16 @@ import random
 import time
 from collections.abc import Callable
 
-from endcap.client.errors import RequestError, no_answer
+from endcap.client.errors import RequestError, timed_out
 
 FIRST_WAIT_S = 0.25
 LONGEST_WAIT_S = 5.0
 
 
 class Deadline:
-    """The time of an image, over all its requests and all that it waits for.
+    """The deadline of an image, for all its requests and waits.
 
-    It ends in `timeout_s` seconds, less those that are spent already.
+    It is `timeout_s` seconds from now, less `spent_s`.
     """
 
     def __init__(self, timeout_s: float, spent_s: float = 0.0) -> None:
@@ -26,10 +26,10 @@ class Deadline:
         self._end = time.monotonic() + timeout_s - spent_s
 
     def left_s(self) -> float:
-        """Return what is left, above 0. Raises RequestError, "timeout", where nothing is."""
+        """Return the remaining seconds; raise RequestError ("timeout") after the deadline."""
         left_s = self._end - time.monotonic()
         if left_s <= 0:
-            raise no_answer(self._timeout_s)
+            raise timed_out(self._timeout_s)
         return left_s
 
 
@@ -37,13 +37,13 @@ class Attempts:
     """The attempts of one request within its deadline.
 
     Args:
-        retries: How many may follow the first.
+        retries: The number of attempts after the first.
         timeout_s: For all of them, from now.
-        shares_memory: Whether the request reads or writes shared memory. Then another follows only
-            one that was refused: one that was lost on its way may still be running, and write there
-            later.
-        clock: Seconds that never go back.
-        draw: A random number between two others.
+        shares_memory: Whether the request reads or writes shared memory. It is then retried only
+            where the server refused it: after a lost connection it may still be running, and write
+            there later.
+        clock: A monotonic clock, in seconds.
+        draw: A function that returns a random number between two numbers.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class Attempts:
         self._longest_wait_s = FIRST_WAIT_S
 
     def remaining_s(self) -> float:
-        """Return the time that the next attempt has, seconds; 0 where none is left."""
+        """Return the seconds that remain for the next attempt, at least 0."""
         return max(0.0, self._deadline - self._clock())
 
-    def passes(self, error: RequestError) -> bool:
-        """Whether the request may be sent again after this error, as far as the kind of it goes."""
+    def allows_retry(self, error: RequestError) -> bool:
+        """Whether this kind of error allows another attempt."""
         return error.transient and (error.refused or not self._shares_memory)
 
     def wait_after(self, error: RequestError) -> float:
         """Return how many seconds to wait before the next attempt.
 
-        Raises `error` where there is to be none: it is not of the kind that passes, too many were
-        made, or the deadline would be over.
+        Raises `error` where there is none: its kind rules it out, the retries are used up, or the
+        wait would exceed the deadline.
         """
-        if not self.passes(error) or self._left <= 0:
+        if not self.allows_retry(error) or self._left <= 0:
             raise error
         wait_s = self._draw(0.0, self._longest_wait_s)
         if wait_s >= self.remaining_s():
@@ -86,12 +86,10 @@ class Attempts:
         return wait_s
 
     def wait_after_lost(self, outcome: object) -> float | None:
-        """Return how long to wait before a request is made anew with another region.
+        """Return how many seconds to wait before the request is repeated with another region.
 
-        Args:
-            outcome: Of the request. None where that is no failure that passes, or no other attempt
-                is to follow. The region of an attempt that was lost on its way is given up, so that
-                the next one may share memory again.
+        Return None for an outcome that is no transient error, or without another attempt. The
+        region of a lost attempt is retired, so that another one can be used safely.
         """
         if not isinstance(outcome, RequestError) or not outcome.transient:
             return None
@@ -102,12 +100,12 @@ class Attempts:
 
 
 class RetryPolicy:
-    """How often requests over one connection are sent again.
+    """The number of retries of requests over one connection.
 
     Args:
-        retries: How often where the server has answered lately. After a request that met no server
-            in all of its attempts the others get one attempt each, until one of them is answered:
-            of a folder of images only the first ones wait for a server that is gone for good.
+        retries: The number while the server responds. After a request all of whose attempts failed,
+            the others get one attempt each, until one of them has a response: of a folder of
+            images only the first ones wait for a server that does not come back.
     """
 
     def __init__(self, retries: int) -> None:
@@ -115,18 +113,18 @@ class RetryPolicy:
         self._is_over = False
 
     def retries(self) -> int:
-        """Return how many attempts may follow a request's first one."""
+        """Return the number of attempts after a request's first one."""
         return 0 if self._is_over else self._retries
 
     def end(self, error: RequestError | None) -> None:
-        """Is told how each request has ended, None for an answer."""
+        """Record the error with which a request ended, None for a response."""
         self._is_over = error is not None and error.transient
 
     def wait_after(self, error: RequestError, attempts: Attempts, *, repeatable: bool) -> float:
-        """As `Attempts.wait_after`; notes the end of the request where that raises."""
+        """Return the wait by `Attempts.wait_after`; where that raises, record the error."""
         try:
             return attempts.wait_after(error)
         except RequestError:
-            if not error.transient or (repeatable and attempts.passes(error)):
+            if not error.transient or (repeatable and attempts.allows_retry(error)):
                 self.end(error)
             raise

@@ -1,4 +1,4 @@
-"""What a server says of a model. It is data of somebody else: checked before use."""
+"""The metadata of a served model, checked before use: a server is not trusted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_metadata(
     """Return the metadata of a model whose tensors are given as name, datatype, shape.
 
     Raises:
-        RequestError: For what no tensor can have.
+        RequestError: A name, data type or shape is impossible.
     """
     return ModelMetadata(_read_specs(model, inputs), _read_specs(model, outputs))
 
@@ -49,8 +49,8 @@ def _read_specs(
         if not plausible:
             raise RequestError(
                 "internal",
-                f"the server says that model '{model}' has a tensor {name!r} of type {datatype!r} "
-                f"and shape {list(shape)}, which cannot be",
+                f"the server declares a tensor {name!r} of model '{model}' of type {datatype!r} "
+                f"and shape {list(shape)}, which is impossible",
             )
         specs[name] = TensorSpec(datatype, shape)
     return specs
@@ -58,7 +58,7 @@ def _read_specs(
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that takes images and gives detections or classes.
+    """A model that takes images and returns detections or classes.
 
     Attributes:
         input: Its `encoded`.
@@ -84,7 +84,7 @@ class ServedModel:
         return len(self.input.shape) == 2
 
     def labels(self) -> list[str] | None:
-        """Return class names by id, None where there are none; ClientError for broken ones."""
+        """Return class names by id, None where there are none; ClientError for invalid ones."""
         try:
             return parse_labels(self.labels_text) or None
         except InvalidArgumentError as error:

@@ -1,4 +1,4 @@
-"""Images of a stream: their places in a sequence, what is in flight, and results in order."""
+"""Images of a stream: their steps in a sequence, requests in flight, and results in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from endcap.results import ImageResult
 
 @dataclass(frozen=True)
 class StreamImage:
-    """An image of a stream: what is sent, or why it is not."""
+    """An image of a stream: its encoded bytes, or the error of reading it."""
 
     name: str
     content: bytes | RequestError
@@ -30,11 +30,16 @@ class StreamImage:
 
 
 class SequenceSteps:
-    """Gives images of a sequence their steps: the first that is sent starts it, the last ends it.
+    """Steps of the images of a sequence: the first that is sent starts it, the last ends it.
 
-    So each waits until the next that is sent has come; those that cannot be sent wait with it.
-    sequence: the id, None for images that are of no sequence and wait for nothing.
-    Raises InvalidArgumentError for an id that Triton has not.
+    Each image is therefore held until the next one that can be sent is read, and those that cannot
+    be sent are held with it.
+
+    Args:
+        sequence: The id, None for images without a sequence, which are not held.
+
+    Raises:
+        InvalidArgumentError: For an id that Triton does not allow.
     """
 
     def __init__(self, sequence: int | str | None) -> None:
@@ -45,7 +50,7 @@ class SequenceSteps:
         self._waiting: list[StreamImage] = []
 
     def push(self, image: StreamImage) -> Sequence[StreamImage]:
-        """Take the next image; return those that can go on now, in order."""
+        """Add the next image; return those that can be sent now, in order."""
         if self._sequence is None or not (image.is_sent or self._waiting):
             return [image]
         ready: Sequence[StreamImage] = self._release(end=False) if image.is_sent else []
@@ -53,7 +58,7 @@ class SequenceSteps:
         return ready
 
     def end(self) -> Sequence[StreamImage]:
-        """Return what still waits; no image follows."""
+        """Return the held images; no other image follows."""
         return self._release(end=True)
 
     def _release(self, *, end: bool) -> Sequence[StreamImage]:
@@ -66,7 +71,7 @@ class SequenceSteps:
 
 
 def read_stream_image(image: Image, position: int, reader: ImageReader) -> StreamImage:
-    """Return what is sent for an image, or why it is not."""
+    """Return an image with its encoded bytes, or with the error of reading it."""
     name = name_of(image, position)
     try:
         return StreamImage(name, reader.read(image))
@@ -76,7 +81,7 @@ def read_stream_image(image: Image, position: int, reader: ImageReader) -> Strea
 
 @dataclass
 class _Sent:
-    """An image whose last response has not come. `held`: results that others must precede."""
+    """An image without its last response. held: results to be returned after those of others."""
 
     name: str
     call: Call | None
@@ -86,9 +91,9 @@ class _Sent:
 
 
 class StreamOrder:
-    """What is in flight on one stream, and results in the order of images.
+    """The requests in flight on one stream, and their results in the order of the images.
 
-    Results of the oldest image come as its responses do, those of later ones when it is done.
+    Results of the oldest image are returned with each response, those of later ones after its last.
     """
 
     def __init__(
@@ -99,19 +104,19 @@ class StreamOrder:
         self._next_id = next_id
         self._order: deque[_Sent] = deque()
         self._in_flight: dict[str, _Sent] = {}
-        self._nameless: list[RequestError] = []
+        self._without_id: list[RequestError] = []
 
     def __len__(self) -> int:
-        """Count the images whose last result was not taken."""
+        """Return the number of images whose last result was not taken."""
         return len(self._order)
 
     @property
     def in_flight(self) -> int:
-        """How many requests have not had their last response."""
+        """The number of requests without their last response."""
         return len(self._in_flight)
 
-    def enter(self, image: StreamImage) -> Call | None:
-        """Enter the next image; return the request to send, None where there is none."""
+    def add(self, image: StreamImage) -> Call | None:
+        """Add the next image; return its request, None where there is none to send."""
         if isinstance(image.content, RequestError):
             self._order.append(_Sent(image.name, None))
             self._fail(self._order[-1], image.content)
@@ -122,45 +127,46 @@ class StreamOrder:
         return call
 
     def received(self, response: Response, at: float | None = None) -> None:
-        """Take a response; one to a request that is not in flight is none of ours.
+        """Record a response; ignore one for a request that is not in flight.
 
         Args:
-            at: When it came, by time.perf_counter(); None is now.
+            response: The response.
+            at: Its time of arrival, by time.perf_counter(); None is now.
         """
         sent = self._in_flight.get(response.request_id)
         if sent is None or sent.call is None:
             return
         try:
             (tensors,) = self._requests.read(sent.call, response, 1)
-            said = self._reader.read_part(tensors)
+            parsed = self._reader.read_part(tensors)
         except RequestError as error:
             self._fail(sent, error, at)
             return
-        self._result(sent, "ok", at, said=said, final=response.final)
+        self._result(sent, "ok", at, parsed=parsed, final=response.final)
         if response.final:
             self._finish(sent)
 
     def failed(self, error: RequestError, at: float | None = None) -> None:
-        """Take a failure of one request, `at` as in `received`.
+        """Record the error of one request, `at` as in `received`.
 
-        Where the server does not say of which, it is that of the only one in flight, or of one of
-        them once all others have their response.
+        An error without a request id is assigned to the only request in flight, or to a remaining
+        one after the responses of all others.
         """
         sent = self._in_flight.get(error.request_id)
         if sent is not None:
             self._fail(sent, error, at)
         elif not error.request_id:
-            self._nameless.append(error)
+            self._without_id.append(error)
         self._settle()
 
     def lost(self, error: RequestError) -> None:
-        """Take the end of the stream: all that is in flight has failed."""
+        """Record the end of the stream: all requests in flight have failed."""
         for sent in list(self._in_flight.values()):
             self._fail(sent, error)
-        self._nameless.clear()
+        self._without_id.clear()
 
     def take(self) -> list[ImageResult]:
-        """Return the results that are next in order, and forget them."""
+        """Return and remove the results that are next in order."""
         self._settle()
         taken: list[ImageResult] = []
         while self._order:
@@ -173,9 +179,9 @@ class StreamOrder:
         return taken
 
     def _settle(self) -> None:
-        if self._nameless and len(self._nameless) >= len(self._in_flight):
-            errors = dict(zip(list(self._in_flight), self._nameless, strict=False))
-            self._nameless.clear()
+        if self._without_id and len(self._without_id) >= len(self._in_flight):
+            errors = dict(zip(list(self._in_flight), self._without_id, strict=False))
+            self._without_id.clear()
             for request_id, error in errors.items():
                 self._fail(self._in_flight[request_id], error)
 
@@ -194,23 +200,23 @@ class StreamOrder:
         status: str,
         at: float | None,
         *,
-        said: ImageResponse | None = None,
+        parsed: ImageResponse | None = None,
         error: str | None = None,
         final: bool = True,
     ) -> None:
-        said = said or ImageResponse()
+        parsed = parsed or ImageResponse()
         at = time.perf_counter() if at is None else at
         sent.held.append(
             ImageResult(
                 sent.name,
                 status,
-                said.detections,
+                parsed.detections,
                 error,
                 (at - sent.begin) * 1e3 if sent.call is not None else None,
-                said.classes,
+                parsed.classes,
                 self._reader.model.task,
                 sent.call.request_id if sent.call is not None else "",
                 final,
-                said.upright,
+                parsed.upright,
             )
         )

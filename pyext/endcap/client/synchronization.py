@@ -1,8 +1,7 @@
-"""Threads and tasks behind the same interface.
+"""Primitives of concurrency in two variants, for asyncio tasks and for threads.
 
-Each thing here exists twice: for asyncio, with the prefix `Async` or `async_`, and for threads. The
-package `_async` is written with the former; `scripts/generate_sync_client.py` makes `_sync` of it,
-which has the latter in their place.
+Those for asyncio have the prefix `Async` or `async_`, and are used by the package `_async`. From it
+`scripts/generate_sync_client.py` generates `_sync`, which uses those for threads.
 """
 
 from __future__ import annotations
@@ -31,27 +30,27 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-# How long an iterator that is being asked may take to notice that nobody wants more, seconds. One
-# that waits for a camera is left to its thread, which ends with the program.
-_PARTING_S = 0.1
+# Seconds to wait for a running iterator when no more items are wanted. One that waits for a camera
+# is left to its thread, which ends with the program.
+_STOP_TIMEOUT_S = 0.1
 _NOTHING: Any = object()
 
 sleep = time.sleep
 async_sleep = asyncio.sleep
 
 
-# What iterating over a call may raise: asyncio's calls are cancelled as their tasks are.
+# Exceptions of the iteration over a gRPC call: asyncio's calls are cancelled as their tasks are.
 ASYNC_ENDS: tuple[type[BaseException], ...] = (Exception, asyncio.CancelledError)
 ENDS: tuple[type[BaseException], ...] = (Exception,)
 
 
 async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """Return what a function returns that runs in a thread.
+    """Run a function in a thread and return its result.
 
-    A thread cannot be cancelled, and what it makes or writes has to be done before anybody cleans
-    up: a task that is cancelled meanwhile, once or more often, ends when the function has ended.
+    A thread cannot be cancelled, and must have finished before its caller cleans up: a task that is
+    cancelled meanwhile, once or more often, ends when the function has ended.
     """
-    # No task, which the end of asyncio.run would cancel by itself while the thread goes on.
+    # Not a task: the end of asyncio.run would cancel it while the thread continues.
     work = asyncio.get_running_loop().run_in_executor(None, functools.partial(function, *arguments))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -60,16 +59,16 @@ async def async_in_thread(function: Callable[..., T], *arguments: object) -> T:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        work.exception()  # nobody gets it: not to be reported as one that was never retrieved
+        work.exception()  # retrieved here, or asyncio would report it
         try:
             raise cancelled
         finally:
-            del cancelled  # or it and its frames, with views on shared memory, kept each other
+            del cancelled  # or it and its frames would keep views of shared memory alive
     return work.result()
 
 
 def in_thread(function: Callable[..., T], *arguments: object) -> T:
-    """Return what a function returns, in the thread that asks."""
+    """Run a function in this thread and return its result."""
     return function(*arguments)
 
 
@@ -89,10 +88,10 @@ def iterate(items: Iterable[T]) -> Generator[T, None, None]:
 
 
 class AsyncSemaphore:
-    """A number of permits, which go to who waits in the order of asking.
+    """A semaphore with timeouts, first come, first served.
 
-    In place of asyncio.Semaphore with asyncio.wait_for, which loses a cancellation that comes in
-    the instant of the permit before Python 3.12.
+    asyncio.Semaphore with asyncio.wait_for loses a cancellation that coincides with the permit,
+    before Python 3.12.
     """
 
     def __init__(self, count: int) -> None:
@@ -122,16 +121,16 @@ class AsyncSemaphore:
             return await waiting
         except asyncio.CancelledError:
             if not waiting.cancelled() and waiting.result():
-                self.release()  # it was granted in the same instant
+                self.release()  # it was granted at the same time
             raise
         finally:
             if timer is not None:
                 timer.cancel()
-            with contextlib.suppress(ValueError):  # a release took it out
+            with contextlib.suppress(ValueError):  # a release removed it
                 self._waiting.remove(waiting)
 
     def release(self) -> None:
-        """Give a permit back."""
+        """Release a permit."""
         while self._waiting:
             if _settle(self._waiting.popleft(), True):
                 return
@@ -139,7 +138,7 @@ class AsyncSemaphore:
 
 
 class Semaphore:
-    """AsyncSemaphore for threads; who waits is served in any order."""
+    """AsyncSemaphore for threads; waiting threads are served in any order."""
 
     def __init__(self, count: int) -> None:
         self._permits = threading.Semaphore(count)
@@ -155,12 +154,12 @@ class Semaphore:
         return self._permits.acquire(timeout=None if timeout_s is None else max(timeout_s, 0))
 
     def release(self) -> None:
-        """Give a permit back."""
+        """Release a permit."""
         self._permits.release()
 
 
 def _settle(waiting: asyncio.Future[Any], result: Any) -> bool:
-    """Give a result to who waits; return whether it waited still."""
+    """Set the result of a future; return whether it was pending."""
     if waiting.done():
         return False
     waiting.set_result(result)
@@ -168,10 +167,10 @@ def _settle(waiting: asyncio.Future[Any], result: Any) -> bool:
 
 
 class AsyncQueue(Generic[T]):
-    """What came, in order, for whoever takes it.
+    """An unbounded queue with timeouts.
 
-    A task that is cancelled while it waits takes nothing and ends as cancelled, which
-    `asyncio.wait_for` around a queue does not promise before Python 3.12.
+    A task that is cancelled while it waits takes no item, which `asyncio.wait_for` around a queue
+    does not guarantee before Python 3.12.
     """
 
     def __init__(self) -> None:
@@ -179,13 +178,13 @@ class AsyncQueue(Generic[T]):
         self._waiting: set[asyncio.Future[None]] = set()
 
     def put(self, item: T) -> None:
-        """Put an item behind the others."""
+        """Append an item."""
         self._items.append(item)
         for waiting in self._waiting:
             _settle(waiting, None)
 
     async def get(self, timeout_s: float | None = None) -> T:
-        """Take the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout_s is None else loop.time() + timeout_s
         while not self._items:
@@ -203,7 +202,7 @@ class AsyncQueue(Generic[T]):
         return self._items.popleft()
 
     async def until(self, last: T) -> AsyncIterator[T]:
-        """Yield items as they come, until that one."""
+        """Yield items until `last`."""
         while (item := await self.get()) is not last:
             yield item
 
@@ -215,79 +214,80 @@ class Queue(Generic[T]):
         self._items: queue.SimpleQueue[T] = queue.SimpleQueue()
 
     def put(self, item: T) -> None:
-        """Put an item behind the others."""
+        """Append an item."""
         self._items.put(item)
 
     def get(self, timeout_s: float | None = None) -> T:
-        """Take the first item. Raises TimeoutError where none comes within `timeout_s` seconds."""
+        """Remove and return the first item; raise TimeoutError after `timeout_s` seconds."""
         try:
             return self._items.get(timeout=timeout_s)
         except queue.Empty:
             raise TimeoutError from None
 
     def until(self, last: T) -> Iterator[T]:
-        """Yield items as they come, until that one."""
+        """Yield items until `last`."""
         return iter(self._items.get, last)
 
 
 class AsyncTask:
-    """A coroutine that runs by itself, in the event loop of who makes it."""
+    """A coroutine that runs concurrently, in the current event loop."""
 
     def __init__(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any):
         self._task = asyncio.ensure_future(function(*arguments))
 
     async def join(self) -> None:
-        """Wait for its end."""
+        """Wait until it has ended."""
         await self._task
 
 
 class Task:
-    """A function that runs by itself, in a thread that does not hold up the program's end."""
+    """A function that runs concurrently, in a daemon thread."""
 
     def __init__(self, name: str, function: Callable[..., None], *arguments: Any):
         self._thread = threading.Thread(target=function, args=arguments, name=name, daemon=True)
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for its end."""
+        """Wait until it has ended."""
         self._thread.join()
 
 
 @dataclass(frozen=True)
-class Pulled(Generic[T]):
-    """An item that was taken."""
+class Item(Generic[T]):
+    """An item of an iterator."""
 
     item: T
 
 
 @dataclass(frozen=True)
-class Exhausted:
-    """There are no more items. error: what the iterator raised."""
+class EndOfItems:
+    """The end of an iterator, with the error that it raised."""
 
     error: BaseException | None = None
 
 
-class AsyncPuller(Generic[T]):
-    """Takes items, each when it is asked for, so that nobody else waits while it waits.
+class AsyncItemReader(Generic[T]):
+    """Reads items from a generator on request, concurrently with its user.
 
     Args:
-        put: Is called with each item, and with `Exhausted` at the end.
+        items: The generator.
+        put: A function that is called with each item, and with `EndOfItems` at the end.
     """
 
     def __init__(
-        self, items: AsyncGenerator[T, None], put: Callable[[Pulled[T] | Exhausted], None]
+        self, items: AsyncGenerator[T, None], put: Callable[[Item[T] | EndOfItems], None]
     ) -> None:
         self._items = items
         self._put = put
         self._wanted = AsyncSemaphore(0)
         self._task = asyncio.ensure_future(self._run())
 
-    def ask(self) -> None:
-        """Has one more item taken."""
+    def request_next(self) -> None:
+        """Request one more item."""
         self._wanted.release()
 
     async def stop(self) -> None:
-        """Has no more items taken; end the generator."""
+        """Read no more items; close the generator."""
         await cancel_all([self._task])
         await self._items.aclose()
 
@@ -297,19 +297,19 @@ class AsyncPuller(Generic[T]):
                 await self._wanted.acquire()
                 item = await anext(self._items, _NOTHING)
                 if item is _NOTHING:
-                    self._put(Exhausted())
+                    self._put(EndOfItems())
                     return
-                self._put(Pulled(item))
-                del item  # while it waits, only its taker has it
+                self._put(Item(item))
+                del item  # not to be kept alive until the next one
         except Exception as error:
-            self._put(Exhausted(error))
+            self._put(EndOfItems(error))
 
 
-class Puller(Generic[T]):
-    """AsyncPuller with a thread; `put` is called there."""
+class ItemReader(Generic[T]):
+    """AsyncItemReader with a thread, which calls `put`."""
 
     def __init__(
-        self, items: Generator[T, None, None], put: Callable[[Pulled[T] | Exhausted], None]
+        self, items: Generator[T, None, None], put: Callable[[Item[T] | EndOfItems], None]
     ) -> None:
         self._items = items
         self._put = put
@@ -318,15 +318,15 @@ class Puller(Generic[T]):
         self._thread = threading.Thread(target=self._run, name="endcap images", daemon=True)
         self._thread.start()
 
-    def ask(self) -> None:
-        """Has one more item taken."""
+    def request_next(self) -> None:
+        """Request one more item."""
         self._wanted.release()
 
     def stop(self) -> None:
-        """Has no more items taken; end the generator, unless it waits for long."""
+        """Read no more items; close the generator, unless it is blocked for long."""
         self._stopped = True
         self._wanted.release()
-        self._thread.join(_PARTING_S)
+        self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self) -> None:
         try:
@@ -336,23 +336,23 @@ class Puller(Generic[T]):
                     return
                 item = next(self._items, _NOTHING)
                 if item is _NOTHING:
-                    self._put(Exhausted())
+                    self._put(EndOfItems())
                     return
-                self._put(Pulled(item))
-                del item  # while it waits, only its taker has it
+                self._put(Item(item))
+                del item  # not to be kept alive until the next one
         except BaseException as error:
-            self._put(Exhausted(error))
+            self._put(EndOfItems(error))
         finally:
-            del self._items  # a generator ends now, in the thread that ran it
+            del self._items  # closes the generator in the thread that ran it
 
 
 async def async_map_unordered(
     function: Callable[[T], Awaitable[R]], items: AsyncGenerator[T, None], limit: int
 ) -> AsyncGenerator[R, None]:
-    """Yield what a function returns for each item, as it comes, with `limit` calls at once.
+    """Yield a function's result for each item, in order of completion, with `limit` calls at once.
 
-    An item is taken when a call can begin with it. Raises what the function or the items raise; the
-    calls under way are cancelled then, and when the generator is closed.
+    An item is read when a call can begin with it. Exceptions of the function and of the items are
+    raised; the running calls are cancelled then, and when the generator is closed.
     """
     results: AsyncQueue[tuple[R] | BaseException | None] = AsyncQueue()
     turn = asyncio.Lock()
@@ -389,7 +389,7 @@ async def async_map_unordered(
 def map_unordered(
     function: Callable[[T], R], items: Generator[T, None, None], limit: int
 ) -> Generator[R, None, None]:
-    """async_map_unordered with threads, which take the items; calls under way are not cancelled."""
+    """async_map_unordered with threads, which read the items; running calls are not cancelled."""
     workers = _Workers(function, items, limit)
     try:
         yield from workers.results()
@@ -398,7 +398,7 @@ def map_unordered(
 
 
 class _Workers(Generic[T, R]):
-    """Threads that take items in turn; each starts another one as long as there may be more."""
+    """Threads that read items in turn; each starts another one while there may be more."""
 
     def __init__(
         self, function: Callable[[T], R], items: Generator[T, None, None], limit: int
@@ -424,9 +424,9 @@ class _Workers(Generic[T, R]):
                 yield result[0]
 
     def stop(self) -> None:
-        """Has no more items taken; end the generator, unless it waits for long."""
+        """Read no more items; close the generator, unless it is blocked for long."""
         self._stopped = True
-        if self._turn.acquire(timeout=_PARTING_S):
+        if self._turn.acquire(timeout=_STOP_TIMEOUT_S):
             try:
                 self._items.close()
             finally:
@@ -454,10 +454,10 @@ class _Workers(Generic[T, R]):
 
 
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel those that are not done, each once, and wait for all.
+    """Cancel the tasks that are not done, each once, and wait for all.
 
-    A task that is cancelled again while it gives back what it holds would break that off; so a
-    cancellation of the caller meanwhile is raised when all have ended. What they raise is dropped.
+    A second cancellation would interrupt a task's clean-up; so a cancellation of the caller
+    meanwhile is raised when all have ended. Their exceptions are dropped.
     """
     every = list(tasks)
     left = {task for task in every if not task.done()}
@@ -472,16 +472,16 @@ async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
             left = {task for task in left if not task.done()}
     for task in every:
         if not task.cancelled():
-            task.exception()  # else asyncio would report it as never seen
+            task.exception()  # or asyncio would report it as never retrieved
     if cancelled:
         raise asyncio.CancelledError
 
 
 async def async_interrupt(connection: Any) -> None:
-    """Wake who waits for data of a socket: nothing to do, closing it does so in an event loop."""
+    """Do nothing: in an event loop closing a socket wakes the tasks that wait for its data."""
 
 
 def interrupt(connection: Any) -> None:
-    """Wake the thread that waits for data of a socket, which closing it would not."""
+    """Wake the threads that wait for data of a socket, which closing it would not."""
     with contextlib.suppress(OSError):
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # also of one that speaks TLS
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # not that of ssl.SSLSocket

@@ -37,8 +37,8 @@ def test_the_scheme_says_whether_by_tls(url: str, protocol: Any, expected: Addre
         ("ftp://host", None, "use grpc://, http://, grpcs:// or https://"),
         ("host", "https", "protocol 'https' is unknown; use grpc or http"),
         ("https://host/path", None, "is not HOST:PORT"),
-        ("a..b:8000", None, "names a host that cannot be; give names of 1 to 63 characters"),
-        ("http://" + "x" * 64, None, "names a host that cannot be"),
+        ("a..b:8000", None, "has an invalid host name; give names of 1 to 63 characters"),
+        ("http://" + "x" * 64, None, "has an invalid host name"),
     ],
 )
 def test_what_is_refused(url: str, protocol: Any, words: str) -> None:

@@ -184,7 +184,7 @@ def test_responses_are_split_by_image() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 3, 4), (), (1, 3, 4)])
 def test_a_response_to_another_batch_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(RequestError, match="to a batch of 2; its first side must be 2") as caught:
+    with pytest.raises(RequestError, match="for a batch of 2; its first side must be 2") as caught:
         split({"detection_boxes": np.zeros(shape, np.float32)}, 2)
     assert caught.value.status_name == "internal"
 

@@ -147,7 +147,7 @@ def test_answers_have_a_limit(kind: str, announced: bool, monkeypatch: pytest.Mo
     endless = chunks + (b"\r\n100\r\n" + b" " * 256) * 8
     large = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"
     with answering(always(large if announced else endless)) as server:
-        with pytest.raises(RequestError, match="answer is larger than 1000 bytes, the limit"):
+        with pytest.raises(RequestError, match="response is larger than 1000 bytes, the limit"):
             infer(server, kind)
         assert server.requests == 1
 
@@ -164,7 +164,7 @@ def test_what_was_asked_compressed_is_inflated_up_to_the_limit(
             if fits:
                 assert infer(server, kind, compression="gzip").request_id == "id"
                 continue
-            with pytest.raises(RequestError, match="answer is larger than 100000 bytes"):
+            with pytest.raises(RequestError, match="response is larger than 100000 bytes"):
                 infer(server, kind, compression="gzip")
 
 

@@ -12,12 +12,12 @@ import pytest
 from endcap.client.calls import Call, InputTensor, OutputTensor, SharedSlice
 from endcap.client.errors import (
     RequestError,
-    broken,
-    cut_short,
+    connection_lost,
     from_grpc,
     from_http,
     from_os_error,
     from_stream,
+    response_truncated,
 )
 from endcap.client.retry import FIRST_WAIT_S, LONGEST_WAIT_S, Attempts, Deadline, RetryPolicy
 
@@ -113,7 +113,7 @@ LOST = {
     "gRPC, reset": from_grpc("UNAVAILABLE", "recvmsg:Connection reset by peer"),
     "proxy": from_http(503, b"upstream connect error or disconnect"),
     "TCP": from_os_error(OSError(104, "Connection reset by peer")),
-    "HTTP": broken("Server disconnected"),
+    "HTTP": connection_lost("Server disconnected"),
 }
 
 
@@ -138,7 +138,7 @@ def test_what_may_still_run_is_not_asked_again_with_shared_memory(error: Request
 
 def test_what_was_answered_in_part_is_not_asked_again() -> None:
     with pytest.raises(RequestError, match="broke in the middle of the response"):
-        Attempts(100, 10).wait_after(cut_short())
+        Attempts(100, 10).wait_after(response_truncated())
 
 
 def test_what_was_lost_is_made_anew_with_another_region() -> None:

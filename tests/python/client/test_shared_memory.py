@@ -140,7 +140,7 @@ def test_an_output_is_read_without_a_copy(region: SystemRegion, lease: Lease) ->
     ("told", "message"),
     [
         (Response({}), "does not say"),
-        (answer("head", (2, 101)), "808 bytes, into room for 800"),
+        (answer("head", (2, 101)), "808 bytes, for 800 reserved"),
         (answer("head", (-1, 2)), "no array"),
         (answer("head", (2, 2), "O"), "no array"),
         (answer("head", (2, 2), "BYTES"), "no array"),
@@ -231,8 +231,8 @@ def test_only_an_answer_ends_the_use_by_the_server(
 ) -> None:
     if error is None:
         with lease.sending():
-            assert not lease.is_answered
+            assert not lease.has_all_responses
     else:
         with pytest.raises(type(error)), lease.sending():
             raise error
-    assert lease.is_answered == answered
+    assert lease.has_all_responses == answered

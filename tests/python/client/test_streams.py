@@ -33,7 +33,7 @@ def make_order() -> StreamOrder:
 
 def enter(order: StreamOrder, count: int) -> list[str]:
     """Enters images; returns their requests' ids."""
-    calls = [order.enter(StreamImage(f"image {n}", b"file")) for n in range(count)]
+    calls = [order.add(StreamImage(f"image {n}", b"file")) for n in range(count)]
     return [call.request_id for call in calls if call is not None]
 
 
@@ -74,7 +74,7 @@ def test_later_images_wait_for_earlier_ones() -> None:
 def test_one_that_is_not_sent_keeps_its_place() -> None:
     order = make_order()
     (first,) = enter(order, 1)
-    assert order.enter(StreamImage("gone.jpg", UNREADABLE)) is None
+    assert order.add(StreamImage("gone.jpg", UNREADABLE)) is None
     assert order.take() == []
     order.received(end(first))
     assert told(order.take()) == [("image 0", "ok", True), ("gone.jpg", "unreadable", True)]

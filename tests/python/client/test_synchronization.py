@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from endcap.client.synchronization import (
-    AsyncPuller,
+    AsyncItemReader,
     AsyncQueue,
     AsyncSemaphore,
-    Exhausted,
-    Pulled,
-    Puller,
+    EndOfItems,
+    Item,
+    ItemReader,
     Queue,
     Semaphore,
     async_in_thread,
@@ -216,15 +216,15 @@ def test_a_task_that_is_cancelled_ends_so_and_takes_no_item(turns: int) -> None:
 
 def test_a_thread_takes_items_when_they_are_asked_for() -> None:
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    puller = Puller((letter for letter in "abc"), taken.put)
-    puller.ask()
-    puller.ask()
-    assert [taken.get(timeout=5) for _ in range(2)] == [Pulled("a"), Pulled("b")]
+    reader = ItemReader((letter for letter in "abc"), taken.put)
+    reader.request_next()
+    reader.request_next()
+    assert [taken.get(timeout=5) for _ in range(2)] == [Item("a"), Item("b")]
     with pytest.raises(queue.Empty):
         taken.get(timeout=0.05)
-    puller.ask()
-    puller.ask()
-    assert [taken.get(timeout=5) for _ in range(2)] == [Pulled("c"), Exhausted()]
+    reader.request_next()
+    reader.request_next()
+    assert [taken.get(timeout=5) for _ in range(2)] == [Item("c"), EndOfItems()]
 
 
 def test_a_task_takes_items_when_they_are_asked_for() -> None:
@@ -239,12 +239,12 @@ def test_a_task_takes_items_when_they_are_asked_for() -> None:
 
     async def test() -> None:
         taken: AsyncQueue[Any] = AsyncQueue()
-        puller = AsyncPuller(letters(), taken.put)
-        puller.ask()
-        assert await taken.get(5) == Pulled("a")
+        reader = AsyncItemReader(letters(), taken.put)
+        reader.request_next()
+        assert await taken.get(5) == Item("a")
         with pytest.raises(TimeoutError):
             await taken.get(0.02)
-        await puller.stop()
+        await reader.stop()
         assert ended
 
     run(test())
@@ -260,10 +260,10 @@ def test_a_generator_that_is_not_taken_to_its_end_ends() -> None:
             ended.set()
 
     taken: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    puller = Puller(items(), taken.put)
-    puller.ask()
+    reader = ItemReader(items(), taken.put)
+    reader.request_next()
     taken.get(timeout=5)
-    puller.stop()
+    reader.stop()
     assert ended.is_set()
 
 

@@ -13,8 +13,8 @@ from tritonclient.grpc import model_config_pb2, service_pb2
 
 from endcap.client.calls import (
     Call,
-    Exchange,
     InputTensor,
+    Operation,
     OutputTensor,
     Response,
     SharedSlice,
@@ -108,7 +108,7 @@ def test_what_an_answer_lacks_is_none() -> None:
     ],
 )
 def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match="the server's answer cannot be read") as caught:
+    with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
         grpc_answer(**tensor)
     assert caught.value.status_name == "internal"
     assert caught.value.request_id == "id"
@@ -136,7 +136,7 @@ def test_grpc_answers_that_do_not_fit_are_errors(tensor: dict[str, Any]) -> None
     ],
 )
 def test_http_answers_that_do_not_fit_are_errors(said: object, raw: bytes) -> None:
-    with pytest.raises(RequestError, match="the server's answer cannot be read") as caught:
+    with pytest.raises(RequestError, match="the server's response cannot be read") as caught:
         http_answer(said, raw)
     assert caught.value.status_name == "internal"
 
@@ -164,8 +164,8 @@ METADATA = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 3]}], "ou
 
 
 def http_metadata(said: object) -> Any:
-    exchange: Exchange[Any] = HttpProtocol().metadata("m")
-    return exchange.read(HttpResponse(200, {}, json.dumps(said).encode()))
+    operation: Operation[Any] = HttpProtocol().metadata("m")
+    return operation.read(HttpResponse(200, {}, json.dumps(said).encode()))
 
 
 def test_metadata_is_read() -> None:
@@ -192,7 +192,7 @@ def test_metadata_that_cannot_be_is_an_error(change: dict[str, Any]) -> None:
 
 
 def test_two_tensors_of_one_name_cannot_be() -> None:
-    with pytest.raises(RequestError, match="model 'm' has a tensor 'x' of type"):
+    with pytest.raises(RequestError, match="a tensor 'x' of model 'm' of type"):
         http_metadata({"inputs": METADATA["inputs"] * 2})
 
 
@@ -207,7 +207,7 @@ def test_two_tensors_of_one_name_cannot_be() -> None:
 )
 @pytest.mark.parametrize("said", [b"", b"<html>", b"3", b"[3]", b'"x"', b"\xff"])
 def test_what_is_no_json_of_triton_is_an_error(
-    question: Callable[[HttpProtocol], Exchange[Any]], said: bytes
+    question: Callable[[HttpProtocol], Operation[Any]], said: bytes
 ) -> None:
     with pytest.raises(RequestError):
         question(HttpProtocol()).read(HttpResponse(200, {}, said))

@@ -1,4 +1,4 @@
-"""Whatever of the client sends requests, waits or holds locks: for asyncio, the source of `_sync`.
+"""The client for asyncio: all of it that sends requests, waits or holds locks; source of `_sync`.
 
-`endcap.client.synchronization` has what differs between tasks and threads.
+`endcap.client.synchronization` has the primitives that differ between tasks and threads.
 """

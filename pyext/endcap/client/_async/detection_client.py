@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from endcap.client._async.connection import AsyncConnection
 from endcap.client._async.detect_stream import async_stream_results
-from endcap.client._async.model_lookup import look_up_model
+from endcap.client._async.served_model import fetch_served_model
 from endcap.client._async.shared_memory_pool import AsyncSharedMemoryPool
 from endcap.client.address import Address, Protocol
 from endcap.client.batches import Batch, BatchRun, EnsembleRequest
@@ -373,7 +373,7 @@ class AsyncDetectionClient:
         self._connection = AsyncConnection(self.address, self.options)
         self._resources.push_async_callback(self._connection.close)
         try:
-            model = await look_up_model(
+            model = await fetch_served_model(
                 self._connection,
                 self._arguments.model,
                 best_classes=self._arguments.classify is not None,

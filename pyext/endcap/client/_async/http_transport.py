@@ -14,26 +14,26 @@ from endcap.client import http
 from endcap.client.address import Address
 from endcap.client.errors import (
     RequestError,
-    broken,
     check_process,
     closed,
-    cut_short,
+    connection_lost,
     from_os_error,
     not_triton,
+    response_truncated,
 )
 from endcap.client.http import HttpRequest, HttpResponse
 from endcap.client.options import ConnectionOptions, Tls, ssl_context
 from endcap.client.synchronization import async_interrupt
 
-_PART_BYTES = 1 << 18  # of a body, written with one look at the clock
-_DISCONNECTED = "Server disconnected"  # how httpcore says that nothing of a response came
+_PART_BYTES = 1 << 18  # of a body, written between two checks of the deadline
+_DISCONNECTED = "Server disconnected"  # httpcore's message where no part of a response was received
 
 
 class AsyncHttpTransport:
-    """As many connections to one server as there are requests at once.
+    """A connection to one server for each concurrent request.
 
-    They stay in the process of the first request. In a forked child it raises ClientError: over the
-    parent's connections it would take the parent's responses.
+    They belong to the process of the first request. In a forked child it raises ClientError: over
+    the parent's connections it would receive the parent's responses.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class AsyncHttpTransport:
         self._closed = False
 
     async def send(self, request: HttpRequest, timeout_s: float) -> HttpResponse:
-        """Return the response of any status; RequestError or TimeoutError where none comes.
+        """Return the response, of any status; raise RequestError or TimeoutError without one.
 
         A task that is cancelled here drops its connection.
         """
@@ -95,7 +95,7 @@ class AsyncHttpTransport:
             try:
                 return HttpResponse(response.status, fields, await self._body(response, fields))
             except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-                raise (closed() if self._closed else cut_short()) from error
+                raise (closed() if self._closed else response_truncated()) from error
 
     def _header_fields(self, request: HttpRequest) -> list[tuple[bytes, bytes]]:
         fields: dict[str, str] = {**self._headers, **request.headers}
@@ -114,7 +114,7 @@ class AsyncHttpTransport:
 
 
 class _Deadline:
-    """When a request has to be done."""
+    """The deadline of a request."""
 
     def __init__(self, timeout_s: float) -> None:
         self._end = time.monotonic() + timeout_s
@@ -127,7 +127,7 @@ class _Deadline:
 
 
 class _Backend(httpcore.AsyncNetworkBackend):
-    """Makes connections, each operation of which has but the time that its request has left."""
+    """Connections, each operation of which has the remaining time of its request."""
 
     def __init__(self) -> None:
         self._backend = httpcore.AnyIOBackend()
@@ -147,7 +147,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
         return _Stream(stream, self._streams)
 
     async def interrupt(self) -> None:
-        """Wake who reads from a connection."""
+        """Wake the threads that read from connections."""
         for stream in list(self._streams):
             await async_interrupt(stream.get_extra_info("socket"))
 
@@ -186,16 +186,16 @@ def _why_failed(error: Exception) -> RequestError:
     if isinstance(error, httpcore.NetworkError):
         return from_os_error(_os_error(error))
     if str(error).startswith(_DISCONNECTED):
-        return broken(str(error))
+        return connection_lost(str(error))
     return not_triton("http")
 
 
 def _os_error(error: BaseException) -> OSError:
-    """Return what the system said, which httpcore and its backends wrap."""
+    """Return the error of the system that httpcore and its backends wrap."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno is not None:
             return cause
         several = getattr(cause, "exceptions", None)  # of the addresses of one host
         cause = several[0] if several else cause.__cause__
-    return ConnectionError(str(error) or "the connection has broken")
+    return ConnectionError(str(error) or "the connection broke")

@@ -1,4 +1,4 @@
-"""How a pool's regions are made, registered with a server, registered again, and removed."""
+"""Registration of a pool's regions with a server, and their removal."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from endcap.client.regions.region import (
 from endcap.client.synchronization import async_in_thread, async_sleep
 from endcap.errors import UnsupportedError
 
-# Between two looks at whether the server has let go of regions, seconds.
+# Seconds between two checks whether the server has unregistered regions.
 WAIT_S = 0.05
-_SHORTEST_S = 0.1  # what a request has at the least
+_SHORTEST_S = 0.1  # the minimum timeout of a request
 _PROBE_BYTES = 4096
-# What a connection says when the server is gone: nothing about its shared memory.
+# The statuses of a lost server, which say nothing about its shared memory.
 _NO_SERVER = {"unavailable", "timeout", "cancelled"}
 
 
@@ -53,7 +53,7 @@ class AsyncRegionRegistration:
         self.generation = 0  # how often the regions were registered again
 
     async def open(self) -> None:
-        """Remove what dead processes left, then make and register the regions."""
+        """Remove the regions of dead processes, then make and register the pool's."""
         swept = await async_in_thread(remove_abandoned)
         if self._owned.kind == "system":
             await async_in_thread(check_capacity, self._states.limit, self._region_bytes)
@@ -63,9 +63,9 @@ class AsyncRegionRegistration:
             await self._sweep_registrations(swept)
 
     async def make(self, deadline: float) -> Region | None:
-        """Make one more region, where one was given up or is held by views.
+        """Make one more region, where one is retired or held by views.
 
-        None where the server has to let go of some before. Not to be run twice at once.
+        Return None where the server has to unregister retired ones before. Not reentrant.
         """
         retired = self._states.retired()
         if retired:
@@ -75,11 +75,12 @@ class AsyncRegionRegistration:
         return None
 
     async def register_again(self, generation: int, deadline: float) -> None:
-        """Register what a server that was restarted does not know.
+        """Register the regions that a restarted server does not have.
 
         Args:
-            generation: As it was when the request was sent; somebody else may have done it since.
-                Not to be run twice at once.
+            generation: Its value when the request was sent: another request may have caused a
+                registration since. Not reentrant.
+            deadline: On the clock time.monotonic().
         """
         if generation != self.generation:
             return
@@ -90,9 +91,9 @@ class AsyncRegionRegistration:
         self.generation += 1
 
     async def release(self, regions: Sequence[Region], deadline: float | None) -> list[Region]:
-        """Remove the regions that the server lets go of; return the others.
+        """Remove the regions that the server unregisters; return the others.
 
-        At the first request that gets no response it ends with the RequestError.
+        Raises RequestError at the first request without a response.
         """
         for region in regions:
             await self._try_unregister(self._owned.kind, region.name, deadline)
@@ -104,7 +105,7 @@ class AsyncRegionRegistration:
         return [region for region in regions if region.name in known]
 
     async def release_all(self, deadline: float) -> None:
-        """Remove all regions; wait for the server to let go of them until `deadline`.
+        """Remove all regions; wait for the server to unregister them until `deadline`.
 
         A request may take as long as the connection allows.
         """
@@ -122,7 +123,7 @@ class AsyncRegionRegistration:
     def _new(self) -> Region:
         region = new_region(self._owned.kind, self._region_bytes, self._device_id)
         self._owned.add(region)
-        self._states.retire(region)  # until it is registered, which may be broken off
+        self._states.retire(region)  # until it is registered, which may be interrupted
         return region
 
     async def _sees_our_memory(self) -> bool:
@@ -161,12 +162,14 @@ class AsyncRegionRegistration:
             ) from error
 
     async def _sweep_registrations(self, swept: Sequence[str]) -> None:
-        """Unregister what dead owners left; only when the server took a region from our /dev/shm.
+        """Unregister regions of dead owners, where the server shares our /dev/shm.
 
-        Of another machine's clients the missing of a file here would say nothing. Nor does it of
-        GPU memory, which clients in other containers share without our /dev/shm: of that only what
-        was found here without an owner is unregistered. swept: the names of files that were
-        removed so.
+        For clients of another machine a missing file here means nothing. Nor does it for GPU
+        memory, which clients in other containers share without our /dev/shm: of that only regions
+        are unregistered whose file was here, without an owner.
+
+        Args:
+            swept: The names of the abandoned files that were removed.
         """
         for kind in KINDS:
             known: dict[str, str] = {}
@@ -191,10 +194,18 @@ class AsyncRegionRegistration:
 
 
 def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
-    """Make a region. Raises InvalidArgumentError, UnsupportedError, OutOfMemoryError, CudaError.
+    """Return a new region.
 
     Args:
+        kind: "system" or "cuda".
+        byte_size: Its size.
         device_id: The GPU's, of kind "cuda".
+
+    Raises:
+        InvalidArgumentError: The size is below 1.
+        UnsupportedError: /dev/shm cannot be used, or a package for CUDA is missing.
+        OutOfMemoryError: /dev/shm has no room.
+        CudaError: The GPU has no room.
     """
     if kind == "system":
         return SystemRegion(byte_size)
@@ -206,7 +217,7 @@ def new_region(kind: Kind, byte_size: int, device_id: int) -> Region:
 async def async_unregister_all(
     owned: OwnedRegions, address: Address, options: ConnectionOptions, deadline: float
 ) -> None:
-    """Remove all regions that the server lets go of, by a connection of its own.
+    """Remove all regions that the server unregisters, over a connection of its own.
 
     Raises RequestError and ClientError.
     """

@@ -136,8 +136,10 @@ class AsyncSharedMemoryPool:
         """Lend a region for the block; wait for one for at most `timeout_s` seconds.
 
         Args:
-            timeout_s: None is the connection's. Raises RequestError, "timeout", when none gets
-                free.
+            timeout_s: None is the connection's.
+
+        Raises:
+            RequestError: With the status "timeout" when no region becomes free.
         """
         self._check_lendable()
         limit_s = self._timeout_s if timeout_s is None else timeout_s
@@ -160,7 +162,7 @@ class AsyncSharedMemoryPool:
                 self._permits.release()
 
     async def infer(self, lease: Lease, call: Call, *, timeout_s: float | None = None) -> Response:
-        """Send a request that uses the lease's region. Raises RequestError.
+        """Send a request that uses the lease's region, and return its response.
 
         When the server does not know the region, as after a restart, all are registered again and
         the request is sent once more, within the same time.
@@ -183,9 +185,9 @@ class AsyncSharedMemoryPool:
     async def close(self) -> None:
         """Wait for the leases, as long as a request may take, and remove all regions.
 
-        Meanwhile nothing more is lent, and requests of the leases go on. A server that does not
-        respond is waited for some seconds more at the most. When the waiting is interrupted the
-        pool goes on as before, to be closed again; once it removes regions it ends with that.
+        Meanwhile no region is lent, and requests of the leases continue. A server that does not
+        respond delays it by a few seconds at most. When the wait is interrupted the pool stays
+        open, to be closed again; the removal of regions itself is completed.
         """
         if not self._owned.belong_to_this_process or self._closing:
             return
@@ -207,7 +209,7 @@ class AsyncSharedMemoryPool:
         finally:
             self._closing = False
             for _ in range(permits):
-                self._permits.release()  # those who wait learn that it is closed
+                self._permits.release()  # waiting calls then see that it is closed
 
     async def _take(self, deadline: float) -> Region:
         self._check_lendable()
@@ -261,7 +263,7 @@ class AsyncSharedMemoryPool:
             raise InvalidArgumentError("the pool of shared memory is closed; make another one")
 
     def _check_views(self) -> None:
-        """Raise OutOfMemoryError where so many regions live on for views that no more is made."""
+        """Raise OutOfMemoryError where too many ended leases have living views."""
         most = VIEWED_LEASES * self._states.limit
         if len(self._states.viewed()) < most:
             return

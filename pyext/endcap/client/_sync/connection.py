@@ -1,6 +1,6 @@
 # Made by scripts/generate_sync_client.py: change ../_async/connection.py instead.
 
-"""A server as programs see it: requests with deadlines and retries, over gRPC or HTTP."""
+"""Connections to a server: requests with deadlines and retries over gRPC or HTTP, and streams."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from endcap.client.address import Address
-from endcap.client.calls import Call, Exchange, RegionKind, Response, T, TensorSpec
-from endcap.client.errors import ClientError, RequestError, ended_by_server, no_answer
+from endcap.client.calls import Call, Operation, RegionKind, Response, T, TensorSpec
+from endcap.client.errors import ClientError, RequestError, ended_by_server, timed_out
 from endcap.client.grpc import GrpcProtocol, GrpcTransport, StreamMessages
 from endcap.client.http import HttpProtocol
 from endcap.client.options import ConnectionOptions, check_timeout
@@ -25,9 +25,9 @@ from endcap.errors import InvalidArgumentError, UnsupportedError
 class Connection:
     """A connection to a server: one channel over gRPC, one connection a request over HTTP.
 
-    Nothing is sent before the first request. Every method that asks the server raises RequestError
-    where it gets no response within `options.timeout_s`, or the server responds with an error.
-    A request that the server is unavailable for is sent again, `options.retries` times at the most;
+    Nothing is sent before the first request. Every method that sends a request raises RequestError
+    where there is no response within `options.timeout_s`, or the server responds with an error.
+    A request is sent again where the server is unavailable, `options.retries` times at the most;
     is_live, is_ready, ready_models and steps of sequences are not. One with tensors in shared
     memory is sent again only where the server refused it: after a broken connection it may still
     be running, and write there later.
@@ -69,10 +69,10 @@ class Connection:
 
     def infer(self, call: Call, *, timeout_s: float | None = None) -> Response:
         """Send a request and return its response. timeout_s: None is `options.timeout_s`."""
-        exchange = self._protocol.infer(call)
+        operation = self._protocol.infer(call)
         try:
             return self._send(
-                exchange,
+                operation,
                 timeout_s=timeout_s,
                 repeatable=call.sequence is None,
                 shares_memory=call.shares_memory,
@@ -88,13 +88,13 @@ class Connection:
         """
         if not isinstance(self._transport, GrpcTransport):
             raise UnsupportedError(
-                f"{self.address} is asked over HTTP, which has no streams; give the server's gRPC "
-                "address"
+                f"{self.address} is an HTTP address, and HTTP has no streams; give the "
+                "server's gRPC address"
             )
         return Stream(self._transport, self.options.timeout_s)
 
     def is_live(self) -> bool:
-        """Whether a Triton server answers."""
+        """Whether a Triton server responds."""
         return self._send(self._protocol.live(), repeatable=False)
 
     def is_ready(self, model: str) -> bool:
@@ -118,13 +118,13 @@ class Connection:
         return dict((self.metadata(model)).outputs)
 
     def config(self, model: str) -> dict[str, Any]:
-        """Return a model's configuration as in JSON, without the fields that are not set."""
+        """Return a model's configuration as JSON objects, without the fields that are not set."""
         return self._send(self._protocol.config(model))
 
     def statistics(self) -> list[dict[str, Any]]:
-        """Return what the server has counted of each model, as Triton's statistics extension.
+        """Return the statistics of each model, as Triton's statistics extension defines them.
 
-        Numbers that are 0 are left out.
+        Numbers that are 0 are omitted.
         """
         return self._send(self._protocol.statistics())
 
@@ -139,26 +139,30 @@ class Connection:
         device_id: int = 0,
         timeout_s: float | None = None,
     ) -> None:
-        """Make a shared-memory region known to the server under `name`.
+        """Register a shared-memory region with the server under `name`.
 
         Args:
-            key: Of kind "system", the file's name in /dev/shm; None is `name`.
-            raw_handle, device_id: Of kind "cuda"; the handle in base64, as
-                `tritonclient.utils.cuda_shared_memory.get_raw_handle` gives it.
+            kind: "system" or "cuda".
+            name: The name to register.
+            byte_size: The size of the region.
+            key: The file's name in /dev/shm, of kind "system"; None is `name`.
+            raw_handle: The handle in base64, of kind "cuda", as
+                `tritonclient.utils.cuda_shared_memory.get_raw_handle` returns it.
+            device_id: The GPU's, of kind "cuda".
             timeout_s: Here and below, None is `options.timeout_s`.
         """
         if kind == "system":
-            exchange = self._protocol.register_system(name, key or name, byte_size)
+            operation = self._protocol.register_system(name, key or name, byte_size)
         elif raw_handle is None:
             raise InvalidArgumentError(f"region {name} is of CUDA, but has no raw_handle; give it")
         else:
-            exchange = self._protocol.register_cuda(name, raw_handle, device_id, byte_size)
-        self._send(exchange, timeout_s=timeout_s)
+            operation = self._protocol.register_cuda(name, raw_handle, device_id, byte_size)
+        self._send(operation, timeout_s=timeout_s)
 
     def unregister_shared(
         self, kind: RegionKind, name: str, *, timeout_s: float | None = None
     ) -> None:
-        """End that; a name that is not registered is no error."""
+        """Unregister a region; a name that is not registered is no error."""
         self._send(self._protocol.unregister(kind, name), timeout_s=timeout_s)
 
     def registered(self, kind: RegionKind, *, timeout_s: float | None = None) -> dict[str, str]:
@@ -167,7 +171,7 @@ class Connection:
 
     def _send(
         self,
-        exchange: Exchange[T],
+        operation: Operation[T],
         *,
         timeout_s: float | None = None,
         repeatable: bool = True,
@@ -179,36 +183,36 @@ class Connection:
         attempts = Attempts(retries, limit_s, shares_memory=shares_memory)
         while True:
             try:
-                response = self._transport.send(exchange.request, attempts.remaining_s())
-                read = exchange.read(response)
+                response = self._transport.send(operation.request, attempts.remaining_s())
+                read = operation.read(response)
                 self.retry_policy.end(None)
                 return read
             except TimeoutError as error:
-                raise no_answer(limit_s) from error
+                raise timed_out(limit_s) from error
             except RequestError as error:
                 wait_s = self.retry_policy.wait_after(error, attempts, repeatable=repeatable)
             sleep(wait_s)
 
 
 class Stream:
-    """Requests to one model that are sent without waiting, and their responses as they come.
+    """A stream of requests to one model, sent without waiting, and of their responses.
 
     All requests are for the model of the first: where a decoupled model and another one share a
-    stream, Triton (2.51, and its sources up to 2.71) may begin a write while another is under
-    way, and gRPC aborts the server then.
+    stream, Triton (2.51, and its sources up to 2.71) may begin a write before another one has
+    ended, and gRPC then aborts the server.
 
     Models that are not decoupled respond to each request once, in the order of the requests. A
     decoupled one responds as often as it likes, `Response.final` with the last, which may have no
     tensors; the responses of several requests mix, and `request_id` tells them apart.
 
-    The error of one request is raised by `receive` and leaves the stream as it is: Triton tells its
+    The error of one request is raised by `receive` and leaves the stream usable: Triton sends its
     message, and `request_id` where the request had one, but no status, so that `status_name` is
     "internal" unless endcap's backends say more. An error of the stream itself ends it: `alive` is
-    False, each further `receive` and `send` raises that error, and no other response comes. Open
-    another one then. Nothing is sent again by itself.
+    False, there are no further responses, and each `receive` and `send` raises that error. Open
+    another stream then. Nothing is retried.
 
     `Stream` is thread-safe: one thread may send while another receives. `AsyncStream` is for the
-    tasks of one event loop; one that is cancelled in `receive` leaves the stream as it is.
+    tasks of one event loop; one that is cancelled in `receive` leaves the stream usable.
     """
 
     def __init__(self, transport: GrpcTransport, timeout_s: float) -> None:
@@ -255,15 +259,15 @@ class Stream:
 
         Raises:
             RequestError: For the error of a request, for the end of the stream, and where no
-                response comes in time; the last leaves the stream as it is.
+                response arrives in time; the last leaves the stream usable.
         """
         wait_s = self._timeout_s if timeout_s is None else timeout_s
         try:
             received = self._receiver.received.get(wait_s)
         except TimeoutError:
-            raise no_answer(wait_s) from None
+            raise timed_out(wait_s) from None
         if received is self._receiver.end:
-            self._receiver.received.put(received)  # for whoever receives next
+            self._receiver.received.put(received)  # for the next call of receive
             raise copy.copy(received)
         if isinstance(received, RequestError):
             raise received
@@ -276,7 +280,7 @@ class Stream:
 
 
 class _Receiver:
-    """Receives. It does not hold the stream, so that one that is left behind ends, too."""
+    """The task that receives. It does not refer to the stream, which can be garbage-collected."""
 
     def __init__(
         self,
@@ -301,7 +305,7 @@ class _Receiver:
                     self.received.put(error)
             end = ended_by_server()
         except ENDS as error:
-            end = self._transport.why_ended(error)
+            end = self._transport.stream_error(error)
         self.end = end
         self.received.put(end)
         self._sent.put(None)  # gRPC's thread or task that waits for requests ends

@@ -1,6 +1,6 @@
 # Made by scripts/generate_sync_client.py: change ../_async/detect_stream.py instead.
 
-"""Images over a gRPC stream: takes the next image and the next response at the same time."""
+"""Detection over a gRPC stream: reads images and receives responses concurrently."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from endcap.client._sync.connection import Connection, Stream
 from endcap.client.calls import Response
-from endcap.client.errors import RequestError, no_answer
+from endcap.client.errors import RequestError, timed_out
 from endcap.client.images import Image, ImageReader, is_read
 from endcap.client.stream_order import SequenceSteps, StreamImage, StreamOrder, read_stream_image
 from endcap.client.synchronization import (
-    Exhausted,
-    Pulled,
-    Puller,
+    EndOfItems,
+    Item,
+    ItemReader,
     Queue,
     Task,
     in_thread,
@@ -25,12 +25,12 @@ from endcap.client.synchronization import (
 )
 from endcap.results import ImageResult
 
-_A_DAY_S = 86400.0  # the deadline is looked after where images are sent
+_A_DAY_S = 86400.0  # _Sender checks the deadline
 
 
 @dataclass(frozen=True)
 class _Received:
-    """A response, or an error, of one stream. at: when it came, by time.perf_counter()."""
+    """A response or error of one stream, and its time of arrival by time.perf_counter()."""
 
     stream: Stream
     response: Response | RequestError
@@ -47,15 +47,15 @@ def stream_results(
     limit: int,
 ) -> Generator[ImageResult, None, None]:
     """Yield the results of images, at most `limit` of which are in flight or wait for a result."""
-    events: Queue[Pulled[StreamImage] | Exhausted | _Received] = Queue()
-    source = Puller(_in_steps(images, reader, steps), events.put)
-    asked, more = 0, True
+    events: Queue[Item[StreamImage] | EndOfItems | _Received] = Queue()
+    source = ItemReader(_in_steps(images, reader, steps), events.put)
+    requested, more = 0, True
     sender = _Sender(connection, order, events.put)
     try:
         while True:
-            while more and asked + len(order) < limit:
-                source.ask()
-                asked += 1
+            while more and requested + len(order) < limit:
+                source.request_next()
+                requested += 1
             if not (more or order.in_flight):
                 return
             try:
@@ -63,8 +63,8 @@ def stream_results(
             except TimeoutError:
                 sender.time_out()
             else:
-                if isinstance(event, Pulled):
-                    asked -= 1
+                if isinstance(event, Item):
+                    requested -= 1
                     sender.send(event.item)
                 elif isinstance(event, _Received):
                     sender.take(event)
@@ -97,11 +97,11 @@ def _in_steps(
 
 
 class _Sender:
-    """Opens a stream when it is needed, and again when it was lost.
+    """The sender, which opens a stream when needed, and another when it was lost.
 
     Args:
-        put: Is called with each response as it comes; they are to be given to `take`, in their
-            order.
+        put: A function that is called with each response on arrival; the caller passes them to
+            `take`, in that order.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class _Sender:
         self._order = order
         self._put = put
         self._stream: Stream | None = None
-        self._since = 0.0  # when the server last had nothing to respond to, or responded
+        self._since = 0.0  # the last time without requests in flight, or of a response
 
     def send(self, image: StreamImage) -> None:
         """Send an image, if there is anything to send."""
         if not self._order.in_flight:
             self._since = time.perf_counter()
-        call = self._order.enter(image)
+        call = self._order.add(image)
         if call is None:
             return
         try:
@@ -132,13 +132,13 @@ class _Sender:
             self._lose(error)
 
     def left_s(self) -> float | None:
-        """Return how long to wait for the next response, None where none is awaited."""
+        """Return the seconds to wait for the next response, None without requests in flight."""
         if not self._order.in_flight:
             return None
         return max(self._since + self._timeout_s - time.perf_counter(), 0.0)
 
     def take(self, received: _Received) -> None:
-        """Take what was received; of a stream that was lost nothing counts any more."""
+        """Process a response; ignore those of a lost stream."""
         if received.stream is not self._stream:
             return
         self._since = max(self._since, received.at)
@@ -151,8 +151,8 @@ class _Sender:
             self._lose(response)
 
     def time_out(self) -> None:
-        """End the stream, over which nothing came in time."""
-        self._lose(no_answer(self._timeout_s))
+        """End the stream after a timeout."""
+        self._lose(timed_out(self._timeout_s))
 
     def close(self) -> None:
         """Close the stream."""
@@ -171,7 +171,7 @@ class _Sender:
 
 
 def _receive(stream: Stream, put: Callable[[_Received], None]) -> None:
-    """Receive until the stream has ended, which closing it does, too."""
+    """Receive until the stream has ended or was closed."""
     while True:
         try:
             response: Response | RequestError = stream.receive(_A_DAY_S)

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from endcap.client._sync.connection import Connection
 from endcap.client._sync.detect_stream import stream_results
-from endcap.client._sync.model_lookup import look_up_model
+from endcap.client._sync.served_model import fetch_served_model
 from endcap.client._sync.shared_memory_pool import SharedMemoryPool
 from endcap.client.address import Address, Protocol
 from endcap.client.batches import Batch, BatchRun, EnsembleRequest
@@ -370,7 +370,7 @@ class DetectionClient:
         self._connection = Connection(self.address, self.options)
         self._resources.callback(self._connection.close)
         try:
-            model = look_up_model(
+            model = fetch_served_model(
                 self._connection,
                 self._arguments.model,
                 best_classes=self._arguments.classify is not None,

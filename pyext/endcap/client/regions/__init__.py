@@ -1,1 +1,1 @@
-"""Regions of shared memory: their files, what a pool has of them, and their use for a time."""
+"""Regions of shared memory, their leases, and the regions of a pool."""

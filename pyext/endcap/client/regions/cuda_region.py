@@ -22,7 +22,7 @@ _DEFAULT_STREAM = 0
 
 
 class CudaRegion:
-    """Memory of a GPU. An empty file of /dev/shm holds the lock that tells whether its owner lives.
+    """Memory of a GPU. The lock of an empty file in /dev/shm shows whether its owner is alive.
 
     Raises UnsupportedError where the package cuda-bindings is missing, CudaError where the memory
     cannot be had.
@@ -54,7 +54,7 @@ class CudaRegion:
     def view(
         self, exporter: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> CudaArray:
-        """Return an array on the GPU; what is done with it is done in the default stream."""
+        """Return an array on the GPU; operations on it run in the default stream."""
         return CudaArray(
             _core.CudaTensor.borrow(
                 self._memory.pointer + offset,
@@ -83,7 +83,7 @@ class CudaRegion:
         pointer = array._tensor.pointer if on_gpu else array.ctypes.data
         runtime = self._memory.runtime
         device_id = self._memory.device_id
-        # The copy comes after what fills the array, and before its memory goes back.
+        # The copy is ordered after the work that fills the array, and before its memory is freed.
         if on_gpu:
             _core.order_cuda_after(device_id, _DEFAULT_STREAM, array.stream)
         with self._memory.current():
@@ -94,7 +94,7 @@ class CudaRegion:
             _core.order_cuda_after(device_id, array.stream, _DEFAULT_STREAM)
 
     def finish(self) -> None:
-        """Wait for the GPU: the server's work is not in the order of this process's streams."""
+        """Wait for the GPU: the server's work is not ordered with this process's streams."""
         with self._memory.current():
             _call(self._memory.runtime, self._memory.runtime.cudaDeviceSynchronize(), "work")
 
@@ -130,7 +130,7 @@ class _Memory:
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
         """Make its GPU the thread's one for the block."""
-        before = _call(self.runtime, self.runtime.cudaGetDevice(), "asking for the GPU")
+        before = _call(self.runtime, self.runtime.cudaGetDevice(), "getting the current GPU")
         _call(self.runtime, self.runtime.cudaSetDevice(self.device_id), "choosing the GPU")
         try:
             yield
@@ -155,10 +155,10 @@ def _import_runtime() -> Any:
         ) from error
 
 
-def _call(runtime: Any, answer: tuple[Any, ...], what: str) -> Any:
-    """Return what a function of the runtime gave besides its status. Raises CudaError."""
-    status = answer[0]
+def _call(runtime: Any, result: tuple[Any, ...], what: str) -> Any:
+    """Return the value of a call of the CUDA runtime; raise CudaError for a status."""
+    status = result[0]
     if status != runtime.cudaError_t.cudaSuccess:
         _, text = runtime.cudaGetErrorString(status)
         raise CudaError(f"{what} on the GPU failed: {text.decode()}")
-    return answer[1] if len(answer) > 1 else None
+    return result[1] if len(result) > 1 else None

@@ -1,4 +1,4 @@
-"""The use of one region for a time: tensors are put into it, and read from it without a copy."""
+"""Leases of shared-memory regions: tensors written to a region, and read from it without a copy."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _ALIGNMENT = 64  # a cache line
 _FIXED_SIZE = {"BOOL", "FP16", "FP32", "FP64"} | {
     f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)
 }
-# Failures that only a server reports, when it has done with the request. All others may mean that
-# nobody waits for the answer any more, while the server still writes it.
-_ANSWERED = {
+# Failures that only a server reports, after it has finished the request. After all others it may
+# still write the response.
+_STATUS_AFTER_RESPONSE = {
     "corrupt_image",
     "image_limit",
     "unsupported",
@@ -40,12 +40,12 @@ _ANSWERED = {
 
 
 class Lease:
-    """A region that is yours until the block of `pool.acquire()` ends.
+    """A region that is lent until the block of `pool.acquire()` ends.
 
-    Room is handed out from its start, aligned to 64 bytes, and comes back with the lease as a
-    whole. Views may outlive the lease, the pool and the region's name; their memory is then used
-    for nothing else until the last of them is gone. In a pool of kind "system" they are NumPy
-    arrays, in one of kind "cuda" CudaArrays. Not thread-safe. After the block each call is an
+    Memory is allocated from its start, aligned to 64 bytes, and freed with the lease as a whole.
+    Views may outlive the lease, the pool and the region's name; their memory is then used for
+    nothing else until the last of them is gone. In a pool of kind "system" they are NumPy arrays,
+    in one of kind "cuda" CudaArrays. Not thread-safe. After the block each call raises
     InvalidArgumentError.
     """
 
@@ -53,7 +53,7 @@ class Lease:
         self._region = region
         self._exporter = region.exporter()
         self._end = 0
-        self._unanswered = 0
+        self._pending = 0
         self._viewed: dict[str, None] = {}
 
     @property
@@ -75,6 +75,7 @@ class Lease:
         """Copy an array into the region; return it as the input `name`.
 
         Args:
+            name: The name of the input.
             array: Of any type but object; in a pool of kind "cuda" also one on the pool's GPU, by
                 DLPack or the CUDA array interface.
         """
@@ -127,19 +128,19 @@ class Lease:
         triton_type(dtype)  # refuses a type that no server writes
         return OutputTensor(name, self._room(name, math.prod(shape) * dtype.itemsize))
 
-    def read(self, output: OutputTensor, answer: Response) -> Any:
+    def read(self, output: OutputTensor, response: Response) -> Any:
         """Return the output as the server wrote it, without a copy; see the class.
 
         Raises:
-            RequestError: The answer does not fit the room that `output` gave it.
+            RequestError: The response does not fit the room that `output` has reserved.
         """
-        shape, datatype, part = _written(output, answer)
+        shape, datatype, part = _written(output, response)
         return self._view(output.name, part, shape, numpy_type(datatype))
 
-    def as_input(self, output: OutputTensor, name: str, answer: Response) -> InputTensor:
+    def as_input(self, output: OutputTensor, name: str, response: Response) -> InputTensor:
         """Return what the server wrote as the input `name` of another request, without a copy."""
         self._exporter_or_raise()
-        shape, datatype, part = _written(output, answer)
+        shape, datatype, part = _written(output, response)
         return InputTensor(name, shape, datatype, part)
 
     def view(self, offset: int, byte_size: int) -> memoryview:
@@ -155,32 +156,32 @@ class Lease:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Is around each request that uses the region; `pool.infer` does it.
+        """Enclose a request that uses the region, as `pool.infer` does.
 
-        When the block ends without an answer of the server, as at a timeout, the server may still
+        When the block ends without a response of the server, as at a timeout, the server may still
         write: the region is then used for nothing else.
         """
         self._exporter_or_raise()  # the region may be lent to somebody else by now
         self._region.finish()
-        self._unanswered += 1
+        self._pending += 1
         try:
             yield
         except RequestError as error:
-            if error.status_name in _ANSWERED or error.region_lost:
-                self._unanswered -= 1
+            if error.status_name in _STATUS_AFTER_RESPONSE or error.region_lost:
+                self._pending -= 1
             raise
         except EndcapError:  # a request that cannot be made, so that none was sent
-            self._unanswered -= 1
+            self._pending -= 1
             raise
-        self._unanswered -= 1
+        self._pending -= 1
 
     @property
-    def is_answered(self) -> bool:
-        """Whether the server has done with all requests of the lease."""
-        return self._unanswered == 0
+    def has_all_responses(self) -> bool:
+        """Whether the server has finished all requests of the lease."""
+        return self._pending == 0
 
     def end(self) -> weakref.ref[Any] | None:
-        """End the lease; return what tells whether views live on, None when there are none."""
+        """End the lease; return a reference that is alive while views are, None without views."""
         watched = weakref.ref(self._exporter_or_raise())
         self._exporter = None
         return watched if watched() is not None else None
@@ -216,22 +217,23 @@ def _aligned(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 
-def _written(output: OutputTensor, answer: Response) -> tuple[tuple[int, ...], str, SharedSlice]:
-    told = answer.shared.get(output.name)
-    if output.shared is None or told is None:
+def _written(output: OutputTensor, response: Response) -> tuple[tuple[int, ...], str, SharedSlice]:
+    written = response.shared.get(output.name)
+    if output.shared is None or written is None:
         raise RequestError(
-            "internal", f"the answer does not say that {output.name} is in shared memory"
+            "internal", f"the response does not say that {output.name} is in shared memory"
         )
-    if told.datatype not in _FIXED_SIZE or any(side < 0 for side in told.shape):
+    if written.datatype not in _FIXED_SIZE or any(side < 0 for side in written.shape):
         raise RequestError(
-            "internal", f"{output.name} came as {told.datatype} {told.shape}, which is no array"
+            "internal",
+            f"{output.name} came as {written.datatype} {written.shape}, which is no array",
         )
-    byte_size = math.prod(told.shape) * numpy_type(told.datatype).itemsize
+    byte_size = math.prod(written.shape) * numpy_type(written.datatype).itemsize
     room = output.shared
     if byte_size > room.byte_size:
         raise RequestError(
             "internal",
-            f"{output.name} came as {told.datatype} {told.shape}, {byte_size} bytes, into room for "
-            f"{room.byte_size}",
+            f"{output.name} came as {written.datatype} {written.shape}, {byte_size} bytes, for "
+            f"{room.byte_size} reserved",
         )
-    return told.shape, told.datatype, SharedSlice(room.region, room.offset, byte_size)
+    return written.shape, written.datatype, SharedSlice(room.region, room.offset, byte_size)

@@ -22,15 +22,15 @@ from endcap.client.regions.sigterm import defer_sigterm
 
 
 class RegionStates:
-    """The regions of one pool. Thread-safe; who lends sees to it that at most `limit` are lent.
+    """The states of one pool's regions. Thread-safe; the pool lends at most `limit` at once.
 
-    A region comes back from a lease into one of three places:
+    At the end of its lease a region gets one of three states:
 
-    - free, ready for the next lease;
-    - held, where views of the lease live on: free again when they are gone. At most `limit` are
-      kept so, the longest held is given up for another;
-    - given up, where the server has not answered, or views may look into it for long: it is never
-      lent again, and waits for the server to let go of it. Its memory lives as long as its views.
+    - free: ready for the next lease;
+    - held: views of the lease are alive; free when they are gone. At most `limit` regions are held,
+      the longest held is retired for another;
+    - retired: the server has not responded, or views were alive for long. It is never lent again,
+      and removed when the server has unregistered it. Its memory lives as long as its views.
     """
 
     def __init__(self, limit: int) -> None:
@@ -43,34 +43,34 @@ class RegionStates:
         self._viewed: list[tuple[weakref.ref[Any], list[str]]] = []
 
     def take(self) -> Region | None:
-        """Lend a region; None where a new one has to be made, and given to `add_lent`."""
+        """Lend a free region; return None where one has to be made and passed to `add_lent`."""
         with self._lock:
-            self._take_back_held()
+            self._free_unviewed()
             if not self._free:
                 return None
             self._lent.append(self._free.pop())
             return self._lent[-1]
 
     def add_free(self, region: Region) -> None:
-        """Take in a new region."""
+        """Add a new region as free."""
         with self._lock:
             self._free.append(region)
 
     def add_lent(self, region: Region) -> None:
-        """Take in a new region that is lent already."""
+        """Add a new region as lent."""
         with self._lock:
             self._lent.append(region)
 
     def end(self, lease: Lease) -> None:
-        """End a lease, and take its region back."""
+        """End a lease and set the state of its region."""
         region = lease.region
         views = lease.end()
         with self._lock:
             if views is not None:
                 self._viewed = [*self._still_viewed(), (views, lease.viewed)]
-            self._take_back_held()
+            self._free_unviewed()
             self._lent.remove(region)
-            if not lease.is_answered:
+            if not lease.has_all_responses:
                 self._retired.append(region)
             elif views is None:
                 self._free.append(region)
@@ -80,22 +80,22 @@ class RegionStates:
                     self._retired.append(self._held.pop(0)[1])
 
     def viewed(self) -> list[list[str]]:
-        """Return of each ended lease of which views live on what they were views of."""
+        """Return, for each ended lease with living views, the names of the viewed tensors."""
         with self._lock:
             return [names for _, names in self._still_viewed()]
 
     def retire(self, region: Region) -> None:
-        """Take in a region that is not to be lent."""
+        """Add a region as retired."""
         with self._lock:
             self._retired.append(region)
 
     def retired(self) -> list[Region]:
-        """Return the regions that wait for the server to let go of them."""
+        """Return the retired regions, which the server has yet to unregister."""
         with self._lock:
             return list(self._retired)
 
     def forget(self, region: Region) -> None:
-        """Strike out a region that exists no more."""
+        """Delete a removed region from the lists."""
         with self._lock:
             for regions in (self._free, self._retired):
                 if region in regions:
@@ -110,7 +110,7 @@ class RegionStates:
     def _still_viewed(self) -> list[tuple[weakref.ref[Any], list[str]]]:
         return [pair for pair in self._viewed if pair[0]() is not None]
 
-    def _take_back_held(self) -> None:
+    def _free_unviewed(self) -> None:
         living = []
         for views, region in self._held:
             if views() is None:
@@ -120,11 +120,11 @@ class RegionStates:
         self._held = living
 
 
-# How long a server may take to let go of a pool's regions, seconds: of one that is closed, and of
-# all that there are at the end of the program. The next pool sweeps what is left.
+# Seconds within which a server has to unregister the regions of a pool at `close`, and those of all
+# pools at the end of the program. The next pool removes the rest.
 CLOSING_S = 5.0
 EXIT_S = 3.0
-_ANSWER_S = 2.0  # for one question of these; a server that takes longer hangs
+_REQUEST_TIMEOUT_S = 2.0  # of one request of these
 
 _living: weakref.WeakSet[OwnedRegions] = weakref.WeakSet()
 UnregisterAll = Callable[["OwnedRegions", Address, ConnectionOptions, float], None]
@@ -134,7 +134,7 @@ class OwnedRegions:
     """The regions of one pool that exist, of one process and one server.
 
     Args:
-        unregister_all: Asks a server, by its address, to let go of the regions, and removes those.
+        unregister_all: Unregisters the regions with the server at an address, and removes them.
     """
 
     def __init__(
@@ -163,29 +163,29 @@ class OwnedRegions:
         return list(self._regions.values())
 
     def add(self, region: Region) -> None:
-        """Take in a region."""
+        """Add a region."""
         self._regions[region.name] = region
 
     def remove(self, region: Region) -> None:
-        """Remove a region that the server does not know any more."""
+        """Remove a region that is not registered with the server any more."""
         self._regions.pop(region.name, None)
         region.remove()
 
     def remove_all(self) -> None:
-        """Unregister and removes all regions; take CLOSING_S at the most, and less at exit.
+        """Unregister and remove all regions, within CLOSING_S.
 
-        It has a connection of its own: the pool's may be gone by then, busy in this very thread, or
-        asyncio's. Where the server does not answer there is only the removing. When it is
-        interrupted it can be done again.
+        It uses a connection of its own: the pool's may be closed by then, busy in this very thread,
+        or asyncio's. Where the server does not respond the regions are only removed. It may be
+        called again after an interruption.
         """
         self._remove_all(time.monotonic() + CLOSING_S, "exit")
 
     def remove_all_as_garbage(self) -> None:
-        """Do the same in a finaliser, and faster."""
+        """Do the same in a finaliser, within EXIT_S."""
         self._remove_all(time.monotonic() + EXIT_S, "send again")
 
     def remove_all_at_exit(self, deadline: float) -> None:
-        """Do the same when the program ends. deadline: on the clock time.monotonic."""
+        """Do the same at the end of the program, until `deadline` of time.monotonic()."""
         self._remove_all(deadline, "nothing")
 
     def _remove_all(
@@ -200,7 +200,7 @@ class OwnedRegions:
                 self.remove(region)
 
     def _unregister(self, deadline: float) -> None:
-        timeout_s = min(_ANSWER_S, deadline - time.monotonic(), self._options.timeout_s)
+        timeout_s = min(_REQUEST_TIMEOUT_S, deadline - time.monotonic(), self._options.timeout_s)
         options = dataclasses.replace(self._options, timeout_s=max(timeout_s, 0.1), retries=0)
         with contextlib.suppress(RequestError, ClientError):
             self._unregister_all(self, self._address, options, deadline)

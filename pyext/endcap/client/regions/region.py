@@ -1,4 +1,4 @@
-"""Regions of system shared memory: files of /dev/shm, their locks, and what regions have in common."""
+"""The interface of shared-memory regions, and regions in /dev/shm with their locked files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_ours(name: str) -> bool:
 
 
 def key(name: str) -> str:
-    """Return what shm_open(3) calls the file of this name."""
+    """Return the name of this file for shm_open(3)."""
     return f"/{name}"
 
 
@@ -93,8 +93,8 @@ KINDS: tuple[Kind, ...] = ("system", "cuda")
 
 _MEMINFO = Path("/proc/meminfo")
 # The regions' pages are reserved for good, and /dev/shm may be as large as all memory. The rest is
-# for what the server, this program and others take while they work: without it the kernel ends one
-# of them, the server first, which is the largest.
+# for the server, this program and others: without it the kernel kills one of them, first the
+# server, which is the largest.
 _SHARE_OF_AVAILABLE = 0.5
 _MIB = 1 << 20
 _ADVICE = (
@@ -107,13 +107,13 @@ class Region(Protocol):
     """Memory that this process and a server see, under one name here and there.
 
     Views are made on an exporter, an object that keeps the memory, one for each lease: when it is
-    gone, so are all views of that lease. The memory lives until the last exporter is gone, whatever
-    became of the region.
+    gone, so are all views of that lease. The memory lives until the last exporter is gone, even if
+    the region has been removed.
     """
 
     @property
     def name(self) -> str:
-        """What it is called in /dev/shm and registered as with the server."""
+        """Its name in /dev/shm and with the server."""
 
     @property
     def byte_size(self) -> int:
@@ -145,7 +145,7 @@ class Region(Protocol):
         """Return all of it as bytes. Raises UnsupportedError for the memory of a GPU."""
 
     def remove(self) -> None:
-        """Give up the name and the lock. In a forked child it does nothing."""
+        """Remove the name and the lock. In a forked child it does nothing."""
 
 
 class SystemRegion:
@@ -243,11 +243,13 @@ def check_settings(kind: str, regions: int, region_bytes: int) -> None:
 def check_capacity(
     regions: int, region_bytes: int, *, folder: Path = FOLDER, meminfo: Path = _MEMINFO
 ) -> None:
-    """Raise OutOfMemoryError where so many regions need more than there is to give.
+    """Raise OutOfMemoryError where the regions do not fit into the available memory.
 
     Args:
-        folder: Of the regions' files.
-        meminfo: As proc(5) describes it.
+        regions: The number of regions.
+        region_bytes: The size of each.
+        folder: The folder of the regions' files.
+        meminfo: A file as proc(5) describes it.
     """
     needed = regions * region_bytes
     status = os.statvfs(folder)
@@ -272,7 +274,7 @@ def _regions(regions: int, region_bytes: int) -> str:
 
 
 def _available_bytes(meminfo: Path) -> int | None:
-    """Return MemAvailable, which kernels before 3.14 do not tell."""
+    """Return MemAvailable, None for kernels before 3.14, which do not report it."""
     for line in meminfo.read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Literal
 
-_STATUS = 128 + signal.SIGTERM  # as shells say it
-# A supervisor's signal and its process group's come within an instant: the first one counts.
+_STATUS = 128 + signal.SIGTERM  # the exit status in shells
+# A supervisor may signal the process and its group at once: the second signal is ignored.
 _REPEATED_WITHIN_S = 1.0
 _SENT_AGAIN_AFTER_S = 0.1
 
 
 class _Sigterm:
-    """What became of the signals so far. Of the main thread only, where handlers run."""
+    """State of the handler, which runs in the main thread only."""
 
     raised_at = -_REPEATED_WITHIN_S
-    deferring = 0  # how many blocks, one in the other
-    came = False
+    deferring = 0  # the number of nested blocks that defer it
+    pending = False
 
 
 def exit_on_sigterm() -> None:
@@ -42,12 +42,12 @@ def exit_on_sigterm() -> None:
 
 @contextlib.contextmanager
 def defer_sigterm(then: Literal["exit", "send again", "nothing"] = "exit") -> Iterator[None]:
-    """Keep that SystemExit from breaking off the block, which must not await anything.
+    """Defer the SystemExit of SIGTERM to the end of the block, which must not await anything.
 
     Args:
-        then: What becomes of a signal that came. "exit" raises it at the end of the block. "send
-            again" is for finalisers, out of which Python lets no exception: the signal comes anew a
-            moment later. "nothing" is for the end of the program.
+        then: The action at the end of the block where a signal arrived. "exit" raises the
+            SystemExit; "send again", for finalisers, out of which Python lets no exception, repeats
+            the signal a moment later; "nothing" is for the end of the program.
     """
     if not _in_main_thread():
         yield
@@ -57,8 +57,8 @@ def defer_sigterm(then: Literal["exit", "send again", "nothing"] = "exit") -> It
         yield
     finally:
         _Sigterm.deferring -= 1
-        if _Sigterm.came and not _Sigterm.deferring:
-            _Sigterm.came = False
+        if _Sigterm.pending and not _Sigterm.deferring:
+            _Sigterm.pending = False
             if then == "exit":
                 _exit()
             if then == "send again":
@@ -67,7 +67,7 @@ def defer_sigterm(then: Literal["exit", "send again", "nothing"] = "exit") -> It
 
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
     if _Sigterm.deferring:
-        _Sigterm.came = True
+        _Sigterm.pending = True
         return
     now = time.monotonic()
     if now - _Sigterm.raised_at >= _REPEATED_WITHIN_S:
@@ -81,7 +81,7 @@ def _exit() -> None:
     except RuntimeError:
         _raise_exit()
     else:
-        # Not in the midst of whatever task or part of the loop runs now.
+        # Not within the task or callback that runs now.
         loop.call_soon_threadsafe(_raise_exit)
 
 
@@ -100,7 +100,7 @@ def _in_main_thread() -> bool:
 
 
 def _default_in_child() -> None:
-    # What is to be cleaned up is the parent's.
+    # The parent process does the clean-up.
     if signal.getsignal(signal.SIGTERM) is _on_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

@@ -1,6 +1,6 @@
-# Made by scripts/generate_sync_client.py: change ../_async/model_lookup.py instead.
+# Made by scripts/generate_sync_client.py: change ../_async/served_model.py instead.
 
-"""Looks a model up: whether a server has it, and whether it takes images."""
+"""The metadata and configuration of a served model, requested from its server."""
 
 from __future__ import annotations
 
@@ -14,21 +14,27 @@ from endcap.client.served_model import ServedModel
 from endcap.results import INPUT, task_of
 
 
-def look_up_model(connection: Connection, model: str, *, best_classes: bool = False) -> ServedModel:
-    """Return what the server says of a model.
+def fetch_served_model(
+    connection: Connection, model: str, *, best_classes: bool = False
+) -> ServedModel:
+    """Return the model as the server describes it.
 
     Args:
-        best_classes: Whether Triton's classification extension is to name classes. Raises
-            ClientError when no server answers, it does not serve `model`, or the model takes or
-            gives something else than encoded images, detections and classes.
+        connection: With the server.
+        model: The model's name.
+        best_classes: Whether classes come from Triton's classification extension.
+
+    Raises:
+        ClientError: No server responds, it does not serve `model`, or the model's tensors are not
+            those of encoded images, and of detections or classes.
     """
     address = connection.address
     try:
         if not connection.is_ready(model):
             if not connection.is_live():
                 raise ClientError(
-                    f"what answers at {address} is no Triton server, or one that is not live; "
-                    "give the address of another with --url"
+                    f"the server at {address} is not a Triton server, or not live; "
+                    "pass the address of another with --url"
                 )
             advice = _advice(connection)
             raise ClientError(
@@ -45,7 +51,7 @@ def look_up_model(connection: Connection, model: str, *, best_classes: bool = Fa
     if task is None:
         advice = _advice(connection)
         raise ClientError(
-            f"model '{model}' does not take encoded images and answer with detections or classes; "
+            f"model '{model}' does not take encoded images and return detections or classes; "
             f"{advice}"
         )
     encoded = metadata.inputs[INPUT]
@@ -73,10 +79,10 @@ def _is_decoupled(config: Mapping[str, Any]) -> bool:
 def _no_server(address: Address, error: RequestError, timeout_s: float) -> ClientError:
     if error.status_name == "timeout":
         return ClientError(
-            f"{address} did not answer within {timeout_s:g} s; give it longer with --timeout"
+            f"{address} did not respond within {timeout_s:g} s; give it longer with --timeout"
         )
     return ClientError(
-        f"no Triton server answers at {address} ({error}); start one with "
+        f"no Triton server responds at {address} ({error}); start one with "
         "`endcap serve REPOSITORY`, or give its address with --url"
     )
 
@@ -87,8 +93,8 @@ def _advice(connection: Connection) -> str:
     if len(names) == 1:
         return f"the server has {names[0]}: --model {names[0]} (`model=` in Python)"
     if names:
-        return f"name one that can be asked, with --model (`model=` in Python): {', '.join(names)}"
-    return "name an ensemble that can be asked, with --model (`model=` in Python)"
+        return f"name one of these with --model (`model=` in Python): {', '.join(names)}"
+    return "name an ensemble that takes images with --model (`model=` in Python)"
 
 
 def _models_with_images(connection: Connection) -> list[str]:
