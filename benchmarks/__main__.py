@@ -13,11 +13,8 @@ from rich.console import Console
 from rich.progress import Progress, TaskID, TimeElapsedColumn
 
 from benchmarks import chart, cpu, paths, report, server_process
-from benchmarks.clients import document as ways
-from benchmarks.dali import document as dali_ways
 from benchmarks.dali import run as dali_run
-from benchmarks.pipelines import document as pipelines_document
-from benchmarks.sources import SourceMissingError
+from benchmarks.images import SourceMissingError
 
 EXAMPLES = """Side by side with the libraries people use today.
 
@@ -25,7 +22,7 @@ Examples:
 
   make bench                                    everything, in some minutes
 
-  make bench BENCH_OPTIONS='--quick'            a look in about a minute
+  make bench BENCH_OPTIONS='--quick'            about a minute, rough figures
 
   python -m benchmarks run --no-server          without the Triton server
 
@@ -33,7 +30,7 @@ Examples:
 
   python -m benchmarks pipelines                the pipelines of docs/pipelines.md
 
-  python -m benchmarks clients                  the ways of docs/clients.md
+  python -m benchmarks clients                  the transports of docs/clients.md
 
   python -m benchmarks dali                     the pipelines of docs/dali.md
 
@@ -85,7 +82,7 @@ def pipelines(
 ) -> None:
     """Measure the pipelines to detections on a server; write pipelines.json and pipelines.png."""
     with _progress("writing the models") as (bar, task):
-        document = pipelines_document.make(
+        document = server_process.run_pipelines(
             server_python.absolute(),
             quick=quick,
             start=lambda total: bar.update(task, total=total),
@@ -98,9 +95,9 @@ def pipelines(
 def clients(
     quick: Quick = False, server_python: ServerPython = DEFAULT_PYTHON, output: Output = None
 ) -> None:
-    """Measure the ways from a client to a server; write clients.json and clients.png."""
+    """Measure the transports from a client to a server; write clients.json and clients.png."""
     with _progress("writing the models") as (bar, task):
-        document = ways.make(
+        document = server_process.run_clients(
             server_python.absolute(),
             quick=quick,
             start=lambda total: bar.update(task, total=total),
@@ -118,13 +115,13 @@ def dali(
     """Compare DALI's pipelines; write dali_parity.json, dali.json and dali.png."""
     plan = dali_run.QUICK if quick else dali_run.COMPLETE
     with _progress("comparing") as (bar, task):
-        bar.update(task, total=dali_ways.steps(plan, times))
+        bar.update(task, total=dali_run.steps(plan, times))
 
         def done(what: str) -> None:
             bar.update(task, advance=1, description=what)
 
-        parity = dali_ways.parity(plan, done)
-        document = dali_ways.times(plan, done) if times else None
+        parity = dali_run.parity(plan, done)
+        document = dali_run.times(plan, done) if times else None
     _finish(parity, _folder(output, quick), "dali_parity", quick)
     if document:
         _finish(document, _folder(output, quick), "dali", quick)
@@ -179,7 +176,7 @@ def main() -> None:
     except (
         server_process.ServerPartError,
         SourceMissingError,
-        dali_ways.DaliMissingError,
+        dali_run.DaliMissingError,
     ) as error:
         console.print(f"[red]benchmarks:[/] {error}")
         raise SystemExit(1) from error

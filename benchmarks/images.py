@@ -1,7 +1,9 @@
-"""The pictures of the benchmark: real photographs, and versions of them made here.
+"""Photographs of the benchmark, and versions of them made here.
 
-What is made is the same on every machine with the same Pillow: sizes, quality, subsampling and
-order of the scans are said, nothing is random.
+The photographs are read from installed Python packages and never copied into git: scikit-learn's
+china.jpg and flower.jpg (CC BY 2.0); scikit-image's rocket.jpg and hubble_deep_field.jpg (public
+domain, SpaceX and NASA), retina.jpg, coffee.png and chelsea.png (CC0); ultralytics' bus.jpg and
+zidane.jpg (part of an AGPL-3.0 package). The packages need not be importable.
 """
 
 from __future__ import annotations
@@ -9,11 +11,30 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from PIL import Image
 
-from benchmarks.sources import source
+
+class SourceMissingError(Exception):
+    """A package that ships a wanted photograph is not installed; the message names it."""
+
+
+def source(package: str, name: str) -> Path:
+    """The file `name` (the end of its path) of an installed package.
+
+    Raises SourceMissingError.
+    """
+    try:
+        shipped = files(package) or []
+    except PackageNotFoundError:
+        raise SourceMissingError(f"{package} is not installed") from None
+    for file in shipped:
+        if file.name == name:
+            return Path(str(file.locate()))
+    raise SourceMissingError(f"{package} ships no {name}")
+
 
 _ORIENTATION = 0x0112
 _WHOLE_444, _HALVED_420 = 0, 2  # chroma, in Pillow's numbers

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import endcap
-from benchmarks.affinity import cpu_count
 from benchmarks.paths import ROOT
+from benchmarks.timing import cpu_count
 
 _FLAGS = ("sse4_1", "ssse3", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_vbmi")
 _PACKAGES = (

@@ -1,12 +1,14 @@
-"""Runs the server's part in its own environment, and gives the JSON document."""
+"""Parts of the benchmark that run in the server's environment, as JSON documents."""
 
 from __future__ import annotations
 
 import json
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from benchmarks import images, machine, paths
 
 COMPLETE_IMAGES = ("640x427 detailed", "1920x1080")
 QUICK_IMAGES = ("640x427 detailed",)
+_SERVICE_PACKAGES = ("fastapi", "uvicorn", "numpy", "opencv-python-headless", "onnxruntime")
 
 
 class ServerPartError(Exception):
@@ -32,7 +35,44 @@ def run(
     names = QUICK_IMAGES if quick else COMPLETE_IMAGES
     pictures = [str(images.make(name, paths.IMAGES).path) for name in names]
     options = [*pictures, *(["--quick"] if quick else [])]
-    return {"machine": about, "server": part(python, "benchmarks.server", options, start, done)}
+    return {"machine": about, "server": part(python, "benchmarks.server.run", options, start, done)}
+
+
+def run_clients(
+    python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measure the transports; Triton and the clients run in the environment of `python`.
+
+    `start` is called with the number of measurements, `done` after each.
+    Raises ServerPartError.
+    """
+    options = ["--quick"] if quick else []
+    return {
+        "machine": machine.describe(),
+        "clients": part(python, "benchmarks.clients.run", options, start, done),
+    }
+
+
+def run_pipelines(
+    python: Path, *, quick: bool, start: Callable[[int], None], done: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measure the pipelines; Triton and the clients run in the environment of `python`.
+
+    The FastAPI service runs in this one. `start` is called with the number of measurements, `done`
+    after each. Raises ServerPartError.
+    """
+    about = machine.describe()
+    options = ["--service-python", sys.executable, *(["--quick"] if quick else [])]
+    measured = part(python, "benchmarks.pipelines.run", options, start, done)
+    measured["service_versions"] = {name: _version(name) for name in _SERVICE_PACKAGES}
+    return {"machine": about, "pipelines": measured}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def part(

@@ -1,15 +1,53 @@
-"""Measures several ways of doing one thing alternately, so that all meet the same machine."""
+"""Alternating measurements of several implementations, on chosen CPUs, and their result rows."""
 
 from __future__ import annotations
 
 import gc
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+
+@contextmanager
+def one_cpu() -> Iterator[int]:
+    """Pin the calling thread, and threads that it starts meanwhile, to one CPU; give its number.
+
+    It is the last one that the process may use: the first often serves the interrupts.
+    """
+    allowed = os.sched_getaffinity(0)
+    chosen = max(allowed)
+    os.sched_setaffinity(0, {chosen})
+    try:
+        yield chosen
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def cpus(count: int) -> Iterator[None]:
+    """Pin the calling thread, and threads that it starts meanwhile, to the last `count` CPUs.
+
+    Raises:
+        ValueError: The process may not use that many.
+    """
+    allowed = os.sched_getaffinity(0)
+    if count > len(allowed):
+        raise ValueError(f"{count} CPUs of {len(allowed)}")
+    os.sched_setaffinity(0, sorted(allowed)[-count:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def cpu_count() -> int:
+    """CPUs that the process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
@@ -105,3 +143,59 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+Outcome = Literal[
+    "timed", "not installed", "not verified", "not applicable", "not available", "not measured"
+]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry.
+
+    Attributes:
+        note: How the result was verified, or why there is no time.
+        ratio: Its time as a multiple of the baseline's; None for a row without a time.
+    """
+
+    outcome: Outcome
+    note: str
+    timing: Timing | None = None
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A entry that was verified and can be timed."""
+
+    case: Case
+    note: str
+
+
+def load(make: Callable[[], T]) -> T | Row:
+    """What `make` makes, or the row of a library that is not there."""
+    try:
+        return make()
+    except ModuleNotFoundError as error:
+        return Row("not installed", str(error))
+    except (ImportError, OSError) as error:
+        # A wheel that lacks a shared library, or one built for another machine.
+        return Row("not available", f"{type(error).__name__}: {error}")
+
+
+def comparison(entries: Mapping[str, Ready | Row], baseline: str, budget: Budget) -> dict[str, Row]:
+    """Time the ready ones alternately; ratios are to the one named `baseline`."""
+    ready = {name: each for name, each in entries.items() if isinstance(each, Ready)}
+    timings = measure({name: each.case for name, each in ready.items()}, budget)
+    base = timings.get(baseline)
+    rows: dict[str, Row] = {}
+    for name, each in entries.items():
+        if isinstance(each, Row):
+            rows[name] = each
+            continue
+        timing = timings[name]
+        ratio = timing.median_ms / base.median_ms if base else None
+        rows[name] = Row("timed", each.note, timing, ratio)
+    return rows

@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.pipelines import page
+from benchmarks.pipelines import tables
 
 if __name__ == "__main__":
-    page.write()
+    tables.write()

@@ -1,6 +1,6 @@
 """python -m benchmarks.clients.load: the load generator, a process of its own.
 
-It reads a job as JSON from standard input and writes what it found as JSON to standard output.
+It reads a job as JSON from standard input and writes its result as JSON to standard output.
 Bytes are counted first, through a proxy; the times are those of connections without one.
 """
 
@@ -9,33 +9,127 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clients.asking import open_way, open_way_later
+from benchmarks.clients.calls import Ask, AskLater, open_way, open_way_later
 from benchmarks.clients.counting_proxy import Bytes, CountingProxy
-from benchmarks.clients.drivers import AskLater, Window, with_tasks, with_threads
 from benchmarks.clients.ways import Way, find
-from benchmarks.closed_loop import Point
-from benchmarks.pipelines import answers
-from benchmarks.pipelines.answers import Answer
+from benchmarks.closed_loop import MOST_WINDOWS, LoadError, Point, Span, clocks, figures, has_begun
+from benchmarks.pipelines import responses
+from benchmarks.pipelines.responses import Response
 from benchmarks.pipelines.services import Running
+
+
+@dataclass
+class Window:
+    """A window of measurement: its length, its server, and the requests and failures in it.
+
+    Attributes:
+        pid: The server's.
+        detections: How many each response has.
+    """
+
+    pid: int
+    detections: int
+    concurrency: int
+    warm_up_s: float
+    seconds: float
+    requests: list[Span] = field(default_factory=list)
+    failures: list[BaseException] = field(default_factory=list)
+
+    def took(self, begin: float, response: Response) -> None:
+        """Note a request. Raises LoadError for another response."""
+        if len(response) != self.detections:
+            raise LoadError(f"{len(response)} detections under load, not {self.detections}")
+        self.requests.append((begin, time.perf_counter()))
+
+
+def with_threads(opened: AbstractContextManager[Ask], window: Window) -> Point:
+    """Threads ask. Raises what asking raised, and LoadError."""
+    stop = threading.Event()
+
+    def work(ask: Ask) -> None:
+        try:
+            while not stop.is_set():
+                begin = time.perf_counter()
+                window.took(begin, ask())
+        except BaseException as error:
+            window.failures.append(error)
+            stop.set()
+
+    with opened as ask:
+        threads = [threading.Thread(target=work, args=(ask,)) for _ in range(window.concurrency)]
+        for thread in threads:
+            thread.start()
+        stop.wait(window.warm_up_s)
+        before = clocks(window.pid)
+        for _ in range(MOST_WINDOWS):
+            if stop.wait(window.seconds) or has_begun(window.requests, before[0]):
+                break
+        after = clocks(window.pid)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    for failure in window.failures:
+        raise failure
+    return figures(window.concurrency, window.requests, before, after)
+
+
+async def with_tasks(opened: AbstractAsyncContextManager[AskLater], window: Window) -> Point:
+    """Tasks ask. Raises as with_threads."""
+    stop = asyncio.Event()
+
+    async def work(ask: AskLater) -> None:
+        try:
+            while not stop.is_set():
+                begin = time.perf_counter()
+                window.took(begin, await ask())
+        except BaseException as error:
+            window.failures.append(error)
+            stop.set()
+
+    async with opened as ask:
+        tasks = [asyncio.create_task(work(ask)) for _ in range(window.concurrency)]
+        await _wait(stop, window.warm_up_s)
+        before = clocks(window.pid)
+        for _ in range(MOST_WINDOWS):
+            if await _wait(stop, window.seconds) or has_begun(window.requests, before[0]):
+                break
+        after = clocks(window.pid)
+        stop.set()
+        await asyncio.gather(*tasks)
+    for failure in window.failures:
+        raise failure
+    return figures(window.concurrency, window.requests, before, after)
+
+
+async def _wait(stop: asyncio.Event, seconds: float) -> bool:
+    """As threading.Event.wait."""
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except asyncio.TimeoutError:
+        return False
+    return True
+
 
 _COUNTED = 4
 
 
 @dataclass(frozen=True)
 class Job:
-    """One way, the server, and how to load it. first: the answer that this way's must equal."""
+    """One way, the server, and how to load it. first: the response that this way's must equal."""
 
     service: Running
     comparison: str
     name: str
     image: str
-    first: Answer | None
+    first: Response | None
     concurrencies: tuple[int, ...]
     warm_up_s: float
     seconds: float
@@ -43,12 +137,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Found:
-    """The way's answer, how it was verified, bytes of a request and its answer, and its points.
+    """The way's response, how it was verified, bytes of a request and its response, and its points.
 
     Or the problem that ended it.
     """
 
-    answer: Answer | None
+    response: Response | None
     verified: str
     wire: Bytes | None
     points: list[Point]
@@ -62,12 +156,12 @@ def run(job: Job) -> Found:
     address = _address(way, job.service)
     image = Path(job.image).read_bytes()
     try:
-        answer, wire = asyncio.run(_first(way, address, image))
-        verified = answers.compare(answer, job.first or answer, exact=True)
+        response, wire = asyncio.run(_first(way, address, image))
+        verified = responses.compare(response, job.first or response, exact=True)
         verified = verified if job.first else "the others are held to it"
-        found = replace(found, answer=answer, verified=verified, wire=wire)
+        found = replace(found, response=response, verified=verified, wire=wire)
         for concurrency in job.concurrencies:
-            window = Window(job.service.pid, len(answer), concurrency, job.warm_up_s, job.seconds)
+            window = Window(job.service.pid, len(response), concurrency, job.warm_up_s, job.seconds)
             found = replace(found, points=[*found.points, _point(way, address, image, window)])
         return found
     except Exception as error:  # whatever a client may raise is the way's problem, in its row
@@ -79,16 +173,16 @@ def _address(way: Way, service: Running) -> str:
     return address.removeprefix("http://")
 
 
-async def _first(way: Way, address: str, image: bytes) -> tuple[Answer, Bytes]:
-    """An answer, and the bytes of a request and its answer on a connection that is open already."""
+async def _first(way: Way, address: str, image: bytes) -> tuple[Response, Bytes]:
+    """A response, and the bytes of a request and a response on a connection that is open."""
     with CountingProxy(address) as proxy:
         async with _either(way, proxy.address, image) as ask:
-            answer = await ask()
+            response = await ask()
             proxy.take()
             for _ in range(_COUNTED):
                 await ask()
             up, down = proxy.take()
-    return answer, Bytes(up // _COUNTED, down // _COUNTED)
+    return response, Bytes(up // _COUNTED, down // _COUNTED)
 
 
 @asynccontextmanager
@@ -99,7 +193,7 @@ async def _either(way: Way, address: str, image: bytes) -> AsyncIterator[AskLate
         return
     with open_way(way, address, image, 1) as ask:
 
-        async def asked() -> Answer:
+        async def asked() -> Response:
             return ask()
 
         yield asked
@@ -116,7 +210,7 @@ def read_job(text: str) -> Job:
     """The job that `asdict` and JSON made."""
     fields: dict[str, Any] = json.loads(text)
     first = fields["first"]
-    fields["first"] = Answer(**first) if first else None
+    fields["first"] = Response(**first) if first else None
     return Job(**{**fields, "service": Running(**fields["service"])})
 
 

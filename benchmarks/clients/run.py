@@ -1,24 +1,80 @@
-"""Visits every way in turn, several rounds of it, on one server, and takes medians."""
+"""python -m benchmarks.clients.run OUTPUT.json [--quick]: the transports' figures as JSON.
+
+Measures each transport in turn, several rounds of all, on one server, and takes medians. It runs in
+the server's environment and prints the number of measurements, then a line for each.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
+import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.clients import picture, repository
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from benchmarks.clients.calls import IMAGE, tensor
 from benchmarks.clients.load import Job
 from benchmarks.clients.ways import WAYS, Way
 from benchmarks.paths import CLIENTS_REPOSITORY, ROOT
 from benchmarks.pipelines import services
-from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines.responses import Response
 from benchmarks.pipelines.services import Running
+from benchmarks.server.repository import SHIPPED, write_models
+
+_OWN_MODELS = Path(__file__).resolve().parent / "models"
+_SOURCE = Path(__file__).resolve().parent / "recorded_network.cc"
+_PAGE_VALUES = 1024
+
+
+class CompileError(Exception):
+    """The network's stand-in cannot be compiled; the message says why."""
+
+
+def write(folder: Path) -> None:
+    """Replace `folder` by the models, the head of IMAGE recorded. Raises CompileError."""
+    sources = [SHIPPED / name for name in ("preprocess", "postprocess", "detect")]
+    write_models(folder, [*sources, _OWN_MODELS / "detector"])
+    version = folder / "detector" / "1"
+    images = tensor(IMAGE.read_bytes()).images
+    session = onnxruntime.InferenceSession(
+        SHIPPED / "detector" / "1" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    (head,) = session.run(None, {"images": images})
+    (version / "recorded.bin").write_bytes(recording(images, np.asarray(head)))
+    compile_network(version / "libtriton_recorded_network.so")
+
+
+def recording(images: NDArray[np.float32], head: NDArray[np.float32]) -> bytes:
+    """What recorded_network.cc reads: a fingerprint of the tensor, and its head."""
+    fingerprint = images.view(np.uint32).ravel()[::_PAGE_VALUES].sum(dtype=np.uint32)
+    return struct.pack("<I", int(fingerprint)) + head.astype("<f4").tobytes()
+
+
+def compile_network(library: Path) -> None:
+    """Compile the backend; the server provides Triton's functions. Raises CompileError."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise CompileError("there is no C++ compiler `g++`: apt-get install g++")
+    backends = ROOT / "backends"
+    options = ["-std=c++20", "-O2", "-shared", "-fPIC", "-static-libstdc++", f"-I{backends}"]
+    exports = f"-Wl,--version-script={backends / 'exports.map'}"
+    command = [compiler, *options, exports, "-o", str(library), str(_SOURCE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CompileError(f"{_SOURCE.name} cannot be compiled: {done.stderr.strip()}")
+
 
 Json = dict[str, Any]
 _VISIT_WITHIN_S = 120
@@ -57,25 +113,25 @@ class _Log:
 def run(plan: Plan, done: Callable[[str], None]) -> Json:
     """All ways; `done` is called after each visit.
 
-    Raises endcap.server.ServerError, repository.CompileError.
+    Raises endcap.server.ServerError, CompileError.
     """
     folder = CLIENTS_REPOSITORY / "models"
-    repository.write(folder)
+    write(folder)
     logs = [_Log(way) for way in plan.ways]
-    first: Answer | None = None
+    first: Response | None = None
     with services.triton(folder) as running:
         for _ in range(plan.rounds):
             for log in logs:
                 if not log.problem:
                     _visit(log, running, first, plan)
                 if first is None and log.visits:
-                    first = Answer(**log.visits[0]["answer"])
+                    first = Response(**log.visits[0]["response"])
                 done(f"{log.way.comparison}: {log.way.name}")
     return {
         "versions": versions(),
         "rounds": plan.rounds,
         "seconds": plan.seconds,
-        "encoded_bytes": picture.IMAGE.stat().st_size,
+        "encoded_bytes": IMAGE.stat().st_size,
         "detections": len(first) if first else 0,
         "ways": [_summary(log) for log in logs],
     }
@@ -90,13 +146,13 @@ def versions() -> dict[str, str]:
     }
 
 
-def _visit(log: _Log, running: Running, first: Answer | None, plan: Plan) -> None:
+def _visit(log: _Log, running: Running, first: Response | None, plan: Plan) -> None:
     """Add a visit to the log, or the problem that there was."""
     job = Job(
         service=running,
         comparison=log.way.comparison,
         name=log.way.name,
-        image=str(picture.IMAGE),
+        image=str(IMAGE),
         first=first,
         concurrencies=plan.concurrencies,
         warm_up_s=plan.warm_up_s,
@@ -142,3 +198,20 @@ def _summary(log: _Log) -> Json:
 def _medians(rows: Sequence[Json]) -> Json:
     """Field by field."""
     return {name: median(row[name] for row in rows) for name in rows[0]}
+
+
+def main() -> int:
+    """Run and writes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.clients.run")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    plan = QUICK if arguments.quick else COMPLETE
+    print(plan.visits, flush=True)
+    result = run(plan, lambda what: print(what, flush=True))
+    arguments.output.write_text(json.dumps(result, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

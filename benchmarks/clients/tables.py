@@ -1,15 +1,75 @@
-"""The figures of the ways as rows of text, for the screen and for the documentation."""
+"""Tables of the transports and the ratios between them, for the screen and docs/clients.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from benchmarks.clients.claims import claims, concurrencies
 from benchmarks.clients.ways import COMPARISONS
-from benchmarks.pipelines.tables import TextTable, number
+from benchmarks.paths import RESULTS, ROOT
+from benchmarks.pipelines.tables import TextTable, between_marks, number
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A ratio, more of it being better. ratio: None where one of the two was not measured."""
+
+    what: str
+    at_least: float
+    ratio: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether it was measured and is as great as is claimed."""
+        return self.ratio is not None and self.ratio >= self.at_least
+
+
+def claims(document: Json) -> list[Claim]:
+    """Those of a document's ways."""
+    ways = {(way["comparison"], way["name"]): way for way in document["ways"] if way["points"]}
+    found = [
+        Claim(
+            "bytes to the server over gRPC: tensor by JPEG",
+            10.0,
+            _ratio(ways.get(("file", "tensor, gRPC")), ways.get(("file", "JPEG, gRPC")), _bytes_up),
+        )
+    ]
+    for index, at in enumerate(concurrencies(document)):
+        found.append(
+            Claim(
+                f"throughput of a ready tensor, {at} at once: system shm by gRPC",
+                3.0,
+                _ratio(
+                    ways.get(("tensor", "system shm")),
+                    ways.get(("tensor", "gRPC")),
+                    partial(_rate, index),
+                ),
+            )
+        )
+    return found
+
+
+def concurrencies(document: Json) -> list[int]:
+    """How many requests were on their way at once."""
+    points: list[Json] = next((way["points"] for way in document["ways"] if way["points"]), [])
+    return [round(point["concurrency"]) for point in points]
+
+
+def _ratio(above: Json | None, below: Json | None, figure: Callable[[Json], float]) -> float | None:
+    return figure(above) / figure(below) if above and below else None
+
+
+def _bytes_up(way: Json) -> float:
+    return float(way["wire"]["up"])
+
+
+def _rate(index: int, way: Json) -> float:
+    return float(way["points"][index]["inferences_per_second"])
 
 
 def every(document: Json) -> Iterator[TextTable]:
@@ -35,7 +95,7 @@ def loads(document: Json, comparison: str, title: str) -> TextTable:
 
 
 def costs(document: Json, comparison: str, title: str) -> TextTable:
-    """A row for each way that was measured: bytes and CPU time of a request with its answer."""
+    """A row for each way that was measured: bytes and CPU time of a request with its response."""
     at = " / ".join(map(str, concurrencies(document)))
     header = ("way", "bytes up", "bytes down", f"client CPU ms at {at}", f"server CPU ms at {at}")
     rows = [
@@ -54,7 +114,7 @@ def costs(document: Json, comparison: str, title: str) -> TextTable:
 def notes(document: Json) -> TextTable:
     """A row for each way, also for one that was not measured, which then says why."""
     rows = [(COMPARISONS[way["comparison"]], way["name"], way["note"]) for way in document["ways"]]
-    return TextTable("Answers", ("", "way", "verified, or why not measured"), rows, words=3)
+    return TextTable("Responses", ("", "way", "verified, or why not measured"), rows, words=3)
 
 
 def ratios(document: Json) -> TextTable:
@@ -76,3 +136,53 @@ def _measured(document: Json, comparison: str) -> list[Json]:
 
 def _cell(way: Json, key: str) -> str:
     return " / ".join(number(point[key]) for point in way["points"])
+
+
+PAGE = ROOT / "docs" / "clients.md"
+DOCUMENT = RESULTS / "clients.json"
+
+
+def fill(page: str, document: Json | None) -> str:
+    """The page with the figures of a document, or with "Not measured yet." for None.
+
+    Raises:
+        ValueError: The page lacks a mark.
+    """
+    return between_marks(page, _figures(document) if document else "Not measured yet.")
+
+
+def committed() -> Json | None:
+    """The committed results, None before there are any."""
+    if not DOCUMENT.exists():
+        return None
+    found: Json = json.loads(DOCUMENT.read_text(encoding="utf-8"))
+    return found
+
+
+def write() -> None:
+    """Fill the page in place."""
+    PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), committed()), encoding="utf-8")
+
+
+def _figures(document: Json) -> str:
+    found = document["clients"]
+    parts = [_heading(document["machine"], found), ratios(found).markdown()]
+    for comparison, title in COMPARISONS.items():
+        two = (loads(found, comparison, title), costs(found, comparison, title))
+        parts += [f"### {title}", *(each.markdown() for each in two if each.rows)]
+    unmeasured = [way for way in found["ways"] if way["outcome"] != "measured"]
+    parts += [f"Not measured: {way['name']} ({way['note']})." for way in unmeasured]
+    return "\n\n".join(parts)
+
+
+def _heading(machine: Json, found: Json) -> str:
+    versions = found["versions"]
+    beside = ", ".join(
+        f"{name} {versions[name]}" for name in ("nvidia-pytriton", "tritonclient", "grpcio")
+    )
+    return (
+        f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['date'][:10]}, commit "
+        f"{machine['commit']}; {beside}. A picture of 1920x1080, {found['encoded_bytes']:,} bytes, "
+        f"with {found['detections']} detections. {found['rounds']} rounds of "
+        f"{found['seconds']:g} s at each concurrency; medians over the rounds."
+    )

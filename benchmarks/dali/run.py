@@ -1,25 +1,56 @@
-"""Times the ways: single images on one thread, batches on one and two, and what a GPU can do."""
+"""Times of the pipelines: single images on one thread, batches, a GPU; and the JSON documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import distributions
 from typing import Any
 
 import numpy as np
 
 import endcap
-from benchmarks import images
-from benchmarks.affinity import cpu_count, cpus
-from benchmarks.dali import runners
-from benchmarks.dali.runners import Encoded
-from benchmarks.dali.verify import NotVerifiedError, expected, verify
-from benchmarks.dali.ways import CPU_WAYS, ENDCAP, GPU_WAYS, Way
+from benchmarks import images, machine, paths
+from benchmarks.dali import differences, pipelines
+from benchmarks.dali.pipelines import CPU_WAYS, ENDCAP, GPU_WAYS, Arrays, Encoded, Way
 from benchmarks.images import Photograph
+from benchmarks.preprocess import SIZE
+from benchmarks.preprocess.entries import compare
 from benchmarks.preprocess.one_thread import ratios_to
-from benchmarks.rows import Ready, Row, comparison, load
-from benchmarks.timing import Budget, Case
+from benchmarks.timing import Budget, Case, Ready, Row, comparison, cpu_count, cpus, load
+
+_NO_PSNR_DB = -np.inf  # the bar is the way's own
+
+
+class NotVerifiedError(Exception):
+    """The results differ by more than the way may; the message says where."""
+
+
+def expected(encoded: Encoded) -> Arrays:
+    """What endcap.preprocess makes on the CPU, on its own threads."""
+    result = endcap.Preprocessor(size=SIZE)(encoded)
+    return np.asarray(result.images), result.geometry, result.status
+
+
+def verify(way: Way, found: Arrays, wanted: Arrays) -> str:
+    """In a few words how near a batch is. Raises NotVerifiedError."""
+    images, geometry, status = found
+    if status.tolist() != wanted[2].tolist():
+        raise NotVerifiedError(f"status is {status.tolist()}, not {wanted[2].tolist()}")
+    worst = np.abs(geometry - wanted[1])[:, : way.geometry_values].max()
+    if worst != 0:
+        raise NotVerifiedError(f"geometry differs by {worst:.3g}")
+    if np.array_equal(images, wanted[0]):
+        return "equal, bit for bit"
+    agreements = [
+        compare(mine, theirs, _NO_PSNR_DB) for mine, theirs in zip(images, wanted[0], strict=True)
+    ]
+    farthest = max(agreements, key=lambda each: (each.largest_step, each.differing))
+    if way.steps == 0 or farthest.largest_step > way.steps:
+        raise NotVerifiedError(f"{farthest.text}; {way.steps} steps are allowed")
+    return farthest.text
+
 
 THREADS = (1, 2)
 
@@ -38,7 +69,7 @@ COMPLETE = Plan(tuple(images.RECIPES), Budget(3.0, fewest=7), 24, Budget(15.0, f
 QUICK = Plan(images.QUICK, Budget(0.3, fewest=3), 4, Budget(1.0, fewest=3))
 
 
-def steps(plan: Plan) -> int:
+def time_steps(plan: Plan) -> int:
     """How often `run` will say that something is done."""
     return len(plan.images) + len(THREADS) + 1
 
@@ -119,17 +150,17 @@ def _entry(way: Way, encoded: Encoded, threads: int) -> Ready | Row:
     return runner if isinstance(runner, Row) else _verified(way, runner, encoded)
 
 
-def _make(way: Way, batch_size: int, threads: int) -> runners.Runner | Row:
+def _make(way: Way, batch_size: int, threads: int) -> pipelines.Runner | Row:
     """The runner, or the row of a way that this machine does not have."""
     if way.device == "gpu" and not endcap.cuda_state().available:
         return Row("not measured", "it needs a GPU; `endcap doctor` says what is missing")
     try:
-        return runners.make(way, batch_size, threads)
+        return pipelines.make(way, batch_size, threads)
     except endcap.EndcapError as error:
         return Row("not available", str(error))
 
 
-def _verified(way: Way, runner: runners.Runner, encoded: Encoded) -> Ready | Row:
+def _verified(way: Way, runner: pipelines.Runner, encoded: Encoded) -> Ready | Row:
     try:
         note = verify(way, runner.arrays(encoded), expected(encoded))
     except (NotVerifiedError, ValueError) as error:
@@ -139,3 +170,45 @@ def _verified(way: Way, runner: runners.Runner, encoded: Encoded) -> Ready | Row
 
 def _bytes(picture: Photograph) -> Any:
     return np.frombuffer(picture.encoded, np.uint8)
+
+
+Json = dict[str, Any]
+
+
+class DaliMissingError(Exception):
+    """DALI, or endcap's operators in it, cannot be had; the message says what to do."""
+
+
+def steps(plan: Plan, with_times: bool) -> int:
+    """How often `done` will hear of something."""
+    return differences.steps() + (time_steps(plan) if with_times else 0)
+
+
+def times(plan: Plan, done: Callable[[str], None]) -> Json:
+    """Measure the ways. Raises SourceMissingError where a photograph's package is not there."""
+    about = {**machine.describe(), "dali": dali_version()}
+    pictures = [images.make(name, paths.IMAGES) for name in plan.images]
+    return {"machine": about, "dali": run(plan, pictures, done)}
+
+
+def parity(plan: Plan, done: Callable[[str], None]) -> Json:
+    """Measure the differences.
+
+    Raises SourceMissingError, and DaliMissingError where there is nothing to compare.
+    """
+    if dali_version() == "not installed":
+        raise DaliMissingError("DALI is not installed: run pip install 'endcap[dali]'")
+    about = {**machine.describe(), "dali": dali_version()}
+    pictures = [images.make(name, paths.IMAGES) for name in plan.images]
+    try:
+        return {"machine": about, "dali_parity": differences.run(pictures, done)}
+    except endcap.EndcapError as error:
+        raise DaliMissingError(str(error)) from error
+
+
+def dali_version() -> str:
+    """Of the package, which is named after a CUDA version; "not installed" without one."""
+    for found in distributions():
+        if found.name.startswith("nvidia-dali-cuda"):
+            return f"{found.name} {found.version}"
+    return "not installed"

@@ -1,11 +1,14 @@
-"""The figures as rows of text, for the screen and for the documentation."""
+"""Tables of the DALI pipelines, for the screen and for docs/dali.md and docs/dali_parity.md."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from benchmarks.pipelines.tables import TextTable, number
+from benchmarks.paths import RESULTS, ROOT
+from benchmarks.pipelines.tables import TextTable, between_marks, number
 
 Json = dict[str, Any]
 
@@ -77,7 +80,7 @@ def notes(found: Json) -> TextTable:
         told = next((row for row in every if row["timing"] is None), every[0])
         rows.append((way, how, told["note"] if told["timing"] else _reason(told)))
     header = ("pipeline", "operators", "images against endcap.preprocess, or why not measured")
-    return TextTable("Answers", header, rows, words=3)
+    return TextTable("Responses", header, rows, words=3)
 
 
 def differences(found: list[Json]) -> TextTable:
@@ -127,3 +130,66 @@ def _difference(row: Json, group: str) -> str:
 def figure(value: float) -> str:
     """Two digits at least, without an exponent."""
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
+
+
+PAGE = ROOT / "docs" / "dali.md"
+DOCUMENT = RESULTS / "dali.json"
+PARITY_PAGE = ROOT / "docs" / "dali_parity.md"
+PARITY_DOCUMENT = RESULTS / "dali_parity.json"
+
+
+def fill(page: str, document: Json | None) -> str:
+    """The page with the times of a document, or with "Not measured yet." for None.
+
+    Raises:
+        ValueError: The page lacks a mark.
+    """
+    return between_marks(page, _times(document) if document else "Not measured yet.")
+
+
+def fill_parity(page: str, document: Json | None) -> str:
+    """The page with the differences of a document; else as `fill`."""
+    return between_marks(page, _differences(document) if document else "Not measured yet.")
+
+
+def committed(path: Path) -> Json | None:
+    """The committed results, None before there are any."""
+    if not path.exists():
+        return None
+    found: Json = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def write() -> None:
+    """Fill both pages in place."""
+    for page, document, filled in (
+        (PAGE, DOCUMENT, fill),
+        (PARITY_PAGE, PARITY_DOCUMENT, fill_parity),
+    ):
+        page.write_text(filled(page.read_text(encoding="utf-8"), committed(document)), "utf-8")
+
+
+def _times(document: Json) -> str:
+    found = document["dali"]
+    every = (
+        throughput(found),
+        latency(found),
+        gpu(found),
+        notes(found),
+    )
+    parts = [_heading(document["machine"])]
+    for table in every:
+        parts += [f"### {table.title}", table.markdown()]
+    return "\n\n".join(parts)
+
+
+def _differences(document: Json) -> str:
+    table = differences(document["dali_parity"])
+    return f"{_heading(document['machine'])}\n\n{table.markdown()}"
+
+
+def _heading(machine: Json) -> str:
+    return (
+        f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['date'][:10]}, commit "
+        f"{machine['commit']}; {machine['dali']}."
+    )

@@ -1,6 +1,6 @@
 """Networks of three kinds with random weights, as ONNX files.
 
-Their arithmetic is that of the families they are named after; what they answer means nothing.
+Their arithmetic is that of the families they are named after; their outputs mean nothing.
 """
 
 from __future__ import annotations

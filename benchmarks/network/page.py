@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from benchmarks.paths import RESULTS, ROOT
-from benchmarks.pipelines.page import between_marks
-from benchmarks.pipelines.tables import TextTable
+from benchmarks.pipelines.tables import TextTable, between_marks
 
 Json = dict[str, Any]
 PAGE = ROOT / "docs" / "triton.md"

@@ -158,7 +158,7 @@ def _step(
     """One call at a time: bare ONNX Runtime, its threads spinning or waiting, and the server.
 
     The step's own time is the server's statistic: from the tensors of the request to those of the
-    response, without what brings them. Raises ValueError where the answers are not the same bytes.
+    response, without their transport. Raises ValueError where the responses differ.
     """
     images = _images(model, batch)
     bare = {
@@ -170,7 +170,7 @@ def _step(
         output = bare["waiting"].get_outputs()[0].name
         expected = bare["waiting"].run(None, {"images": images})[0]
         if not np.array_equal(call().as_numpy(output), expected):
-            raise ValueError(f"{model.name} answers other bytes than ONNX Runtime")
+            raise ValueError(f"{model.name} responses other bytes than ONNX Runtime")
         own: list[float] = []
 
         def ask() -> None:

@@ -17,23 +17,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks import closed_loop
 from benchmarks.closed_loop import MOST_WINDOWS, LoadError, Point, Span, clocks, figures, has_begun
-from benchmarks.pipelines import answers, processes
-from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines import responses
 from benchmarks.pipelines.calls import CALLS, Call
+from benchmarks.pipelines.responses import Response
 from benchmarks.pipelines.services import Running
 
 
 @dataclass(frozen=True)
 class Job:
-    """One pipeline, its service, and how to load it. first: the answer that its own must equal."""
+    """One pipeline, its service, and how to load it. first: the response to compare with."""
 
     service: Running
     call: str
     model: str
     image: str
     exact: bool
-    first: Answer | None
+    first: Response | None
     concurrencies: tuple[int, ...]
     warm_up_s: float
     seconds: float
@@ -41,12 +42,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Found:
-    """The pipeline's answer, how it was verified, and its points; or the problem that ended it."""
+    """The pipeline's response, its verification and its points; or the problem that ended it."""
 
-    answer: Answer | None
+    response: Response | None
     verified: str
     points: list[Point]
-    footprint: processes.Footprint | None
+    footprint: closed_loop.Footprint | None
     problem: str = ""
 
 
@@ -56,14 +57,14 @@ async def run(job: Job) -> Found:
     try:
         image = Path(job.image).read_bytes()
         async with CALLS[job.call](job.service, job.model, image) as call:
-            answer = await call()
-            found = replace(found, answer=answer)
-            verified = answers.compare(answer, job.first or answer, exact=job.exact)
+            response = await call()
+            found = replace(found, response=response)
+            verified = responses.compare(response, job.first or response, exact=job.exact)
             found = replace(found, verified=verified if job.first else "the others are held to it")
             for concurrency in job.concurrencies:
-                point = await _point(call, concurrency, len(answer), job)
+                point = await _point(call, concurrency, len(response), job)
                 found = replace(found, points=[*found.points, point])
-        return replace(found, footprint=processes.footprint(job.service.pid or os.getpid()))
+        return replace(found, footprint=closed_loop.footprint(job.service.pid or os.getpid()))
     except Exception as error:  # whatever a client may raise is the pipeline's problem, in its row
         return replace(found, problem=f"{type(error).__name__}: {error}")
 
@@ -75,10 +76,10 @@ async def _point(call: Call, concurrency: int, detections: int, job: Job) -> Poi
     async def worker() -> None:
         while not stop.is_set():
             begin = time.perf_counter()
-            answer = await call()
+            response = await call()
             end = time.perf_counter()
-            if len(answer) != detections:
-                raise LoadError(f"{len(answer)} detections under load, not {detections}")
+            if len(response) != detections:
+                raise LoadError(f"{len(response)} detections under load, not {detections}")
             requests.append((begin, end))
 
     workers = [asyncio.create_task(worker()) for _ in range(concurrency)]
@@ -107,7 +108,7 @@ def read_job(text: str) -> Job:
     """The job that `asdict` and JSON made."""
     fields: dict[str, Any] = json.loads(text)
     first = fields["first"]
-    fields["first"] = Answer(**first) if first else None
+    fields["first"] = Response(**first) if first else None
     return Job(**{**fields, "service": Running(**fields["service"])})
 
 

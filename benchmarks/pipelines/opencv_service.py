@@ -23,7 +23,7 @@ from starlette.concurrency import run_in_threadpool
 from benchmarks.pipelines import IOU_THRESHOLD, MAX_DETECTIONS, SCORE_THRESHOLD
 from benchmarks.preprocess import SIZE
 from benchmarks.preprocess.opencv import letterbox_plainly
-from benchmarks.preprocess.placement import letterbox
+from benchmarks.preprocess.peer import letterbox
 
 Floats = NDArray[np.float32]
 Json = dict[str, Any]

@@ -29,8 +29,8 @@ class Pipeline:
         call: How a client asks, a name of `calls.CALLS`; "service" is the one without Triton, "in
             process" the one without any server.
         model: What is asked; the models beside it are what its server needs.
-        exact: Whether its answers have to be those of the comparison's first pipeline to the last
-            bit; OpenCV's may be off by the tolerances of `answers`.
+        exact: Whether its responses have to be those of the comparison's first pipeline to the last
+            bit; OpenCV's may be off by the tolerances of `responses`.
     """
 
     name: str
@@ -132,7 +132,7 @@ CLASSIFY = Comparison(
         ),
         Pipeline(
             "Python BLS, decoupled",
-            "`cascade_bls_decoupled`, an answer for each detection, over gRPC",
+            "`cascade_bls_decoupled`, a response for each detection, over gRPC",
             "decoupled",
             "cascade_bls_decoupled",
             (*_DETECT, *_CLASSIFY, "cascade_bls_decoupled"),

@@ -1,11 +1,12 @@
-"""Visits every pipeline in turn, several rounds of it, and takes medians.
+"""python -m benchmarks.pipelines.run OUTPUT.json --service-python PYTHON [--quick]
 
-A visit starts the pipeline's own server, with no other model on it, loads it at each concurrency
-and ends it: so memory is that of the pipeline, and none has a busier machine than another.
+Measures each pipeline in turn, several rounds of all, and takes medians. It runs in the server's
+environment and prints the number of measurements, then a line for each.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 import subprocess
@@ -20,9 +21,9 @@ from typing import Any
 
 from benchmarks.paths import PIPELINES_REPOSITORY, ROOT
 from benchmarks.pipelines import repository, services
-from benchmarks.pipelines.answers import Answer
 from benchmarks.pipelines.load import Job
 from benchmarks.pipelines.pipelines import COMPARISONS, NETWORKS, Comparison, Network, Pipeline
+from benchmarks.pipelines.responses import Response
 from benchmarks.pipelines.services import Running
 from endcap.server import ServerError
 
@@ -96,13 +97,13 @@ def _comparison(
     done: Callable[[str], None],
 ) -> Json:
     logs = [_Log(pipeline) for pipeline in comparison.pipelines]
-    first: Answer | None = None
+    first: Response | None = None
     for _ in range(plan.rounds):
         for log in logs:
             if not log.problem:
                 with_first = first if log is not logs[0] else None
-                answer = _visit(log, network, with_first, plan, service_python)
-                first = first or (answer if log is logs[0] else None)
+                response = _visit(log, network, with_first, plan, service_python)
+                first = first or (response if log is logs[0] else None)
             done(f"{comparison.task}, {name}: {log.pipeline.name}")
     return {
         "task": comparison.task,
@@ -114,9 +115,9 @@ def _comparison(
 
 
 def _visit(
-    log: _Log, network: Path, first: Answer | None, plan: Plan, service_python: Path
-) -> Answer | None:
-    """Add a visit to the log, or the problem that there was; give the pipeline's answer."""
+    log: _Log, network: Path, first: Response | None, plan: Plan, service_python: Path
+) -> Response | None:
+    """Add a visit to the log, or the problem that there was; give the pipeline's response."""
     try:
         with _service(log.pipeline, network, service_python) as running:
             found = _load(log.pipeline, running, first, plan)
@@ -131,7 +132,7 @@ def _visit(
     log.verified, log.problem = found["verified"], found["problem"]
     if not log.problem:
         log.visits.append(found)
-    return Answer(**found["answer"]) if found["answer"] else None
+    return Response(**found["response"]) if found["response"] else None
 
 
 def _service(pipeline: Pipeline, network: Path, python: Path) -> AbstractContextManager[Running]:
@@ -144,7 +145,7 @@ def _service(pipeline: Pipeline, network: Path, python: Path) -> AbstractContext
     return services.triton(folder)
 
 
-def _load(pipeline: Pipeline, running: Running, first: Answer | None, plan: Plan) -> Json:
+def _load(pipeline: Pipeline, running: Running, first: Response | None, plan: Plan) -> Json:
     job = Job(
         service=running,
         call=pipeline.call,
@@ -191,3 +192,27 @@ def _summary(log: _Log) -> Json:
 def _medians(rows: Sequence[Json]) -> Json | None:
     """Field by field; None of nothing."""
     return {name: median(row[name] for row in rows) for name in rows[0]} if rows else None
+
+
+def main() -> int:
+    """Run and writes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipelines.run")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--service-python", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    plan = QUICK if arguments.quick else COMPLETE
+    print(plan.visits, flush=True)
+    comparisons = run(plan, arguments.service_python, lambda what: print(what, flush=True))
+    result = {
+        "versions": versions(),
+        "rounds": plan.rounds,
+        "seconds": plan.seconds,
+        "comparisons": comparisons,
+    }
+    arguments.output.write_text(json.dumps(result, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What answers on a pipeline: a Triton server with its models, or the service without one."""
+"""Services of the pipelines: a Triton server with its models, or the service without one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Running:
-    """Where a service answers, and its process; `grpc` is empty for one that speaks HTTP only.
+    """The addresses of a service, and its process; `grpc` is empty for one that speaks HTTP only.
 
     Attributes:
         pid: 0 where the client does all the work itself, with the network of the file `network`.

@@ -78,7 +78,7 @@ def ultralytics(head: Floats, task: HeadTask) -> tuple[Case, Kept]:
             max_det=MAX_DETECTIONS,
             nc=NUM_CLASSES,
             max_nms=MAX_CANDIDATES,
-            max_time_img=1e9,  # else a slow machine would give an empty answer
+            max_time_img=1e9,  # else a slow machine would give an empty response
             return_idxs=indices,
         )
 

@@ -80,7 +80,7 @@ def ultralytics(boxes: Floats, scores: Floats) -> Kept:
             max_det=len(scores),
             nc=1,
             rotated=True,
-            max_time_img=1e9,  # else a slow machine would give an empty answer
+            max_time_img=1e9,  # else a slow machine would give an empty response
             return_idxs=True,
         )
         return anchors

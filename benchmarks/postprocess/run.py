@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.affinity import one_cpu
 from benchmarks.postprocess import head_peers, rotated, task_heads
 from benchmarks.postprocess.head import NUM_CLASSES, Floats, Ids, candidates, make
 from benchmarks.postprocess.head_peers import TASKS, HeadTask
 from benchmarks.postprocess.nms_peers import NMS_PEERS, Kept
 from benchmarks.postprocess.verify import OFFSET_SHARE, KeptAgreement, compare
-from benchmarks.rows import Ready, Row, comparison, load
-from benchmarks.timing import Budget, Case
+from benchmarks.timing import Budget, Case, Ready, Row, comparison, load, one_cpu
 
 NUM_BOXES = 30_000
 

@@ -32,7 +32,7 @@ _FINEST_WAVE = 9  # waves of the prototypes across a side, at most: blobs, and n
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What somebody kept, best first, and the values of each: a mask, keypoints or an angle."""
 
     kept: list[tuple[int, int]]  # anchor and class
@@ -51,8 +51,8 @@ class TaskHead:
 
     num_classes: int
     head: Mapping[str, Floats]
-    ours: Mapping[str, Callable[[], tuple[Case, Answer]]]
-    theirs: Callable[[], tuple[Case, Answer]]
+    ours: Mapping[str, Callable[[], tuple[Case, Response]]]
+    theirs: Callable[[], tuple[Case, Response]]
     difference: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float]
     worst: float
 
@@ -95,7 +95,7 @@ def _segmentation() -> TaskHead:
     def fresh_head() -> dict[str, Any]:
         return {name: tensor.copy() for name, tensor in head.items()}
 
-    def ours(*, packed: bool) -> tuple[Case, Answer]:
+    def ours(*, packed: bool) -> tuple[Case, Response]:
         postprocess = endcap.Postprocessor(
             "yolov8_seg",
             NUM_CLASSES,
@@ -106,9 +106,9 @@ def _segmentation() -> TaskHead:
             threads=1,
         )
         rows: Any = postprocess(head)
-        return Case(run=postprocess, prepare=fresh_head), Answer(_kept(rows[0]), rows[0].masks())
+        return Case(run=postprocess, prepare=fresh_head), Response(_kept(rows[0]), rows[0].masks)
 
-    def theirs() -> tuple[Case, Answer]:
+    def theirs() -> tuple[Case, Response]:
         torch, suppress = _ultralytics()
         from ultralytics.utils.ops import process_mask
 
@@ -124,7 +124,7 @@ def _segmentation() -> TaskHead:
 
         tensor = torch.from_numpy(head["head"])[None]
         masks, rows, anchors = run(tensor.clone())
-        return Case(run=run, prepare=tensor.clone), Answer(
+        return Case(run=run, prepare=tensor.clone), Response(
             _pairs(anchors, rows), masks.numpy().astype(bool)
         )
 
@@ -150,14 +150,14 @@ def _pose() -> TaskHead:
     rows = [plain[:4], best, points.reshape(3 * NUM_KEYPOINTS, -1)]
     head = np.concatenate(rows).astype(np.float32)
 
-    def ours() -> tuple[Case, Answer]:
+    def ours() -> tuple[Case, Response]:
         postprocess = endcap.Postprocessor(
             "yolov8_pose", num_classes=1, threads=1, iou_threshold=IOU_THRESHOLD
         )
         rows: Any = postprocess(head)
-        return Case(run=postprocess, prepare=head.copy), Answer(_kept(rows[0]), rows[0].keypoints)
+        return Case(run=postprocess, prepare=head.copy), Response(_kept(rows[0]), rows[0].keypoints)
 
-    def theirs() -> tuple[Case, Answer]:
+    def theirs() -> tuple[Case, Response]:
         torch, suppress = _ultralytics()
         from ultralytics.utils.ops import scale_coords
 
@@ -168,7 +168,9 @@ def _pose() -> TaskHead:
 
         tensor = torch.from_numpy(head)[None]
         keypoints, rows, anchors = run(tensor.clone())
-        return Case(run=run, prepare=tensor.clone), Answer(_pairs(anchors, rows), keypoints.numpy())
+        return Case(run=run, prepare=tensor.clone), Response(
+            _pairs(anchors, rows), keypoints.numpy()
+        )
 
     return TaskHead(1, {"head": head}, {"endcap": ours}, theirs, largest, 1e-3)
 
@@ -181,7 +183,7 @@ def _rotated() -> TaskHead:
     head[:4, places], head[-1, places] = boxes[:, :4].T, boxes[:, 4]
     head[4 + random.integers(ROTATED_CLASSES, size=len(boxes)), places] = 0.3 + 0.6 * scores
 
-    def ours() -> tuple[Case, Answer]:
+    def ours() -> tuple[Case, Response]:
         postprocess = endcap.Postprocessor(
             "yolov8_obb",
             ROTATED_CLASSES,
@@ -191,9 +193,9 @@ def _rotated() -> TaskHead:
             rotated_nms="probiou_fast",
         )
         rows: Any = postprocess(head)
-        return Case(run=postprocess, prepare=head.copy), Answer(_kept(rows[0]), rows[0].angles)
+        return Case(run=postprocess, prepare=head.copy), Response(_kept(rows[0]), rows[0].angles)
 
-    def theirs() -> tuple[Case, Answer]:
+    def theirs() -> tuple[Case, Response]:
         torch, suppress = _ultralytics()
         options = {"iou_thres": rotated.IOU_THRESHOLD, "max_det": len(boxes), "rotated": True}
 
@@ -202,7 +204,7 @@ def _rotated() -> TaskHead:
 
         tensor = torch.from_numpy(head)[None]
         rows, anchors = run(tensor.clone())
-        return Case(run=run, prepare=tensor.clone), Answer(
+        return Case(run=run, prepare=tensor.clone), Response(
             _pairs(anchors, rows), rows[:, 6].numpy()
         )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.affinity import cpu_count
 from benchmarks.images import Photograph
 from benchmarks.preprocess import SIZE, entries, ours
+from benchmarks.preprocess.entries import compare
 from benchmarks.preprocess.peer import Batch, Peer
 from benchmarks.preprocess.peers import PEERS
-from benchmarks.preprocess.verify import compare
-from benchmarks.rows import Ready, Row, comparison, load
-from benchmarks.timing import Budget, Case
+from benchmarks.timing import Budget, Case, Ready, Row, comparison, cpu_count, load
 
 
 @dataclass(frozen=True)

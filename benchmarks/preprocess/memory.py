@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.images import Photograph
 from benchmarks.paths import ROOT
 from benchmarks.preprocess.peers import PEERS
-from benchmarks.rows import load
+from benchmarks.timing import load
 
 _STATUS = Path("/proc/self/status")
 

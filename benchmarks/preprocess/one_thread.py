@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.affinity import one_cpu
 from benchmarks.images import Photograph
 from benchmarks.preprocess import bare_decode, ours
 from benchmarks.preprocess.entries import load_floor, load_peers, ready_for
-from benchmarks.rows import Row, comparison
-from benchmarks.timing import Budget, geometric_mean
+from benchmarks.timing import Budget, Row, comparison, geometric_mean, one_cpu
 
 
 @dataclass(frozen=True)

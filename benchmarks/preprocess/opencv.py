@@ -17,8 +17,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.preprocess import PAD, SIZE
-from benchmarks.preprocess.peer import Batch, Peer, Single, Tensor, Write, one_buffer, thread_pool
-from benchmarks.preprocess.placement import letterbox
+from benchmarks.preprocess.peer import (
+    Batch,
+    Peer,
+    Single,
+    Tensor,
+    Write,
+    letterbox,
+    one_buffer,
+    thread_pool,
+)
 
 _SCALE = np.float32(1 / 255)
 

@@ -8,8 +8,15 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from benchmarks.preprocess import PAD, SIZE
-from benchmarks.preprocess.peer import Batch, Peer, Single, Tensor, one_buffer, thread_pool
-from benchmarks.preprocess.placement import letterbox
+from benchmarks.preprocess.peer import (
+    Batch,
+    Peer,
+    Single,
+    Tensor,
+    letterbox,
+    one_buffer,
+    thread_pool,
+)
 
 _SCALE = np.float32(1 / 255)
 

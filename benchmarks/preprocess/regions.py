@@ -13,13 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 import endcap
-from benchmarks.affinity import one_cpu
 from benchmarks.images import Photograph
 from benchmarks.preprocess import bare_decode
-from benchmarks.preprocess.entries import load_floor, ready_floor
-from benchmarks.preprocess.verify import EQUAL_SHARE, MOST_STEPS
-from benchmarks.rows import Ready, Row, comparison, load
-from benchmarks.timing import Budget, Case
+from benchmarks.preprocess.entries import EQUAL_SHARE, MOST_STEPS, load_floor, ready_floor
+from benchmarks.timing import Budget, Case, Ready, Row, comparison, load, one_cpu
 
 TARGET = 112
 COUNT = 100

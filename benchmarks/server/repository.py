@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.affinity import cpu_count
 from benchmarks.paths import ROOT
+from benchmarks.timing import cpu_count
 
 SHIPPED = ROOT / "model_repository"
 OPENCV_MODELS = Path(__file__).resolve().parent / "models"

@@ -1,13 +1,20 @@
-"""Starts the server, verifies each pair of models, and loads the two alternately."""
+"""python -m benchmarks.server.run OUTPUT.json IMAGE... [--quick]: the server's part as JSON.
+
+Starts the server, verifies each pair of models, and loads the two alternately.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,9 +22,48 @@ from tritonclient import grpc
 
 from benchmarks.paths import LOAD_GENERATOR, SERVER_REPOSITORY
 from benchmarks.server import repository, verify
-from benchmarks.server.load_generator import Load, LoadGenerator, UnsteadyError, Window
-from benchmarks.server.tasks import Task
-from endcap.server import ServerPorts, ServerSettings, TritonServer
+from benchmarks.server.load_generator import Load, LoadError, LoadGenerator, UnsteadyError, Window
+from endcap.server import ServerError, ServerPorts, ServerSettings, TritonServer
+
+_DETECT_IMAGE = repository.SHIPPED / "detect" / "samples" / "shapes_1920x1080.jpg"
+_TENSOR_BYTES = 3 * 640 * 640 * 4
+_DETECTIONS_BYTES = 300 * 4 * 4
+
+
+@dataclass(frozen=True)
+class Task:
+    """Two models with the same outputs, and the image they get."""
+
+    name: str
+    ours: str
+    theirs: str
+    image: Path
+    output_bytes: int
+    verify: Callable[[Any, str, str, bytes], str]
+
+
+def tasks(images: Sequence[Path]) -> list[Task]:
+    """Preprocessing of each image, and the whole ensemble on a picture with objects in it."""
+    found = [
+        Task(
+            f"preprocess, {image.stem.replace('_', ' ')}",
+            "preprocess",
+            "preprocess_opencv",
+            image,
+            _TENSOR_BYTES,
+            verify.tensors,
+        )
+        for image in images
+    ]
+    detect = Task(
+        "detect, 1920x1080 with shapes",
+        "detect",
+        "detect_opencv",
+        _DETECT_IMAGE,
+        _DETECTIONS_BYTES,
+        verify.detections,
+    )
+    return [*found, detect]
 
 
 @dataclass(frozen=True)
@@ -45,7 +91,7 @@ class ServerComparison:
     """One task: how its models were verified, and a point for each concurrency.
 
     Attributes:
-        problems: Why points are missing: all of them where the models answer differently.
+        problems: Why points are missing: all of them where the models' outputs differ.
     """
 
     name: str
@@ -139,3 +185,39 @@ def _server() -> Iterator[str]:
     settings = ServerSettings(ports=ports, client_shared_memory=True)
     with TritonServer(SERVER_REPOSITORY, settings) as server:
         yield f"{settings.host}:{server.ports.grpc}"
+
+
+COMPLETE = Plan(
+    concurrencies=(1, 4, 16),
+    repeats=2,
+    window=Window(interval_ms=1000, most_trials=12, stability_percent=30),
+)
+QUICK = Plan(
+    concurrencies=(4,),
+    repeats=1,
+    window=Window(interval_ms=500, most_trials=10, stability_percent=60),
+)
+
+
+def main() -> int:
+    """Run and writes; 1 and a message on standard error where that cannot be."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.server.run")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("images", type=Path, nargs="+")
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    plan = QUICK if arguments.quick else COMPLETE
+    wanted = tasks(arguments.images)
+    print(len(wanted) * len(plan.concurrencies) * plan.repeats * 2, flush=True)
+    try:
+        comparisons = run(wanted, plan, lambda what: print(what, flush=True))
+    except (LoadError, ServerError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    result = {"versions": versions(), "comparisons": [asdict(each) for each in comparisons]}
+    arguments.output.write_text(json.dumps(result, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Whether the Python-backend models answer as the compiled ones, before either gets any load."""
+"""Verification of the Python-backend models against the compiled ones, before any load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCORE = 1e-2
 
 
 class VerificationError(Exception):
-    """Two models answer differently; the message says how."""
+    """The outputs of two models differ; the message says how."""
 
 
 def tensors(client: Any, ours: str, theirs: str, encoded: bytes) -> str:

@@ -8,7 +8,7 @@ import tolerances
 from jpegs import photo_jpeg
 
 from benchmarks.dali import differences, run
-from benchmarks.dali.ways import CPU_WAYS
+from benchmarks.dali.pipelines import CPU_WAYS
 from benchmarks.images import Photograph
 from benchmarks.timing import Budget
 

@@ -12,9 +12,9 @@ from jpegs import encode, encode_sampled, photo, photo_jpeg
 
 import endcap
 import endcap.dali
-from benchmarks.dali import synthetic
-from benchmarks.dali.steps import decoder_turns
-from benchmarks.dali.ways import CPU_WAYS
+from benchmarks.dali import differences
+from benchmarks.dali.kinds import decoder_turns
+from benchmarks.dali.pipelines import CPU_WAYS
 
 A, B, C = (way.function for way in CPU_WAYS[1:])
 ORIENTATION = 6
@@ -60,8 +60,8 @@ def files() -> list[bytes]:
         encode(picture, subsampling="4:4:4"),
         encode(picture, progressive=True),
         encode(picture[..., 0]),
-        synthetic.encode(synthetic.noise(999, 1001)),
-        synthetic.encode(synthetic.edges(872, 1000)),
+        differences.encode(differences.noise(999, 1001)),
+        differences.encode(differences.edges(872, 1000)),
     ]
 
 
@@ -142,6 +142,6 @@ def test_channels_last(files: list[bytes]) -> None:
 @pytest.mark.parametrize("function", [B, C])
 def test_inks(function: str) -> None:
     """The decoder's step, to which a resize may add one."""
-    found = steps(function, list(synthetic.cmyk().values()))
+    found = steps(function, list(differences.cmyk().values()))
     most = tolerances.DALI_CMYK_STEPS + tolerances.DALI_RESIZE_STEPS
     assert 0 < np.rint(found).max() <= most

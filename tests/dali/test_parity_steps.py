@@ -11,11 +11,11 @@ import tolerances
 from jpegs import encode, encode_sampled, photo
 
 import endcap
-from benchmarks.dali import steps, synthetic
+from benchmarks.dali import differences, kinds
 from benchmarks.dali.differences import Difference, measured, worst
 from benchmarks.dali.kinds import KINDS, Kind
 
-PICTURES = {"photo": photo(872, 1000), "half": photo(1280, 720), **synthetic.pictures()}
+PICTURES = {"photo": photo(872, 1000), "half": photo(1280, 720), **differences.pictures()}
 
 
 def kind(name: str) -> Kind:
@@ -31,7 +31,7 @@ def files() -> dict[str, bytes]:
     }
     picture = photo(431, 653)
     return {
-        **synthetic.jpegs(),
+        **differences.jpegs(),
         **{name: encode_sampled(picture, factor) for name, factor in factors.items()},
         "restart intervals": encode(picture, restart_blocks=7),
         "RGB inside": encode(picture, keep_rgb=True),
@@ -47,19 +47,19 @@ def test_decoding_is_the_same_on_the_cpu() -> None:
 def test_pictures_are_turned_where_the_decoder_knows_exif(orientation: int) -> None:
     picture = photo(43, 65)
     file = encode(picture, orientation=orientation)
-    wanted = endcap.decode(file if steps.decoder_turns() else encode(picture))
-    np.testing.assert_array_equal(steps.decode(file), wanted)
+    wanted = endcap.decode(file if kinds.decoder_turns() else encode(picture))
+    np.testing.assert_array_equal(kinds.decode(file), wanted)
 
 
 def test_the_upsampling_option_means_nothing_on_the_cpu() -> None:
     file = encode(photo(431, 653), subsampling="4:2:0")
     for fancy in (False, True):
-        found = steps.decode(file, jpeg_fancy_upsampling=fancy)
+        found = kinds.decode(file, jpeg_fancy_upsampling=fancy)
         np.testing.assert_array_equal(found, endcap.decode(file))
 
 
 def test_inks_are_truncated_by_dali() -> None:
-    found = measured(kind("decoding of CMYK"), synthetic.cmyk())
+    found = measured(kind("decoding of CMYK"), differences.cmyk())
     assert 0 < found.largest <= tolerances.DALI_CMYK_STEPS
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_rounded_at_odd_whole_factors(size: tuple[int, int]) -> None:
     """Every resized pixel is one of the source."""
     picture = photo(*size)
     np.testing.assert_array_equal(
-        steps.resize(picture, subpixel_scale=False, antialias=False), steps.endcap_resize(picture)
+        kinds.resize(picture, subpixel_scale=False, antialias=False), kinds.endcap_resize(picture)
     )
 
 
@@ -106,9 +106,9 @@ def test_what_pipeline_c_must_not_take(name: str) -> None:
 
 
 def test_halves_of_a_pixel_are_rounded_apart() -> None:
-    picture = synthetic.noise(*synthetic.HALF_A_PIXEL)
-    assert steps.resize_not_larger(picture).shape == (321, 640, 3)
-    assert steps.endcap_resize(picture).shape == (320, 640, 3)
+    picture = differences.noise(*differences.HALF_A_PIXEL)
+    assert kinds.resize_not_larger(picture).shape == (321, 640, 3)
+    assert kinds.endcap_resize(picture).shape == (320, 640, 3)
     geometry = endcap.preprocess(picture, size=640).geometry
     assert geometry[0, 1] == np.float32(320 / 641)
 
@@ -117,10 +117,10 @@ def test_antialiased_pictures_differ_at_the_border() -> None:
     border = tolerances.DALI_ANTIALIAS_BORDER
     inside, everywhere = [], []
     for name, picture in PICTURES.items():
-        if min(steps.letterboxed(*picture.shape[:2])) <= 2 * border:
+        if min(kinds.letterboxed(*picture.shape[:2])) <= 2 * border:
             continue
-        theirs = steps.resize(picture, subpixel_scale=False, antialias=True)
-        ours = steps.endcap_resize(picture, antialias=True)
+        theirs = kinds.resize(picture, subpixel_scale=False, antialias=True)
+        ours = kinds.endcap_resize(picture, antialias=True)
         cut = (slice(border, -border), slice(border, -border))
         everywhere.append(Difference.of(theirs, ours, name))
         inside.append(Difference.of(theirs[cut], ours[cut], name))
@@ -132,4 +132,4 @@ def test_a_damaged_file_ends_a_pipeline_of_dali() -> None:
     """With an option of its own: the pipeline is of no use to other tests afterwards."""
     file = encode(photo(64, 64))
     with pytest.raises(RuntimeError, match="decode"):
-        steps.decode(file[: len(file) // 2], jpeg_fancy_upsampling=True, use_fast_idct=False)
+        kinds.decode(file[: len(file) // 2], jpeg_fancy_upsampling=True, use_fast_idct=False)

@@ -10,8 +10,8 @@ import pytest
 from doc_pages import ROOT
 
 import endcap
-from benchmarks.clients import claims, run, tables, ways
-from benchmarks.clients.asking import open_way
+from benchmarks.clients import run, tables, ways
+from benchmarks.clients.calls import open_way
 from benchmarks.pipelines import services
 
 WAYS = [
@@ -68,7 +68,7 @@ def test_bytes_are_those_of_the_way(found: dict[str, Any]) -> None:
     assert encoded < sent["file", "JPEG, gRPC"]["up"] < encoded + 2000
     assert tensor < sent["file", "tensor, gRPC"]["up"] < tensor + 2000
     assert sent["tensor", "system shm"]["up"] < 2000
-    assert claims.claims(found)[0].holds
+    assert tables.claims(found)[0].holds
 
 
 def test_another_tensor_than_the_recorded_one_is_found_out(

@@ -18,40 +18,40 @@ import pytest
 from rich.console import Console
 
 from benchmarks import chart, closed_loop, report
-from benchmarks.clients import claims, page, repository, run, tables, ways
-from benchmarks.clients.drivers import Window, with_tasks, with_threads
+from benchmarks.clients import run, tables, ways
+from benchmarks.clients.load import Window, with_tasks, with_threads
 from benchmarks.closed_loop import LoadError, Point
-from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines.responses import Response
 
-ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2])
+RESPONSE = Response([[1.0, 2.0, 3.0, 4.0]], [0.5], [2])
 
 
 class Asked:
-    """Answers after a while; counts how many ask at once."""
+    """Responses after a while; counts how many ask at once."""
 
-    def __init__(self, answers: list[Answer], takes_s: float = 0.02) -> None:
-        self.answers = answers
+    def __init__(self, responses: list[Response], takes_s: float = 0.02) -> None:
+        self.responses = responses
         self.takes_s = takes_s
         self.now = 0
         self.most = 0
 
-    def _answer(self) -> Answer:
+    def _respond(self) -> Response:
         self.now -= 1
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
 
     def _begins(self) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
 
-    def ask(self) -> Answer:
+    def ask(self) -> Response:
         self._begins()
         time.sleep(self.takes_s)
-        return self._answer()
+        return self._respond()
 
-    async def ask_later(self) -> Answer:
+    async def ask_later(self) -> Response:
         self._begins()
         await asyncio.sleep(self.takes_s)
-        return self._answer()
+        return self._respond()
 
 
 def point_of(asked: Asked, window: Window, *, by_tasks: bool) -> Point:
@@ -70,7 +70,7 @@ BOTH = pytest.mark.parametrize("by_tasks", [False, True], ids=["threads", "tasks
 
 @BOTH
 def test_so_many_requests_are_on_their_way(by_tasks: bool) -> None:
-    asked = Asked([ANSWER])
+    asked = Asked([RESPONSE])
     point = point_of(asked, Window(os.getpid(), 1, 5, 0.05, 0.3), by_tasks=by_tasks)
     assert (asked.most, point.concurrency) == (5, 5)
     assert point.p50_ms >= 20
@@ -79,13 +79,15 @@ def test_so_many_requests_are_on_their_way(by_tasks: bool) -> None:
 
 @BOTH
 def test_a_request_longer_than_the_window_prolongs_it(by_tasks: bool) -> None:
-    point = point_of(Asked([ANSWER], 0.4), Window(os.getpid(), 1, 1, 0.05, 0.2), by_tasks=by_tasks)
+    point = point_of(
+        Asked([RESPONSE], 0.4), Window(os.getpid(), 1, 1, 0.05, 0.2), by_tasks=by_tasks
+    )
     assert point.inferences_per_second == pytest.approx(1 / 0.4, rel=0.3)
 
 
 @BOTH
-def test_another_answer_ends_it_at_once(by_tasks: bool) -> None:
-    asked = Asked([ANSWER, Answer([], [], [])])
+def test_another_response_ends_it_at_once(by_tasks: bool) -> None:
+    asked = Asked([RESPONSE, Response([], [], [])])
     begin = time.monotonic()
     with pytest.raises(LoadError, match="0 detections under load, not 1"):
         point_of(asked, Window(os.getpid(), 1, 2, 0.05, 30), by_tasks=by_tasks)
@@ -101,7 +103,7 @@ def test_a_recording_is_the_tensors_fingerprint_and_the_head() -> None:
     images = np.zeros((1, 3, 640, 640), np.float32)
     images.flat[[0, 1, 1024]] = (1.0, 7.0, 2.0)  # of each page the first number counts
     head = np.arange(10 * 8400, dtype=np.float32).reshape(1, 10, 8400)
-    made = repository.recording(images, head)
+    made = run.recording(images, head)
     one, two = np.array([1, 2], np.float32).view(np.uint32).tolist()
     assert struct.unpack("<I", made[:4]) == ((one + two) % 2**32,)
     assert made[4:] == head.tobytes()
@@ -169,15 +171,15 @@ def document() -> dict[str, Any]:
 
 
 def test_claims_are_ratios_of_two_ways(document: dict[str, Any]) -> None:
-    found = claims.claims(document["clients"])
+    found = tables.claims(document["clients"])
     assert [claim.ratio for claim in found] == [15.0, 5.0, 5.0]
     assert all(claim.holds for claim in found)
     slow = copy.deepcopy(document["clients"])
     slow["ways"][3]["points"][0]["inferences_per_second"] = 119.0
-    assert [claim.holds for claim in claims.claims(slow)] == [True, False, True]
+    assert [claim.holds for claim in tables.claims(slow)] == [True, False, True]
     del slow["ways"][0]
-    assert claims.claims(slow)[0].ratio is None
-    assert not claims.claims(slow)[0].holds
+    assert tables.claims(slow)[0].ratio is None
+    assert not tables.claims(slow)[0].holds
 
 
 def test_the_tables_have_every_way(document: dict[str, Any]) -> None:
@@ -202,17 +204,19 @@ def test_the_chart_has_every_way_that_was_measured(document: dict[str, Any]) -> 
 
 
 def test_the_page_takes_the_figures_between_its_marks(document: dict[str, Any]) -> None:
-    written = page.PAGE.read_text(encoding="utf-8")
-    filled = page.fill(written, document)
+    written = tables.PAGE.read_text(encoding="utf-8")
+    filled = tables.fill(written, document)
     assert "c, 2 CPUs, 2000-01-01, commit 0" in filled
     assert "| system shm | 200 / 200 |" in filled
     assert "Not measured: CUDA shm (there is no GPU)." in filled
-    assert "Not measured yet." in page.fill(filled, None)
+    assert "Not measured yet." in tables.fill(filled, None)
 
 
 def test_the_page_has_the_committed_figures() -> None:
-    written = page.PAGE.read_text(encoding="utf-8")
-    assert written == page.fill(written, page.committed()), "run: python scripts/clients_page.py"
+    written = tables.PAGE.read_text(encoding="utf-8")
+    assert written == tables.fill(written, tables.committed()), (
+        "run: python scripts/clients_page.py"
+    )
 
 
 def test_the_screen_shows_a_note_as_it_is(document: dict[str, Any]) -> None:

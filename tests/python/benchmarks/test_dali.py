@@ -15,14 +15,12 @@ from rich.console import Console
 
 import endcap
 from benchmarks import chart, report
-from benchmarks.affinity import cpu_count, cpus
-from benchmarks.dali import page, run, runners, synthetic, tables
+from benchmarks.dali import differences, pipelines, run, tables
 from benchmarks.dali.differences import Difference, worst
-from benchmarks.dali.verify import NotVerifiedError, expected, verify
-from benchmarks.dali.ways import ALL_OURS, CPU_WAYS, ENDCAP, GPU_WAYS
+from benchmarks.dali.pipelines import ALL_OURS, CPU_WAYS, ENDCAP, GPU_WAYS
+from benchmarks.dali.run import NotVerifiedError, expected, verify
 from benchmarks.images import Photograph
-from benchmarks.rows import Row
-from benchmarks.timing import Budget
+from benchmarks.timing import Budget, Row, cpu_count, cpus
 
 FILES = [photo_jpeg(120, 90), photo_jpeg(64, 200, seed=1)]
 ENCODED = [np.frombuffer(file, np.uint8) for file in FILES]
@@ -31,7 +29,7 @@ SHORT = Budget(0.0, fewest=2, most=2)
 
 
 def test_endcap_itself_is_verified() -> None:
-    runner = runners.make(ENDCAP, len(ENCODED), 1)
+    runner = pipelines.make(ENDCAP, len(ENCODED), 1)
     assert verify(ENDCAP, runner.arrays(ENCODED), expected(ENCODED)) == "equal, bit for bit"
     runner(ENCODED)
 
@@ -92,12 +90,12 @@ def test_differences_are_in_steps() -> None:
 
 
 def test_synthetic_pictures_stay_the_same() -> None:
-    first, again = synthetic.pictures(), synthetic.pictures()
+    first, again = differences.pictures(), differences.pictures()
     assert {name: each.shape[2:] for name, each in first.items()} == dict.fromkeys(first, (3,))
     for name, picture in first.items():
         np.testing.assert_array_equal(picture, again[name])
     assert first["edges 640x640"].mean() == pytest.approx(127.5, abs=1)
-    for file in (*synthetic.jpegs().values(), *synthetic.cmyk().values()):
+    for file in (*differences.jpegs().values(), *differences.cmyk().values()):
         assert endcap.decode(file).shape[2] == 3
 
 
@@ -212,27 +210,27 @@ def test_the_pages_take_the_figures_between_their_marks(
 ) -> None:
     bare = "before\n\n<!-- figures begin -->\nold\n<!-- figures end -->\n\nafter\n"
     for filled, shown in (
-        (page.fill(bare, document), "| (a) all endcap | 80.0 | 160 | 12.5 | 6.25 |"),
-        (page.fill_parity(bare, parity), "| resizing | rounding | 1, 0.14, 14.4 % | equal |"),
+        (tables.fill(bare, document), "| (a) all endcap | 80.0 | 160 | 12.5 | 6.25 |"),
+        (tables.fill_parity(bare, parity), "| resizing | rounding | 1, 0.14, 14.4 % | equal |"),
     ):
         assert shown in filled
         assert "c, 2 CPUs, 2000-01-01, commit 0; nvidia-dali 2.4.0." in filled
         assert "old" not in filled
-    assert "Not measured yet." in page.fill(bare, None)
-    assert "Not measured yet." in page.fill_parity(bare, None)
+    assert "Not measured yet." in tables.fill(bare, None)
+    assert "Not measured yet." in tables.fill_parity(bare, None)
 
 
 @pytest.mark.parametrize(
     ("path", "results", "fill"),
     [
-        (page.PAGE, page.DOCUMENT, page.fill),
-        (page.PARITY_PAGE, page.PARITY_DOCUMENT, page.fill_parity),
+        (tables.PAGE, tables.DOCUMENT, tables.fill),
+        (tables.PARITY_PAGE, tables.PARITY_DOCUMENT, tables.fill_parity),
     ],
     ids=["times", "parity"],
 )
 def test_the_pages_have_the_committed_figures(path: Any, results: Any, fill: Any) -> None:
     written = path.read_text(encoding="utf-8")
-    assert written == fill(written, page.committed(results)), "run: python scripts/dali_page.py"
+    assert written == fill(written, tables.committed(results)), "run: python scripts/dali_page.py"
 
 
 @pytest.fixture
@@ -248,7 +246,7 @@ def test_without_dali_every_pipeline_is_a_row(
     plan = run.Plan(("photo",), SHORT, 2, SHORT)
     said: list[str] = []
     found = json.loads(json.dumps(run.run(plan, [picture], said.append)))
-    assert len(said) == run.steps(plan)
+    assert len(said) == run.time_steps(plan)
     rows = found["throughput"][0]["rows"]
     outcomes = [row["outcome"] for row in rows.values()]
     assert outcomes == ["timed", "not installed", "not installed", "not installed"]
@@ -264,7 +262,7 @@ def test_operators_that_cannot_be_built_are_a_row(monkeypatch: pytest.MonkeyPatc
     def make(*_: object) -> None:
         raise endcap.UnsupportedError("there is no compiler: install g++")
 
-    monkeypatch.setattr(runners, "make", make)
+    monkeypatch.setattr(pipelines, "make", make)
     row = run._make(ALL_OURS, 1, 1)
     assert row == Row("not available", "there is no compiler: install g++")
 

@@ -16,11 +16,11 @@ import pytest
 from aiohttp import web
 
 from benchmarks import closed_loop
-from benchmarks.pipelines import load, processes
-from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines import load
+from benchmarks.pipelines.responses import Response
 from benchmarks.pipelines.services import Running
 
-ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
+RESPONSE = Response([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
 
 
 @pytest.fixture
@@ -35,23 +35,23 @@ def busy_parent() -> Iterator[int]:
 
 def test_cpu_time_and_memory_are_those_of_all_processes(busy_parent: int) -> None:
     deadline = time.monotonic() + 30
-    while processes.footprint(busy_parent).processes < 2:
+    while closed_loop.footprint(busy_parent).processes < 2:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    before = processes.cpu_seconds(busy_parent)
-    while processes.cpu_seconds(busy_parent) < before + 0.1:  # the parent itself only waits
+    before = closed_loop.cpu_seconds(busy_parent)
+    while closed_loop.cpu_seconds(busy_parent) < before + 0.1:  # the parent itself only waits
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    found = processes.footprint(busy_parent)
+    found = closed_loop.footprint(busy_parent)
     assert found.memory_bytes > 2**20
     assert (found.processes, found.python_instances, found.shared_memory_bytes) == (2, 0, 0)
 
 
 class Service:
-    """Answers POST /detect after a while, and counts how many requests are there at once."""
+    """Responses POST /detect after a while, and counts how many requests are there at once."""
 
-    def __init__(self, answers_given: list[Answer], takes_s: float = 0.02) -> None:
-        self.answers = answers_given
+    def __init__(self, given: list[Response], takes_s: float = 0.02) -> None:
+        self.responses = given
         self.takes_s = takes_s
         self.now = 0
         self.most = 0
@@ -61,11 +61,11 @@ class Service:
         self.most = max(self.most, self.now)
         await asyncio.sleep(self.takes_s)
         self.now -= 1
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return web.json_response(asdict(answer))
+        response = self.responses.pop(0) if len(self.responses) > 1 else self.responses[0]
+        return web.json_response(asdict(response))
 
 
-def found_by_load(service: Service, image: Path, first: Answer | None = None) -> load.Found:
+def found_by_load(service: Service, image: Path, first: Response | None = None) -> load.Found:
     async def served() -> load.Found:
         app = web.Application()
         app.router.add_post("/detect", service.detect)
@@ -91,8 +91,8 @@ def image(tmp_path: Path) -> Path:
 
 
 def test_so_many_requests_are_on_their_way(image: Path) -> None:
-    service = Service([ANSWER])
-    found = found_by_load(service, image, ANSWER)
+    service = Service([RESPONSE])
+    found = found_by_load(service, image, RESPONSE)
     assert found.problem == ""
     assert found.verified == "equal, 1 detections"
     assert service.most == 5
@@ -107,7 +107,7 @@ def test_so_many_requests_are_on_their_way(image: Path) -> None:
 
 
 def test_a_request_longer_than_the_window_prolongs_it(image: Path) -> None:
-    found = found_by_load(Service([ANSWER], takes_s=0.4), image, ANSWER)  # a window is 0.3 s
+    found = found_by_load(Service([RESPONSE], takes_s=0.4), image, RESPONSE)  # a window is 0.3 s
     assert found.problem == ""
     one, _ = found.points
     assert one.p50_ms >= 400
@@ -124,11 +124,11 @@ def test_a_window_counts_alike_wherever_it_begins(start: float) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([replace(ANSWER, scores=[0.25])], "scores are not equal: they differ by 0.25"),
-        ([ANSWER, Answer([], [], [])], "0 detections under load, not 1"),
+        ([replace(RESPONSE, scores=[0.25])], "scores are not equal: they differ by 0.25"),
+        ([RESPONSE, Response([], [], [])], "0 detections under load, not 1"),
     ],
 )
-def test_a_wrong_answer_ends_the_pipeline(given: list[Answer], said: str, image: Path) -> None:
-    found = found_by_load(Service(given), image, ANSWER)
+def test_a_wrong_response_ends_the_pipeline(given: list[Response], said: str, image: Path) -> None:
+    found = found_by_load(Service(given), image, RESPONSE)
     assert said in found.problem
     assert found.footprint is None

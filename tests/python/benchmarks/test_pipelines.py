@@ -1,4 +1,4 @@
-"""The benchmark of the pipelines: answers, models, tables and the page."""
+"""The benchmark of the pipelines: responses, models, tables and the page."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ import onnxruntime
 import pytest
 
 from benchmarks import chart, closed_loop
-from benchmarks.pipelines import (
-    answers,
-    page,
-    processes,
-    recorded_head,
-    repository,
-    run,
-    tables,
-)
-from benchmarks.pipelines.answers import Answer
+from benchmarks.pipelines import repository, responses, run, tables
 from benchmarks.pipelines.pipelines import COMPARISONS, Pipeline
+from benchmarks.pipelines.responses import Response
 from benchmarks.server.verify import VerificationError
 
-ANSWER = Answer([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
+RESPONSE = Response([[1.0, 2.0, 3.0, 4.0]], [0.5], [2], ["red"], [0.75])
 PIPELINES = [pipeline for comparison in COMPARISONS for pipeline in comparison.pipelines]
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_the_same_answer_is_verified(exact: bool) -> None:
-    assert "1 detections" in answers.compare(ANSWER, ANSWER, exact=exact)
+def test_the_same_response_is_verified(exact: bool) -> None:
+    assert "1 detections" in responses.compare(RESPONSE, RESPONSE, exact=exact)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +35,7 @@ def test_the_same_answer_is_verified(exact: bool) -> None:
 )
 def test_an_exact_pipeline_may_differ_in_nothing(change: dict[str, Any], said: str) -> None:
     with pytest.raises(VerificationError, match=said):
-        answers.compare(replace(ANSWER, **change), ANSWER, exact=True)
+        responses.compare(replace(RESPONSE, **change), RESPONSE, exact=True)
 
 
 @pytest.mark.parametrize(
@@ -57,23 +49,23 @@ def test_an_exact_pipeline_may_differ_in_nothing(change: dict[str, Any], said: s
     ],
 )
 def test_opencv_may_differ_a_little(change: dict[str, Any], said: str) -> None:
-    near = replace(ANSWER, boxes=[[1.0, 2.25, 3.0, 4.0]])
-    assert "within 0.25 pixels" in answers.compare(near, ANSWER, exact=False)
+    near = replace(RESPONSE, boxes=[[1.0, 2.25, 3.0, 4.0]])
+    assert "within 0.25 pixels" in responses.compare(near, RESPONSE, exact=False)
     with pytest.raises(VerificationError, match=said):
-        answers.compare(replace(ANSWER, **change), ANSWER, exact=False)
+        responses.compare(replace(RESPONSE, **change), RESPONSE, exact=False)
 
 
 def test_nothing_detected_verifies_nothing() -> None:
-    nothing = Answer([], [], [])
+    nothing = Response([], [], [])
     with pytest.raises(VerificationError, match="0 detections"):
-        answers.compare(nothing, nothing, exact=True)
+        responses.compare(nothing, nothing, exact=True)
 
 
 @pytest.mark.parametrize("batch", [1, 3])
 def test_the_recorded_head_is_answered_for_any_image(batch: int) -> None:
     random = np.random.default_rng(2)
     head = random.uniform(0, 640, (1, 10, 50)).astype(np.float32)
-    session = onnxruntime.InferenceSession(recorded_head.model(head).SerializeToString())
+    session = onnxruntime.InferenceSession(repository.model(head).SerializeToString())
     images = random.uniform(0, 1, (batch, 3, 640, 640)).astype(np.float32)
     (answered,) = session.run(["head"], {"images": images})
     np.testing.assert_array_equal(answered, np.repeat(head, batch, axis=0))
@@ -103,7 +95,7 @@ def test_a_missing_model_is_said(tmp_path: Path) -> None:
 
 def test_figures_are_medians_over_the_visits() -> None:
     log = run._Log(PIPELINES[0], verified="equal")
-    use = asdict(processes.Footprint(10, 1, 0, 0, 0))
+    use = asdict(closed_loop.Footprint(10, 1, 0, 0, 0))
     for rate in (10.0, 30.0, 20.0):
         point = closed_loop.Point(4, rate, 1.0, 2.0, 3.0, 100 - rate)
         log.visits.append({"points": [asdict(point)], "footprint": use})
@@ -119,7 +111,7 @@ def test_figures_are_medians_over_the_visits() -> None:
 def document() -> dict[str, Any]:
     """As a run writes it: one pipeline measured, one not."""
     point = closed_loop.Point(16, 123.4, 5.678, 61.24, 9.87, 1.25)
-    use = processes.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
+    use = closed_loop.Footprint(150 * 2**20, 3, 2, 24 * 2**20, 16 * 2**20)
     measured = {
         "name": "ensemble",
         "how": "compiled",
@@ -177,17 +169,19 @@ def test_the_chart_has_every_pipeline_that_was_measured() -> None:
 
 
 def test_the_page_takes_the_figures_between_its_marks() -> None:
-    bare = f"before\n\n{page.BEGIN}\nold\n{page.END}\n\nafter\n"
-    filled = page.fill(bare, document())
-    assert filled.startswith(f"before\n\n{page.BEGIN}\n\nc, 2 CPUs, 2000-01-01, commit 0")
+    bare = f"before\n\n{tables.BEGIN}\nold\n{tables.END}\n\nafter\n"
+    filled = tables.fill(bare, document())
+    assert filled.startswith(f"before\n\n{tables.BEGIN}\n\nc, 2 CPUs, 2000-01-01, commit 0")
     assert "| ensemble | 123 / 123 |" in filled
-    assert filled.endswith(f"{page.END}\n\nafter\n")
+    assert filled.endswith(f"{tables.END}\n\nafter\n")
     assert "old" not in filled
-    assert page.fill(filled, None) == bare.replace("\nold\n", "\n\nNot measured yet.\n\n")
+    assert tables.fill(filled, None) == bare.replace("\nold\n", "\n\nNot measured yet.\n\n")
     with pytest.raises(ValueError, match="lacks"):
-        page.fill("no marks", None)
+        tables.fill("no marks", None)
 
 
 def test_the_page_has_the_committed_figures() -> None:
-    written = page.PAGE.read_text(encoding="utf-8")
-    assert written == page.fill(written, page.committed()), "run: python scripts/pipelines_page.py"
+    written = tables.PAGE.read_text(encoding="utf-8")
+    assert written == tables.fill(written, tables.committed()), (
+        "run: python scripts/pipelines_page.py"
+    )

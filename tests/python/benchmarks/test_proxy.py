@@ -16,7 +16,7 @@ from benchmarks.clients.counting_proxy import CountingProxy
 
 @pytest.fixture
 def doubling_server() -> Iterator[str]:
-    """Answers each connection with twice what it gets until the client has ended."""
+    """Responses each connection with twice what it gets until the client has ended."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

@@ -13,14 +13,23 @@ import pytest
 from rich.console import Console
 
 from benchmarks import chart, images, report
-from benchmarks.postprocess import head, nms_peers, numpy_nms
+from benchmarks.postprocess import head, nms_peers
 from benchmarks.postprocess import run as postprocess
 from benchmarks.postprocess import verify as verify_kept
-from benchmarks.preprocess import bare_decode, memory, one_thread, regions, verify
-from benchmarks.preprocess.placement import letterbox
-from benchmarks.rows import Ready, Row, comparison, load
+from benchmarks.preprocess import bare_decode, entries, memory, one_thread, regions
+from benchmarks.preprocess.peer import letterbox
 from benchmarks.server import load_generator, repository
-from benchmarks.timing import Budget, Case, geometric_mean, measure, summary
+from benchmarks.timing import (
+    Budget,
+    Case,
+    Ready,
+    Row,
+    comparison,
+    geometric_mean,
+    load,
+    measure,
+    summary,
+)
 from reference import boxes as oracle
 
 SAMPLE = repository.SHIPPED / "detect" / "samples" / "shapes_640x427.jpg"
@@ -94,7 +103,7 @@ def test_verification_of_tensors(change: int, psnr_db: float | None, passed: boo
     reference = np.full((3, 640, 640), 100 / 255, np.float32)
     tensor = reference.copy()
     tensor[1, 2, 3] += np.float32(change / 255)
-    agreement = verify.compare(tensor, reference, psnr_db)
+    agreement = entries.compare(tensor, reference, psnr_db)
     assert agreement.passed == passed
     assert (agreement.largest_step, agreement.differing) == (change, min(change, 1))
     assert (agreement.text == "equal") == (change == 0)
@@ -102,9 +111,9 @@ def test_verification_of_tensors(change: int, psnr_db: float | None, passed: boo
 
 def test_verification_fails_where_many_values_differ() -> None:
     reference = np.zeros((3, 640, 640), np.float32)
-    assert not verify.compare(reference + np.float32(1 / 255), reference, None).passed
+    assert not entries.compare(reference + np.float32(1 / 255), reference, None).passed
     with pytest.raises(ValueError, match="float64"):
-        verify.compare(reference.astype(np.float64), reference, None)
+        entries.compare(reference.astype(np.float64), reference, None)
 
 
 def test_verification_of_kept_boxes() -> None:
@@ -139,9 +148,9 @@ def test_the_head_is_as_it_says() -> None:
 def test_the_numpy_peer_is_greedy_suppression() -> None:
     boxes, scores, class_ids = head.candidates(head.make(), 0.001, 300)
     threshold = nms_peers.IOU_THRESHOLD
-    kept = numpy_nms.nms(boxes, scores, threshold)
+    kept = nms_peers.nms(boxes, scores, threshold)
     np.testing.assert_array_equal(kept, oracle.nms(boxes, scores, threshold))
-    kept = numpy_nms.batched_nms(boxes, scores, class_ids, threshold)
+    kept = nms_peers.batched_nms(boxes, scores, class_ids, threshold)
     expected = oracle.batched_nms(boxes, scores, class_ids, threshold)
     np.testing.assert_array_equal(kept, expected)
 

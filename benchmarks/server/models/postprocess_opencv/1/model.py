@@ -22,10 +22,10 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """One response per request, in order."""
-        return [_answer(request) for request in requests]
+        return [_respond(request) for request in requests]
 
 
-def _answer(request: Any) -> Any:
+def _respond(request: Any) -> Any:
     heads = pb_utils.get_input_tensor_by_name(request, "head").as_numpy()
     geometries = pb_utils.get_input_tensor_by_name(request, "geometry").as_numpy()
     count = len(heads)

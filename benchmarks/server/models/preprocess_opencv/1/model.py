@@ -23,9 +23,9 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any]:
         """One response per request, in order."""
-        return [self._answer(request) for request in requests]
+        return [self._respond(request) for request in requests]
 
-    def _answer(self, request: Any) -> Any:
+    def _respond(self, request: Any) -> Any:
         encoded = pb_utils.get_input_tensor_by_name(request, "encoded").as_numpy()
         images = np.empty((len(encoded), 3, SIZE, SIZE), np.float32)
         geometry = np.empty((len(encoded), 8), np.float32)

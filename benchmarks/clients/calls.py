@@ -1,0 +1,196 @@
+"""Requests of each transport: functions that send one request and return its detections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.clients.ways import Way
+from benchmarks.paths import ROOT
+from benchmarks.pipelines import NUM_CLASSES, SCORE_THRESHOLD
+from benchmarks.pipelines.responses import Response
+from benchmarks.preprocess import SIZE
+from benchmarks.server.verify import VerificationError
+from endcap import Postprocessor, Preprocessor, PreprocessResult, preprocess
+from endcap.client import (
+    AsyncDetectionClient,
+    Call,
+    Connection,
+    ConnectionOptions,
+    DetectionClient,
+    ImageResult,
+    InputTensor,
+    OutputTensor,
+    SharedMemoryPool,
+    parse_address,
+)
+
+Ask = Callable[[], Response]
+AskLater = Callable[[], Awaitable[Response]]
+IMAGE = ROOT / "model_repository" / "detect" / "samples" / "shapes_1920x1080.jpg"
+
+
+def tensor(image: bytes) -> PreprocessResult:
+    """The tensor of a file and its geometry, as the shipped `preprocess` makes them."""
+    return preprocess(image, preset="ultralytics", size=SIZE)
+
+
+_MODEL = "detector"
+_HEAD_SHAPE = (1, 4 + NUM_CLASSES, 8400)
+_ALIGNED = 4096  # more than two tensors lose by their alignment
+
+
+class _Heads:
+    """The output of the network, and the detections in it."""
+
+    def __init__(self, geometry: NDArray[np.float32]) -> None:
+        self._geometry = geometry
+        self._first: tuple[NDArray[Any], Response] | None = None
+
+    def read(self, head: Any) -> Response:
+        """The detections; raise VerificationError for another head than the first."""
+        if self._first is None:
+            self._first = (np.array(head), self._detections(head))
+        first, response = self._first
+        if not np.array_equal(head, first):
+            raise VerificationError("a head under load is not the first one")
+        return response
+
+    def _detections(self, head: Any) -> Response:
+        postprocess = Postprocessor(
+            "yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD
+        )
+        found: Any = postprocess(head, self._geometry)
+        found = found[0]
+        return Response(found.boxes.tolist(), found.scores.tolist(), found.class_ids.tolist())
+
+
+@contextmanager
+def ready_tensor(way: Way, connection: Connection, image: bytes, concurrency: int) -> Iterator[Ask]:
+    """Yield what threads may call, `concurrency` of them at once."""
+    made = tensor(image)
+    heads = _Heads(made.geometry)
+    if way.shared_memory == "none":
+        call = Call(_MODEL, [InputTensor.of("images", made.images)], [OutputTensor("head")])
+        yield lambda: heads.read(connection.infer(call).tensors["head"])
+        return
+    size = made.images.nbytes + 4 * int(np.prod(_HEAD_SHAPE)) + _ALIGNED
+    with SharedMemoryPool(
+        connection, regions=concurrency, region_bytes=size, kind=way.shared_memory
+    ) as pool:
+
+        def ask() -> Response:
+            with pool.acquire() as lease:
+                images = lease.put("images", made.images)
+                head = lease.output("head", _HEAD_SHAPE, np.float32)
+                response = pool.infer(lease, Call(_MODEL, [images], [head]))
+                return heads.read(lease.read(head, response))
+
+        yield ask
+
+
+@contextmanager
+def tensor_of_file(
+    way: Way, connection: Connection, image: bytes, concurrency: int
+) -> Iterator[Ask]:
+    """The same from a file, which is decoded and resized here, to detections."""
+    preprocess = Preprocessor("ultralytics", size=SIZE)
+    postprocess = Postprocessor("yolov8", num_classes=NUM_CLASSES, score_threshold=SCORE_THRESHOLD)
+
+    def read(head: Any, geometry: NDArray[np.float32]) -> Response:
+        detections: Any = postprocess(head, geometry)
+        first = detections[0]
+        return Response(first.boxes.tolist(), first.scores.tolist(), first.class_ids.tolist())
+
+    if way.shared_memory == "none":
+
+        def ask() -> Response:
+            made = preprocess(image)
+            call = Call(_MODEL, [InputTensor.of("images", made.images)], [OutputTensor("head")])
+            return read(connection.infer(call).tensors["head"], made.geometry)
+
+        yield ask
+        return
+    shape = preprocess(image).images.shape
+    size = 4 * (int(np.prod(shape)) + int(np.prod(_HEAD_SHAPE))) + _ALIGNED
+    with SharedMemoryPool(
+        connection, regions=concurrency, region_bytes=size, kind=way.shared_memory
+    ) as pool:
+
+        def ask_shared() -> Response:
+            with pool.acquire() as lease:
+                tensor, images = lease.empty("images", shape, np.float32)
+                made = preprocess(image, out=tensor)
+                head = lease.output("head", _HEAD_SHAPE, np.float32)
+                response = pool.infer(lease, Call(_MODEL, [images], [head]))
+                return read(lease.read(head, response), made.geometry)
+
+        yield ask_shared
+
+
+_TIMEOUT_S = 60.0
+
+
+@contextmanager
+def open_way(way: Way, address: str, image: bytes, concurrency: int) -> Iterator[Ask]:
+    """A way for threads: `concurrency` of them may call what this gives.
+
+    Args:
+        address: HOST:PORT of the way's protocol.
+    """
+    if way.sends == "tensor":
+        make_way = ready_tensor if way.comparison == "tensor" else tensor_of_file
+        options = _connection_options(way)
+        with (
+            Connection(parse_address(address, way.protocol), options) as connection,
+            make_way(way, connection, image, concurrency) as ask,
+        ):
+            yield ask
+        return
+    with DetectionClient(address, **_options(way, concurrency)) as client:
+        yield lambda: _respond(client.detect_one(image))
+
+
+@asynccontextmanager
+async def open_way_later(
+    way: Way, address: str, image: bytes, concurrency: int
+) -> AsyncIterator[AskLater]:
+    """The same for tasks of asyncio."""
+    async with AsyncDetectionClient(address, **_options(way, concurrency)) as client:
+
+        async def ask() -> Response:
+            return _respond(await client.detect_one(image))
+
+        yield ask
+
+
+def _options(way: Way, concurrency: int) -> dict[str, Any]:
+    return {
+        "protocol": way.protocol,
+        "concurrency": concurrency,
+        "shared_memory": way.shared_memory,
+        "options": _connection_options(way),
+    }
+
+
+def _connection_options(way: Way) -> ConnectionOptions:
+    return ConnectionOptions(timeout_s=_TIMEOUT_S, retries=0, compression=way.compression)
+
+
+class AskError(Exception):
+    """The request of an image failed; the message is the client's."""
+
+
+def _respond(result: ImageResult) -> Response:
+    if not result.ok:
+        raise AskError(f"{result.status}: {result.error}")
+    found = result.detections
+    return Response(
+        [list(each.box) for each in found],
+        [each.score for each in found],
+        [each.class_id for each in found],
+    )
