@@ -1,5 +1,7 @@
 """Pre- and postprocessing for vision models: raw JPEG bytes in, detections out."""
 
+import warnings
+
 try:
     from endcap import _core as _core
 except ImportError as error:
@@ -13,9 +15,8 @@ from endcap._version import __version__
 from endcap.box_decode import Candidates, box_decode
 from endcap.cuda import CudaDevice, CudaState, NvjpegState, cuda_state, nvjpeg_state
 from endcap.cuda_array import CudaArray
-from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.decode import decode
-from endcap.detections import Classification, Detections, ImageDetections
+from endcap.detections import Classification, ClassScore, Detection, Detections, ImageDetections
 from endcap.errors import (
     CorruptImageError,
     CudaError,
@@ -35,14 +36,14 @@ from endcap.yuv import YuvImage, nv12, planar_yuv
 
 __all__ = [
     "Candidates",
+    "ClassScore",
     "Classification",
     "CorruptImageError",
     "CudaArray",
-    "CudaClassification",
-    "CudaDetections",
     "CudaDevice",
     "CudaError",
     "CudaState",
+    "Detection",
     "Detections",
     "EndcapError",
     "ImageDetections",
@@ -74,3 +75,14 @@ __all__ = [
     "presets",
     "rotated_iou",
 ]
+
+_RENAMED = {"CudaClassification": Classification, "CudaDetections": Detections}
+
+
+def __getattr__(name: str) -> object:
+    """Return the classes whose names were changed, with a DeprecationWarning."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _RENAMED[name]
+    warnings.warn(f"endcap.{name} is now endcap.{new.__name__}", DeprecationWarning, stacklevel=2)
+    return new

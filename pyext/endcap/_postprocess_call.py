@@ -14,13 +14,12 @@ from endcap._arrays import to_array
 from endcap._device import Target, cuda_target, refuse_stream
 from endcap._head import Head, Specs, to_batched, to_cuda_batched
 from endcap.cuda_array import CudaArray
-from endcap.cuda_detections import CudaClassification, CudaDetections
-from endcap.detections import FIELDS, Classification, Detections, detections_of
+from endcap.detections import FIELDS, Classification, Detections, make_detections
 from endcap.errors import InvalidArgumentError, error_for_status
 
 # Whatever NumPy makes an array of; for a GPU also an array on it.
 Array: TypeAlias = Any
-Result: TypeAlias = Detections | Classification | CudaDetections | CudaClassification
+Result: TypeAlias = Detections | Classification
 _MASKS = "detection_masks"
 _ONE_PER_IMAGE = ("num_detections", "status")  # outputs of shape [B, 1]
 
@@ -74,7 +73,7 @@ class Calls(Protocol):
 
     def enqueue(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         """Process a batch in the order of a stream."""
 
 
@@ -86,7 +85,7 @@ class HostCalls:
 
     def run(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> Detections | Classification:
+    ) -> Result:
         engine = self._engine
         refuse_stream(stream)
         tensors, _ = to_batched(head, engine.inputs)
@@ -104,11 +103,11 @@ class HostCalls:
         if engine.has_masks:
             fields["rle"] = rle
         fields["has_source_masks"] = engine.has_source_masks
-        return detections_of(fields)
+        return make_detections(fields)
 
     def enqueue(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         raise InvalidArgumentError("enqueue needs device='cuda': on a CPU a call is the work")
 
 
@@ -121,7 +120,7 @@ class CudaCalls:
 
     def run(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         target = cuda_target(self._device_id, stream)
         part = self._part(target, head, geometry, status, with_rle=self._engine.has_masks)
         [(items, rle)] = self._engine.core.run([part], target.stream)
@@ -130,7 +129,7 @@ class CudaCalls:
 
     def enqueue(
         self, head: Head, geometry: Array | None, status: Array | None, stream: object
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         target = cuda_target(self._device_id, stream)
         part = self._part(target, head, geometry, status, with_rle=False)
         self._engine.core.enqueue([part], target.stream)
@@ -161,7 +160,7 @@ class CudaCalls:
         part: _core.HeadPart,
         truncated: npt.NDArray[np.bool_] | None,
         rle: list[list[bytes]] | None,
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         engine = self._engine
         fields: dict[str, Any] = {
             FIELDS[name]: CudaArray(
@@ -171,11 +170,12 @@ class CudaCalls:
             if isinstance(tensor, _core.CudaTensor)
         }
         if engine.family == "classification":
-            return CudaClassification(**fields)
+            return Classification(**fields)
         if engine.has_masks:
             fields["rle"] = rle
             fields["has_source_masks"] = engine.has_source_masks
-        return CudaDetections(truncated=truncated, **fields)
+        fields["truncated"] = truncated
+        return make_detections(fields)
 
 
 def _raise_first(items: list[tuple[int, str, bool]]) -> None:

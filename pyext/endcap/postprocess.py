@@ -9,7 +9,6 @@ from endcap._device import cuda_device, thread_count
 from endcap._head import Head
 from endcap._postprocess_call import Array, Calls, CudaCalls, Engine, HostCalls, Result
 from endcap._text import Parameter, to_parameters
-from endcap.cuda_detections import CudaClassification, CudaDetections
 from endcap.errors import InvalidArgumentError
 from endcap.parameters import PostprocessParameters, list_parameters
 
@@ -127,7 +126,7 @@ class Postprocessor:
         status: Array | None = None,
         *,
         stream: object = None,
-    ) -> CudaDetections | CudaClassification:
+    ) -> Result:
         """Process as a call does, in the order of ``stream`` and without waiting for it.
 
         Arguments are as for a call. What a bad head comes to is its image's ``status`` in the

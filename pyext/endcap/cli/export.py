@@ -1,4 +1,4 @@
-"""What became of images, in the formats that other programs read: JSON, CSV, COCO."""
+"""Results in the formats of other programs: JSON, CSV, COCO."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import endcap
 from endcap.client import Detection, ImageResult
+from endcap.detections import ROW_COLUMNS
 from endcap.drawing.draw import mask_fits
 from endcap.drawing.upright import oriented_size
-from endcap.results.detection import ROW_COLUMNS
 
 Size = tuple[int, int]  # width, height of an upright picture, in pixels
 
@@ -23,19 +23,19 @@ _FIRST_COCO_ID = 1
 
 
 def as_json(results: Sequence[ImageResult]) -> str:
-    """Return a JSON list with one object per image, each on its line; see ImageResult.to_json."""
-    return json_lines([result.to_json() for result in results])
+    """Return a JSON list with one object per image, each on its line; see ImageResult.to_dict."""
+    return json_lines([result.to_dict() for result in results])
 
 
 def as_csv(results: Sequence[ImageResult]) -> str:
     """Return a header and a row per detection or class; CSV_COLUMNS names the columns.
 
-    Turned boxes have one more column, angle. A class has no box. An image without an answer has one
-    row all the same, its cells empty from class_id on.
+    Rotated boxes have one more column, angle. A class has no box. An image without results has one
+    row, its cells empty from class_id on.
     """
     text = io.StringIO()
-    turned = any(each.angle is not None for result in results for each in result.detections)
-    columns = (*CSV_COLUMNS, "angle") if turned else CSV_COLUMNS
+    rotated = any(each.angle is not None for result in results for each in result.detections)
+    columns = (*CSV_COLUMNS, "angle") if rotated else CSV_COLUMNS
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(row for result in results for row in result.to_rows())
@@ -45,13 +45,15 @@ def as_csv(results: Sequence[ImageResult]) -> str:
 def as_coco(results: Sequence[ImageResult], labels: Sequence[str] | None) -> str:
     """Return one JSON object that pycocotools reads; its list `annotations` loads as results, too.
 
+    A category's id is class_id + 1; the classes of `labels` are listed, and those of the results.
+    Width and height are those of the image that boxes refer to, read from the file's header; 0
+    where it cannot be read. A failed image is listed with its status, without annotations. An
+    annotation's `area` is its box's; `bbox` encloses a rotated box, whose corners are the
+    `segmentation`. A mask is the segmentation where it has the image's size.
+
     Args:
-        labels: Class names by id. A category's id is class_id + 1; all that `labels` names are
-            listed, and those that were found. Width and height are those of the picture that boxes
-            are of, read from the file's header; 0 where it cannot be read. An image that failed is
-            listed with its status, without annotations. An annotation's `area` is its box's; `bbox`
-            encloses a turned box, whose corners are the `segmentation`. A mask is that where it is
-            of the picture's size.
+        results: The images.
+        labels: Class names by id.
     """
     sizes = [oriented_size(Path(each.image), upright=each.upright) or (0, 0) for each in results]
     images = [
@@ -96,14 +98,14 @@ def _coco_categories(
 def _coco_annotations(
     results: Sequence[ImageResult], sizes: Sequence[Size]
 ) -> list[dict[str, Any]]:
-    found = [
+    numbered = [
         (image, detection)
         for image, result in _numbered(results)
         for detection in result.detections
     ]
     return [
         _coco_annotation(detection, image, number, sizes[image - _FIRST_COCO_ID])
-        for number, (image, detection) in enumerate(found, start=_FIRST_COCO_ID)
+        for number, (image, detection) in enumerate(numbered, start=_FIRST_COCO_ID)
     ]
 
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from endcap.client.calls import triton_type
 from endcap.client.errors import RequestError
 from endcap.client.served_model import ServedModel
+from endcap.detections import ClassScore, ImageDetections
 from endcap.errors import InvalidArgumentError, Status
-from endcap.results.detection import Box, ClassScore, Detection, Keypoint, Mask
-from endcap.results.image_result import status_name
-from endcap.results.task import PROBABILITIES, Task
+from endcap.results import PROBABILITIES, Task, status_name
 
 Tensors = Mapping[str, NDArray[Any] | None]
 
@@ -43,7 +42,7 @@ _DATATYPES = {
 class ImageResponse:
     """What a response says of one image. upright: see ImageResult."""
 
-    detections: list[Detection] = field(default_factory=list)
+    detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
     classes: list[ClassScore] = field(default_factory=list)
     upright: bool = True
 
@@ -120,8 +119,8 @@ class ResponseReader:
             return error.with_traceback(None)
 
 
-def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]:
-    """Return the detections of one response of the ensemble.
+def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> ImageDetections:
+    """Return the detections of one response of the ensemble, in arrays of their own.
 
     Args:
         outputs: A batch of one: num_detections int32 [1,1], detection_boxes float32 [1,K,4],
@@ -152,24 +151,20 @@ def read_rows(outputs: Tensors, labels: Sequence[str] | None) -> list[Detection]
         raise RequestError(
             "internal", "the server answered a box or a score that is no finite number"
         )
-    keypoints = _read_keypoints(outputs, rows, kept)
-    angles = _read_angles(outputs, rows, kept)
-    masks = _read_masks(outputs, rows, kept)
-    classifications = _read_classifications(outputs, rows, kept)
-    return [
-        Detection(
-            box=_box(boxes[0, row]),
-            score=float(scores[0, row]),
-            class_id=int(class_ids[0, row]),
-            label=_label_of(int(class_ids[0, row]), labels),
-            index=int(indices[0, row]),
-            keypoints=keypoints[row],
-            angle=angles[row],
-            mask=masks[row],
-            classification=classifications[row],
-        )
-        for row in range(kept)
-    ]
+    rle, mask_size = _read_masks(outputs, rows, kept)
+    names = [_label_of(class_id, labels) for class_id in class_ids[0, :kept].tolist()]
+    return ImageDetections(
+        boxes=boxes[0, :kept].copy(),
+        scores=scores[0, :kept].copy(),
+        class_ids=class_ids[0, :kept].copy(),
+        indices=indices[0, :kept].copy(),
+        keypoints=_read_keypoints(outputs, rows, kept),
+        angles=_read_angles(outputs, rows, kept),
+        rle=rle,
+        mask_size=mask_size,
+        labels=names if any(name is not None for name in names) else None,
+        classifications=_read_classifications(outputs, rows, kept),
+    )
 
 
 def read_classes(outputs: Tensors, labels: Sequence[str] | None) -> list[ClassScore]:
@@ -232,11 +227,6 @@ def _require(outputs: Tensors, name: str, task: Task) -> NDArray[Any]:
     return tensor
 
 
-def _box(values: NDArray[np.float32]) -> Box:
-    x1, y1, x2, y2 = (float(value) for value in values)
-    return (x1, y1, x2, y2)
-
-
 def _label_of(class_id: int, labels: Sequence[str] | None) -> str | None:
     """Return a class's name, None where it has none."""
     return labels[class_id] if labels is not None and 0 <= class_id < len(labels) else None
@@ -276,36 +266,38 @@ def _class_score(element: str, labels: Sequence[str] | None) -> ClassScore:
     return ClassScore(best.class_id, best.score, _label_of(best.class_id, labels) or label or None)
 
 
-# Each reader returns something for the first `kept` of a response's K rows, None for all of them
-# where the model has no such output, and raises RequestError where the tensor does not fit.
+# Each reader returns the first `kept` of a response's K rows, None where the model has no such
+# output, and raises RequestError where the tensor does not fit.
 
 
-def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> list[list[Keypoint] | None]:
+def _read_keypoints(outputs: Tensors, rows: int, kept: int) -> NDArray[np.float32] | None:
     """Read detection_keypoints float32 [1,K,P,3]."""
     keypoints = outputs.get("detection_keypoints")
     if keypoints is None:
-        return [None] * kept
+        return None
     fits = keypoints.ndim == 4 and keypoints.shape[:2] == (1, rows) and keypoints.shape[3] == 3
     _check("detection_keypoints", keypoints, fits, f"[1,{rows},P,3]")
     _check_finite("a keypoint", keypoints[0, :kept])
-    return [[(x, y, seen) for x, y, seen in row] for row in keypoints[0, :kept].tolist()]
+    return keypoints[0, :kept].copy()
 
 
-def _read_angles(outputs: Tensors, rows: int, kept: int) -> list[float | None]:
+def _read_angles(outputs: Tensors, rows: int, kept: int) -> NDArray[np.float32] | None:
     """Read detection_angles float32 [1,K]."""
     angles = outputs.get("detection_angles")
     if angles is None:
-        return [None] * kept
+        return None
     _check("detection_angles", angles, angles.shape == (1, rows), f"[1,{rows}]")
     _check_finite("an angle", angles[0, :kept])
-    return [float(angle) for angle in angles[0, :kept]]
+    return angles[0, :kept].copy()
 
 
-def _read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
-    """Read detection_rle bytes [1,K] and mask_size int32 [1,2]; run lengths are not unpacked."""
+def _read_masks(
+    outputs: Tensors, rows: int, kept: int
+) -> tuple[list[bytes] | None, tuple[int, int] | None]:
+    """Read detection_rle bytes [1,K] and mask_size int32 [1,2]; masks are not decoded."""
     encoded, size = outputs.get("detection_rle"), outputs.get("mask_size")
     if encoded is None:
-        return [None] * kept
+        return None, None
     if size is None:
         raise RequestError(
             "internal",
@@ -314,18 +306,18 @@ def _read_masks(outputs: Tensors, rows: int, kept: int) -> list[Mask | None]:
         )
     _check("detection_rle", encoded, encoded.shape == (1, rows), f"[1,{rows}]")
     _check("mask_size", size, size.shape == (1, 2) and bool((size >= 0).all()), "[1,2]")
-    height, width = (int(side) for side in size[0])
-    return [{"size": [height, width], "counts": _counts(each)} for each in encoded[0, :kept]]
+    height, width = size[0].tolist()
+    return [_counts(each) for each in encoded[0, :kept]], (height, width)
 
 
-def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None]:
+def _read_classifications(outputs: Tensors, rows: int, kept: int) -> list[ClassScore | None] | None:
     """Read class_ids int32, class_scores float32 and class_labels bytes [1,K].
 
     The last may be absent. A row of id -1 was not classified.
     """
     class_ids, scores = outputs.get("class_ids"), outputs.get("class_scores")
     if class_ids is None or scores is None:
-        return [None] * kept
+        return None
     labels = outputs.get("class_labels")
     if labels is None:
         labels = np.full((1, rows), b"", np.object_)
@@ -372,8 +364,8 @@ def _text(name: bytes | str) -> str:
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
-def _counts(encoded: bytes | str) -> str:
-    counts = encoded.decode("ascii", "replace") if isinstance(encoded, bytes) else encoded
+def _counts(encoded: bytes | str) -> bytes:
+    counts = encoded.encode("utf-8", "replace") if isinstance(encoded, str) else encoded
     if not counts or not counts.isascii():
         raise RequestError(
             "internal", "the server answered a detection_rle that is not COCO's run lengths"

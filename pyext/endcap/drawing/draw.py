@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
+from endcap.detections import ClassScore, Detection, Mask
 from endcap.drawing.contrast import Color
 from endcap.drawing.labels import Label, draw_label, fit_labels, fonts, label_size
 from endcap.drawing.mask_fill import fill_mask
 from endcap.drawing.skeleton import draw_keypoints
 from endcap.drawing.upright import oriented
 from endcap.masks import decode_rle
-from endcap.results.image_result import ClassScore, Detection, ImageResult, Mask
-from endcap.results.task import Task
+from endcap.results import ImageResult, Task
 
 _GOLDEN_RATIO_TURN = 0.618034  # of the hue circle: consecutive class ids get distant hues
 # A shorter picture is enlarged until letters of the least size fit in it beside the objects.

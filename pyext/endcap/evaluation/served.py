@@ -45,9 +45,9 @@ def predict_served(
 
 
 def _predictions(result: ImageResult, classes: ClassMap) -> ImagePredictions:
-    found = result.detections
+    detections = result.detections
     return classes.predictions(
-        np.array([each.box for each in found], np.float64).reshape(-1, 4),
-        np.array([each.score for each in found], np.float64),
-        np.array([each.class_id for each in found], np.int64),
+        detections.boxes.astype(np.float64),
+        detections.scores.astype(np.float64),
+        detections.class_ids.astype(np.int64),
     )

@@ -58,8 +58,8 @@ class Comparison:
             "served": self.served,
             "reference": self.reference,
             "matched": self.matched,
-            "only_served": [each.to_json() for each in self.only_served],
-            "only_reference": [each.to_json() for each in self.only_reference],
+            "only_served": [each.to_dict() for each in self.only_served],
+            "only_reference": [each.to_dict() for each in self.only_reference],
             "largest_box_difference_pixels": self.box_difference_pixels,
             "largest_score_difference": self.score_difference,
         }
@@ -89,10 +89,14 @@ def compare(reference: Reference, result: ImageResult, labels: Sequence[str] | N
         return match_detections(result.detections, _detections(reference, encoded, labels))
     except OSError as error:
         return Comparison(
-            served=len(result.found), status="unreadable", error=f"cannot be read: {error.strerror}"
+            served=len(result.predictions),
+            status="unreadable",
+            error=f"cannot be read: {error.strerror}",
         )
     except EndcapError as error:
-        return Comparison(served=len(result.found), status=error.status.label, error=str(error))
+        return Comparison(
+            served=len(result.predictions), status=error.status.label, error=str(error)
+        )
 
 
 def match_detections(served: Sequence[Detection], other: Sequence[Detection]) -> Comparison:

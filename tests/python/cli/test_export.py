@@ -19,7 +19,7 @@ from pycocotools.coco import COCO
 from endcap._system.written_file import whole_file, whole_text_file
 from endcap.cli.export import as_coco, as_csv
 from endcap.cli.report import summary
-from endcap.client import Detection, ImageResult
+from endcap.client import Detection, ImageDetections, ImageResult
 from endcap.drawing.upright import oriented_size
 
 HEADER = ["image", "status", "class_id", "label", "score", "x1", "y1", "x2", "y2"]
@@ -67,7 +67,11 @@ def test_csv_has_a_row_per_detection_and_loses_no_image(url: str, pictures: Path
 
 def test_csv_keeps_every_digit_and_odd_names() -> None:
     box = (0.1, 1 / 3, 2e-7, 1e6)
-    result = ImageResult("a\nb.jpg", "ok", [Detection(box, 0.30000001192092896, 0, "ä,", 3)])
+    result = ImageResult(
+        "a\nb.jpg",
+        "ok",
+        ImageDetections.from_list([Detection(box, 0.30000001192092896, 0, "ä,", 3)]),
+    )
     _, row = csv.reader(io.StringIO(as_csv([result])))
     assert row[:4] == ["a\nb.jpg", "ok", "0", "ä,"]
     assert tuple(map(float, row[4:])) == (0.30000001192092896, *box)
@@ -109,7 +113,7 @@ def test_the_annotations_of_coco_load_as_results_of_the_same_images(
 
 def test_coco_without_labels_names_what_was_found() -> None:
     found = [Detection((0.0, 0.0, 1.0, 1.0), 0.5, class_id, None, 0) for class_id in (3, 0)]
-    data = json.loads(as_coco([ImageResult("x.jpg", "ok", found)], None))
+    data = json.loads(as_coco([ImageResult("x.jpg", "ok", ImageDetections.from_list(found))], None))
     assert [(each["id"], each["name"]) for each in data["categories"]] == [
         (1, "class 0"), (4, "class 3")
     ]  # fmt: skip
@@ -203,7 +207,11 @@ def test_the_summary_counts_classes_and_failures() -> None:
         for class_id in range(13)
         for _ in range(20 - class_id)
     ]
-    results = [ImageResult("a", "ok", found), ImageResult("b", "ok"), ImageResult("c", "timeout")]
+    results = [
+        ImageResult("a", "ok", ImageDetections.from_list(found)),
+        ImageResult("b", "ok"),
+        ImageResult("c", "timeout"),
+    ]
     kinds = ", ".join(f"{20 - class_id} class {class_id}" for class_id in range(10))
     assert summary(results) == (
         f"182 detections in 2 images: {kinds}, 27 of other classes; 1 image failed"

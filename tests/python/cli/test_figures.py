@@ -20,7 +20,7 @@ from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
 from endcap.cli.pictures import PictureFolder
-from endcap.client import Detection, DetectionClient, ImageResult
+from endcap.client import Detection, DetectionClient, ImageDetections, ImageResult
 from endcap.masks import encode_rle
 from endcap.server import ServerPorts, ServerSettings, TritonServer
 
@@ -140,7 +140,7 @@ def test_coco_cannot_measure_turned_boxes(urls: dict[str, str], pictures: Path) 
 def test_run_lengths_that_are_none_make_one_picture_missing(pictures: Path, tmp_path: Path) -> None:
     folder = PictureFolder(tmp_path / "drawn", [pictures / "b.jpg"])
     found = Detection(figures_model.BOX, 0.5, 0, None, 0, mask={"size": [480, 640], "counts": "~"})
-    folder.add(ImageResult(str(pictures / "b.jpg"), "ok", [found]), None)
+    folder.add(ImageResult(str(pictures / "b.jpg"), "ok", ImageDetections.from_list([found])), None)
     assert folder.written == []
     assert len(folder.failures) == 1
     assert "b.jpg cannot be drawn: " in folder.failures[0]

@@ -53,7 +53,7 @@ def test_labels_may_be_absent() -> None:
 
 
 def test_json_has_a_classification_where_there_is_one() -> None:
-    first, second, third = (each.to_json() for each in read_rows(answer(), LABELS))
+    first, second, third = (each.to_dict() for each in read_rows(answer(), LABELS))
     assert first["label"] == "ring"
     assert first["classification"] == {"class_id": 7, "label": "purple", "score": 0.5}
     assert "classification" not in second

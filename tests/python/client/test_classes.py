@@ -14,7 +14,7 @@ from endcap.client.errors import RequestError
 from endcap.client.response_reader import ResponseReader, read_classes
 from endcap.client.served_model import ServedModel
 from endcap.errors import InvalidArgumentError
-from endcap.results.task import PROBABILITIES, task_of
+from endcap.results import PROBABILITIES, task_of
 from endcap.triton.labels import parse_labels
 
 Tensors = dict[str, NDArray[Any] | None]
@@ -117,13 +117,13 @@ def test_best_classes_of_another_type_are_refused(value: NDArray[Any], said: str
 def test_json_has_classes_in_place_of_detections() -> None:
     classes = [ClassScore(2, 0.75, "fish")]
     result = ImageResult("a.jpg", "ok", classes=classes, task=Task.classification)
-    assert result.to_json() == {
+    assert result.to_dict() == {
         "image": "a.jpg",
         "status": "ok",
         "classes": [{"class_id": 2, "label": "fish", "score": 0.75}],
     }
     failed = ImageResult("b.jpg", "timeout", error="late", task=Task.classification)
-    assert failed.to_json() == {
+    assert failed.to_dict() == {
         "image": "b.jpg", "status": "timeout", "classes": [], "error": "late"
     }  # fmt: skip
 

@@ -51,7 +51,7 @@ EVERY = answer(
 def test_a_model_that_gives_none_has_none() -> None:
     for detection in read_rows(answer(), None):
         assert (detection.keypoints, detection.angle, detection.mask) == (None, None, None)
-        assert list(detection.to_json()) == ["box", "score", "class_id", "label"]
+        assert list(detection.to_dict()) == ["box", "score", "class_id", "label"]
 
 
 def test_each_row_has_its_own() -> None:
@@ -67,7 +67,7 @@ def test_each_row_has_its_own() -> None:
 
 def test_json_has_what_the_model_gives() -> None:
     _, detection = read_rows(EVERY, None)
-    row = json.loads(json.dumps(detection.to_json()))
+    row = json.loads(json.dumps(detection.to_dict()))
     assert row["keypoints"][1] == [18.0, 19.0, 20.0]
     assert row["angle"] == -3.25
     assert row["mask"] == {"size": [6, 9], "counts": MASKS[1].decode()}
@@ -167,5 +167,5 @@ def test_corners_are_those_of_image_detections(angle: float) -> None:
         np.zeros(1, np.int32),
         np.zeros(1, np.int32),
         angles=np.float32([angle]),
-    ).rotated_corners()
+    ).corners()
     np.testing.assert_allclose(ours, theirs[0], rtol=0, atol=ROUND_TRIP_PIXELS)

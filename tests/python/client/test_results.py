@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from endcap.cli.export import CSV_COLUMNS, as_csv
-from endcap.client import ClassScore, Detection, ImageResult, Mask, Results, Task
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Mask, Results, Task
 from endcap.errors import InvalidArgumentError, UnsupportedError
 from endcap.masks import encode_rle
 
 RING = Detection((1.0, 2.0, 3.5, 4.0), 0.75, 5, "ring", 9)
 PLAIN = Detection((0.0, 0.5, 10.0, 20.0), 0.5, 0, None, 3)
-FOUND = ImageResult("a.jpg", "ok", [RING, PLAIN], latency_ms=3.0, request_id="x-1")
+FOUND = ImageResult(
+    "a.jpg", "ok", ImageDetections.from_list([RING, PLAIN]), latency_ms=3.0, request_id="x-1"
+)
 EMPTY = ImageResult("b.jpg", "ok")
 FAILED = ImageResult("c.jpg", "corrupt_image", error="not a JPEG")
 CLASSES = ImageResult("d.jpg", "ok", classes=[ClassScore(1, 0.75, "cat")], task=Task.classification)
@@ -51,9 +53,9 @@ def test_rows_are_those_of_the_csv() -> None:
 def test_rows_of_turned_boxes_and_cascades_have_more() -> None:
     turned = Detection(RING.box, 0.5, 1, None, 0, angle=0.25)
     classified = Detection(RING.box, 0.5, 1, None, 0, classification=ClassScore(2, 0.9, "red"))
-    (turned_row,) = ImageResult("a", "ok", [turned]).to_rows()
+    (turned_row,) = ImageResult("a", "ok", ImageDetections.from_list([turned])).to_rows()
     assert turned_row["angle"] == 0.25
-    (row,) = ImageResult("a", "ok", [classified]).to_rows()
+    (row,) = ImageResult("a", "ok", ImageDetections.from_list([classified])).to_rows()
     names = ("classification_id", "classification_label", "classification_score")
     assert [row[name] for name in names] == [2, "red", 0.9]
 
@@ -61,40 +63,37 @@ def test_rows_of_turned_boxes_and_cascades_have_more() -> None:
 def test_results_are_a_list_and_plain_data() -> None:
     results = Results([FOUND, FAILED])
     assert results == [FOUND, FAILED]
-    assert results.to_json() == [FOUND.to_dict(), FAILED.to_json()]
+    assert results.to_dicts() == [FOUND.to_dict(), FAILED.to_dict()]
     assert json.loads(json.dumps(results.to_rows())) == results.to_rows()
 
 
 def test_arrays_are_those_of_a_postprocessor() -> None:
-    arrays = FOUND.to_detections()
+    arrays = FOUND.detections
     assert (arrays.boxes.dtype, arrays.class_ids.dtype) == (np.float32, np.int32)
     np.testing.assert_array_equal(arrays.boxes, [RING.box, PLAIN.box])
     np.testing.assert_array_equal(arrays.scores, np.float32([0.75, 0.5]))
     assert arrays.class_ids.tolist() == [5, 0]
     assert arrays.indices.tolist() == [9, 3]
     assert arrays.keypoints is arrays.angles is arrays.rle is arrays.mask_size is None
-    assert (EMPTY.to_detections().boxes.shape, len(EMPTY.to_detections())) == ((0, 4), 0)
+    assert (EMPTY.detections.boxes.shape, len(EMPTY.detections)) == ((0, 4), 0)
 
 
 def test_arrays_of_what_only_some_models_answer() -> None:
     pixels = np.array([[0, 1, 0], [1, 1, 0]], np.bool_)
     mask = Mask(size=[2, 3], counts=encode_rle(pixels).decode())
     whole = Detection(RING.box, 0.5, 1, None, 0, keypoints=[(1.0, 2.0, 0.5)], angle=0.25, mask=mask)
-    arrays = ImageResult("a", "ok", [whole]).to_detections()
+    arrays = ImageResult("a", "ok", ImageDetections.from_list([whole])).detections
     assert arrays.keypoints is not None
     assert arrays.keypoints.tolist() == [[[1.0, 2.0, 0.5]]]
     assert arrays.angles is not None
     assert arrays.angles.tolist() == [0.25]
-    np.testing.assert_array_equal(arrays.masks(), pixels[None])
+    np.testing.assert_array_equal(arrays.masks, pixels[None])
 
 
 def test_an_image_without_an_answer_has_no_arrays() -> None:
+    assert len(FAILED.detections) == len(CLASSES.detections) == 0
     with pytest.raises(InvalidArgumentError, match=r"c\.jpg failed \(corrupt_image: not a JPEG\)"):
-        FAILED.to_detections()
-    with pytest.raises(InvalidArgumentError, match=r"c\.jpg failed"):
         FAILED.to_supervision()
-    with pytest.raises(InvalidArgumentError, match=r"d\.jpg was classified"):
-        CLASSES.to_detections()
 
 
 def test_to_supervision_carries_names_or_says_what_is_missing() -> None:

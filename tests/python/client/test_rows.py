@@ -13,7 +13,7 @@ from endcap.client.address import parse_address
 from endcap.client.errors import RequestError
 from endcap.client.response_reader import read_rows
 from endcap.errors import EndcapError, InvalidArgumentError, Status
-from endcap.results.image_result import ImageResult, status_name
+from endcap.results import ImageResult, status_name
 
 Tensors = dict[str, NDArray[Any] | None]
 
@@ -146,7 +146,7 @@ def test_a_missing_or_empty_output_is_named(value: NDArray[Any] | None) -> None:
 
 def test_json_has_the_promised_keys() -> None:
     detections = read_rows(answer(kept=1), ["ring"])
-    assert ImageResult("a.jpg", "ok", detections).to_json() == {
+    assert ImageResult("a.jpg", "ok", detections).to_dict() == {
         "image": "a.jpg",
         "status": "ok",
         "detections": [
@@ -155,7 +155,7 @@ def test_json_has_the_promised_keys() -> None:
     }
     failed = ImageResult("b.jpg", "corrupt_image", error="not a JPEG")
     assert not failed.ok
-    assert failed.to_json() == {
+    assert failed.to_dict() == {
         "image": "b.jpg",
         "status": "corrupt_image",
         "detections": [],

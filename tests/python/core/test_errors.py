@@ -261,9 +261,3 @@ def test_wrong_types_are_errors_of_ours_and_short(call: Callable[[], object]) ->
     with pytest.raises(endcap.InvalidArgumentError) as caught:
         call()
     assert len(str(caught.value)) < 300
-
-
-def test_a_slice_of_detections_is_no_image() -> None:
-    detections = endcap.Postprocessor(num_classes=1)(np.zeros((5, 1), np.float32))
-    with pytest.raises(TypeError):
-        detections[0:1]

@@ -22,7 +22,7 @@ def run_every_stage() -> tuple[np.ndarray, ...]:
     detections = endcap.Postprocessor("yolov8_seg", num_classes=3, mask_coefficients=8)(
         head, result.geometry
     )
-    return result.images, result.geometry, detections.boxes, detections[0].masks()
+    return result.images, result.geometry, detections.boxes, detections[0].masks
 
 
 def paths_that_ran() -> dict[str, str]:

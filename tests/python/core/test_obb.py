@@ -61,9 +61,7 @@ def test_kept_are_those_of_nms_rotated(method: str, class_agnostic: bool, dtype:
     assert rows.angles is not None
     np.testing.assert_array_equal(rows.angles, boxes[kept, 4])
     corners = turned(boxes[kept])
-    np.testing.assert_allclose(
-        rows.rotated_corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
-    )
+    np.testing.assert_allclose(rows.corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS)
 
 
 def test_in_source_pixels_of_a_letterbox() -> None:
@@ -74,9 +72,7 @@ def test_in_source_pixels_of_a_letterbox() -> None:
     corners = (turned(raw) - [20, 40]) / 0.5
     assert rows.angles is not None
     np.testing.assert_array_equal(rows.angles, raw[:, 4])
-    np.testing.assert_allclose(
-        rows.rotated_corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
-    )
+    np.testing.assert_allclose(rows.corners(), corners, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS)
     assert (rows.boxes < 0).any()  # not clipped
 
 
@@ -85,7 +81,7 @@ def test_scales_that_differ_keep_the_sides_lengths_and_the_first_ones_direction(
     geometry = np.float32([0.5, 2.0, 0, 0, 600, 400, 1, 0])
     rows = endcap.Postprocessor("yolov8_obb", num_classes=2)(head, geometry)[0]
     corners = turned(boxes_of(head, rows.indices)) / [0.5, 2.0]
-    actual = rows.rotated_corners().astype(np.float64)
+    actual = rows.corners().astype(np.float64)
     sides = [corners[:, 1] - corners[:, 0], corners[:, 3] - corners[:, 0]]
     lengths = [np.linalg.norm(side, axis=1) for side in sides]
     for side, length in zip((1, 3), lengths, strict=True):
@@ -112,7 +108,7 @@ def test_a_letterboxes_scales_are_equal_but_for_rounding() -> None:
     scale_x, scale_y, pad_x, pad_y = GEOMETRY[:4].astype(np.float64)
     assert 0 < abs(scale_x - scale_y) < 0.002
     corners = (turned(boxes_of(head, rows.indices)) - [pad_x, pad_y]) / [scale_x, scale_y]
-    assert np.abs(rows.rotated_corners() - corners).max() < 640 * 0.002
+    assert np.abs(rows.corners() - corners).max() < 640 * 0.002
 
 
 def test_fractions_of_the_input() -> None:
@@ -165,6 +161,4 @@ def test_corners_of_upright_boxes() -> None:
     rows = endcap.Postprocessor(num_classes=1)(head[:5])[0]
     x1, y1, x2, y2 = rows.boxes.T
     expected = np.stack([x1, y1, x2, y1, x2, y2, x1, y2], 1).reshape(-1, 4, 2)
-    np.testing.assert_allclose(
-        rows.rotated_corners(), expected, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS
-    )
+    np.testing.assert_allclose(rows.corners(), expected, rtol=0, atol=tolerances.ROUND_TRIP_PIXELS)

@@ -67,7 +67,7 @@ def test_masks_of_the_kept(resolution: str, geometry: np.ndarray | None) -> None
     expected = expected_masks(head, rows.indices, resolution, geometry)
     assert 5 < len(rows) < 50
     assert 0.01 < expected.mean() < 0.9
-    np.testing.assert_array_equal(rows.masks(), expected)
+    np.testing.assert_array_equal(rows.masks, expected)
     assert rows.rle == [masks.encode(mask) for mask in expected]
     if resolution == "source":
         assert found.packed_masks is None
@@ -92,7 +92,7 @@ def test_no_detection_has_no_mask_and_a_size() -> None:
     head["head"][4:6] = 0
     rows = endcap.Postprocessor("yolov8_seg", **OPTIONS)(head, GEOMETRY)[0]
     assert rows.rle == []
-    assert rows.masks().shape == (0, 214, 641)
+    assert rows.masks.shape == (0, 214, 641)
 
 
 def test_each_image_of_a_batch_has_its_own_masks() -> None:
@@ -144,5 +144,4 @@ def test_other_heads_have_no_masks() -> None:
     np.testing.assert_array_equal(rows.boxes, masked.boxes)
     assert rows.rle is None
     assert masked.rle is not None
-    with pytest.raises(endcap.InvalidArgumentError, match="no masks"):
-        rows.masks()
+    assert rows.masks is None

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import endcap
-from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
 from endcap.drawing.draw import class_color, draw_class, draw_detections, draw_result
 from endcap.drawing.upright import open_picture
 
@@ -96,11 +96,13 @@ def test_boxes_of_the_stored_image_are_drawn_on_it() -> None:
     stored = Image.open(io.BytesIO(jpegs.encode(pixels, orientation=6)))
     plain = Image.open(io.BytesIO(jpegs.encode(pixels)))
     found = [one((20.0, 30.0, 90.0, 100.0))]
-    result = ImageResult("a.jpg", "ok", found, upright=False)
+    result = ImageResult("a.jpg", "ok", ImageDetections.from_list(found), upright=False)
     drawn = draw_result(stored, result)
     assert drawn.size == (400, 300)
     np.testing.assert_array_equal(np.asarray(drawn), np.asarray(draw_detections(plain, found)))
-    assert draw_result(stored, ImageResult("a.jpg", "ok", found)).size == (300, 400)
+    assert draw_result(
+        stored, ImageResult("a.jpg", "ok", ImageDetections.from_list(found))
+    ).size == (300, 400)
 
 
 def test_a_damaged_exif_block_is_drawn_upright_as_the_core_sees_it() -> None:
@@ -226,7 +228,7 @@ def test_a_long_name_of_a_class_gets_smaller_letters() -> None:
 def test_what_is_drawn_follows_from_the_task() -> None:
     box = (50.0, 50.0, 200.0, 200.0)
     best = ClassScore(3, 0.5, "ring")
-    detected = ImageResult("x", "ok", [one(box)])
+    detected = ImageResult("x", "ok", ImageDetections.from_list([one(box)]))
     classified = ImageResult("x", "ok", classes=[best], task=Task.classification)
     image = canvas(320, 240)
     assert draw_result(image, detected).tobytes() == draw_detections(image, [one(box)]).tobytes()

@@ -13,7 +13,8 @@ from rich.console import Console
 from sample_heads import yolov8_head
 
 from endcap.cli.compare import as_comparison_table, comparison_row, describe_reference_failures
-from endcap.client import ClassScore, Detection, ImageResult, Task
+from endcap.client import ClassScore, Detection, ImageDetections, ImageResult, Task
+from endcap.detections import Box
 from endcap.errors import InvalidArgumentError
 from endcap.evaluation.reference import Reference
 from endcap.evaluation.reference_settings import HeadName, ReferenceSettings
@@ -24,7 +25,6 @@ from endcap.evaluation.side_by_side import (
     match_classes,
     match_detections,
 )
-from endcap.results.image_result import Box
 
 SQUARE: Box = (0.0, 0.0, 10.0, 10.0)
 
@@ -131,7 +131,9 @@ def test_an_image_that_the_reference_cannot_read_fails_alone(tmp_path: Path) -> 
     reference = detector(tmp_path)
     gone = compare(reference, ImageResult(str(tmp_path / "gone.jpg"), "ok"), None)
     assert (gone.ok, gone.status) == (False, "unreadable")
-    compared = compare(reference, ImageResult(str(broken), "ok", [one()]), None)
+    compared = compare(
+        reference, ImageResult(str(broken), "ok", ImageDetections.from_list([one()])), None
+    )
     assert compared.to_json() == {
         "status": "corrupt_image", "error": "OpenCV cannot decode it"
     }  # fmt: skip
@@ -156,8 +158,8 @@ def test_detectors_and_classifiers_are_not_compared(tmp_path: Path) -> None:
 # --- reports --------------------------------------------------------------------------------------
 
 RESULTS = [
-    ImageResult("a.jpg", "ok", [one()]),
-    ImageResult("b.jpg", "ok", [one(), one(class_id=1)]),
+    ImageResult("a.jpg", "ok", ImageDetections.from_list([one()])),
+    ImageResult("b.jpg", "ok", ImageDetections.from_list([one(), one(class_id=1)])),
     ImageResult("c.jpg", "timeout", error="late"),
     ImageResult("d.jpg", "ok"),
 ]
@@ -190,7 +192,7 @@ def test_the_table_has_a_line_for_each_image_and_the_worst_last() -> None:
 
 def test_json_has_a_comparison_for_each_image() -> None:
     rows = [comparison_row(each, COMPARISONS) for each in RESULTS]
-    assert rows[1]["detections"] == RESULTS[1].to_json()["detections"]
+    assert rows[1]["detections"] == RESULTS[1].to_dict()["detections"]
     assert rows[1]["comparison"] == {
         "status": "ok",
         "served": 2,

@@ -1,0 +1,250 @@
+"""Results of a served model for images, as a client returns them.
+
+`status` is one of
+
+- the labels of endcap.Status: "ok", "corrupt_image", "image_limit",
+  "unsupported", "invalid_argument", "cuda", "out_of_memory", "internal";
+- those of a client alone: "unreadable" (the file cannot be read here), "unavailable" (the
+  server is gone, or does not serve the model now), "timeout", "cancelled".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from endcap.detections import (
+    ROW_COLUMNS,
+    ClassScore,
+    Detection,
+    ImageDetections,
+    classes_to_supervision,
+    warn_renamed,
+)
+from endcap.errors import InvalidArgumentError, Status
+
+INPUT = "encoded"
+# The output that Triton's classification extension takes the best elements of.
+PROBABILITIES = "class_probabilities"
+
+
+class Task(str, Enum):
+    """What a served model does: detection or classification."""
+
+    detection = "detection"
+    classification = "classification"
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The outputs that a model of this task must have."""
+        return _REQUIRED[self]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that are read where the model has them."""
+        return self.required + _OPTIONAL[self]
+
+
+_REQUIRED = {
+    Task.detection: (
+        "num_detections",
+        "detection_boxes",
+        "detection_scores",
+        "detection_classes",
+        "detection_indices",
+        "status",
+    ),
+    Task.classification: ("class_scores", "class_ids"),
+}
+_OPTIONAL: dict[Task, tuple[str, ...]] = {
+    Task.detection: (
+        "detection_keypoints",
+        "detection_angles",
+        "detection_rle",
+        "mask_size",
+        "class_scores",
+        "class_ids",
+        "class_labels",
+    ),
+    Task.classification: ("class_labels", "status"),
+}
+# The outputs that describe a whole image, which a response for one detection lacks.
+_OF_AN_IMAGE = {"num_detections", "status"}
+
+
+def task_of(
+    inputs: Collection[str],
+    outputs: Collection[str],
+    *,
+    decoupled: bool = False,
+    best_classes: bool = False,
+) -> Task | None:
+    """Return the task of a model with these tensors, None for one that clients cannot use.
+
+    A model with boxes is no classifier, whatever other outputs it has. A decoupled one may send a
+    response for each detection: it needs no number of them and no status.
+
+    Args:
+        inputs: The names of its inputs.
+        outputs: The names of its outputs.
+        decoupled: Whether it may send several responses to a request.
+        best_classes: Whether Triton's classification extension is used; it needs one output.
+    """
+    if set(inputs) != {INPUT}:
+        return None
+    names = set(outputs)
+    if "detection_boxes" in names:
+        required = set(Task.detection.required) - (_OF_AN_IMAGE if decoupled else set())
+        return Task.detection if names >= required else None
+    if best_classes and PROBABILITIES in names:
+        return Task.classification
+    return next((task for task in Task if names >= set(task.required)), None)
+
+
+@dataclass(frozen=True, repr=False)
+class ImageResult:
+    """The result for one image, best score first; `error` is the reason when `status` is not "ok".
+
+    Attributes:
+        image: Its path, or "image N" with its position where it was given as bytes or an array.
+        status: See above; `ok` tells whether it is "ok".
+        detections: Of the task detection; empty for a classifier and for an image that failed.
+        error: The error message; None for a good image.
+        latency_ms: From sending the request to its response; None if not sent. Images of one
+            request have the same.
+        classes: Of the task classification.
+        task: The model's task.
+        request_id: Of the last request of this image; the server's log has it. Empty if not sent.
+        final: Whether no other result of this image follows; only of `detect_stream` it may be
+            False.
+        upright: Whether boxes, keypoints and masks are in pixels after the EXIF orientation; else,
+            of a model that ignores the orientation, in those of the image as it is stored.
+    """
+
+    image: str
+    status: str
+    detections: ImageDetections = field(default_factory=lambda: ImageDetections.from_list([]))
+    error: str | None = None
+    latency_ms: float | None = None
+    classes: list[ClassScore] = field(default_factory=list)
+    task: Task = Task.detection
+    request_id: str = ""
+    final: bool = True
+    upright: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.detections, list):
+            warnings.warn(
+                "ImageResult.detections is now an ImageDetections: give "
+                "ImageDetections.from_list(detections)",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            object.__setattr__(self, "detections", ImageDetections.from_list(self.detections))
+
+    def __repr__(self) -> str:
+        if not self.ok:
+            return f"<ImageResult {self.image}: {self.status}, {self.error}>"
+        if self.task is Task.detection:
+            return f"<ImageResult {self.image}: {self.detections!r}>"
+        classes = ", ".join(
+            f"{each.label or f'class {each.class_id}'} {each.score:.2f}" for each in self.classes
+        )
+        return f"<ImageResult {self.image}: {classes or 'no class'}>"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the image was processed; it may still have no detections."""
+        return self.status == "ok"
+
+    @property
+    def predictions(self) -> Sequence[Detection] | Sequence[ClassScore]:
+        """The detections or, of the task classification, the classes."""
+        return self.classes if self.task is Task.classification else self.detections
+
+    @property
+    def found(self) -> Sequence[Detection] | Sequence[ClassScore]:
+        """Return `predictions`; deprecated."""
+        warn_renamed("ImageResult.found", "ImageResult.predictions")
+        return self.predictions
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object that `endcap infer --json` prints for this image."""
+        key = "classes" if self.task is Task.classification else "detections"
+        row: dict[str, Any] = {
+            "image": self.image,
+            "status": self.status,
+            key: [each.to_dict() for each in self.predictions],
+        }
+        if self.error is not None:
+            row["error"] = self.error
+        return row
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `to_dict()`; deprecated."""
+        warn_renamed("to_json()", "to_dict()")
+        return self.to_dict()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return a flat row for each detection or class, for `pandas.DataFrame` and the like.
+
+        Columns are image, status, class_id, label, score, x1, y1, x2, y2; angle of a rotated box;
+        classification_id, classification_label, classification_score of a cascade; error of an
+        image that failed. One without detections has one row, None from class_id on, and a class
+        has no box. Keypoints and masks are in `to_dict` only.
+        """
+        head = {"image": self.image, "status": self.status}
+        end = {} if self.error is None else {"error": self.error}
+        return [{**head, **each.to_row(), **end} for each in self.predictions] or [
+            {**head, **dict.fromkeys(ROW_COLUMNS), **end}
+        ]
+
+    def to_detections(self) -> ImageDetections:
+        """Return `detections`; deprecated."""
+        warn_renamed("ImageResult.to_detections()", "ImageResult.detections")
+        return self.detections
+
+    def to_supervision(self) -> Any:
+        """Return a `supervision.Detections`, or of a classifier a `supervision.Classifications`.
+
+        See `endcap.ImageDetections.to_supervision`.
+
+        Raises:
+            InvalidArgumentError: The image failed.
+            UnsupportedError: supervision is not installed.
+        """
+        if not self.ok:
+            raise InvalidArgumentError(
+                f"{self.image} failed ({self.status}: {self.error}); look at `ok` first"
+            )
+        if self.task is Task.classification:
+            return classes_to_supervision(self.classes)
+        return self.detections.to_supervision()
+
+
+class Results(list[ImageResult]):
+    """The results for several images, in their order: a list with conversions."""
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the list that `endcap infer --json` prints."""
+        return [result.to_dict() for result in self]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return `to_dicts()`; deprecated."""
+        warn_renamed("to_json()", "to_dicts()")
+        return self.to_dicts()
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all images, see `ImageResult.to_rows`."""
+        return [row for result in self for row in result.to_rows()]
+
+
+def status_name(code: int) -> str:
+    """Return the name of a `status` tensor's value, "internal" for one that does not exist."""
+    try:
+        return Status(code).label
+    except ValueError:
+        return Status.INTERNAL.label
