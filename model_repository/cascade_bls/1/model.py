@@ -7,11 +7,10 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.answers import answer_each
 from endcap.python_backend.bls import CallLoop, call_model_async, to_tensor
 from endcap.python_backend.cascade import Cascade, CascadeJob
-from endcap.python_backend.declarations import CASCADE_OUTPUTS, ENCODED_INPUT, complete_config
-from endcap.python_backend.log import ModelLog
+from endcap.python_backend.detect_steps import CASCADE_OUTPUTS, ENCODED_INPUT, complete_config
+from endcap.python_backend.responses import ModelLog, respond_to_each
 from endcap.triton.cascade_settings import read_cascade_settings
 
 
@@ -31,8 +30,8 @@ class TritonPythonModel:
         self._loop = CallLoop()
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """One response per request, in order."""
-        return answer_each(
+        """Return one response per request, in order."""
+        return respond_to_each(
             requests, prepare=_job, run=self._run, finish=_output_tensors, log=self._log
         )
 

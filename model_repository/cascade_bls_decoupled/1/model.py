@@ -1,4 +1,4 @@
-"""Detects, cuts the detections out and classifies them; answers with one response for each."""
+"""Detects, cuts the detections out and classifies them; sends one response for each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.answers import failed
 from endcap.python_backend.bls import call_model, to_tensor
-from endcap.python_backend.cascade_stream import CascadeStream
-from endcap.python_backend.declarations import ENCODED_INPUT, STREAM_OUTPUTS, complete_config
-from endcap.python_backend.log import ModelLog
+from endcap.python_backend.cascade import CascadeStream
+from endcap.python_backend.detect_steps import ENCODED_INPUT, STREAM_OUTPUTS, complete_config
+from endcap.python_backend.responses import ModelLog, failed
 from endcap.triton.cascade_settings import read_cascade_settings
 
 
@@ -31,7 +30,7 @@ class TritonPythonModel:
         self._stream = CascadeStream(settings, call_model)
 
     def execute(self, requests: list[Any]) -> None:
-        """A response for each detection of each request, then the final flag."""
+        """Send a response for each detection of each request, then the final flag."""
         for request in requests:
             sender = request.get_response_sender()
             last = None

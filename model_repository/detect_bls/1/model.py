@@ -8,11 +8,15 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
-from endcap.python_backend.answers import answer_each
 from endcap.python_backend.bls import CallLoop, call_model_async
-from endcap.python_backend.declarations import DETECTION_OUTPUTS, ENCODED_INPUT, complete_config
-from endcap.python_backend.detect_steps import detect, read_detect_settings
-from endcap.python_backend.log import ModelLog
+from endcap.python_backend.detect_steps import (
+    DETECTION_OUTPUTS,
+    ENCODED_INPUT,
+    complete_config,
+    detect,
+    read_detect_settings,
+)
+from endcap.python_backend.responses import ModelLog, respond_to_each
 
 
 class TritonPythonModel:
@@ -30,8 +34,8 @@ class TritonPythonModel:
         self._loop = CallLoop()
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """One response per request, in order."""
-        return answer_each(
+        """Return one response per request, in order."""
+        return respond_to_each(
             requests, prepare=_Job, run=self._run, finish=_Job.tensors, log=self._log
         )
 
@@ -64,7 +68,7 @@ class _Job:
         self.result: Any = None
 
     def tensors(self) -> list[Any]:
-        """The tensors of the answer; raise what went wrong."""
+        """Return the tensors of the response, or raise the error."""
         if isinstance(self.result, BaseException):
             raise self.result
         return list(self.result.values())

@@ -34,16 +34,16 @@ class TritonPythonModel:
         pb_utils.Logger.log_info(f"{args['model_name']} runs on {self._session.get_providers()[0]}")
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        """One response per request, in order; a cancelled request is answered as such."""
+        """Return one response per request, in order; a cancelled one gets that error."""
         waiting = [request for request in requests if not request.is_cancelled()]
-        answers = iter(self._run([self._images(request) for request in waiting]))
-        return [next(answers) if request in waiting else _cancelled() for request in requests]
+        responses = iter(self._run([self._images(request) for request in waiting]))
+        return [next(responses) if request in waiting else _cancelled() for request in requests]
 
     def _images(self, request: Any) -> Any:
         return pb_utils.get_input_tensor_by_name(request, self._input).as_numpy()
 
     def _run(self, batches: list[Any]) -> list[Any]:
-        """The responses to several batches, from one run."""
+        """Return the responses to several batches, from one run."""
         if not batches:
             return []
         images = batches[0] if len(batches) == 1 else np.concatenate(batches)

@@ -18,7 +18,7 @@ ON_GPU = cuda_state().available
 @autoserialize
 @pipeline_def(batch_size=16, num_threads=4, device_id=0 if ON_GPU else None)
 def preprocess():
-    """An encoded image [L] to images [3, 640, 640], geometry [8] and status [1].
+    """Return images [3, 640, 640], geometry [8] and status [1] of an encoded image [L].
 
     A bad image is zeros and its status: an error would fail all requests of its batch.
     """

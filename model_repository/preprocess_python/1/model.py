@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from endcap.python_backend.answers import answer_each
-from endcap.python_backend.device import target_of
-from endcap.python_backend.log import ModelLog
-from endcap.python_backend.outputs import to_tensors
 from endcap.python_backend.preprocess_stage import PreprocessStage
+from endcap.python_backend.stage_model import StageModel
 from endcap.triton.stage_settings import preprocess_settings
-from endcap.triton.tensor_completion import complete_tensors
 
 
-class TritonPythonModel:
+class TritonPythonModel(StageModel):
     """All images that the server hands over together go through the core in one call."""
 
-    @staticmethod
-    def auto_complete_config(config: Any) -> Any:
-        """Fill in the inputs and outputs that the parameters determine."""
-        settings = preprocess_settings(config.as_dict())
-        complete_tensors(config.as_dict(), settings.contracts, complete=True)
-        return config
-
-    def initialize(self, args: dict[str, str]) -> None:
-        """Read config.pbtxt; what cannot be carried out fails the load with a message."""
-        config = json.loads(args["model_config"])
-        settings = preprocess_settings(config)
-        complete_tensors(config, settings.contracts, complete=False)
-        self._stage = PreprocessStage(settings, target_of(args))
-        self._log = ModelLog(args)
-        self._log.parameters(self._stage.parameters.items())
-
-    def execute(self, requests: list[Any]) -> list[Any]:
-        """One response per request, in order; a bad image fails its own request alone."""
-        return answer_each(
-            requests,
-            prepare=self._stage.prepare,
-            run=self._stage.run,
-            finish=lambda job: to_tensors(self._stage.finish(job)),
-            log=self._log,
-        )
+    settings_of = staticmethod(preprocess_settings)
+    stage = PreprocessStage

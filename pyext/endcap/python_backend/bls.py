@@ -13,7 +13,7 @@ import triton_python_backend_utils as pb_utils
 from endcap.errors import Status, error_for_status
 from endcap.python_backend.failures import ModelCallError, code_name
 from endcap.python_backend.model_calls import ModelCall, Tensor
-from endcap.python_backend.request_ids import ids_for_calls
+from endcap.python_backend.requests import ids_for_calls
 
 # As many calls as the server's side of one instance works on: its thread-pool-size by default.
 MOST_CALLS = 32
@@ -23,7 +23,7 @@ _LABEL = re.compile(rf"\b({'|'.join(_LABELS)}): ")
 
 
 def call_model(call: ModelCall) -> dict[str, Tensor]:
-    """Ask a model and wait for its answer.
+    """Call a model and return its outputs by name.
 
     Raises:
         ModelCallError: the model failed, is not ready, or is not there.
@@ -32,7 +32,7 @@ def call_model(call: ModelCall) -> dict[str, Tensor]:
 
 
 async def call_model_async(call: ModelCall) -> dict[str, Tensor]:
-    """Ask a model as `call_model` does, beside other calls of the running loop.
+    """Call a model as `call_model` does, beside other calls of the running loop.
 
     Not in decoupled models, for which the server does not support it.
     """
@@ -48,7 +48,7 @@ class CallLoop:
         self._loop.set_default_executor(self._threads)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work until it is done; what it raises comes out."""
+        """Run a coroutine to its end."""
         self._loop.run_until_complete(work)
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ def _read(call: ModelCall, response: Any) -> dict[str, Tensor]:
 
 
 def _code(text: str, code: Any) -> Any:
-    """The inner model's code. Where the server has lost it, INTERNAL stands there instead."""
+    """Return the called model's code, by its text where the server has replaced it by INTERNAL."""
     label = _LABEL.search(text)
     if code != pb_utils.TritonError.INTERNAL or label is None:
         return code

@@ -1,15 +1,17 @@
-"""What a model asks of other models of the same server."""
+"""Calls of other models of the same server: requests, and errors about their responses."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from endcap.errors import InvalidArgumentError
+
+ENCODED = "encoded"
 
 
 class Tensor(Protocol):
@@ -25,7 +27,7 @@ class ModelCall:
     """One request to another model.
 
     Args:
-        model: its name; the newest version answers.
+        model: its name; the newest version is called.
         inputs: by name. A tensor of the same name that the server gave goes on without a copy.
         outputs: the outputs wanted; all where none is named.
         origin: the request for whose sake this one is made: the inner request has its id,
@@ -42,14 +44,18 @@ class ModelCall:
     on_cpu: bool = True
 
 
+CallModel = Callable[[ModelCall], dict[str, Tensor]]
+CallModelAsync = Callable[[ModelCall], Awaitable[dict[str, Tensor]]]
+
+
 def arrays(tensors: Mapping[str, Tensor]) -> dict[str, npt.NDArray[Any]]:
     """Return the tensors' memory, which must be the CPU's."""
     return {name: tensor.as_numpy() for name, tensor in tensors.items()}
 
 
 @contextlib.contextmanager
-def answer_of(model: str) -> Iterator[None]:
-    """Name the model in what is wrong with its answer."""
+def errors_naming(model: str) -> Iterator[None]:
+    """Put the model's name into an InvalidArgumentError about its response."""
     try:
         yield
     except InvalidArgumentError as error:

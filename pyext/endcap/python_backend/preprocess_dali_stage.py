@@ -1,4 +1,4 @@
-"""`encoded` -> images, geometry, status: all images of an execution in one run of a pipeline."""
+"""Preprocess stage of a Python model by a DALI pipeline: one run for all images of an execution."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONE_AT_A_TIME: dict[str, Any] = {
 
 
 class PreprocessDaliStage(PreprocessStage):
-    """What an instance of `preprocess_dali` has: a pipeline, built once.
+    """Preprocess engine of an instance of `preprocess_dali`: a pipeline, built once.
 
     The pipeline blanks bad images whatever `on_error` says, since an operator's error would end it
     for the whole batch; the core then says what is wrong with each, for `finish` to raise.

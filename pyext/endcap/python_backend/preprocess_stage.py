@@ -1,4 +1,4 @@
-"""The preprocess stage of a Python model: `encoded`, perhaps `rois` -> images, geometry, status."""
+"""Preprocess stage of a Python model: `encoded`, perhaps `rois` -> images, geometry, status."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.cuda_array import CudaArray
 from endcap.errors import InvalidArgumentError, error_for_status
-from endcap.python_backend.input_tensors import encoded_files, get_input, on_host
-from endcap.python_backend.row_memory import RowMemory
+from endcap.python_backend.instance import RowMemory
+from endcap.python_backend.requests import encoded_files, get_input, on_host
 from endcap.triton.stage_settings import StageSettings
 
 _Item = tuple[int, str, int, str]  # status, message, decode_ns, decoder
@@ -28,7 +28,7 @@ class PreprocessJob:
 
     Attributes:
         files: one for each image.
-        wanted: the outputs that were asked for.
+        wanted: the requested outputs.
         rois: regions [K, 4] of the only image, where the model takes them.
         begin: where its rows begin in those of the execution.
         items: the result of each image, after the run.
@@ -44,7 +44,7 @@ class PreprocessJob:
 
 
 class PreprocessStage:
-    """What a model instance has: the core, and memory for its results.
+    """Preprocess engine of a model instance: the core, and memory for its results.
 
     All images of an execution go through the core in one call. With regions a request is one
     image, and has a row of each output for each region.
@@ -54,7 +54,7 @@ class PreprocessStage:
         target: the GPU to work on; None for the CPU.
 
     Raises:
-        UnsupportedError, CudaError: what the device cannot do.
+        UnsupportedError, CudaError: the device cannot do it.
     """
 
     def __init__(self, settings: StageSettings, target: Target | None) -> None:

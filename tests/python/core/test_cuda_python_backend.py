@@ -14,7 +14,7 @@ from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap._device import Target
-from endcap.python_backend.device import target_of
+from endcap.python_backend.instance import target_of
 from endcap.python_backend.postprocess_stage import PostprocessStage
 from endcap.python_backend.preprocess_stage import PreprocessStage
 from endcap.triton.stage_settings import StageSettings, postprocess_settings, preprocess_settings

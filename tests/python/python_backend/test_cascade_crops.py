@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from endcap import InvalidArgumentError
 from endcap.python_backend.crops import (
-    ClassAnswers,
+    BestClassRows,
     Crops,
+    Regions,
     in_batches,
     joined,
     read_best_classes,
     sort_crops,
 )
-from endcap.python_backend.detection_rows import Regions
 
 
 def regions(rows: list[int], classifiers: list[str], *, image: int = 0) -> Regions:
@@ -108,7 +108,7 @@ def test_tensors_of_different_shapes_do_not_meet():
 
 @pytest.mark.parametrize("shape", [(2, 4), (4,)])
 def test_answers_go_to_their_rows(shape):
-    answers = ClassAnswers(shape)
+    answers = BestClassRows(shape)
     outputs = {
         "class_ids": np.array([[3, 1], [9, 2]], np.int32),
         "class_scores": np.array([[0.75, 0.2], [0.5, 0.1]], np.float32),

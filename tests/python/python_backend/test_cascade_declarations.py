@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from endcap.python_backend.declarations import (
+from endcap.python_backend.detect_steps import (
     CASCADE_OUTPUTS,
     ENCODED_INPUT,
     STREAM_OUTPUTS,

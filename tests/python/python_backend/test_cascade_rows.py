@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from endcap import InvalidArgumentError
-from endcap.python_backend.detection_rows import Regions, choose_regions, read_detections
+from endcap.python_backend.crops import Regions, choose_regions, read_detections
 from endcap.triton.cascade_settings import CascadeSettings, parse_routes
 
 ROWS = 5

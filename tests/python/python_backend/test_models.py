@@ -11,10 +11,9 @@ from server_requests import StubRequest, responses_of
 
 import endcap
 from endcap.python_backend.failures import ModelCallError, code_name, describe, status_of
-from endcap.python_backend.head_job import read_heads
-from endcap.python_backend.input_tensors import encoded_files, get_input
-from endcap.python_backend.postprocess_stage import PostprocessStage
-from endcap.python_backend.row_memory import RowMemory
+from endcap.python_backend.instance import RowMemory
+from endcap.python_backend.postprocess_stage import PostprocessStage, read_heads
+from endcap.python_backend.requests import encoded_files, get_input
 from endcap.triton.labels import Labels
 from endcap.triton.parameters import parse_count, read_parameters
 from endcap.triton.stage_settings import postprocess_settings

@@ -1,7 +1,8 @@
-"""Input tensors of requests, read where the server has put them."""
+"""Requests as the server hands them over: their ids, and their input tensors where those lie."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,41 @@ from endcap._cuda_input import borrow
 from endcap._device import Target
 from endcap._images import ImageBuffer
 from endcap.errors import InvalidArgumentError, UnsupportedError
+
+
+def request_label(request: Any) -> str:
+    r"""Return such as ``request 'order-4711', correlation id 77``; what is no UTF-8 as ``\xff``."""
+    request_id, correlation_id = _read(request.request_id), _read(request.correlation_id)
+    label = f"request '{_as_text(request_id)}'" if request_id else "request without id"
+    if not correlation_id:
+        return label
+    if isinstance(correlation_id, int):
+        return f"{label}, correlation id {correlation_id}"
+    return f"{label}, correlation id '{_as_text(correlation_id)}'"
+
+
+def ids_for_calls(request: Any) -> dict[str, str | int]:
+    """Return the ids by their names in an InferenceRequest, without those that are no UTF-8.
+
+    A Python model that is called with such an id could not read it.
+    """
+    ids = {
+        "request_id": _read(request.request_id),
+        "correlation_id": _read(request.correlation_id),
+    }
+    return {name: value for name, value in ids.items() if not isinstance(value, bytes)}
+
+
+def _read(method: Callable[[], str | int]) -> str | int | bytes:
+    """Return an id; its bytes where they are no UTF-8, at which the server's method raises."""
+    try:
+        return method()
+    except UnicodeDecodeError as error:
+        return error.object
+
+
+def _as_text(value: str | int | bytes) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def find_input(request: Any, name: str) -> Any | None:

@@ -1,0 +1,66 @@
+"""Base class of the Python models `preprocess_python`, `postprocess_python`, `preprocess_dali`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
+
+from endcap._device import Target
+from endcap.python_backend.instance import target_of
+from endcap.python_backend.responses import ModelLog, respond_to_each, to_tensors
+from endcap.triton.stage_settings import StageSettings
+from endcap.triton.tensor_completion import complete_tensors
+
+
+class Stage(Protocol):
+    """Engine of a stage: the core, or a DALI pipeline."""
+
+    parameters: Any
+
+    def prepare(self, request: Any) -> Any:
+        """Return a job for a request."""
+
+    def run(self, jobs: Any) -> None:
+        """Process all jobs."""
+
+    def finish(self, job: Any) -> dict[str, Any]:
+        """Return the outputs of a job."""
+
+
+class StageModel:
+    """A `TritonPythonModel` whose requests go through a stage, all of an execution in one call.
+
+    Attributes:
+        settings_of: Reads config.pbtxt, in JSON's terms.
+        stage: Makes the engine of an instance.
+    """
+
+    settings_of: ClassVar[Callable[[Mapping[str, Any]], StageSettings]]
+    stage: ClassVar[Callable[[StageSettings, Target | None], Stage]]
+
+    @classmethod
+    def auto_complete_config(cls, config: Any) -> Any:
+        """Fill in the inputs and outputs that the parameters determine."""
+        settings = cls.settings_of(config.as_dict())
+        complete_tensors(config.as_dict(), settings.contracts, complete=True)
+        return config
+
+    def initialize(self, args: dict[str, str]) -> None:
+        """Read config.pbtxt; what cannot be carried out fails the load with a message."""
+        config = json.loads(args["model_config"])
+        settings = type(self).settings_of(config)
+        complete_tensors(config, settings.contracts, complete=False)
+        self._stage = type(self).stage(settings, target_of(args))
+        self._log = ModelLog(args)
+        self._log.parameters(self._stage.parameters.items())
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        """Return one response per request, in order; a bad input fails its own request alone."""
+        return respond_to_each(
+            requests,
+            prepare=self._stage.prepare,
+            run=self._stage.run,
+            finish=lambda job: to_tensors(self._stage.finish(job)),
+            log=self._log,
+        )
