@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import endcap
 from endcap import _core as _compiled
-from endcap.repository.head_families import HEAD_FAMILIES
+from endcap.repository.head_families import HEAD_FAMILIES, readable_families
 
 INTRODUCTION = """\
 # Heads
@@ -37,12 +36,6 @@ SYMBOLS = {
     "M": ("mask_coefficients", 32),
     "P": ("num_keypoints", 17),
 }
-
-
-def families() -> list[str]:
-    """The heads of this build, as the parameter table names them."""
-    (row,) = (row for row in endcap.Postprocessor().describe() if row.name == "head")
-    return row.allowed.removeprefix("one of ").split(", ")
 
 
 def tensors(family: str) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,7 +99,7 @@ def section(family: str) -> str:
 
 def main() -> None:
     """Print the page."""
-    parts = [INTRODUCTION.strip(), *map(section, families())]
+    parts = [INTRODUCTION.strip(), *map(section, readable_families())]
     parts.append(
         "What each parameter means, may be, and is by default: "
         "[Postprocess](parameters.md#postprocess)."

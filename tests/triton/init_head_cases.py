@@ -6,9 +6,8 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import extra_networks as extras
+import family_networks as families
 import numpy as np
-import pair_networks as pairs
 from family_networks import Network
 from init_cases import DETECTIONS, letterboxed
 from PIL import Image
@@ -96,7 +95,7 @@ def at_anchors(boxes: Floats, scores: Floats) -> list[Candidate]:
 
 
 def ssd(outputs: Outputs) -> list[Candidate]:
-    boxes = anchors.decode(outputs["boxes"], pairs.grid_anchors(), (0.1, 0.1, 0.2, 0.2))
+    boxes = anchors.decode(outputs["boxes"], families.grid_anchors(), (0.1, 0.1, 0.2, 0.2))
     return at_anchors(boxes, heads.activated(outputs["scores"], "softmax", "first"))
 
 
@@ -106,23 +105,23 @@ def decoded(outputs: Outputs) -> list[Candidate]:
 
 _AS_YOLO = ["--preset", "ultralytics"]
 _THREE, _FOUR = ["--num-classes", 3], ["--num-classes", 4]
-_GRID = ["--set", "anchors=grid", "--set", f"anchor_grid={pairs.ANCHOR_GRID}"]
+_GRID = ["--set", "anchors=grid", "--set", f"anchor_grid={families.ANCHOR_GRID}"]
 
 PLAIN = {
-    "seg": HeadCase(extras.seg(), yolo(3)),
-    "pose": HeadCase(extras.pose(metadata=KEYPOINTS_NOTED), yolo(2)),
-    "joined": HeadCase(pairs.joined(), joined, image=stretched, iou_threshold=None),
-    "joined_raw": HeadCase(pairs.joined(raw=True), joined_raw, _AS_YOLO, iou_threshold=None),
+    "seg": HeadCase(families.seg(), yolo(3)),
+    "pose": HeadCase(families.pose(metadata=KEYPOINTS_NOTED), yolo(2)),
+    "joined": HeadCase(families.joined(), joined, image=stretched, iou_threshold=None),
+    "joined_raw": HeadCase(families.joined(raw=True), joined_raw, _AS_YOLO, iou_threshold=None),
     "rtdetr": HeadCase(
-        pairs.rtdetr(), rtdetr, [*_FOUR, "--preset", "rtdetr"], stretched, iou_threshold=None
+        families.rtdetr(), rtdetr, [*_FOUR, "--preset", "rtdetr"], stretched, iou_threshold=None
     ),
-    "detr": HeadCase(pairs.detr(), detr, [*_FOUR, *_AS_YOLO], iou_threshold=None),
-    "ssd": HeadCase(pairs.ssd(), ssd, [*_THREE, *_AS_YOLO]),
-    "ssd_grid": HeadCase(pairs.ssd(anchors=False), ssd, [*_THREE, *_AS_YOLO, *_GRID]),
-    "decoded": HeadCase(pairs.decoded(), decoded, [*_THREE, *_AS_YOLO]),
+    "detr": HeadCase(families.detr(), detr, [*_FOUR, *_AS_YOLO], iou_threshold=None),
+    "ssd": HeadCase(families.ssd(), ssd, [*_THREE, *_AS_YOLO]),
+    "ssd_grid": HeadCase(families.ssd(anchors=False), ssd, [*_THREE, *_AS_YOLO, *_GRID]),
+    "decoded": HeadCase(families.decoded(), decoded, [*_THREE, *_AS_YOLO]),
 }
 OBB_THRESHOLD = 0.2
-OBB = HeadCase(extras.obb(), yolo(3), ["--iou-threshold", OBB_THRESHOLD])
+OBB = HeadCase(families.obb(), yolo(3), ["--iou-threshold", OBB_THRESHOLD])
 CASES = {**PLAIN, "obb": OBB}
 
 

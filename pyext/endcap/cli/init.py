@@ -14,11 +14,10 @@ from endcap._system.scratch import scratch_folder
 from endcap.cli.demo import find_repository
 from endcap.cli.options import Verbose
 from endcap.errors import InvalidArgumentError
-from endcap.repository.discoveries import Discovery, discoveries
-from endcap.repository.network_process import TrialLimits
-from endcap.repository.options import End, FirstEnd, InitOptions, Runtime
-from endcap.repository.plan import Plan, make_plan
+from endcap.repository.options import InitOptions, PostprocessBackend, PreprocessBackend, Runtime
+from endcap.repository.plan import Plan, SummaryRow, make_plan
 from endcap.repository.rendering import shell_word
+from endcap.repository.trial_run import TrialLimits
 from endcap.repository.writing import check_target, write_repository
 from endcap.terminal.console import PlainConsole, printable
 from endcap.terminal.failure import INTERRUPTED, report_errors, say, stopped_by_signals
@@ -153,16 +152,16 @@ def init(
         ),
     ] = None,
     preprocess: Annotated[
-        FirstEnd,
+        PreprocessBackend,
         typer.Option(
             help="What the first step runs in: the compiled backend, a Python-backend model on the "
             "same core, or a DALI pipeline, for such a model and for NVIDIA's DALI backend.",
             rich_help_panel=_SERVING,
         ),
-    ] = FirstEnd.cpp,
+    ] = PreprocessBackend.cpp,
     postprocess: Annotated[
-        End, typer.Option(help="Likewise the last step.", rich_help_panel=_SERVING)
-    ] = End.cpp,
+        PostprocessBackend, typer.Option(help="Likewise the last step.", rich_help_panel=_SERVING)
+    ] = PostprocessBackend.cpp,
     max_batch: Annotated[
         int,
         typer.Option(min=1, help="Most images in one batch.", rich_help_panel=_SERVING),
@@ -287,7 +286,7 @@ def _settings(given: list[str], **named: float | None) -> dict[str, str]:
 def _report(plan: Plan, output: Path) -> None:
     console = PlainConsole(highlight=False)
     table = Table.grid(padding=(0, 2))
-    for row in discoveries(plan):
+    for row in plan.summary():
         table.add_row(*_cells(row))
     console.print(Text(printable(plan.network.path.name), style="bold"))
     console.print(table)
@@ -302,7 +301,7 @@ def _report(plan: Plan, output: Path) -> None:
             "a dynamic batch is an option of its exporter"
         )
     folder = shell_word(f"./{output}" if str(output).startswith("-") else str(output))
-    first = "endcap dali build, then " if plan.options.preprocess is FirstEnd.dali else ""
+    first = "endcap dali build, then " if plan.options.preprocess is PreprocessBackend.dali else ""
     if plan.runtime in (Runtime.endcap_onnx, Runtime.python):
         _print(console, f"Next: {first}endcap serve {folder}")
     else:
@@ -316,9 +315,9 @@ def _print(console: Console, line: str) -> None:
     console.print(Text(printable(line)), soft_wrap=True)
 
 
-def _cells(row: Discovery) -> tuple[Text, Text, Text]:
+def _cells(row: SummaryRow) -> tuple[Text, Text, Text]:
     return (
-        Text(f"  {row.what}", no_wrap=True),
+        Text(f"  {row.name}", no_wrap=True),
         Text(printable(row.value), style="cyan", overflow="fold"),
         Text(printable(row.reason), style="dim", overflow="fold"),
     )

@@ -1,16 +1,19 @@
 """Model repositories: writing one around a network, and checking one.
 
-The steps of `endcap init`, a file each:
+`endcap init` (`cli.init`) calls `plan.make_plan`, which decides everything in this order, and then
+`writing.write_repository`:
 
-    onnx_file -> exporter_notes -> network_input -> trial_run -> network_output -> hints
-        -> yolo_heads, yolo_extras, head_pairs, other_heads (proposals) -> head (the choice)
-        -> class_names, image_recipe, head_recipe, served_outputs
-        -> plan (all decisions) -> rendering (texts, by templates/) -> writing
+1. `onnx_file` reads the graph and the exporter's metadata, `network_tensors` the image input.
+2. `trial_run` runs the network on noise, in a child process (`network_worker`) with limits.
+3. `head_recognition.recognize_head` decides on the head; `_propose` there shows the order. The
+   proposals come from `end2end_heads`, `detr_ssd_heads`, `task_heads`, `grid_heads` and
+   `classifier_head`, which share the types and measurements of `head_evidence`.
+4. `preprocess_parameters` and `postprocess_parameters` (with the class names) choose the values to
+   write, each with its reason; `network_model` chooses what runs the network.
+5. `rendering` makes the texts from the plan and `templates/`; `writing` writes all or nothing.
 
-`boxes_and_scores`, `grids`, `grid_head`, `pair_scores` and `anchor_boxes` say what proposals are
-made of, and `head_families` what is known of each family. `options` is what the user says,
-`decision` a value with its reason. `validation` is `endcap validate`. Parameters, tensors and the
-text of config.pbtxt are read by `endcap.triton`.
+`options` is what the user gives, `head_families` what is known of each family. `validation` is
+`endcap validate`. Parameters, tensors and config.pbtxt are read by `endcap.triton`.
 """
 
 from endcap.repository.errors import RepositoryError

@@ -1,4 +1,4 @@
-"""What keeps a repository from being written or checked."""
+"""Errors of writing and checking repositories, and the import of `onnx`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ class RepositoryError(EndcapError, RuntimeError):
     """A network or a repository that cannot be used; the message says what to do next."""
 
 
+class UnknownOperatorError(RepositoryError):
+    """ONNX Runtime lacks an operator of the network, which may be TensorRT's own."""
+
+
 def import_onnx(module: str = "onnx") -> ModuleType:
-    """Return a module of the package `onnx`. Raises RepositoryError when it is not installed."""
+    """Return a module of the package `onnx`.
+
+    Raises:
+        RepositoryError: It is not installed.
+    """
     try:
         return importlib.import_module(module)
     except ImportError as error:

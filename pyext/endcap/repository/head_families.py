@@ -1,8 +1,10 @@
-"""What `endcap init` and docs/heads.md know of each head family; the core knows the rest."""
+"""Head families: descriptions and parameters, for `endcap init` and docs/heads.md."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from endcap.postprocess import Postprocessor
 
 _GENERAL = ("num_classes", "score_threshold", "max_candidates", "max_detections")
 _BOXES = ("box_format", "box_unit", "input_size")
@@ -42,7 +44,7 @@ is the objectness times the class score. YOLOv5 exports this.""",
 The rows of `yolov5`, with boxes relative to the cells of a grid: YOLOX as its own exporter writes
 it (`decode_in_inference` off, its default). The centre is (cell + offset) * stride, width and
 height are e to the number, times the stride. Strides are 8, 16 and 32, so A follows from
-`input_size` (8400 for 640,640); others are told as `anchor_grid`, each level with one size, the
+`input_size` (8400 for 640,640); others are given as `anchor_grid`, each level with one size, the
 stride: `8:8x8;16:16x16;32:32x32;64:64x64`. Exported with boxes decoded it is `yolov5`.""",
         (*_GENERAL, *_SUPPRESSION, "input_size", "activation", "anchor_grid"),
         needs=("activation",),
@@ -64,8 +66,8 @@ says whose pixels a mask has; `mask_size` is their height and width. `detection_
 strings, COCO's compressed run lengths of the masks, which pycocotools and
 `endcap.masks.decode_rle` read (empty in rows that do not count). `detection_masks` has a bit
 for each pixel, rows from the left, in whole bytes, as `numpy.unpackbits` reads them; not where
-`mask_resolution` is `source`, as then each image's has a size of its own. What nobody asks for
-is not made. Only the prototypes' pixels in the boxes of the detections that are kept are worked
+`mask_resolution` is `source`, as then each image's has a size of its own. An output that is
+not requested is not computed. Only the prototypes' pixels in the boxes of the detections that are kept are worked
 on.""",
         (*_YOLO, "mask_coefficients", "prototype_size", "mask_resolution"),
         needs=_BOTH,
@@ -129,7 +131,7 @@ mapped back; nothing is suppressed again, and `iou_threshold` is not used.""",
     ),
     "classification": HeadFamily(
         """\
-One number for each class. The answer holds the best `top_k` classes, best first (of equal
+One number for each class. The outputs hold the best `top_k` classes, best first (of equal
 scores the lower class), and the scores of all classes in their order. With `multi_label` `true`
 it holds only classes whose score is greater than `score_threshold`, at most `top_k`; the rows
 beyond them have score 0 and id -1. Then `activation` is `sigmoid`, or `none` where the network
@@ -138,3 +140,9 @@ has applied it. Without `multi_label` the threshold is not used.""",
         needs=("activation",),
     ),
 }
+
+
+def readable_families() -> list[str]:
+    """Return the head families that postprocess reads, as its parameter table names them."""
+    (row,) = (row for row in Postprocessor(threads=1).describe() if row.name == "head")
+    return row.allowed.removeprefix("one of ").split(", ")

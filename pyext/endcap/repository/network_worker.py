@@ -1,6 +1,6 @@
-"""Runs or converts a network, in a process of its own: see `network_process`.
+"""The process that runs or converts a network: see `trial_run`.
 
-Its standard input is a JSON object; it writes one to standard output.
+Its standard input is a JSON object, the request; it writes one to standard output, the response.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from endcap.repository.errors import RepositoryError, import_onnx
-from endcap.repository.network_process import UnknownOperatorError
+from endcap.repository.errors import RepositoryError, UnknownOperatorError, import_onnx
 
-_Answers = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
+_Outputs = Mapping[str, NDArray[Any]]  # outputs by name, with the batch dimension
 
 _ONLY_FATAL = 4  # of the severities of ONNX Runtime: its errors come as exceptions too
-# Two answers to one image are the same but for the order of sums, and of rows with nearly equal
+# Two outputs for one image are the same but for the order of sums, and of rows with nearly equal
 # scores: at most this share of their numbers is further apart than that, absolutely and relatively.
 _DIFFERING_SHARE = 0.05
 _SAME_WITHIN = 0.02
@@ -35,27 +34,27 @@ _NOT_THERE = (
     "is not a registered function/op",
     "Could not find an implementation",
 )
-_MOST_ANSWERED_BYTES = 2**30
+_MOST_OUTPUT_BYTES = 2**30
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def main() -> None:
-    """Do what it is asked for, within its limits."""
+    """Execute the request on standard input within its limits."""
     ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL))
     request = json.load(sys.stdin)
     if os.getppid() != request["parent"]:  # it has died before
         return
     _limit_memory(request["memory_bytes"])
-    answer_stream = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever libraries print is no answer
+    response_stream = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no response
     try:
-        answer = _TASKS[request["task"]](request)
+        response = _TASKS[request["task"]](request)
     except (RepositoryError, MemoryError) as error:
         message = str(error) if isinstance(error, RepositoryError) else "MemoryError"
         is_unknown = isinstance(error, UnknownOperatorError)
-        answer = {"error": message, "unknown_operator": is_unknown}
-    with answer_stream:
-        json.dump(answer, answer_stream)
+        response = {"error": message, "unknown_operator": is_unknown}
+    with response_stream:
+        json.dump(response, response_stream)
 
 
 def _limit_memory(limit: int) -> None:
@@ -65,38 +64,40 @@ def _limit_memory(limit: int) -> None:
 
 
 def _try(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the network on noise; its answers are files in the folder `target`."""
+    """Run the network on noise; its outputs are files in the folder `target`."""
     path, name = request["path"], request["input"]
     session = _open(path, request["file"])
     first, second = (_noise(request["dims"], request["dtype"], seed=seed) for seed in (0, 1))
-    answers = _run(session, path, name, first)
-    for output, answer in answers.items():
-        if not isinstance(answer, np.ndarray):
+    outputs = _run(session, path, name, first)
+    for output, array in outputs.items():
+        if not isinstance(array, np.ndarray):
             raise RepositoryError(
-                f"{path} gives {output} as a {type(answer).__name__}, and only tensors can "
+                f"{path} gives {output} as a {type(array).__name__}, and only tensors can "
                 "be passed on; export it without what makes that, such as a classifier's ZipMap"
             )
     others = _run(session, path, name, second)
     for output, again in others.items():
-        if again.shape != answers[output].shape or not again.size:
+        if again.shape != outputs[output].shape or not again.size:
             raise RepositoryError(
                 f"{path} gives as many rows of {output} as it finds "
-                f"({list(answers[output].shape)} and {list(again.shape)} for two images of noise), "
+                f"({list(outputs[output].shape)} and {list(again.shape)} for two images of noise), "
                 "and a model of Triton's has a fixed number; export it with one, filled up"
             )
     if request["several"]:
         both = _run(session, path, name, np.concatenate([first, second]))
-        _check_shapes(answers, both, path)
-        _check_numbers((answers, others), both, path)
-    return {"outputs": _written(session, path, answers, Path(request["target"]))}
+        _check_shapes(outputs, both, path)
+        _check_numbers((outputs, others), both, path)
+    return {"outputs": _write_outputs(session, path, outputs, Path(request["target"]))}
 
 
-def _written(session: Any, path: str, answers: _Answers, folder: Path) -> list[dict[str, Any]]:
-    """Write arrays of numbers to files, and return what there is to say of each output."""
-    size = sum(answer.nbytes for answer in answers.values())
-    if size > _MOST_ANSWERED_BYTES:
+def _write_outputs(
+    session: Any, path: str, outputs: _Outputs, folder: Path
+) -> list[dict[str, Any]]:
+    """Write arrays of numbers to files; return name, shape and file of each output."""
+    size = sum(array.nbytes for array in outputs.values())
+    if size > _MOST_OUTPUT_BYTES:
         raise RepositoryError(
-            f"{path} gives {size} bytes for one image, and {_MOST_ANSWERED_BYTES} are the most "
+            f"{path} gives {size} bytes for one image, and {_MOST_OUTPUT_BYTES} are the most "
             "that postprocess can be planned for; export it with a smaller head"
         )
     # A symbolic dimension is a text there, or None.
@@ -104,15 +105,15 @@ def _written(session: Any, path: str, answers: _Answers, folder: Path) -> list[d
         output.name: [not isinstance(dim, int) for dim in output.shape]
         for output in session.get_outputs()
     }
-    outputs = []
-    for number, (name, answer) in enumerate(answers.items()):
-        file = None if answer.dtype.hasobject else f"{number}.npy"
+    written = []
+    for number, (name, array) in enumerate(outputs.items()):
+        file = None if array.dtype.hasobject else f"{number}.npy"
         if file is not None:
-            np.save(folder / file, answer, allow_pickle=False)
-        outputs.append(
-            {"name": name, "is_free": free[name], "file": file, "shape": list(answer.shape)}
+            np.save(folder / file, array, allow_pickle=False)
+        written.append(
+            {"name": name, "is_free": free[name], "file": file, "shape": list(array.shape)}
         )
-    return outputs
+    return written
 
 
 def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,23 +138,23 @@ def _convert(request: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _check_shapes(one: _Answers, two: _Answers, path: str) -> None:
-    for name, answer in one.items():
-        shape = (2 * answer.shape[0], *answer.shape[1:]) if answer.ndim else ()
+def _check_shapes(one: _Outputs, two: _Outputs, path: str) -> None:
+    for name, array in one.items():
+        shape = (2 * array.shape[0], *array.shape[1:]) if array.ndim else ()
         if two[name].shape != shape:
             raise RepositoryError(
                 f"{path} claims to take any number of images, and gives {name} as "
-                f"{list(answer.shape)} for one and {list(two[name].shape)} for two; export it "
+                f"{list(array.shape)} for one and {list(two[name].shape)} for two; export it "
                 "again, or give --max-batch 1"
             )
 
 
-def _check_numbers(alone: tuple[_Answers, _Answers], both: _Answers, path: str) -> None:
+def _check_numbers(alone: tuple[_Outputs, _Outputs], both: _Outputs, path: str) -> None:
     for name, pair in both.items():
         if pair.ndim == 0 or pair.dtype.kind != "f":
             continue
-        for number, answers in enumerate(alone):
-            one, other = (np.sort(each[0], axis=None) for each in (answers[name], pair[number:]))
+        for number, outputs in enumerate(alone):
+            one, other = (np.sort(each[0], axis=None) for each in (outputs[name], pair[number:]))
             is_close = np.isclose(one, other, rtol=_SAME_WITHIN, atol=_SAME_WITHIN, equal_nan=True)
             if np.mean(~is_close) > _DIFFERING_SHARE:
                 raise RepositoryError(
@@ -180,7 +181,7 @@ def _open(path: str, file: str) -> Any:
         raise RepositoryError(f"{reason}; export it again") from error
 
 
-def _run(session: Any, path: str, name: str, images: NDArray[Any]) -> _Answers:
+def _run(session: Any, path: str, name: str, images: NDArray[Any]) -> _Outputs:
     names = [output.name for output in session.get_outputs()]
     try:
         return dict(zip(names, session.run(None, {name: images}), strict=True))

@@ -1,7 +1,8 @@
-"""What an ONNX file says of itself, read without its weights."""
+"""ONNX files without their weights: inputs, outputs, and the exporter's metadata."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,34 @@ from typing import Any
 from endcap.repository.errors import RepositoryError, import_onnx
 from endcap.triton.tensor_spec import TRITON_TYPES, TensorSpec
 
+RTDETR_DECODER = "RTDETRDecoder"  # `head` in the metadata of Ultralytics' RT-DETR
+
 # A location by which ONNX Runtime takes weights from its own memory: not for files.
 _IN_MEMORY = "_ORT_MEM_ADDR_"
+_MOST_CLASS_ID_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class ExporterMetadata:
+    """Metadata that the exporter wrote into the file; None or "" where there is none.
+
+    The keys are those of Ultralytics' exporter, which others have taken over: `names` (the classes,
+    as a Python dict or list), `task`, `imgsz`, `head`, `kpt_shape`, `end2end`.
+
+    Attributes:
+        size: Height and width.
+        head: The class of the network's last module.
+        keypoints: How many, and how many numbers each has.
+        is_end2end: Whether NMS is inside the network.
+    """
+
+    names: tuple[str, ...] | None
+    task: str
+    size: tuple[int, int] | None
+    head: str
+    keypoints: tuple[int, int] | None
+    is_end2end: bool
+    is_ultralytics: bool
 
 
 @dataclass(frozen=True)
@@ -29,7 +56,7 @@ class OnnxFile:
     file: Path
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    metadata: Mapping[str, str]
+    metadata: ExporterMetadata
     external_files: Mapping[str, Path]
     model: Any  # onnx.ModelProto, external weights not loaded
 
@@ -90,7 +117,7 @@ def read_onnx(path: Path) -> OnnxFile:
         # Before IR version 4 every weight was listed as an input as well.
         inputs=tuple(_spec(each) for each in model.graph.input if each.name not in weights),
         outputs=tuple(_spec(each) for each in model.graph.output),
-        metadata={each.key: each.value for each in model.metadata_props},
+        metadata=read_metadata({each.key: each.value for each in model.metadata_props}),
         external_files=dict(_external_files(path, model)),
         model=model,
     )
@@ -174,3 +201,48 @@ def _external_tensors(model: Any) -> Iterator[Any]:
         for field, value in message.ListFields():
             if field.message_type is not None:
                 messages += [value] if hasattr(value, "DESCRIPTOR") else value
+
+
+def read_metadata(metadata: Mapping[str, str]) -> ExporterMetadata:
+    """Return the metadata; a value in a form that is not understood counts as none."""
+    return ExporterMetadata(
+        names=_class_names(_literal(metadata.get("names", ""))),
+        task=metadata.get("task", ""),
+        size=_pair(_literal(metadata.get("imgsz", ""))),
+        head=metadata.get("head", ""),
+        keypoints=_pair(_literal(metadata.get("kpt_shape", ""))),
+        is_end2end=metadata.get("end2end", "") == "True",
+        is_ultralytics=metadata.get("author") == "Ultralytics"
+        or {"names", "stride"} <= {*metadata},
+    )
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _class_names(value: Any) -> tuple[str, ...] | None:
+    if isinstance(value, dict) and all(isinstance(each, str) for each in value):
+        keys = [key for key in value if key.isdecimal() and len(key) < _MOST_CLASS_ID_DIGITS]
+        value = {int(key): value[key] for key in keys}
+    if isinstance(value, dict) and set(value) == set(range(len(value))):
+        value = [value[class_id] for class_id in range(len(value))]
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    try:
+        return tuple(str(name) for name in value)
+    except ValueError:  # a number of more digits than Python prints
+        return None
+
+
+def _pair(value: Any) -> tuple[int, int] | None:
+    """Two numbers from 1 to the largest int32; one is both."""
+    numbers = [value, value] if type(value) is int else value
+    if not isinstance(numbers, (list, tuple)) or len(numbers) != 2:
+        return None
+    if not all(type(number) is int and 0 < number < 2**31 for number in numbers):
+        return None
+    return (numbers[0], numbers[1])

@@ -1,4 +1,4 @@
-"""What the user says about the repository to write; what is None is found out."""
+"""Options of `endcap init`, and decisions derived from them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,30 @@ from enum import Enum
 from pathlib import Path
 
 from endcap.errors import InvalidArgumentError
-from endcap.repository.network_process import TrialLimits
+from endcap.repository.trial_run import TrialLimits
 
+AS_GIVEN = "as given"
 # The first release whose ensembles know max_inflight_requests, by both of its numbers.
 _INFLIGHT_LIMIT_SINCE = {"container": (25, 11), "server": (2, 63)}
 _MODEL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A value that was recognised or given, and why it is this one."""
+
+    value: str
+    reason: str
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the user gave it."""
+        return self.reason == AS_GIVEN
+
+
+def decided_values(decisions: Mapping[str, Decision]) -> dict[str, str]:
+    """Return the values without the reasons."""
+    return {name: decision.value for name, decision in decisions.items()}
 
 
 class Runtime(str, Enum):
@@ -26,15 +45,15 @@ class Runtime(str, Enum):
     openvino = "openvino"
 
 
-class End(str, Enum):
-    """What an end of the pipeline, preprocess or postprocess, runs in."""
+class PostprocessBackend(str, Enum):
+    """What postprocess runs in."""
 
     cpp = "cpp"  # a compiled backend
     python = "python"  # a Python-backend model on the same core
 
 
-class FirstEnd(str, Enum):
-    """The same of preprocess, which may also be a DALI pipeline."""
+class PreprocessBackend(str, Enum):
+    """What preprocess runs in."""
 
     cpp = "cpp"
     python = "python"
@@ -43,16 +62,16 @@ class FirstEnd(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions:
-    """What the user says.
+    """Options of `endcap init`; what is None is recognised from the network.
 
     Attributes:
-        settings: Parameters of preprocess and postprocess by name, which win over what is found.
+        settings: Parameters of preprocess and postprocess by name, which win over recognised ones.
         runtime: None is endcap_onnx, or python where an output has to be converted.
     """
 
     runtime: Runtime | None = None
-    preprocess: FirstEnd = FirstEnd.cpp
-    postprocess: End = End.cpp
+    preprocess: PreprocessBackend = PreprocessBackend.cpp
+    postprocess: PostprocessBackend = PostprocessBackend.cpp
     head: str | None = None
     preset: str | None = None
     size: tuple[int, int] | None = None

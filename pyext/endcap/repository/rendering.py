@@ -1,4 +1,4 @@
-"""From a plan to the texts of a repository, by the templates."""
+"""Texts of a repository, made from a plan by the templates."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from endcap.repository.dali_texts import Text, dali_context, in_dali_backend
-from endcap.repository.decision import Decision
-from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
-from endcap.repository.options import End, FirstEnd, Runtime
-from endcap.repository.plan import Plan, values
+from endcap.repository.options import (
+    Decision,
+    PostprocessBackend,
+    PreprocessBackend,
+    Runtime,
+    decided_values,
+)
+from endcap.repository.plan import Plan
+from endcap.triton.dali_arguments import Argument, dali_arguments
 from endcap.triton.stage_contract import ENCODED, SIDE_INPUTS, preprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 _TEMPLATES = Path(__file__).resolve().parent / "templates"
-
 _RUNTIMES = {
     Runtime.endcap_onnx: "backend `endcap_onnx`: ONNX Runtime",
     Runtime.python: "Python backend with ONNX Runtime",
@@ -29,14 +32,14 @@ _RUNTIMES = {
     Runtime.tensorrt: "backend `tensorrt`",
     Runtime.openvino: "backend `openvino`",
 }
-_FIRST_ENDS = {
-    FirstEnd.cpp: "backend `endcap_preprocess`",
-    FirstEnd.python: "Python backend with endcap",
-    FirstEnd.dali: "Python backend with a DALI pipeline",
+_PREPROCESS_TEXTS = {
+    PreprocessBackend.cpp: "backend `endcap_preprocess`",
+    PreprocessBackend.python: "Python backend with endcap",
+    PreprocessBackend.dali: "Python backend with a DALI pipeline",
 }
-_LAST_ENDS = {
-    End.cpp: "backend `endcap_postprocess`",
-    End.python: "Python backend with endcap",
+_POSTPROCESS_TEXTS = {
+    PostprocessBackend.cpp: "backend `endcap_postprocess`",
+    PostprocessBackend.python: "Python backend with endcap",
 }
 _RESULT_NOTES = {
     "num_detections": "how many of the rows below count",
@@ -49,7 +52,7 @@ _RESULT_NOTES = {
     "class_labels": "their names",
     "class_probabilities": "the scores of all classes in their order",
     "detection_keypoints": "x, y in pixels of the source image, and visibility",
-    "detection_angles": "radians by which a box is turned around its centre, clockwise to the eye",
+    "detection_angles": "rotation of a box around its centre in radians, clockwise to the eye",
     "detection_masks": "a bit for each pixel, as numpy.unpackbits reads them",
     "mask_size": "height and width of the masks",
     "detection_rle": "masks as COCO's compressed run lengths, empty in rows that do not count",
@@ -57,20 +60,23 @@ _RESULT_NOTES = {
 }
 _FAMILY_NOTES = {
     "yolov8_obb": {
-        "detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the turn"
+        "detection_boxes": "x1, y1, x2, y2 in pixels of the source image, before the rotation"
     }
 }
-# What was found and is the default, too: a reader looks for what was decided.
-_UNSPOKEN = (("box_unit", "pixel"), ("activation", "none"))
-_BOX_FORMATS = {"end2end": "xyxy"}  # of the others below: cxcywh
-_SPOKEN = ("classification", "rtdetr", "ssd")  # what they are is in their parameters
+# Recognised values that are the defaults: a reader looks for what was decided.
+_OMITTED = (("box_unit", "pixel"), ("activation", "none"))
+_BOX_FORMATS = {"end2end": "xyxy"}  # others: cxcywh
+_NEVER_OMITTED = ("classification", "rtdetr", "ssd")  # their parameters say what they are
 _NEEDS_NO_QUOTES = re.compile(r"[A-Za-z0-9_./-]+")
+Text = tuple[str, str, Mapping[str, Any]]  # a file's path, its template, and its context
+_ENCODED = TensorSpec("encoded", "UINT8", (-1,))
 
 
 def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]:
     """Return the texts by their path in the repository.
 
     Args:
+        plan: All decisions.
         folder: Its name, for the README.
         picture_bytes: The length of the warm-up's picture.
 
@@ -103,7 +109,7 @@ def render(plan: Plan, folder: str, *, picture_bytes: int = 0) -> dict[str, str]
         "README.md": "README.md.j2",
     }
     texts: list[Text] = [(path, template, context) for path, template in templates.items()]
-    if plan.options.preprocess is FirstEnd.dali:
+    if plan.options.preprocess is PreprocessBackend.dali:
         texts += in_dali_backend(plan, context)
     return {
         path: environment.get_template(template).render(given).lstrip("\n")
@@ -137,8 +143,8 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     given_labels = plan.is_classifier and labels is not None
     return {
         "options": plan.options,
-        "ends": _ends(plan),
-        "python_ends": _python_ends(plan),
+        "stage_backends": _stage_backends(plan),
+        "python_stages": _python_stages(plan),
         "our_backends": list(plan.our_backends),
         "runtime": plan.runtime.value,
         "runtime_text": _RUNTIMES[plan.runtime],
@@ -151,14 +157,14 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         "network_input": _with_batch(network_input) if whole else network_input,
         "network_batch": plan.network_batch,
         "image_note": _image_note(plan),
-        "preprocess_outputs": preprocess_contract(values(plan.preprocess)).outputs,
+        "preprocess_outputs": preprocess_contract(decided_values(plan.preprocess)).outputs,
         "preprocess": plan.preprocess,
         "served_outputs": [_with_batch(each) if whole else each for each in _declared(plan)],
         "output_notes": {
             output.name: f"for postprocess' {part}" for part, output in plan.head.inputs.items()
         },
         "postprocess_inputs": (*_head_inputs(plan), *SIDE_INPUTS[plan.is_classifier :]),
-        "postprocess": _spoken(plan),
+        "postprocess": _written_parameters(plan),
         "results": plan.results,
         "result_notes": _RESULT_NOTES | _FAMILY_NOTES.get(plan.head.family, {}),
         "result_lines": {"class_probabilities": ['label_filename: "labels.txt"']}
@@ -166,9 +172,10 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
         else {},
         "labels_file": given_labels,
         "labels": joined_labels(labels) if labels else None,
-        "ignores_exif": preprocess_contract(values(plan.preprocess)).parameters["exif"] == "ignore",
+        "ignores_exif": preprocess_contract(decided_values(plan.preprocess)).parameters["exif"]
+        == "ignore",
         "inflight_limit": plan.options.inflight_limit(),
-        "discoveries": list(discoveries(plan)),
+        "summary": list(plan.summary()),
         "model_file": plan.network.path.name,
         "folder": f"./{folder}" if folder.startswith("-") else folder,
         "shapes": _engine_shapes(plan),
@@ -176,23 +183,23 @@ def _context(plan: Plan, folder: str) -> Mapping[str, Any]:
     }
 
 
-def _ends(plan: Plan) -> tuple[str, str]:
-    """What the first and the last hop run in."""
-    return _FIRST_ENDS[plan.options.preprocess], _LAST_ENDS[plan.options.postprocess]
+def _stage_backends(plan: Plan) -> tuple[str, str]:
+    """Return what preprocess and postprocess run in."""
+    return _PREPROCESS_TEXTS[plan.options.preprocess], _POSTPROCESS_TEXTS[plan.options.postprocess]
 
 
-def _python_ends(plan: Plan) -> str:
-    """The ends that run in Python, as the subject of a sentence."""
-    chosen: dict[str, End | FirstEnd] = {
+def _python_stages(plan: Plan) -> str:
+    """Return the stages that run in Python, as the subject of a sentence."""
+    chosen: dict[str, PostprocessBackend | PreprocessBackend] = {
         plan.names.preprocess: plan.options.preprocess,
         plan.names.postprocess: plan.options.postprocess,
     }
-    names = [f"`{name}`" for name, end in chosen.items() if end.value != "cpp"]
+    names = [f"`{name}`" for name, backend in chosen.items() if backend.value != "cpp"]
     return " and ".join(names) + (" run" if len(names) == 2 else " runs")
 
 
 def _declared(plan: Plan) -> list[TensorSpec]:
-    """The network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open.
+    """Return the network's outputs; Triton's ONNX Runtime backend wants -1 where the file is open.
 
     endcap's backend takes both, and its config is to be one for the other.
     """
@@ -216,30 +223,30 @@ def _with_batch(spec: TensorSpec) -> TensorSpec:
 
 
 def _head_inputs(plan: Plan) -> list[TensorSpec]:
-    """The network's outputs under the names that postprocess has for them."""
+    """Return the network's outputs under the names that postprocess has for them."""
     served = zip(plan.head.inputs, plan.served, strict=True)
     return [TensorSpec(part, spec.data_type, spec.dims) for part, spec in served]
 
 
 def _image_note(plan: Plan) -> str:
-    parameters = preprocess_contract(values(plan.preprocess)).parameters
+    parameters = preprocess_contract(decided_values(plan.preprocess)).parameters
     order = "channels first" if plan.image.layout == "nchw" else "channels last"
     return f"{parameters['color']}, {order}, {parameters['fit']}"
 
 
-def _spoken(plan: Plan) -> dict[str, Decision]:
-    if plan.head.family in _SPOKEN:
+def _written_parameters(plan: Plan) -> dict[str, Decision]:
+    if plan.head.family in _NEVER_OMITTED:
         return plan.postprocess
-    unspoken = {*_UNSPOKEN, ("box_format", _BOX_FORMATS.get(plan.head.family, "cxcywh"))}
+    omitted = {*_OMITTED, ("box_format", _BOX_FORMATS.get(plan.head.family, "cxcywh"))}
     return {
         name: decision
         for name, decision in plan.postprocess.items()
-        if decision.is_given or (name, decision.value) not in unspoken
+        if decision.is_given or (name, decision.value) not in omitted
     }
 
 
 def _engine_shapes(plan: Plan) -> str:
-    """The options of trtexec for a network whose input leaves any dimension open."""
+    """Return the options of trtexec for a network whose input leaves any dimension open."""
     (declared,) = plan.network.inputs
     if None not in declared.dims:
         return ""
@@ -286,3 +293,46 @@ def _quoted(text: str) -> str:
 
 def _octal(character: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def dali_context(plan: Plan) -> dict[str, Any]:
+    """Return the templates' values for a DALI pipeline, or that there is none."""
+    if plan.options.preprocess is not PreprocessBackend.dali:
+        return {"in_dali_backend": False}
+    outputs = [
+        spec
+        for spec in preprocess_contract(decided_values(plan.preprocess)).outputs
+        # No step of a classifier takes it, and the backend returns all outputs or none.
+        if not (plan.is_classifier and spec.name == "geometry")
+    ]
+    texts = [f"{spec.name} [{', '.join(map(str, spec.dims))}]" for spec in outputs]
+    return {
+        "in_dali_backend": False,
+        "pipeline_outputs": outputs,
+        "pipeline_text": f"{', '.join(texts[:-1])} and {texts[-1]}",
+        "dali_arguments": {
+            name: _dali_literal(name, value)
+            for name, value in dali_arguments(decided_values(plan.preprocess)).items()
+        },
+    }
+
+
+def _dali_literal(name: str, value: Argument) -> str:
+    if name == "dtype":
+        return f"types.{value}"
+    return f'"{value}"' if isinstance(value, str) else repr(value)  # names need no escapes
+
+
+def in_dali_backend(plan: Plan, context: Mapping[str, Any]) -> list[Text]:
+    """Return the files for that backend."""
+    there = {**context, "encoded": _ENCODED, "in_dali_backend": True}
+    names = plan.names
+    return [
+        (f"{names.preprocess}/1/dali.py", "dali.py.j2", there),
+        (
+            f"{names.preprocess}/configs/dali.pbtxt",
+            "preprocess_dali_backend.config.pbtxt.j2",
+            there,
+        ),
+        (f"{names.ensemble}/configs/dali.pbtxt", "ensemble.config.pbtxt.j2", there),
+    ]

@@ -1,43 +1,166 @@
-"""Runs a network on noise, to see what comes out rather than to trust what the file declares."""
+"""Trial run of a network in a process of its own, which its limits end."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from endcap._system.scratch import scratch_folder
-from endcap.repository.network_input import NetworkInput
-from endcap.repository.network_process import TrialLimits, run_network_worker
-from endcap.repository.onnx_file import OnnxFile
+from endcap._system.worker_command import worker_command
+from endcap.errors import InvalidArgumentError
+from endcap.repository.errors import RepositoryError, UnknownOperatorError
+from endcap.repository.network_tensors import NetworkInput, NetworkOutput
+from endcap.repository.onnx_file import OnnxFile, read_onnx
+from endcap.triton.tensor_spec import TRITON_TYPES
+
+_GIB = 2**30
+_LEAST_MEMORY_GIB = 0.5  # of Python with ONNX Runtime alone
+_MOST_MEMORY_GIB = 2**20
+_MOST_SECONDS = 1_000_000  # poll(2) counts milliseconds in an int
+# How ONNX Runtime, C++ and Python say that an allocation failed.
+_OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation", "MemoryError")
+_SHOWN_CHARACTERS = 500  # of what a process that crashed has printed, the last
 
 
 @dataclass(frozen=True)
-class TrialRun:
-    """What the network answered to one image of noise, and which dimensions it leaves open.
+class TrialLimits:
+    """What the process that runs a network may take.
 
     Attributes:
-        answers: The outputs by name, with the batch dimension.
-        is_free: Of each output and dimension, as ONNX Runtime understands the file.
+        timeout_s: Seconds for the whole trial.
+        memory_gib: GiB of memory of its own, without files that it maps.
     """
 
-    answers: Mapping[str, NDArray[Any]]
-    is_free: Mapping[str, tuple[bool, ...]]
+    timeout_s: float = 120.0
+    memory_gib: float = 8.0
+
+    def __post_init__(self) -> None:
+        """Raise InvalidArgumentError for limits in which nothing can be run."""
+        if not 0 < self.timeout_s <= _MOST_SECONDS:
+            raise InvalidArgumentError(
+                f"trial-timeout is {self.timeout_s:g}: give seconds, more than 0 and at most "
+                f"{_MOST_SECONDS}"
+            )
+        if not _LEAST_MEMORY_GIB <= self.memory_gib <= _MOST_MEMORY_GIB:
+            raise InvalidArgumentError(
+                f"trial-memory is {self.memory_gib:g}: give GiB, {_LEAST_MEMORY_GIB} to "
+                f"{_MOST_MEMORY_GIB}"
+            )
+
+
+def run_network_worker(
+    network: OnnxFile, request: Mapping[str, Any], limits: TrialLimits
+) -> dict[str, Any]:
+    """Return the response of `network_worker` to a request about a network.
+
+    The process ends with this call whatever happens, and with this process.
+
+    Raises:
+        UnknownOperatorError: ONNX Runtime lacks an operator.
+        RepositoryError: The network cannot be loaded or run, or exceeds a limit.
+    """
+    _check_onnxruntime()
+    whole = {
+        "path": str(network.path),
+        "file": str(network.file),
+        "memory_bytes": int(limits.memory_gib * _GIB),
+        "parent": os.getpid(),
+        **request,
+    }
+    with (
+        tempfile.TemporaryFile() as stderr,
+        scratch_folder("trial") as scratch,
+        # A session of its own: Ctrl-C is for this process, which then ends the other one.
+        subprocess.Popen(
+            worker_command("endcap.repository.network_worker"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            start_new_session=True,
+            env={**os.environ, "TMPDIR": str(scratch)},  # ONNX Runtime leaves files there
+        ) as process,
+    ):  # fmt: skip
+        try:
+            output, _ = process.communicate(json.dumps(whole).encode(), limits.timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise RepositoryError(
+                f"{network.path} is not done with its trial run after {limits.timeout_s:g} "
+                "seconds; give --trial-timeout more seconds if the network is that slow here, and "
+                "do not serve it if it never ends"
+            ) from error
+        finally:
+            process.kill()
+        stderr.seek(0)
+        printed = stderr.read().decode(errors="replace")
+    return _parse_response(network, limits, process.returncode, output, printed)
+
+
+def _parse_response(
+    network: OnnxFile, limits: TrialLimits, code: int, output: bytes, printed: str
+) -> dict[str, Any]:
+    response = (
+        json.loads(output) if code == 0 else {"error": f"{_exit(code)}: {_last_line(printed)}"}
+    )
+    if "error" not in response:
+        return dict(response)
+    message = response["error"]
+    if code == -signal.SIGKILL or any(each in f"{message}{printed}" for each in _OUT_OF_MEMORY):
+        raise RepositoryError(
+            f"{network.path} takes more than {limits.memory_gib:g} GiB of memory in its trial run, "
+            "or more than there is; give --trial-memory more GiB if this machine has them, or "
+            "export the network for a smaller size"
+        )
+    if code != 0:
+        raise RepositoryError(
+            f"{network.path} has crashed ONNX Runtime in its trial run ({message}); export it again"
+        )
+    raise (UnknownOperatorError if response["unknown_operator"] else RepositoryError)(message)
+
+
+def _exit(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # it has ended by itself
+        return f"exit code {code}"
+
+
+def _last_line(printed: str) -> str:
+    lines = printed[-_SHOWN_CHARACTERS:].split("\n")
+    return next((line.strip().rstrip(".") for line in reversed(lines) if line.strip()), "no output")
+
+
+def _check_onnxruntime() -> None:
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise RepositoryError(
+            "trying the network takes onnxruntime, which cannot be imported (it is not "
+            "installed); run `pip install 'endcap[init]'`"
+        )
 
 
 def try_network(
     network: OnnxFile, image: NetworkInput, *, several: bool, limits: TrialLimits
-) -> TrialRun:
-    """Run the network on one image of noise, on another, and on both, in a process of its own.
+) -> tuple[NetworkOutput, ...]:
+    """Run the network on one image of noise, on another, and on both; return its outputs.
 
     Args:
-        several: Whether it has to take two images at once as well. Raises UnknownOperatorError, and
-            RepositoryError when the network cannot be loaded or run, gives no tensors, as many rows
-            as it finds, or something else for two images than for each alone, or exceeds a limit.
+        network: The network.
+        image: Its input.
+        several: Whether it has to take two images at once as well.
+        limits: Of the process.
+
+    Raises:
+        UnknownOperatorError: ONNX Runtime lacks an operator.
+        RepositoryError: The network cannot be loaded or run, gives no tensors, as many rows as it
+            detects objects, or something else for two images than for each alone, or exceeds a
+            limit.
     """
     with scratch_folder("trial") as scratch:
         request = {
@@ -49,12 +172,34 @@ def try_network(
             "target": str(scratch),
         }
         outputs = run_network_worker(network, request, limits)["outputs"]
-        answers = {each["name"]: _array(scratch, each) for each in outputs}
-    return TrialRun(answers, {each["name"]: tuple(each["is_free"]) for each in outputs})
+        return tuple(_read_output(scratch, each) for each in outputs)
 
 
-def _array(folder: Path, output: Mapping[str, Any]) -> NDArray[Any]:
-    if output["file"] is None:  # texts, of which only the shape matters
-        return np.empty(output["shape"], np.object_)
-    array: NDArray[Any] = np.load(folder / output["file"], allow_pickle=False)
-    return array
+def _read_output(folder: Path, output: Mapping[str, Any]) -> NetworkOutput:
+    if output["file"] is None:  # strings, of which only the shape matters
+        array = np.empty(output["shape"], np.object_)
+    else:
+        array = np.load(folder / output["file"], allow_pickle=False)
+    # The output for one image has a batch dimension of 1, or none at all.
+    has_batch = array.shape[:1] == (1,)
+    item = array[0] if has_batch else array
+    return NetworkOutput(
+        name=output["name"],
+        data_type=TRITON_TYPES.get(array.dtype.name, ""),
+        dims=item.shape,
+        has_batch=has_batch,
+        is_free=tuple(output["is_free"]),
+        values=np.asarray(item, np.float64) if array.dtype.kind in "biuf" else None,
+    )
+
+
+def to_half(network: OnnxFile, scratch: Path, limits: TrialLimits) -> OnnxFile:
+    """Return the network in float16, inputs and outputs included; its file is in `scratch`.
+
+    Raises:
+        RepositoryError: The network cannot be converted, or not within the limits.
+    """
+    file = scratch / "half.onnx"
+    request = {"task": "to_half", "target": str(file)}
+    run_network_worker(network, request, limits)
+    return replace(read_onnx(file), path=network.path)

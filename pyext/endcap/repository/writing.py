@@ -1,4 +1,4 @@
-"""Writes a repository whole or not at all."""
+"""Writing of a repository, whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from endcap._system.scratch import descriptor_path, partial_folder, sweep_partial
 from endcap.errors import InvalidArgumentError
-from endcap.repository.options import FirstEnd, Runtime
+from endcap.repository.options import PreprocessBackend, Runtime
 from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 from endcap.triton.installation import find_our_backends
@@ -22,7 +22,7 @@ from endcap.triton.installation import find_our_backends
 _OF_THE_SOURCE = (errno.ENOENT, errno.EACCES, errno.EISDIR)
 # Of the repository that comes with endcap.
 _WARM_UP_PICTURE = Path("detect") / "samples" / "shapes_320x240.jpg"
-_PYTHON_ENDS = {
+_PYTHON_MODELS = {
     "preprocess": {"python": "preprocess_python", "dali": "preprocess_dali"},
     "postprocess": {"python": "postprocess_python"},
 }
@@ -36,11 +36,11 @@ _MODEL_ON_ONNX_RUNTIME = Path("detector_python") / "1" / "model.py"
 def check_target(target: Path) -> None:
     """Raise InvalidArgumentError where the repository cannot be made without losing something.
 
-    In a folder that is there, what killed runs have left of theirs is removed before.
+    Partial folders of killed runs are removed from an existing folder before.
     """
     try:
         target.stat()
-    except OSError as error:  # what else is wrong with it is looked at below
+    except OSError as error:  # other faults are checked below
         if error.errno == errno.ELOOP:
             raise InvalidArgumentError(
                 f"{target} is a link that leads to itself; give --output another folder"
@@ -64,9 +64,15 @@ def write_repository(plan: Plan, target: Path, *, shipped: Path) -> None:
     """Write the repository of a plan to `target`, which is empty or not there.
 
     Args:
-        shipped: The repository that comes with endcap, from which the warm-up's picture is, and the
-            code of a Python model. Raises InvalidArgumentError as `check_target`, ServerError when
-            the backends are not installed, and OSError; then nothing is left behind.
+        plan: All decisions.
+        target: The folder.
+        shipped: The repository that comes with endcap, which has the warm-up's image and the code
+            of Python models.
+
+    Raises:
+        InvalidArgumentError: As `check_target`, or another process has written there.
+        ServerError: The backends are not installed.
+        OSError: A file cannot be read or written. In all cases nothing is left behind.
     """
     check_target(target)
     copies = _copies(plan)
@@ -92,14 +98,14 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
         # An element of a BYTES tensor: its length in four bytes, the lowest first, and itself.
         f"{names.preprocess}/warmup/encoded": len(encoded).to_bytes(4, "little") + encoded,
     }
-    if plan.options.preprocess is FirstEnd.dali:  # whose backend takes it as it is
+    if plan.options.preprocess is PreprocessBackend.dali:  # whose backend takes it as it is
         contents[f"{names.preprocess}/warmup/picture.jpg"] = encoded
-    for model, end, models in (
-        (names.preprocess, plan.options.preprocess, _PYTHON_ENDS["preprocess"]),
-        (names.postprocess, plan.options.postprocess, _PYTHON_ENDS["postprocess"]),
+    for model, backend, models in (
+        (names.preprocess, plan.options.preprocess, _PYTHON_MODELS["preprocess"]),
+        (names.postprocess, plan.options.postprocess, _PYTHON_MODELS["postprocess"]),
     ):
-        if end.value in models:
-            path = Path(models[end.value]) / "1" / "model.py"
+        if backend.value in models:
+            path = Path(models[backend.value]) / "1" / "model.py"
             contents[f"{model}/1/model.py"] = (shipped / path).read_bytes()
     if plan.runtime is Runtime.python:
         code = (shipped / _MODEL_ON_ONNX_RUNTIME).read_bytes()
@@ -116,7 +122,7 @@ def _contents(plan: Plan, shipped: Path) -> dict[str, bytes]:
 
 
 def _copies(plan: Plan) -> dict[str, Path]:
-    """The large files, by their path in the repository."""
+    """Return the large files, by their path in the repository."""
     network = plan.network
     copies = {}
     if not network.external_files:
@@ -132,7 +138,7 @@ def _copies(plan: Plan) -> dict[str, Path]:
 
 
 def _network_path(plan: Plan, name: str) -> str:
-    """The path in the repository of a file that belongs to the network itself."""
+    """Return the path in the repository of a file that belongs to the network itself."""
     version = "1/" if plan.runtime is not Runtime.tensorrt else ""
     return f"{plan.names.network}/{version}{name}"
 
@@ -143,7 +149,7 @@ def _check_space(target: Path, copies: dict[str, Path]) -> None:
     space = os.statvfs(place if place.is_dir() else place.parent)
     free = space.f_bavail * space.f_frsize
     needed = sum(source.stat().st_size for source in copies.values())
-    if space.f_blocks and needed > free:  # some file systems tell nothing
+    if space.f_blocks and needed > free:  # some file systems do not know
         raise InvalidArgumentError(
             f"the repository takes {needed} bytes, and {free} are free where {target} is to be; "
             "free space there, or give --output another folder"
@@ -156,7 +162,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file that no more users may read than before."""
+    """Copy a file, readable for no more users than before."""
     try:
         shutil.copyfile(source, target)
         target.chmod(stat.S_IMODE(target.stat().st_mode & source.stat().st_mode))
@@ -167,10 +173,12 @@ def _copy(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def _whole_folder(target: Path) -> Iterator[Path]:
-    """Give a folder whose content is in `target` when the block ends well, and nowhere else.
+    """Yield a folder whose content is in `target` when the block ends well, and nowhere else.
 
-    A folder that is there already stays the one that it is, with its owner and mounts. What has
-    come into it meanwhile is not replaced: InvalidArgumentError.
+    An existing folder keeps its owner and mounts.
+
+    Raises:
+        InvalidArgumentError: Another process has written into it meanwhile.
     """
     place = target.resolve()
     is_there = place.is_dir()
@@ -196,7 +204,7 @@ def _whole_folder(target: Path) -> Iterator[Path]:
 
 
 def _move_entries(source: int, target: int, place: Path) -> None:
-    """Move all that is in a folder into another one, or nothing; place: its path, to show."""
+    """Move all entries of a folder into another, or none; `place` is its path for messages."""
     moved: dict[str, os.stat_result] = {}
     try:
         for name in sorted(os.listdir(source)):
@@ -213,7 +221,7 @@ def _move_entries(source: int, target: int, place: Path) -> None:
 
 
 def _move(source: tuple[int, str], target: tuple[int, str], place: Path) -> None:
-    """Move an entry and replaces nothing; both are a folder's descriptor and a name in it."""
+    """Move an entry and replace nothing; both are a folder's descriptor and a name in it."""
     (source_folder, old), (target_folder, new) = source, target
     try:
         names = os.fsencode(old), os.fsencode(new)

@@ -1,4 +1,4 @@
-"""endcap init, what it finds out of heads with extras, of queries, and with anchors."""
+"""Recognition by `endcap init` of heads with masks, keypoints, angles, queries and anchors."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-import extra_networks as extras
+import family_networks as families
 import numpy as np
-import pair_networks as pairs
 import pytest
 from cli_runs import endcap as run
 from family_networks import Network, Output
+from google.protobuf import text_format
 from init_runs import plan_of, written
+from tritonclient.grpc import model_config_pb2
 
 import endcap
-from endcap.repository.plan import Plan, values
+from endcap.repository.head_families import readable_families
+from endcap.repository.options import decided_values
+from endcap.repository.plan import Plan
 from endcap.repository.rendering import render
 
 
 def task(name: str, **more: object) -> dict[str, str]:
-    noted = {"author": "Ultralytics", "stride": "32", "task": name}
-    return noted | {key: str(value) for key, value in more.items()}
+    metadata = {"author": "Ultralytics", "stride": "32", "task": name}
+    return metadata | {key: str(value) for key, value in more.items()}
 
 
-def assert_found(plan: Plan, family: str, expected: Mapping[str, str]) -> None:
+def assert_head(plan: Plan, family: str, expected: Mapping[str, str]) -> None:
     assert plan.head.family == family
-    found = values(plan.postprocess)
-    assert {name: found.get(name) for name in expected} == expected
+    chosen = decided_values(plan.postprocess)
+    assert {name: chosen.get(name) for name in expected} == expected
     assert [spec.name for spec in plan.served] == [each.name for each in plan.head.inputs.values()]
 
 
@@ -36,8 +39,8 @@ MASKS = {"mask_coefficients": "32", "prototype_size": "16,16", "input_size": "64
 
 @pytest.mark.parametrize("metadata", [{}, task("segment")])
 def test_masks(metadata: dict[str, str], tmp_path: Path) -> None:
-    plan = plan_of(extras.seg(metadata=metadata), tmp_path)
-    assert_found(plan, "yolov8_seg", {"num_classes": "3", "activation": "none", **MASKS})
+    plan = plan_of(families.seg(metadata=metadata), tmp_path)
+    assert_head(plan, "yolov8_seg", {"num_classes": "3", "activation": "none", **MASKS})
     assert plan.preprocess["preset"].value == "ultralytics"
     assert [*plan.head.inputs] == ["head", "protos"]
     results = [str(spec) for spec in plan.results]
@@ -47,23 +50,23 @@ def test_masks(metadata: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_masks_of_another_resolution_are_declared(tmp_path: Path) -> None:
-    plan = plan_of(extras.seg(), tmp_path, settings={"mask_resolution": "input"})
+    plan = plan_of(families.seg(), tmp_path, settings={"mask_resolution": "input"})
     assert "detection_masks UINT8 [300, 64, 8]" in map(str, plan.results)
     assert 'key: "detection_masks"' in render(plan, "models")["detect/config.pbtxt"]
 
 
-def test_names_tell_where_the_numbers_of_masks_begin(tmp_path: Path) -> None:
+def test_names_determine_where_mask_coefficients_begin(tmp_path: Path) -> None:
     metadata = task("segment", names="['a', 'b', 'c']")
-    plan = plan_of(extras.seg(metadata=metadata), tmp_path)
+    plan = plan_of(families.seg(metadata=metadata), tmp_path)
     assert plan.classes.names == ("a", "b", "c")
 
 
 @pytest.mark.parametrize("kept", [2, 3])
 def test_keypoints_by_the_metadata(kept: int, tmp_path: Path) -> None:
-    network = extras.pose(values=kept, metadata=task("pose", kpt_shape=[5, kept]))
+    network = families.pose(values=kept, metadata=task("pose", kpt_shape=[5, kept]))
     plan = plan_of(network, tmp_path)
     expected = {"num_classes": "2", "num_keypoints": "5", "keypoint_values": str(kept)}
-    assert_found(plan, "yolov8_pose", expected)
+    assert_head(plan, "yolov8_pose", expected)
     assert "detection_keypoints FP32 [300, 5, 3]" in map(str, plan.results)
     assert "input_size" not in plan.postprocess
 
@@ -71,8 +74,8 @@ def test_keypoints_by_the_metadata(kept: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("head", [None, "yolov8_pose"])
 def test_keypoints_by_the_user(head: str | None, tmp_path: Path) -> None:
     settings = {"num_keypoints": "5", "keypoint_values": "2"}
-    plan = plan_of(extras.pose(values=2), tmp_path, head=head, settings=settings)
-    assert_found(plan, "yolov8_pose", {"num_classes": "2", **settings})
+    plan = plan_of(families.pose(values=2), tmp_path, head=head, settings=settings)
+    assert_head(plan, "yolov8_pose", {"num_classes": "2", **settings})
     assert plan.postprocess["num_keypoints"].is_given
 
 
@@ -80,20 +83,20 @@ def test_keypoints_by_the_user(head: str | None, tmp_path: Path) -> None:
     ("metadata", "head"), [(task("obb"), None), ({}, "yolov8_obb"), ({}, None)]
 )
 def test_angles(metadata: dict[str, str], head: str | None, tmp_path: Path) -> None:
-    plan = plan_of(extras.obb(metadata=metadata), tmp_path, head=head)
+    plan = plan_of(families.obb(metadata=metadata), tmp_path, head=head)
     expected = {"num_classes": "3", "rotated_nms": "probiou_fast", "box_format": "cxcywh"}
-    assert_found(plan, "yolov8_obb", expected)
+    assert_head(plan, "yolov8_obb", expected)
     assert "detection_angles FP32 [300]" in map(str, plan.results)
 
 
-def test_a_word_of_the_user_goes_before_ultralytics_suppression(tmp_path: Path) -> None:
-    plan = plan_of(extras.obb(), tmp_path, settings={"rotated_nms": "polygon"})
+def test_given_rotated_nms_replaces_ultralytics(tmp_path: Path) -> None:
+    plan = plan_of(families.obb(), tmp_path, settings={"rotated_nms": "polygon"})
     assert plan.postprocess["rotated_nms"].value == "polygon"
 
 
 @pytest.mark.parametrize(("raw", "activation"), [(False, "none"), (True, "sigmoid")])
 def test_queries_in_one_output(raw: bool, activation: str, tmp_path: Path) -> None:
-    plan = plan_of(pairs.joined(raw=raw), tmp_path)
+    plan = plan_of(families.joined(raw=raw), tmp_path)
     expected = {
         "joined": "true",
         "num_classes": "4",
@@ -101,7 +104,7 @@ def test_queries_in_one_output(raw: bool, activation: str, tmp_path: Path) -> No
         "box_unit": "normalized",
         "input_size": "64,64",
     }
-    assert_found(plan, "rtdetr", expected)
+    assert_head(plan, "rtdetr", expected)
     assert plan.preprocess["preset"].value == "rtdetr"
     text = render(plan, "models")["postprocess/config.pbtxt"]
     for name in expected:  # also where it is what other families have by default
@@ -109,34 +112,34 @@ def test_queries_in_one_output(raw: bool, activation: str, tmp_path: Path) -> No
 
 
 def test_as_many_scores_as_classes_are_rtdetrs(tmp_path: Path) -> None:
-    plan = plan_of(pairs.rtdetr(), tmp_path, num_classes=4, preset="rtdetr")
+    plan = plan_of(families.rtdetr(), tmp_path, num_classes=4, preset="rtdetr")
     expected = {"num_classes": "4", "background": "none", "activation": "sigmoid"}
-    assert_found(plan, "rtdetr", expected)
+    assert_head(plan, "rtdetr", expected)
     assert plan.served[0].dims == (60, 4)
     assert "multi_label" not in plan.postprocess
 
 
-@pytest.mark.parametrize("told", ["number", "names", "background"])
-def test_one_score_more_than_classes_is_detrs(told: str, tmp_path: Path) -> None:
-    network, options = pairs.detr(), {"number": {"num_classes": 4}}.get(told, {})
-    if told == "names":
+@pytest.mark.parametrize("source", ["number", "names", "background"])
+def test_one_score_more_than_classes_is_detrs(source: str, tmp_path: Path) -> None:
+    network, options = families.detr(), {"number": {"num_classes": 4}}.get(source, {})
+    if source == "names":
         network = replace(network, metadata={"names": "['a', 'b', 'c', 'd']"})
-    settings = {"fit": "stretch"} | ({"background": "last"} if told == "background" else {})
+    settings = {"fit": "stretch"} | ({"background": "last"} if source == "background" else {})
     plan = plan_of(network, tmp_path, preset="torchvision", settings=settings, **options)
     expected = {"background": "last", "activation": "softmax", "multi_label": "false"}
-    assert_found(plan, "rtdetr", {"num_classes": "4", **expected})
+    assert_head(plan, "rtdetr", {"num_classes": "4", **expected})
 
 
 def test_scores_that_add_up_to_1_have_one_for_no_object(tmp_path: Path) -> None:
-    network = pairs.detr()
+    network = families.detr()
     logits = replace(network.outputs["logits"], base=np.full((60, 5), 0.2, np.float32), change=0.0)
     fixed = Network({**network.outputs, "logits": logits})
     plan = plan_of(fixed, tmp_path, preset="rtdetr")
-    assert_found(plan, "rtdetr", {"num_classes": "4", "background": "last", "activation": "none"})
+    assert_head(plan, "rtdetr", {"num_classes": "4", "background": "last", "activation": "none"})
 
 
 def test_anchors_that_are_an_output(tmp_path: Path) -> None:
-    plan = plan_of(pairs.ssd(), tmp_path, num_classes=3, preset="ssd")
+    plan = plan_of(families.ssd(), tmp_path, num_classes=3, preset="ssd")
     expected = {
         "num_classes": "3",
         "background": "first",
@@ -146,7 +149,7 @@ def test_anchors_that_are_an_output(tmp_path: Path) -> None:
         "box_format": "xyxy",
         "box_unit": "pixel",
     }
-    assert_found(plan, "ssd", expected)
+    assert_head(plan, "ssd", expected)
     assert {part: each.name for part, each in plan.head.inputs.items()} == {
         "boxes": "boxes",
         "scores": "scores",
@@ -155,7 +158,7 @@ def test_anchors_that_are_an_output(tmp_path: Path) -> None:
 
 
 def test_anchors_are_known_from_offsets_by_their_numbers(tmp_path: Path) -> None:
-    network = pairs.ssd(classes=4)
+    network = families.ssd(classes=4)
     renamed = dict(zip(["b", "s", "a"], network.outputs.values(), strict=True))
     plan = plan_of(Network(renamed), tmp_path, num_classes=4, preset="ssd")
     assert {part: each.name for part, each in plan.head.inputs.items()} == {
@@ -166,23 +169,23 @@ def test_anchors_are_known_from_offsets_by_their_numbers(tmp_path: Path) -> None
 
 
 def test_anchors_that_are_described(tmp_path: Path) -> None:
-    settings = {"anchors": "grid", "anchor_grid": pairs.ANCHOR_GRID}
+    settings = {"anchors": "grid", "anchor_grid": families.ANCHOR_GRID}
     plan = plan_of(
-        pairs.ssd(anchors=False), tmp_path, num_classes=3, preset="ssd", settings=settings
+        families.ssd(anchors=False), tmp_path, num_classes=3, preset="ssd", settings=settings
     )
-    assert_found(plan, "ssd", {**settings, "input_size": "64,64", "background": "first"})
+    assert_head(plan, "ssd", {**settings, "input_size": "64,64", "background": "first"})
 
 
 def test_a_description_of_other_anchors_is_refused(tmp_path: Path) -> None:
     settings = {"anchors": "grid", "anchor_grid": "8:16x16"}
-    network = pairs.ssd(anchors=False)
+    network = families.ssd(anchors=False)
     with pytest.raises(endcap.InvalidArgumentError, match="144"):
         plan_of(network, tmp_path, num_classes=3, preset="ssd", settings=settings)
 
 
 @pytest.mark.parametrize("background", ["first", "last"])
 def test_noise_shows_which_score_is_for_no_object(background: str, tmp_path: Path) -> None:
-    network = pairs.ssd()
+    network = families.ssd()
     scores = network.outputs["scores"]
     if background == "last":
         scores = replace(scores, base=np.roll(scores.base, -1, axis=1), change=0.0)
@@ -194,59 +197,59 @@ def test_noise_shows_which_score_is_for_no_object(background: str, tmp_path: Pat
 
 @pytest.mark.parametrize(("scale", "unit"), [(1, "pixel"), (64, "normalized")])
 def test_boxes_that_are_decoded(scale: int, unit: str, tmp_path: Path) -> None:
-    network = pairs.decoded()
+    network = families.decoded()
     boxes = Output(network.outputs["boxes"].base / np.float32(scale))
     plan = plan_of(
         Network({**network.outputs, "boxes": boxes}), tmp_path, num_classes=3, preset="ssd"
     )
     expected = {"anchors": "none", "background": "none", "activation": "none"}
-    assert_found(plan, "ssd", {**expected, "box_format": "xyxy", "box_unit": unit})
+    assert_head(plan, "ssd", {**expected, "box_format": "xyxy", "box_unit": unit})
     assert "variances" not in plan.postprocess
 
 
 def test_anchors_of_boxes_that_are_decoded_are_left_out(tmp_path: Path) -> None:
-    network = pairs.decoded()
-    outputs = {"priors": Output(pairs.ssd().outputs["anchors"].base), **network.outputs}
+    network = families.decoded()
+    outputs = {"priors": Output(families.ssd().outputs["anchors"].base), **network.outputs}
     plan = plan_of(Network(outputs), tmp_path, num_classes=3, preset="ssd")
-    assert_found(plan, "ssd", {"anchors": "none"})
+    assert_head(plan, "ssd", {"anchors": "none"})
     assert [each.name for each in plan.head.inputs.values()] == ["boxes", "scores"]
 
 
 def test_boxes_may_be_called_by_their_anchors(tmp_path: Path) -> None:
-    network = pairs.decoded()
+    network = families.decoded()
     renamed = dict(zip(["anchor_boxes", "scores"], network.outputs.values(), strict=True))
     plan = plan_of(Network(renamed), tmp_path, num_classes=3, preset="ssd")
-    assert_found(plan, "ssd", {"anchors": "none"})
+    assert_head(plan, "ssd", {"anchors": "none"})
 
 
 def test_retinanets_offsets_are_multiplied_by_1(tmp_path: Path) -> None:
-    network = pairs.ssd()
+    network = families.ssd()
     settings = {"background": "none"}
     plan = plan_of(network, tmp_path, preset="ssd", settings=settings)
     expected = {"num_classes": "4", "variances": "1,1,1,1", "activation": "sigmoid"}
-    assert_found(plan, "ssd", expected)
+    assert_head(plan, "ssd", expected)
 
 
 def test_centres_and_sizes_that_are_decoded(tmp_path: Path) -> None:
-    network = pairs.decoded()
+    network = families.decoded()
     corners = network.outputs["boxes"].base
     sizes = corners[:, 2:] - corners[:, :2]
     boxes = Output(np.hstack([corners[:, :2] + sizes / 2, sizes]))
     plan = plan_of(
         Network({**network.outputs, "boxes": boxes}), tmp_path, num_classes=3, preset="ssd"
     )
-    assert_found(plan, "ssd", {"anchors": "none", "box_format": "cxcywh"})
+    assert_head(plan, "ssd", {"anchors": "none", "box_format": "cxcywh"})
 
 
 def test_a_family_that_is_named_is_taken(tmp_path: Path) -> None:
-    network = pairs.rtdetr(classes=5)
+    network = families.rtdetr(classes=5)
     renamed = Network(dict(zip(["s", "b"], network.outputs.values(), strict=True)))
     plan = plan_of(renamed, tmp_path, head="rtdetr", num_classes=5, preset="rtdetr")
-    assert_found(plan, "rtdetr", {"background": "none", "box_unit": "normalized"})
+    assert_head(plan, "rtdetr", {"background": "none", "box_unit": "normalized"})
 
 
 def test_validate_knows_the_masks(tmp_path: Path) -> None:
-    models = written(tmp_path, extras.seg())
+    models = written(tmp_path, families.seg())
     assert run("validate", models, "--strict").exit_code == 0
     config = models / "postprocess/config.pbtxt"
     before, masks = config.read_text().split('name: "detection_rle"')
@@ -255,3 +258,25 @@ def test_validate_knows_the_masks(tmp_path: Path) -> None:
     done = run("validate", models)
     assert done.exit_code == 1
     assert "detection_rle is declared as STRING [100]" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("family", readable_families())
+def test_every_family_is_read_on_a_gpu(family: str) -> None:
+    if endcap.cuda_state().available:
+        assert endcap.Postprocessor(family, device="cuda").device == "cuda:0"
+    else:
+        with pytest.raises(endcap.CudaError):
+            endcap.Postprocessor(family, device="cuda")
+
+
+@pytest.mark.parametrize("family", ["yolov8_seg", "yolov8_pose", "yolov8_obb"])
+def test_written_stages_leave_the_device_to_triton(family: str, tmp_path: Path) -> None:
+    networks = {
+        "yolov8_seg": families.seg,
+        "yolov8_pose": families.pose,
+        "yolov8_obb": families.obb,
+    }
+    options = ["--set", "num_keypoints=5"] if family == "yolov8_pose" else []
+    folder = written(tmp_path, networks[family](), *options)
+    text = (folder / "postprocess/config.pbtxt").read_text()
+    assert not text_format.Parse(text, model_config_pb2.ModelConfig()).instance_group

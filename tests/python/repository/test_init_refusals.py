@@ -9,10 +9,8 @@ import family_networks as families
 import onnx
 import pytest
 from init_runs import init
-from refused_extras import EXTRAS
-from refused_files import FILES
-from refused_heads import HEADS
-from refused_options import OPTIONS
+from refused_heads import EXTRAS, HEADS
+from refused_options import FILES, OPTIONS
 
 REFUSED = {**FILES, **HEADS, **EXTRAS, **OPTIONS}
 

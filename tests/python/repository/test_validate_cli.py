@@ -104,7 +104,7 @@ def test_without_onnx_the_rest_is_checked(tmp_path: Path) -> None:
     by_ensemble, note, by_parameter, last = result.stdout.splitlines()
     assert result.returncode == 1
     assert ": error: step detector takes images as FP32 [3, 320, 320], and " in by_ensemble
-    assert note.startswith(f"{tmp_path}/detector/1/model.onnx: note: the network was not looked at")
+    assert note.startswith(f"{tmp_path}/detector/1/model.onnx: note: the network was not checked")
     assert "pip install 'endcap[init]'" in note
     assert ": error: iou_threshold is " in by_parameter
     assert last == "4 models, 2 errors, 0 warnings, 1 note"

@@ -1,4 +1,4 @@
-"""endcap validate on ensembles: their steps and the tensors between these."""
+"""`endcap validate` on ensembles and cascades."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from echo_ensembles import LOADED, REFUSED, UNBATCHED, ensemble, write_called
 from echo_model import TENSORS, write_model
 
-from endcap.repository.validation import Finding, validate_repository
+from endcap.repository.validation import Finding, Severity, validate_repository
 
 
 def findings(tmp_path: Path, config: str, name: str = "ensemble") -> list[Finding]:
@@ -40,9 +40,9 @@ def test_ensembles_that_call_each_other(tmp_path: Path) -> None:
 
 
 def test_tensors_that_only_fit_without_their_batch_dimension(tmp_path: Path) -> None:
-    found = findings(tmp_path, ensemble(("echo", "x", "y"), tensors=UNBATCHED))
-    assert [(f.severity, f.line) for f in found] == [("warning", 3), ("warning", 4)]
-    assert found[0].problem.startswith(
+    reported = findings(tmp_path, ensemble(("echo", "x", "y"), tensors=UNBATCHED))
+    assert [(f.severity, f.line) for f in reported] == [("warning", 3), ("warning", 4)]
+    assert reported[0].problem.startswith(
         "x has a batch dimension at step echo and none at the ensemble"
     )
 
@@ -55,13 +55,13 @@ def test_a_key_that_is_mapped_twice(tmp_path: Path) -> None:
     assert finding.problem.startswith("input_map of step echo has x a second time; line 6 does not")
 
 
-def test_nothing_is_said_of_a_step_whose_model_cannot_be_read(tmp_path: Path) -> None:
+def test_no_finding_on_a_step_whose_model_cannot_be_read(tmp_path: Path) -> None:
     write_model(tmp_path, "broken", "max_batch_size: many")
     (finding,) = findings(tmp_path, ensemble(("broken", "x", "y")))
     assert finding.model == "broken"
 
 
-def test_nothing_is_said_of_tensors_that_a_backend_completes(tmp_path: Path) -> None:
+def test_no_finding_on_tensors_that_a_backend_completes(tmp_path: Path) -> None:
     write_model(tmp_path, "engine", 'backend: "tensorrt" max_batch_size: 4')
     (tmp_path / "engine" / "1" / "model.plan").touch()
     assert findings(tmp_path, ensemble(("engine", "x", "y"))) == []
@@ -91,10 +91,10 @@ def test_labels(tmp_path: Path, labels: str, count: int | None) -> None:
         'output_map { key: "num_detections" value: "num_detections" } } }\n'
         f'parameters {{ key: "labels" value {{ string_value: "{labels}" }} }}\n'
     )
-    found = findings(tmp_path, config)
-    assert [finding.severity for finding in found] == ([] if count == 2 else ["warning"])
+    reported = findings(tmp_path, config)
+    assert [finding.severity for finding in reported] == ([] if count == 2 else ["warning"])
     says = "no JSON list of texts" if count is None else f"labels has {count} name"
-    assert all(says in finding.problem and finding.line == 7 for finding in found)
+    assert all(says in finding.problem and finding.line == 7 for finding in reported)
 
 
 def test_tensors_of_a_step_are_those_that_are_completed(tmp_path: Path) -> None:
@@ -112,3 +112,63 @@ def test_tensors_of_a_step_are_those_that_are_completed(tmp_path: Path) -> None:
     assert finding.problem == (
         "the ensemble gives y as FP32 [1], and preprocess gives images FP32 [3, 64, 64]"
     )
+
+
+CASCADE = """backend: "endcap_bls"
+max_batch_size: 8
+parameters {{ key: "labels" value {{ string_value: "a,b" }} }}
+parameters {{
+  key: "{name}"
+  value {{ string_value: "{value}" }}
+}}
+"""
+PARAMETER_LINE = 4  # of the parameter in question
+
+
+def write_cascade(repository: Path, name: str, value: str) -> None:
+    for model in ("detect", "rois", "kinds"):
+        (repository / model / "1").mkdir(parents=True)
+        (repository / model / "config.pbtxt").write_text('backend: "other" max_batch_size: 8\n')
+    (repository / "cascade" / "1").mkdir(parents=True)
+    (repository / "cascade" / "config.pbtxt").write_text(CASCADE.format(name=name, value=value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("classifiers", "0=rois+kinds, *=rois+kinds"),
+        ("classifiers", ""),
+        ("max_in_flight", "3"),
+        ("classify_threshold", "0.5"),
+    ],
+)
+def test_a_valid_cascade(tmp_path: Path, name: str, value: str) -> None:
+    write_cascade(tmp_path, name, value)
+    assert not [each for each in validate_repository(tmp_path).findings if each.model == "cascade"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "severity", "says"),
+    [
+        ("classifier", "*=rois+kinds", Severity.ERROR, "'classifier' is not a parameter of this"),
+        ("classifiers", "0=rois", Severity.ERROR, "classifiers has the part '0=rois'"),
+        ("classify_threshold", "2", Severity.ERROR, "classify_threshold is '2'"),
+        ("max_in_flight", "0", Severity.ERROR, "max_in_flight is 0"),
+        ("detect_model", "cascade", Severity.ERROR, "detect_model names 'cascade', which is this"),
+        ("classifiers", "0=rois+cascade", Severity.ERROR, "classifiers names 'cascade', which is"),
+        ("max_in_flight", "x", Severity.ERROR, "max_in_flight is 'x'"),
+        ("detect_model", "detct", Severity.WARNING, "detect_model names model detct, which is not"),
+        ("classifiers", "0=rois+kids", Severity.WARNING, "classifiers names model kids, which is"),
+    ],
+)
+def test_an_invalid_cascade(
+    tmp_path: Path, name: str, value: str, severity: Severity, says: str
+) -> None:
+    write_cascade(tmp_path, name, value)
+    (finding,) = [
+        each for each in validate_repository(tmp_path).findings if each.model == "cascade"
+    ]
+    assert finding.severity is severity
+    assert finding.problem.startswith(says)
+    assert finding.remedy
+    assert finding.line == PARAMETER_LINE

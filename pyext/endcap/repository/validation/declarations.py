@@ -1,22 +1,57 @@
-"""What Triton asks of a configuration before any backend sees it."""
+"""Checks of one model that need no other: name, versions, declarations, files, warm-up."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from endcap.repository.validation.finding import Finding, Severity
-from endcap.repository.validation.model import Model, enum_name
-from endcap.repository.validation.tensors import SIDES
+from endcap.repository.validation.model import Finding, Model, Severity, enum_name
+from endcap.repository.validation.tensors import SIDES, Interface, data_type_of
 from endcap.triton.config_text import Block
 from endcap.triton.installation import gpu_count
 
 _NOT_COMPLETING = ("python", "")  # "" is an ensemble's
+_FILE_OF_BACKEND = {
+    "endcap_onnx": "model.onnx",
+    "onnxruntime": "model.onnx",
+    "openvino": "model.xml",
+    "python": "model.py",
+    "pytorch": "model.pt",
+    "tensorrt": "model.plan",
+}
+_ENVIRONMENT = "EXECUTION_ENV_PATH"
+_MODEL_DIRECTORY = "$$TRITON_MODEL_DIRECTORY"
+
+
+def check_identity(model: Model) -> Iterator[Finding]:
+    """Check name, version folders and backend."""
+    if model.config.name not in ("", model.name):
+        yield model.error(
+            model.lines.line_of("name"),
+            f"the model is named {model.config.name}, and its folder {model.name}",
+            "give both the same name, or leave the line out",
+        )
+    if not model.versions():
+        yield Finding(
+            file=model.folder,
+            line=None,
+            severity=Severity.ERROR,
+            model=model.name,
+            problem="the model has no version folder",
+            remedy=f"`mkdir {model.folder / '1'}`",
+        )
+    if not model.backend and not model.is_ensemble:
+        yield model.error(
+            1,
+            "the model names no backend, and has no file from which Triton would choose one",
+            'name it, as in backend: "endcap_preprocess"',
+        )
 
 
 def check_declarations(model: Model) -> Iterator[Finding]:
-    """Tensors, batch sizes and instance groups as they are written."""
+    """Check tensors, batch sizes, parameters and instance groups as they are written."""
     for side in SIDES:
         yield from _check_tensors(model, side)
     yield from _check_batching(model)
@@ -100,4 +135,118 @@ def _check_instances(model: Model) -> Iterator[Finding]:
                 "the model asks for a GPU, and this machine has none",
                 "serve it on a machine with a GPU, or leave instance_group out: Triton then takes "
                 "a GPU where there is one",
+            )
+
+
+def check_files(model: Model) -> Iterator[Finding]:
+    """Check that all files exist that the configuration names or the backend opens."""
+    yield from _check_versions(model)
+    yield from _check_labels(model)
+    yield from _check_warmup_files(model)
+    yield from _check_environment(model)
+
+
+def network_file(model: Model, version: int) -> Path | None:
+    """Return the file that the backend opens in a version folder, None where it opens none."""
+    if model.is_ensemble:
+        return None
+    name = model.config.default_model_filename or _FILE_OF_BACKEND.get(model.backend)
+    return model.folder / str(version) / name if name else None
+
+
+def _check_versions(model: Model) -> Iterator[Finding]:
+    there, loaded = model.versions(), model.loaded_versions()
+    policy = model.lines.nth("version_policy", 0)
+    for version in loaded:
+        if version not in there:
+            make = model.warning if {*loaded} & {*there} else model.error
+            yield make(
+                policy.nth("specific", 0).line_of("versions"),
+                f"version_policy asks for version {version}, and there is no such folder",
+                f"`mkdir {model.folder / str(version)}`, or take it out of the list",
+            )
+    line = model.lines.line_of("default_model_filename", "backend", "platform")
+    for version in there:
+        file = network_file(model, version)
+        if file is None or file.exists():
+            continue
+        make = model.error if version in loaded else model.warning
+        yield make(
+            line,
+            f"the model needs {file}, which is not there",
+            "put it there, or name the file that is in default_model_filename",
+        )
+
+
+def _check_labels(model: Model) -> Iterator[Finding]:
+    for index, output in enumerate(model.config.output):
+        name = output.label_filename
+        if name and not (model.folder / name).is_file():
+            yield model.error(
+                model.lines.nth("output", index).line_of("label_filename"),
+                f"output {output.name} has the label_filename {name}, and "
+                f"{model.folder / name} is not there",
+                "put it there, one name in a line, or leave label_filename out",
+            )
+
+
+def _check_warmup_files(model: Model) -> Iterator[Finding]:
+    for index, sample in enumerate(model.config.model_warmup):
+        block = model.lines.nth("model_warmup", index)
+        for name, tensor in sample.inputs.items():
+            file = model.folder / "warmup" / tensor.input_data_file
+            if tensor.input_data_file and not file.is_file():
+                entry = block.entry("inputs", name)
+                yield model.error(
+                    entry.nth("value", 0).line_of("input_data_file"),
+                    f"the warm-up {sample.name} reads {file}, which is not there",
+                    "put it there, or leave this model_warmup out",
+                )
+
+
+def _check_environment(model: Model) -> Iterator[Finding]:
+    given = model.parameters.get(_ENVIRONMENT, "")
+    if model.backend != "python" or _MODEL_DIRECTORY not in given:
+        return
+    archive = Path(given.replace(_MODEL_DIRECTORY, str(model.folder)))
+    if not archive.exists():
+        yield model.error(
+            model.parameter_line(_ENVIRONMENT),
+            f"{_ENVIRONMENT} is {archive}, which is not there",
+            "put the packed environment there, or leave the parameter out",
+        )
+
+
+def check_warmup(model: Model, interface: Interface) -> Iterator[Finding]:
+    """Check names and types of the inputs that model_warmup sends."""
+    inputs = interface.inputs
+    if inputs is None or model.is_ensemble:
+        return
+    for index, sample in enumerate(model.config.model_warmup):
+        block = model.lines.nth("model_warmup", index)
+        for name, tensor in sample.inputs.items():
+            entry = block.entry("inputs", name)
+            if name not in inputs:
+                yield model.error(
+                    entry.line_of("key"),
+                    f"the warm-up {sample.name} sends {name}, and the model's inputs are "
+                    + ", ".join(inputs),
+                    "send these",
+                )
+            elif (
+                not inputs[name].in_doubt and data_type_of(tensor) != inputs[name].tensor.data_type
+            ):
+                yield model.error(
+                    entry.nth("value", 0).line_of("data_type"),
+                    f"the warm-up {sample.name} sends {name} as {data_type_of(tensor)}, and the "
+                    f"model takes {inputs[name].tensor}",
+                    "send it as the model takes it",
+                )
+        misnamed = sample.inputs.keys() - inputs.keys()
+        required = [name for name, port in inputs.items() if not port.optional]
+        for name in [name for name in required if name not in sample.inputs][len(misnamed) :]:
+            yield model.error(
+                block.line,
+                f"the warm-up {sample.name} does not send the input {name}",
+                "add it",
             )

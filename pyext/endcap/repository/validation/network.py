@@ -9,9 +9,8 @@ from pathlib import Path
 
 from endcap.repository.errors import RepositoryError
 from endcap.repository.onnx_file import OnnxFile, read_onnx
-from endcap.repository.validation.files import network_file
-from endcap.repository.validation.finding import Finding, Severity
-from endcap.repository.validation.model import Model
+from endcap.repository.validation.declarations import network_file
+from endcap.repository.validation.model import Finding, Model, Severity
 from endcap.repository.validation.tensors import (
     SIDES,
     Interface,

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from endcap.repository.validation.finding import Finding
-from endcap.repository.validation.model import Model
+from endcap.repository.validation.model import Finding, Model
 from endcap.repository.validation.tensors import Interface, Port
 from endcap.triton.config_text import Block
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of the repository's other models.
+    """The other models of the repository.
 
     Attributes:
         folders: Every folder; models and interfaces: those that could be read.
@@ -104,7 +103,7 @@ def _mapped(
 
 
 def check_step(ensemble: Model, step: Step, known: Known) -> Iterator[Finding]:
-    """Whether the model is there, and take and gives what the maps say."""
+    """Check that the model exists, takes and gives what the maps say."""
     if step.name not in known.folders:
         yield ensemble.error(
             step.block.line_of("model_name"),
@@ -123,16 +122,16 @@ def check_step(ensemble: Model, step: Step, known: Known) -> Iterator[Finding]:
 
 
 def check_batch(ensemble: Model, steps: Sequence[Step]) -> Iterator[Finding]:
-    """Whether every step takes the ensemble's largest batch."""
+    """Check that every step takes the ensemble's largest batch."""
     largest = ensemble.max_batch_size or 0
-    # A step whose max_batch_size is 0 is judged by the shapes of its tensors.
+    # A step whose max_batch_size is 0 is checked by the shapes of its tensors.
     sizes = {s.name: s.interface.max_batch_size or largest for s in steps if s.interface}
     smaller = {name: size for name, size in sizes.items() if size < largest}
     if smaller:
-        told = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
+        others = " and ".join(f"that of {name} {size}" for name, size in smaller.items())
         yield ensemble.error(
             ensemble.lines.line_of("max_batch_size"),
-            f"the ensemble's max_batch_size is {largest}, and {told}",
+            f"the ensemble's max_batch_size is {largest}, and {others}",
             f"write max_batch_size: {min(smaller.values())} here, or raise that of "
             + " and ".join(smaller),
         )
@@ -144,11 +143,11 @@ def _check_version(ensemble: Model, step: Step, known: Known) -> Iterator[Findin
         return
     loaded = model.loaded_versions()
     if step.version not in loaded:
-        told = any(field.name == "model_version" for field in step.block.fields)
+        is_given = any(field.name == "model_version" for field in step.block.fields)
         yield ensemble.error(
             step.block.line_of("model_version"),
             f"{step} asks for version {step.version}"
-            + ("" if told else ", for want of a model_version,")
+            + ("" if is_given else ", for want of a model_version,")
             + f" of {step.name}, and Triton loads {', '.join(map(str, loaded))}",
             "write model_version: -1, which is the newest",
         )
@@ -187,7 +186,7 @@ def _check_required(ensemble: Model, step: Step, interface: Interface) -> Iterat
         for name, port in (interface.inputs or {}).items()
         if not port.optional and name not in given
     ]
-    # A key that is misspelt is already found; what it was meant for is not missing besides.
+    # A misspelt key is already reported; the input that was meant is not missing besides.
     for name in required[len(unknown) :]:
         yield ensemble.error(
             step.block.line_of("model_name"),

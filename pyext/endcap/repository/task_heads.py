@@ -1,8 +1,8 @@
-"""Recognises YOLO heads with more than boxes and scores: masks, keypoints and angles.
+"""YOLO heads with masks, keypoints or angles.
 
 Shapes: yolov8_seg [4 + C + M, A] and prototypes [M, h, w], yolov8_pose [4 + C + P * values, A],
-yolov8_obb [4 + C + 1, A]. Where a row of classes ends and the rest begins is in no shape: the
-exporter's metadata or the user says it.
+yolov8_obb [4 + C + 1, A]. Where the classes of a row end and the rest begins is in no shape: the
+exporter's metadata or the user gives it.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from endcap.repository.decision import Decision
-from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.grid_head import GridForm, read_grid_head
-from endcap.repository.grids import find_grids
-from endcap.repository.head import Head
-from endcap.repository.hints import Hints
-from endcap.repository.network_output import NetworkOutput
-from endcap.repository.suppressed_extras import propose_suppressed_extras
+import numpy as np
+
+from endcap.repository.grid_heads import GridForm, find_grids, read_grid_head
+from endcap.repository.head_evidence import Head, Hints
+from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.onnx_file import ExporterMetadata
+from endcap.repository.options import Decision
 from endcap.triton.stage_contract import postprocess_contract
 
 _TASKS = {"segment": "yolov8_seg", "pose": "yolov8_pose", "obb": "yolov8_obb"}
 _MASKS = 32  # prototypes of Ultralytics' segmentation heads
 _KEYPOINTS = ("num_keypoints", "keypoint_values")
 _LARGEST_ANGLE = 2 * math.pi
+_MOST_SUPPRESSED_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class _Extras:
-    """What stands behind the scores of each anchor."""
+    """Numbers behind the scores of each anchor."""
 
     family: str
     count: int
     inputs: Mapping[str, NetworkOutput] = field(default_factory=dict)
     parameters: Mapping[str, Decision] = field(default_factory=dict)
-    lacks: str = ""
+    missing: str = ""
 
 
-def has_extras(notes: ExporterNotes) -> bool:
-    """Whether the metadata says that there is more than boxes and scores."""
-    return notes.task in _TASKS
+def has_task(metadata: ExporterMetadata) -> bool:
+    """Return whether the metadata names a task with more than boxes and scores."""
+    return metadata.task in _TASKS
 
 
 def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
     """Yield the head of the task that the metadata names."""
-    notes, family = hints.notes, _TASKS[hints.notes.task]
+    metadata, family = hints.metadata, _TASKS[hints.metadata.task]
     extras = _extras(family, outputs, hints)
     for output in outputs:
         if len(output.dims) != 2 or not output.is_float:
             continue
-        if notes.is_end2end:
+        if metadata.is_end2end:
             suffix = family.removeprefix("yolov8")
             reason = (
                 f"{output.name} {list(output.dims)}: suppressed inside, by the metadata; exported "
@@ -59,32 +59,34 @@ def propose_task(outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[H
             yield Head(f"end2end{suffix}", {}, None, reason, is_sure=True)
             return
         classes = output.dims[0] - 4 - extras.count
-        if classes < 1 or (notes.names and len(notes.names) != classes and not extras.lacks):
+        if classes < 1 or (
+            metadata.names and len(metadata.names) != classes and not extras.missing
+        ):
             continue
-        yield from _read(output, extras, classes, hints, is_told=True)
+        yield from _read(output, extras, classes, hints, is_declared=True)
 
 
-def propose_extras(
+def propose_task_by_values(
     output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
 ) -> Iterator[Head]:
-    """Yield what one output may be without metadata; nothing for most that have no extras."""
+    """Yield what one output may be without metadata; nothing for most without extras."""
     if find_grids(output.dims[1], hints.size) is None:
         yield from _propose_yolov5_masks(output, outputs, hints)
-        yield from propose_suppressed_extras(output, hints)
+        yield from _propose_suppressed(output, hints)
         return
     for family in _TASKS.values():
         extras = _extras(family, outputs, hints)
         classes = output.dims[0] - 4 - extras.count
-        if classes < 1 or not (extras.lacks or hints.num_classes in (None, classes)):
+        if classes < 1 or not (extras.missing or hints.num_classes in (None, classes)):
             continue
         if family == hints.wanted or _shows(extras, output, hints):
-            yield from _read(output, extras, classes, hints, is_told=False)
+            yield from _read(output, extras, classes, hints, is_declared=False)
             if extras.inputs:  # prototypes of masks tell what the rows behind the scores are
                 return
 
 
 def _read(
-    output: NetworkOutput, extras: _Extras, classes: int, hints: Hints, *, is_told: bool
+    output: NetworkOutput, extras: _Extras, classes: int, hints: Hints, *, is_declared: bool
 ) -> Iterator[Head]:
     grids = find_grids(output.dims[1], hints.size)
     form = GridForm(
@@ -94,15 +96,15 @@ def _read(
         extras=extras.count,
         inputs=extras.inputs,
         parameters=extras.parameters,
-        is_told=is_told,
-        lacks=extras.lacks,
+        is_declared=is_declared,
+        missing=extras.missing,
     )
-    is_sure = is_told or (grids is not None and grids.anchors == 1 and not extras.lacks)
+    is_sure = is_declared or (grids is not None and grids.anchors == 1 and not extras.missing)
     yield from read_grid_head(output, form, hints.size, is_sure=is_sure)
 
 
 def _shows(extras: _Extras, output: NetworkOutput, hints: Hints) -> bool:
-    """Whether the outputs look like a family that nobody has named."""
+    """Return whether the outputs look like a family that neither metadata nor user names."""
     family = extras.family
     if family == "yolov8_seg":
         return any(prototypes.dims[0] == _MASKS for prototypes in extras.inputs.values())
@@ -130,11 +132,11 @@ def _extras(family: str, outputs: tuple[NetworkOutput, ...], hints: Hints) -> _E
 def _mask_extras(outputs: tuple[NetworkOutput, ...]) -> _Extras:
     prototypes = [each for each in outputs if len(each.dims) == 3 and each.is_float]
     if len(prototypes) != 1:
-        lacks = (
+        missing = (
             f"{len(prototypes) or 'none'} of its outputs has the form of prototypes of masks, "
             "[M, height, width]; export it with its head and its prototypes and nothing else"
         )
-        return _Extras("yolov8_seg", _MASKS, lacks=lacks)
+        return _Extras("yolov8_seg", _MASKS, missing=missing)
     count, height, width = prototypes[0].dims
     reason = f"the shape of {prototypes[0].name}"
     parameters = {
@@ -145,18 +147,18 @@ def _mask_extras(outputs: tuple[NetworkOutput, ...]) -> _Extras:
 
 
 def _keypoint_extras(hints: Hints) -> _Extras:
-    noted = dict(zip(_KEYPOINTS, hints.notes.keypoints or (), strict=False))
+    declared = dict(zip(_KEYPOINTS, hints.metadata.keypoints or (), strict=False))
     given = {name: hints.settings[name] for name in _KEYPOINTS if name in hints.settings}
-    values = {name: str(value) for name, value in noted.items()} | given
+    values = {name: str(value) for name, value in declared.items()} | given
     if "num_keypoints" not in values:
-        lacks = (
-            "nothing tells how many keypoints it has; give --head yolov8_pose --set "
-            "num_keypoints=17, or what it is, and --set keypoint_values=2 where a keypoint has x "
-            "and y alone"
+        missing = (
+            "its number of keypoints is unknown; give --head yolov8_pose --set "
+            "num_keypoints=17, or another number, and --set keypoint_values=2 where a "
+            "keypoint has x and y alone"
         )
-        return _Extras("yolov8_pose", 0, lacks=lacks)
+        return _Extras("yolov8_pose", 0, missing=missing)
     known = postprocess_contract({"head": "yolov8_pose", **values}).parameters
-    reason = "kpt_shape in the metadata" if noted else "as many as were given"
+    reason = "kpt_shape in the metadata" if declared else "as many as were given"
     return _Extras(
         "yolov8_pose",
         int(known["num_keypoints"]) * int(known["keypoint_values"]),
@@ -167,8 +169,25 @@ def _keypoint_extras(hints: Hints) -> _Extras:
 def _propose_yolov5_masks(
     output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
 ) -> Iterator[Head]:
-    """So that the network can be told; no head reads it."""
+    """Yield YOLOv5's masks, which no head reads, so that the error message names them."""
     masks = [each for each in outputs if len(each.dims) == 3 and each.dims[0] == _MASKS]
     if masks and find_grids(output.dims[0], hints.size):
         reason = f"{output.name} {list(output.dims)} beside {masks[0]}, prototypes of masks"
         yield Head("yolov5_seg", {}, None, reason, is_sure=True)
+
+
+def _propose_suppressed(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
+    """Yield `end2end` with angles, or with masks or keypoints, for rows [K, 7] and more."""
+    rows, columns = output.dims
+    if columns < 7 or rows > _MOST_SUPPRESSED_ROWS or output.values is None:
+        return
+    scores, class_ids = output.values[:, 4], output.values[:, 5]
+    are_scores = bool(((scores >= 0) & (scores <= 1)).all() and scores.any())
+    if not are_scores or (class_ids < 0).any() or (class_ids != np.round(class_ids)).any():
+        return
+    family = "end2end_obb" if columns == 7 else "end2end_with_more"
+    reason = (
+        f"{output.name} [{rows}, 6 + {columns - 6}]: each row a box, a score, a class, and more; "
+        "exported without its end-to-end branch, the network has a head that is read"
+    )
+    yield Head(family, {}, None, reason, is_sure=True)

@@ -1,4 +1,4 @@
-"""How images have to be prepared for a network: the parameters of preprocess."""
+"""Parameters of preprocess: how images have to be prepared for a network."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from endcap.preprocess import presets
-from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
-from endcap.repository.exporter_notes import ExporterNotes
-from endcap.repository.head import Head
-from endcap.repository.network_input import NetworkInput
-from endcap.repository.options import InitOptions
-from endcap.repository.yolo_heads import RTDETR_DECODER
+from endcap.repository.head_evidence import Head
+from endcap.repository.network_tensors import NetworkInput
+from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
+from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.stage_contract import preprocess_contract
 
 # What a preset is good for, where the user has to choose.
@@ -26,8 +24,8 @@ _OF_DETECTORS = "ultralytics, rtdetr or ssd"
 _OF_DETR = "torchvision with --set fit=stretch"
 
 
-def choose_recipe(
-    path: Path, image: NetworkInput, head: Head, notes: ExporterNotes, options: InitOptions
+def choose_preprocess_parameters(
+    path: Path, image: NetworkInput, head: Head, metadata: ExporterMetadata, options: InitOptions
 ) -> dict[str, Decision]:
     """Return the parameters that have to be written, `preset` first, each with its reason.
 
@@ -35,9 +33,9 @@ def choose_recipe(
         RepositoryError: Nothing tells how the network's images were prepared, and
             InvalidArgumentError or UnsupportedError for parameters that preprocess does not take.
     """
-    chosen = {"preset": _preset(path, head, notes, options)}
+    chosen = {"preset": _preset(path, head, metadata, options)}
     preset = preprocess_contract({"preset": chosen["preset"].value}).parameters
-    needed = dict(_needed(path, image, head, notes, options, preset))
+    needed = dict(_needed(path, image, head, metadata, options, preset))
     needed |= {
         name: Decision(value, AS_GIVEN)
         for name, value in options.settings.items()
@@ -48,21 +46,21 @@ def choose_recipe(
         for name, decision in needed.items()
         if name == "size" or decision.value != preset[name]
     }
-    _check(path, image, {name: decision.value for name, decision in chosen.items()})
+    _check(path, image, decided_values(chosen))
     return chosen
 
 
-def _preset(path: Path, head: Head, notes: ExporterNotes, options: InitOptions) -> Decision:
+def _preset(path: Path, head: Head, metadata: ExporterMetadata, options: InitOptions) -> Decision:
     if options.preset is not None:
         return Decision(options.preset, AS_GIVEN)
     if head.family == "classification":
-        if notes.is_ultralytics and notes.task == "classify":
+        if metadata.is_ultralytics and metadata.task == "classify":
             return Decision(
                 "torchvision", "as Ultralytics' classifiers, by the exporter's metadata"
             )
-    elif notes.head == RTDETR_DECODER:
+    elif metadata.head == RTDETR_DECODER:
         return Decision("rtdetr", "by the exporter's metadata")
-    elif notes.is_ultralytics:
+    elif metadata.is_ultralytics:
         return Decision("ultralytics", "by the exporter's metadata")
     elif head.preset is not None:
         return Decision(head.preset, f"what networks with such a {head.family} head are trained by")
@@ -80,7 +78,7 @@ def _needed(
     path: Path,
     image: NetworkInput,
     head: Head,
-    notes: ExporterNotes,
+    metadata: ExporterMetadata,
     options: InitOptions,
     preset: Mapping[str, str],
 ) -> Iterator[tuple[str, Decision]]:
@@ -97,9 +95,9 @@ def _needed(
                     f"three channels; give --set {name}=..."
                 )
     is_cropped = options.settings.get("fit", preset["fit"]) == "center_crop"
-    if is_cropped and not (notes.task == "classify" and options.preset is None):
+    if is_cropped and not (metadata.task == "classify" and options.preset is None):
         yield "resize_shorter", _resize_shorter(image, preset, options)
-    if head.family == "classification" and notes.task == "classify" and options.preset is None:
+    if head.family == "classification" and metadata.task == "classify" and options.preset is None:
         # torchvision's transform without its crop and statistics, on what OpenCV reads.
         reason = "as Ultralytics' classifiers are trained"
         yield "resize_shorter", Decision(str(min(height, width)), reason)
@@ -108,7 +106,7 @@ def _needed(
         yield "exif", Decision("apply", reason)
         if height != width:
             yield "fit", Decision("stretch", reason)
-    if notes.head == RTDETR_DECODER and notes.is_ultralytics and options.preset is None:
+    if metadata.head == RTDETR_DECODER and metadata.is_ultralytics and options.preset is None:
         reason = "Ultralytics' RT-DETR is trained on what OpenCV reads and stretches"
         yield "antialias", Decision("false", reason)
         yield "exif", Decision("apply", reason)
@@ -125,7 +123,7 @@ def _needed(
 def _resize_shorter(
     image: NetworkInput, preset: Mapping[str, str], options: InitOptions
 ) -> Decision:
-    """The preset's own share of the short side, at the network's size."""
+    """Return the preset's own share of the short side, at the network's size."""
     crop = min(int(side) for side in preset["size"].split(","))
     whole = int(preset["resize_shorter"])
     resized = round(min(image.size) * whole / crop)

@@ -1,4 +1,4 @@
-"""What the network's model gives to postprocess, and what cannot be given as it comes."""
+"""The network's model: what runs it, and its outputs as postprocess takes them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from endcap.repository.decision import AS_GIVEN
 from endcap.repository.errors import RepositoryError
-from endcap.repository.head import Head
-from endcap.repository.network_input import NetworkInput
-from endcap.repository.network_output import NetworkOutput
-from endcap.repository.options import Runtime
+from endcap.repository.head_evidence import Head
+from endcap.repository.network_tensors import NetworkInput, NetworkOutput
+from endcap.repository.options import AS_GIVEN, Runtime
 from endcap.triton.stage_contract import postprocess_contract
 from endcap.triton.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True)
 class NetworkModel:
-    """What runs the network and why, and what its model gives."""
+    """What runs the network and why, and the outputs of its model."""
 
     runtime: Runtime
     reason: str
@@ -32,10 +30,10 @@ def choose_runtime(
     wanted: Runtime | None,
     parameters: Mapping[str, str],
 ) -> NetworkModel:
-    """Return the runtime that was asked for; else endcap's backend, or Python where that cannot.
+    """Return the wanted runtime; else endcap's backend, or Python where an output is converted.
 
     Raises:
-        RepositoryError: The runtime that was asked for cannot bring an output there.
+        RepositoryError: The wanted runtime cannot convert an output.
     """
     if wanted is not None:
         outputs = served_outputs(path, image, head, wanted, parameters)
@@ -57,14 +55,17 @@ def served_outputs(
     runtime: Runtime,
     parameters: Mapping[str, str],
 ) -> Iterator[TensorSpec]:
-    """Yield the outputs of the network's model under the network's names, in the types and shapes
-    that postprocess takes.
+    """Yield the outputs of the network's model, in the types and shapes that postprocess takes.
 
     Args:
+        path: The network, for messages.
+        image: Its input.
+        head: Its head, with the network's outputs.
+        runtime: What runs it.
         parameters: Of postprocess, all that are written.
 
     Raises:
-        RepositoryError: The runtime has no code that could bring an output there.
+        RepositoryError: An output has another type or shape, and only Python could convert it.
     """
     taken = {spec.name: spec for spec in postprocess_contract(parameters).inputs}
     for part, output in head.inputs.items():
@@ -82,7 +83,7 @@ def served_outputs(
 def _refuse_conversion(
     path: Path, image: NetworkInput, output: NetworkOutput, served: TensorSpec, runtime: Runtime
 ) -> None:
-    """Raise RepositoryError for what only code between network and server can bring in order."""
+    """Raise RepositoryError for an output that only Python code can convert."""
     if not output.has_batch or (served.data_type, served.dims) != (output.data_type, output.dims):
         shape = output if output.has_batch else f"{output}, without a batch dimension"
         raise RepositoryError(

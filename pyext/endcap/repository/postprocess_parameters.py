@@ -1,29 +1,95 @@
-"""How a network's outputs become answers: the parameters of postprocess."""
+"""Class names and the parameters of postprocess."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from endcap._labels import read_labels
 from endcap.errors import InvalidArgumentError
 from endcap.postprocess import Postprocessor
-from endcap.repository.class_names import ClassNames
-from endcap.repository.decision import AS_GIVEN, Decision
 from endcap.repository.errors import RepositoryError
-from endcap.repository.head import Head
+from endcap.repository.head_evidence import Head
 from endcap.repository.head_families import HEAD_FAMILIES
-from endcap.repository.network_input import NetworkInput
-from endcap.repository.options import InitOptions
+from endcap.repository.network_tensors import NetworkInput
+from endcap.repository.onnx_file import ExporterMetadata
+from endcap.repository.options import AS_GIVEN, Decision, InitOptions, decided_values
 from endcap.triton.stage_contract import StageContract, postprocess_contract
 
 # Written down although they are the defaults: what people tune first.
-_KNOBS = ("score_threshold", "iou_threshold", "max_detections", "top_k")
+_TUNED = ("score_threshold", "iou_threshold", "max_detections", "top_k")
 
 
-def choose_reading(
+@dataclass(frozen=True)
+class ClassNames:
+    """Class names and their source.
+
+    Attributes:
+        names: By class id; None where neither user nor exporter has named the classes.
+    """
+
+    names: tuple[str, ...] | None
+    reason: str
+
+
+def choose_class_names(
+    path: Path, head: Head, metadata: ExporterMetadata, options: InitOptions
+) -> ClassNames:
+    """Return the names of the classes.
+
+    Raises:
+        InvalidArgumentError: The labels file does not fit the network or cannot be used.
+    """
+    known = head.num_classes or options.num_classes
+    if options.labels is None:
+        return _declared_names(metadata, known)
+    names = tuple(read_labels(options.labels))
+    if known not in (None, len(names)):
+        raise InvalidArgumentError(
+            f"labels file {options.labels} has {len(names)} lines, and {path} has {known} classes; "
+            "give a file with one name a line, in the order of the class ids"
+        )
+    flaw = _flaw(names)
+    if flaw is not None:
+        raise InvalidArgumentError(
+            f"labels file {options.labels} has {flaw}; give a file with one name a line, in the "
+            "order of the class ids"
+        )
+    return ClassNames(names, f"the lines of {options.labels}")
+
+
+def _declared_names(metadata: ExporterMetadata, known: int | None) -> ClassNames:
+    names = metadata.names
+    if names is None:
+        return ClassNames(None, "the metadata names none; --labels FILE does")
+    flaw = _flaw(names)
+    if flaw is not None:
+        return ClassNames(None, f"the metadata's names have {flaw}; --labels FILE names them")
+    if known not in (None, len(names)):
+        return ClassNames(
+            None,
+            f"the metadata names {len(names)}, and the head has {known}; --labels FILE names them",
+        )
+    return ClassNames(names, "the exporter's metadata")
+
+
+def _flaw(names: tuple[str, ...]) -> str | None:
+    """Return what keeps names from being the lines of a file; None where nothing does."""
+    if not names:
+        return "no line"
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            return f"an empty line, line {number}"
+        if not name.isprintable():  # a line's end, or what no encoding has
+            return f"control characters in line {number}"
+    return None
+
+
+def choose_postprocess_parameters(
     path: Path, image: NetworkInput, head: Head, classes: ClassNames, options: InitOptions
 ) -> dict[str, Decision]:
     """Return the parameters of postprocess that have to be written, `head` first.
@@ -34,16 +100,16 @@ def choose_reading(
     """
     chosen = {"head": Decision(head.family, head.reason)}
     chosen["num_classes"] = _num_classes(path, head, classes, options)
-    defaults = postprocess_contract(_values(chosen))
+    defaults = postprocess_contract(decided_values(chosen))
     chosen |= head.parameters
     read = _parameters_read(head, options)
     chosen |= {
         name: Decision(defaults.parameters[name], f"{defaults.meanings[name]}; the default")
-        for name in _KNOBS
+        for name in _TUNED
         if name in read
     }
     chosen |= _given(head, defaults, options)
-    if needs_input_size(_values(chosen)):
+    if needs_input_size(decided_values(chosen)):
         size = Decision(f"{image.size[0]},{image.size[1]}", image.size_reason)
         chosen.setdefault("input_size", size)
     elif "input_size" in chosen:
@@ -51,34 +117,34 @@ def choose_reading(
             "input_size changes nothing for boxes in pixels; leave it out, or --set "
             "box_unit=normalized"
         )
-    _check_inputs(path, head, postprocess_contract(_values(chosen)))
+    _check_inputs(path, head, postprocess_contract(decided_values(chosen)))
     _check_known(path, head, chosen)
-    _check_grid(head, _values(chosen))
+    _check_grid(head, decided_values(chosen))
     return chosen
 
 
 def needs_input_size(parameters: Mapping[str, str]) -> bool:
-    """Whether the size of the images matters to postprocess."""
+    """Return whether the size of the images matters to postprocess."""
     has_fractions = parameters.get("box_unit") == "normalized"
     return has_fractions or _has_grid(parameters) or "prototype_size" in parameters
 
 
 def _has_grid(parameters: Mapping[str, str]) -> bool:
-    """Whether boxes are relative to anchors that postprocess makes."""
+    """Return whether boxes are relative to anchors that postprocess makes."""
     return parameters.get("anchors") == "grid" or HEAD_FAMILIES[parameters["head"]].has_grid
 
 
 def _check_known(path: Path, head: Head, chosen: Mapping[str, Decision]) -> None:
-    """Raise RepositoryError where nothing tells how boxes or scores are to be read."""
+    """Raise RepositoryError where it is unknown how boxes or scores are to be read."""
     missing = [name for name in HEAD_FAMILIES[head.family].needs if name not in chosen]
     if "activation" in missing:
         raise RepositoryError(
-            f"nothing in {path} tells what its scores need to be from 0 to 1; say it: "
+            f"nothing in {path} tells what its scores need to be from 0 to 1; give "
             "--set activation=none, sigmoid or softmax"
         )
     if "box_format" in missing:
         raise RepositoryError(
-            f"nothing in {path} tells whether its boxes are corners or centres and sizes; say it: "
+            f"nothing in {path} tells whether its boxes are corners or centres and sizes; give "
             "--set box_format=xyxy or cxcywh"
         )
 
@@ -92,7 +158,7 @@ def _check_grid(head: Head, parameters: Mapping[str, str]) -> None:
 
 
 def _parameters_read(head: Head, options: InitOptions) -> tuple[str, ...]:
-    """The family's parameters; a classifier's threshold is for several labels only."""
+    """Return the family's parameters; a classifier's threshold is for several labels only."""
     read = HEAD_FAMILIES[head.family].parameters
     if head.family == "classification" and options.settings.get("multi_label") != "true":
         return tuple(name for name in read if name != "score_threshold")
@@ -118,8 +184,8 @@ def _check_inputs(path: Path, head: Head, contract: StageContract) -> None:
     for spec in contract.inputs:
         if spec.name not in head.inputs:
             raise InvalidArgumentError(
-                f"{head.family} would take {spec} with these parameters, and {path} was found to "
-                f"give {', '.join(head.inputs)}; leave out what was said of it with --set"
+                f"{head.family} would take {spec} with these parameters, and {path} "
+                f"gives {', '.join(head.inputs)}; leave out the --set that changes it"
             )
         dims = head.inputs[spec.name].dims
         known = [(want, have) for want, have in zip(spec.dims, dims, strict=False) if want]
@@ -149,7 +215,3 @@ def _num_classes(path: Path, head: Head, classes: ClassNames, options: InitOptio
         f"the head of {path} does not tell how many classes it has; give --labels FILE or "
         "--num-classes"
     )
-
-
-def _values(chosen: dict[str, Decision]) -> dict[str, str]:
-    return {name: decision.value for name, decision in chosen.items()}

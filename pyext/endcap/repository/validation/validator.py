@@ -1,22 +1,29 @@
-"""All checks over all models."""
+"""Order of the checks over all models of a repository."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from endcap.repository.validation.cascade import BLS, check_cascade
-from endcap.repository.validation.declarations import check_declarations
-from endcap.repository.validation.endcap_model import examine_endcap_model
+from endcap.repository.validation.declarations import (
+    check_declarations,
+    check_files,
+    check_identity,
+    check_warmup,
+)
+from endcap.repository.validation.endcap_model import BLS, check_cascade, examine_endcap_model
 from endcap.repository.validation.ensemble import check_ensemble
-from endcap.repository.validation.files import check_files
-from endcap.repository.validation.finding import Finding, Report, Severity
-from endcap.repository.validation.model import Model
+from endcap.repository.validation.model import (
+    Finding,
+    Model,
+    Report,
+    Severity,
+    model_folders,
+    read_model,
+)
 from endcap.repository.validation.network import examine_network, find_onnx
-from endcap.repository.validation.reading import check_identity, model_folders, read_model
 from endcap.repository.validation.steps import Known
 from endcap.repository.validation.tensors import Interface, declared_interface
-from endcap.repository.validation.warmup import check_warmup
 
 
 def validate_repository(repository: Path) -> Report:
@@ -25,7 +32,7 @@ def validate_repository(repository: Path) -> Report:
     Starts no server and changes nothing.
 
     Raises:
-        RepositoryError: `repository` is no folder of model folders.
+        RepositoryError: It is no folder of model folders.
         ServerError: Triton's gRPC client is not installed.
     """
     folders = model_folders(repository)
@@ -48,7 +55,7 @@ def validate_repository(repository: Path) -> Report:
         if model.is_ensemble:
             findings += check_ensemble(model, known)
         elif model.backend == BLS:
-            findings += check_cascade(model, known)
+            findings += check_cascade(model, known.folders)
     return Report(len(folders), sorted(findings, key=lambda f: (str(f.file), f.line or 0)))
 
 
@@ -72,7 +79,7 @@ def _examine(model: Model) -> tuple[list[Finding], Interface]:
             line=None,
             severity=Severity.NOTE,
             model=model.name,
-            problem=f"the network was not looked at: the package onnx is not there ({error})",
+            problem=f"the network was not checked: the package onnx is not installed ({error})",
             remedy="`pip install 'endcap[init]'`",
         )
         return [note], declared_interface(model)

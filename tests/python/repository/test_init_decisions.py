@@ -1,4 +1,4 @@
-"""endcap init, what it finds out of a network, and what it says about it."""
+"""Decisions of `endcap init` about a network, and their reasons."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from init_runs import plan_of, write_shapes
 
 import endcap
 from endcap.errors import InvalidArgumentError
-from endcap.repository.discoveries import discoveries
 from endcap.repository.errors import RepositoryError
-from endcap.repository.exporter_notes import read_notes
-from endcap.repository.options import InitOptions, Runtime
-from endcap.repository.plan import make_plan, values
+from endcap.repository.onnx_file import read_metadata
+from endcap.repository.options import InitOptions, Runtime, decided_values
+from endcap.repository.plan import make_plan
 from endcap.repository.rendering import render
 
 ULTRALYTICS = {"author": "Ultralytics", "stride": "32", "task": "detect"}
@@ -47,7 +46,7 @@ def grid_network(size: tuple[int, int], strides: tuple[int, ...], anchors: int) 
 @pytest.mark.parametrize("size", [(64, 64), (128, 320), (480, 640), (50, 70)])
 @pytest.mark.parametrize("strides", [(8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32)])
 @pytest.mark.parametrize(("anchors", "family"), [(1, "yolov8"), (3, "yolov5")])
-def test_grids_tell_the_family(
+def test_grids_determine_the_family(
     size: tuple[int, int], strides: tuple[int, ...], anchors: int, family: str, tmp_path: Path
 ) -> None:
     plan = plan_of(grid_network(size, strides, anchors), tmp_path)
@@ -59,7 +58,7 @@ def test_grids_tell_the_family(
 
 
 def test_names_of_the_metadata_decide_between_two_forms(tmp_path: Path) -> None:
-    """One row an anchor, one anchor a cell: only the number of names tells 5 + C from 4 + C."""
+    """One row an anchor, one anchor a cell: only the number of names separates 5 + C from 4 + C."""
     network = odd.transposed(families.yolov8(classes=4))
     names = {**ULTRALYTICS, "names": str(dict(enumerate("abc")))}
     plan = plan_of(replace(network, metadata=names), tmp_path)
@@ -80,7 +79,7 @@ def test_scores_that_are_no_probabilities_get_a_sigmoid(tmp_path: Path) -> None:
     assert "-10" in plan.postprocess["activation"].reason
 
 
-def test_boxes_as_fractions_are_found_out(tmp_path: Path) -> None:
+def test_boxes_as_fractions(tmp_path: Path) -> None:
     boxes, scores = grid_rows(7, classes=3)
     head = np.ascontiguousarray(np.hstack([boxes / 64, scores]).T)
     plan = plan_of(Network({"out": Output(head)}), tmp_path)
@@ -105,7 +104,7 @@ def test_softmax_in_the_graph_or_not(
 
 def test_ultralytics_classifiers_bring_their_own_recipe(tmp_path: Path) -> None:
     plan = plan_of(replace(families.classifier(), metadata=CLASSIFIES), tmp_path)
-    recipe = endcap.Preprocessor(**values(plan.preprocess)).parameters  # type: ignore[arg-type]
+    recipe = endcap.Preprocessor(**decided_values(plan.preprocess)).parameters  # type: ignore[arg-type]
     assert recipe["fit"] == "center_crop"
     assert (recipe["size"], recipe["resize_shorter"]) == ("64,64", "64")
     assert (recipe["mean"], recipe["std"], recipe["exif"]) == ("0,0,0", "1,1,1", "apply")
@@ -177,7 +176,7 @@ def test_rows_of_one_image_without_a_batch_dimension_are_no_batch(tmp_path: Path
     assert plan.served[0].dims == (30, 6)
 
 
-def test_boxes_of_suppression_inside_tell_their_unit(tmp_path: Path) -> None:
+def test_unit_of_boxes_after_nms(tmp_path: Path) -> None:
     network = families.efficient_nms()
     boxes = network.outputs["det_boxes"]
     fractions = {**network.outputs, "det_boxes": replace(boxes, base=boxes.base / 64)}
@@ -186,7 +185,7 @@ def test_boxes_of_suppression_inside_tell_their_unit(tmp_path: Path) -> None:
         assert plan.postprocess["box_unit"].value == unit
 
 
-def test_boxes_that_are_no_corners_are_found_out(tmp_path: Path) -> None:
+def test_boxes_that_are_no_corners(tmp_path: Path) -> None:
     network = families.end2end()
     (output,) = network.outputs.values()
     base = output.base.copy()
@@ -196,7 +195,7 @@ def test_boxes_that_are_no_corners_are_found_out(tmp_path: Path) -> None:
     assert plan.postprocess["box_format"].value == "cxcywh"
 
 
-def test_operators_of_tensorrt_are_assumed_and_said_to_be(tmp_path: Path) -> None:
+def test_operators_of_tensorrt_are_not_run(tmp_path: Path) -> None:
     model = odd.write_plugin(tmp_path / "model.onnx")
     options = InitOptions(runtime=Runtime.tensorrt, num_classes=6, preset="ultralytics")
     plan = make_plan(model, options, tmp_path)
@@ -224,11 +223,11 @@ def test_an_output_of_another_type_is_converted_in_python(tmp_path: Path) -> Non
     network = families.efficient_nms(ids="int64")
     plan = plan_of(network, tmp_path, num_classes=6, preset="ultralytics")
     assert plan.runtime is Runtime.python
-    reasons = {row.what: row.reason for row in discoveries(plan)}
+    reasons = {row.name: row.reason for row in plan.summary()}
     assert "converts an output" in reasons["runtime"]
 
 
-def test_a_runtime_that_was_asked_for_is_not_replaced(tmp_path: Path) -> None:
+def test_a_given_runtime_is_not_replaced(tmp_path: Path) -> None:
     path = families.efficient_nms(ids="int64").write(tmp_path / "model.onnx")
     options = InitOptions(runtime=Runtime.endcap_onnx, num_classes=6, preset="ultralytics")
     with pytest.raises(RepositoryError, match=r"num_dets INT64.*--runtime python converts it"):
@@ -242,7 +241,7 @@ def test_onnxruntimes_backend_gets_minus_one_where_the_file_is_open(tmp_path: Pa
     assert "dims: [ 7, 84 ]" in texts["postprocess/config.pbtxt"]
 
 
-def test_what_is_given_is_written_though_it_is_what_others_find(tmp_path: Path) -> None:
+def test_given_values_are_written_though_they_are_recognised(tmp_path: Path) -> None:
     settings = {"box_format": "xyxy", "box_unit": "normalized", "input_size": "32,32"}
     plan = plan_of(families.yolov8(), tmp_path, settings=settings)
     text = render(plan, "models")["postprocess/config.pbtxt"]
@@ -281,20 +280,20 @@ def test_weights_that_are_listed_as_inputs_are_none(tmp_path: Path) -> None:
     ],
 )
 def test_names_in_metadata(text: str, names: tuple[str, ...] | None) -> None:
-    assert read_notes({"names": text}).names == names
+    assert read_metadata({"names": text}).names == names
 
 
 @pytest.mark.parametrize("text", ["640", "[640, 640]", "(640, 640)"])
 def test_sizes_in_metadata(text: str) -> None:
     assert ast.literal_eval(text)
-    assert read_notes({"imgsz": text}).size == (640, 640)
+    assert read_metadata({"imgsz": text}).size == (640, 640)
 
 
 @pytest.mark.parametrize(
     "text", ["[640]", "[640, 640, 3]", "0", "[0, 4]", "'640'", "x", "0x" + "f" * 6000]
 )
 def test_sizes_that_are_none(text: str) -> None:
-    assert read_notes({"imgsz": text}).size is None
+    assert read_metadata({"imgsz": text}).size is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,333 @@
+"""Heads of boxes and scores without grids: rtdetr (RT-DETR, DETR) and ssd (SSD, RetinaNet).
+
+Shapes: boxes [N, 4], scores [N, columns], and, for some with anchors, those as [N, 4]; rtdetr also
+as one output [N, 4 + C]. RT-DETR and DETR call the boxes pred_boxes, as transformers does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from endcap.repository.grid_heads import find_grids
+from endcap.repository.head_evidence import (
+    Head,
+    Hints,
+    Numbers,
+    are_corners,
+    box_unit,
+    cover_image,
+    have_sizes,
+    score_activation,
+)
+from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.onnx_file import RTDETR_DECODER
+from endcap.repository.options import AS_GIVEN, Decision
+
+_BOXES_OF_QUERIES = "pred_boxes"
+_SCORES = ("score", "logit", "cls", "class", "conf")  # what scores are called
+_FEWEST_QUERIES = 50
+_MOST_QUERIES = 1000  # of a transformer, or of suppression inside the network
+_PLACES = {"none", "first", "last"}
+_MOST_ROWS = 0.9  # of noise are background to a network that was trained
+_SUM_WITHIN = 1e-2  # of rows after a softmax, in half precision
+_ANCHOR_NAMES = ("anchor", "prior")  # what anchors are called
+_EXAMPLE = "--set anchors=grid --set 'anchor_grid=8:16x16,32x32;16:64x64'"
+
+
+def propose_pair(outputs: Sequence[NetworkOutput], hints: Hints) -> Iterator[Head]:
+    """Yield what boxes and scores of as many rows may be, the likelier first."""
+    planes = [output for output in outputs if len(output.dims) == 2 and output.is_float]
+    boxes = [output for output in planes if output.dims[1] == 4 != output.dims[0]]
+    scores = [
+        output
+        for output in planes
+        if output not in boxes and any(output.dims[0] == each.dims[0] for each in boxes)
+    ]
+    if not scores and len(boxes) > 1:  # scores of four classes: only names distinguish them
+        scores = [each for each in boxes if any(part in each.name.lower() for part in _SCORES)]
+        boxes = [each for each in boxes if each not in scores]
+    if not boxes:
+        yield from _propose_transposed(planes)
+    for each in scores:
+        with_rows = [box for box in boxes if box.dims[0] == each.dims[0]]
+        if with_rows:
+            yield from _propose_rows(each, with_rows, hints)
+
+
+def _propose_rows(
+    scores: NetworkOutput, boxes: Sequence[NetworkOutput], hints: Hints
+) -> Iterator[Head]:
+    listed = " and ".join(f"{each.name} {list(each.dims)}" for each in boxes)
+    reason = f"{scores.name} {list(scores.dims)} with {listed}"
+    of_queries = [each for each in boxes if _BOXES_OF_QUERIES in each.name]
+    if of_queries or hints.wanted == "rtdetr":
+        yield _queries(scores, (of_queries or boxes)[0], reason, hints)
+    if not of_queries or hints.wanted == "ssd":
+        yield _anchors(scores, boxes, reason, hints)
+
+
+def _queries(scores: NetworkOutput, boxes: NetworkOutput, reason: str, hints: Hints) -> Head:
+    read = read_pair_scores(scores, hints, background_place="last")
+    unit = Decision("normalized", "what this family gives")
+    if boxes.values is not None and boxes.values.any():
+        unit = box_unit(boxes.values)
+    parameters = {"box_unit": unit, **read.parameters}
+    if read.has_background:
+        parameters["multi_label"] = Decision("false", "as DETR's queries are one object or none")
+    return Head(
+        "rtdetr",
+        {"logits": scores, "boxes": boxes},
+        read.num_classes,
+        reason,
+        is_sure=True,
+        parameters=parameters,
+        missing=read.missing,
+    )
+
+
+def _anchors(
+    scores: NetworkOutput, boxes: Sequence[NetworkOutput], reason: str, hints: Hints
+) -> Head:
+    read = read_pair_scores(scores, hints, background_place=None)
+    placed = read_anchor_boxes(boxes, hints, has_background=read.has_background)
+    inputs = {"boxes": placed.boxes, "scores": scores}
+    if placed.anchors is not None:
+        inputs["anchors"] = placed.anchors
+    return Head(
+        "ssd",
+        inputs,
+        read.num_classes,
+        reason,
+        is_sure=True,
+        parameters={**read.parameters, **placed.parameters},
+        missing=read.missing or placed.missing,
+    )
+
+
+def _propose_transposed(planes: Sequence[NetworkOutput]) -> Iterator[Head]:
+    """Yield the transposed pair, which is not read, so that the error message names it."""
+    boxes = [each for each in planes if each.dims[0] == 4 != each.dims[1]]
+    for scores in planes:
+        if scores not in boxes and boxes and scores.dims[1] == boxes[0].dims[1]:
+            reason = (
+                f"{scores.name} {list(scores.dims)} with {boxes[0].name} {list(boxes[0].dims)}, "
+                "boxes and scores the other way round"
+            )
+            yield Head("ssd_transposed", {}, None, reason, is_sure=True)
+
+
+def propose_joined_queries(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
+    """Yield `rtdetr` for rows [Q, 4 + C] of queries: a box in fractions of the image and scores."""
+    rows, columns = output.dims
+    if columns < 5:
+        return
+    values = output.values
+    boxes, scores = (None, None) if values is None else (values[:, :4], values[:, 4:])
+    activation = score_activation(scores)
+    if hints.metadata.head:
+        fits = hints.metadata.head == RTDETR_DECODER
+    else:
+        fits = (
+            columns <= _MOST_QUERIES
+            and _FEWEST_QUERIES <= rows <= _MOST_QUERIES
+            and find_grids(rows, hints.size) is None
+            and boxes is not None
+            and bool(boxes.any() and ((boxes >= 0) & (boxes <= 1)).all())
+        )
+    if not fits or activation is None:
+        return
+    unit = Decision("normalized", "what this family gives")
+    parameters = {
+        "joined": Decision("true", "boxes and scores are one output"),
+        "box_unit": unit if boxes is None or not boxes.any() else box_unit(boxes),
+        "activation": activation,
+    }
+    reason = f"{output.name} [{rows}, 4 + {columns - 4}]: a row for each query"
+    inputs = {"head": output}
+    yield Head("rtdetr", inputs, columns - 4, reason, True, parameters, preset="rtdetr")
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """What the columns of scores are.
+
+    Attributes:
+        parameters: Of postprocess.
+        missing: As in `Head`.
+    """
+
+    num_classes: int | None
+    has_background: bool
+    parameters: Mapping[str, Decision] = field(default_factory=dict)
+    missing: str = ""
+
+
+def read_pair_scores(
+    scores: NetworkOutput, hints: Hints, *, background_place: str | None
+) -> PairScores:
+    """Return what the columns are.
+
+    Args:
+        scores: The output.
+        hints: What is known beside it.
+        background_place: Where the family has the background column; None: by the values.
+    """
+    columns, classes = scores.dims[1], hints.num_classes
+    given = hints.settings.get("background")
+    if given in _PLACES:
+        return _read(scores, Decision(given, AS_GIVEN))
+    if classes == columns:
+        return _read(scores, Decision("none", f"{columns} scores for as many classes"))
+    if classes is not None and classes != columns - 1:
+        missing = (
+            f"{scores.name} has {columns} scores for each box, and the classes are {classes}; give "
+            "--labels FILE or --num-classes with as many, or one less where a score is for no "
+            "object"
+        )
+        return PairScores(None, has_background=False, missing=missing)
+    if classes is None and not _add_up(scores.values):
+        missing = (
+            f"nothing tells whether one of the {columns} scores of {scores.name} is for no object; "
+            f"give --labels FILE, or --num-classes {columns - 1} (one is, as in DETR and SSD) or "
+            f"{columns} (none is, as in RT-DETR and RetinaNet)"
+        )
+        return PairScores(None, has_background=False, missing=missing)
+    reason = "one score more than classes" if classes else "scores of a trial run add up to 1"
+    place = Decision(background_place, reason) if background_place else _place(scores.values)
+    if place is None:
+        missing = (
+            f"nothing tells which of the {columns} scores of {scores.name} is for no object; give "
+            "--set background=first or last"
+        )
+        return PairScores(columns - 1, has_background=True, missing=missing)
+    return _read(scores, place)
+
+
+def _read(scores: NetworkOutput, background: Decision) -> PairScores:
+    has_background = background.value != "none"
+    return PairScores(
+        scores.dims[1] - has_background,
+        has_background,
+        {"background": background, "activation": _activation(scores.values, has_background)},
+    )
+
+
+def _activation(values: Numbers | None, has_background: bool) -> Decision:
+    family = "softmax" if has_background else "sigmoid"
+    if values is None or not values.any():
+        return Decision(family, "what networks with such scores need; it could not be seen")
+    low, high = float(values.min()), float(values.max())
+    if low >= 0 and high <= 1:
+        return Decision("none", "scores of a trial run are from 0 to 1")
+    return Decision(family, f"scores of a trial run are from {low:.1f} to {high:.1f}")
+
+
+def _add_up(values: Numbers | None) -> bool:
+    """Return whether a softmax was over each row, which leaves detectors a column for no object."""
+    if values is None or values.min() < 0:
+        return False
+    return bool((abs(values.sum(axis=1) - 1) < _SUM_WITHIN).all())
+
+
+def _place(values: Numbers | None) -> Decision | None:
+    """Return where most boxes of noise have their best score, if at an end: the background."""
+    if values is None:
+        return None
+    best = values.argmax(axis=1)
+    for place, column in (("first", 0), ("last", values.shape[1] - 1)):
+        share = float(np.mean(best == column))
+        if share >= _MOST_ROWS and values.any():
+            reason = f"the {place} score is the best of {share:.0%} of the boxes of noise"
+            return Decision(place, reason)
+    return None
+
+
+@dataclass(frozen=True)
+class AnchorBoxes:
+    """What the outputs [N, 4] are.
+
+    Attributes:
+        anchors: None where they are no output.
+        parameters: Of postprocess.
+        missing: As in `Head`.
+    """
+
+    boxes: NetworkOutput
+    anchors: NetworkOutput | None = None
+    parameters: Mapping[str, Decision] = field(default_factory=dict)
+    missing: str = ""
+
+
+def read_anchor_boxes(
+    outputs: Sequence[NetworkOutput], hints: Hints, *, has_background: bool
+) -> AnchorBoxes:
+    """Return which of the outputs [N, 4] are boxes, and how they are read.
+
+    Args:
+        outputs: All outputs [N, 4], N that of the scores.
+        hints: What is known beside them.
+        has_background: Whether scores have a background column, as SSD's and not RetinaNet's.
+    """
+    forms = {output.name: _form(output.values, hints.size) for output in outputs}
+    given = hints.settings.get("anchors")
+    named = [each for each in outputs if any(part in each.name.lower() for part in _ANCHOR_NAMES)]
+    if len(named) == len(outputs):  # a name of boxes, and not of what they are relative to
+        named = []
+    unnamed = [output for output in outputs if output not in named]
+    offsets = [output for output in unnamed if forms[output.name] is None]
+    decoded = [output for output in unnamed if forms[output.name] is not None]
+    if given == "grid":
+        return AnchorBoxes((offsets or decoded)[0], None, _variances(has_background))
+    if given == "none":
+        boxes = (decoded or offsets)[0]
+        return AnchorBoxes(boxes, None, forms[boxes.name] or {})
+    anchors = named or (decoded if offsets else [])
+    if len(anchors) == len(offsets) == 1:
+        where = Decision("input", f"{anchors[0].name} are boxes all over the image")
+        form = forms[anchors[0].name] or {}
+        parameters = {"anchors": where, **_variances(has_background), **form}
+        return AnchorBoxes(offsets[0], anchors[0], parameters)
+    if len(decoded) == 1 and not offsets:
+        where = Decision("none", "boxes of a trial run lie all over the image")
+        return AnchorBoxes(decoded[0], None, {"anchors": where, **(forms[decoded[0].name] or {})})
+    return AnchorBoxes(outputs[0], missing=_missing_anchors(outputs))
+
+
+def _missing_anchors(outputs: Sequence[NetworkOutput]) -> str:
+    listed = " and ".join(output.name for output in outputs)
+    if len(outputs) > 1:
+        return (
+            f"nothing tells which of {listed} are its boxes and which their anchors; export it "
+            "with one of the two called anchors"
+        )
+    return (
+        f"{listed} look like offsets from anchors, which are no output; describe the anchors, for "
+        f"example {_EXAMPLE}, export it with them as an output, or say --set anchors=none where "
+        "its boxes are decoded"
+    )
+
+
+def _form(values: Numbers | None, size: tuple[int, int]) -> dict[str, Decision] | None:
+    """Return format and unit of boxes all over the image; None for others, such as offsets."""
+    if values is None or not values.any():
+        return None
+    if are_corners(values):
+        centres = np.hstack([(values[:, :2] + values[:, 2:]) / 2, values[:, 2:]])
+        name, reason = "xyxy", "no box of a trial run has its corners the wrong way"
+    elif have_sizes(values):
+        centres, name = values, "cxcywh"
+        reason = "boxes of a trial run cannot be corners: some are the wrong way"
+    else:
+        return None
+    if not cover_image(centres, size):
+        return None
+    return {"box_format": Decision(name, reason), "box_unit": box_unit(values)}
+
+
+def _variances(has_background: bool) -> dict[str, Decision]:
+    if has_background:
+        return {"variances": Decision("0.1,0.1,0.2,0.2", "SSD's, as a score is for no object")}
+    return {"variances": Decision("1,1,1,1", "RetinaNet's, as each score is a class's")}

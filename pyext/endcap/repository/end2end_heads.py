@@ -1,0 +1,91 @@
+"""Heads of networks with NMS inside: end2end [K, 6], and TensorRT's EfficientNMS outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from endcap.repository.grid_heads import find_grids
+from endcap.repository.head_evidence import Head, Hints, Numbers, are_corners, box_unit
+from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.onnx_file import RTDETR_DECODER, ExporterMetadata
+from endcap.repository.options import Decision
+
+# Names of the outputs of TensorRT's EfficientNMS and BatchedNMS plugins, and of exports like them.
+_EFFICIENT_NMS_NAMES = {
+    "num_detections": ("num_dets", "num_detections", "num_det", "det_nums"),
+    "boxes": ("det_boxes", "detection_boxes", "nmsed_boxes", "boxes"),
+    "scores": ("det_scores", "detection_scores", "nmsed_scores", "scores"),
+    "classes": ("det_classes", "detection_classes", "nmsed_classes", "classes", "det_labels"),
+}
+_MOST_ROWS = 1000
+
+
+def propose_efficient_nms(outputs: tuple[NetworkOutput, ...]) -> Iterator[Head]:
+    """Yield `efficient_nms` where four outputs have the names and the shapes of the plugin's.
+
+    TensorFlow's detectors use the same names; they count in floats, and put y before x.
+    """
+    by_name = {output.name.lower(): output for output in outputs}
+    inputs: dict[str, NetworkOutput] = {}
+    for part, names in _EFFICIENT_NMS_NAMES.items():
+        named = next((by_name[name] for name in names if name in by_name), None)
+        if named is None:
+            return
+        inputs[part] = named
+    listed = ", ".join(output.name for output in inputs.values())
+    if inputs["num_detections"].is_float:
+        reason = f"{listed}: a count of type {inputs['num_detections'].data_type}, y before x"
+        yield Head("tensorflow_detection", {}, None, reason, is_sure=True)
+        return
+    rows = inputs["boxes"].dims[:1]
+    shapes = {
+        "boxes": [(*rows, 4)],
+        "scores": [rows],
+        "classes": [rows],
+        "num_detections": [(), (1,)],
+    }
+    if not rows or any(inputs[part].dims not in shapes[part] for part in shapes):
+        return
+    parameters = {"box_unit": box_unit(inputs["boxes"].values)}
+    yield Head("efficient_nms", inputs, None, f"{listed}: suppressed inside", True, parameters)
+
+
+def propose_end2end(output: NetworkOutput, hints: Hints) -> Iterator[Head]:
+    """Yield `end2end` for rows [K, 6] of a box, a score and a class id."""
+    rows, columns = output.dims
+    if columns != 6 or not _may_be_detections(output.values):
+        return
+    boxes = None if output.values is None else output.values[:, :4]
+    is_likely = rows <= _MOST_ROWS
+    yield Head(
+        "end2end",
+        {"head": output},
+        num_classes=None,
+        reason=f"{output.name} [{rows}, 6]: each row a box, a score and a class",
+        is_sure=is_likely and find_grids(rows, hints.size) is None,
+        parameters={
+            "box_format": _box_format(boxes, hints.metadata),
+            "box_unit": box_unit(boxes),
+        },
+        is_likely=is_likely,
+    )
+
+
+def _may_be_detections(values: Numbers | None) -> bool:
+    """Return whether the fifth column may hold scores and the sixth class ids."""
+    if values is None:
+        return True
+    scores, class_ids = values[:, 4], values[:, 5]
+    is_score = bool(((scores >= 0) & (scores <= 1)).all())
+    return is_score and bool(((class_ids >= 0) & (class_ids == np.round(class_ids))).all())
+
+
+def _box_format(boxes: Numbers | None, metadata: ExporterMetadata) -> Decision:
+    """Return the format of boxes after NMS, which are corners with most exporters."""
+    if metadata.head == RTDETR_DECODER:
+        return Decision("cxcywh", f"the network's head is {RTDETR_DECODER}, by the metadata")
+    if boxes is not None and not are_corners(boxes):
+        return Decision("cxcywh", "boxes of a trial run cannot be corners: some are the wrong way")
+    return Decision("xyxy", "what networks with suppression inside give")

@@ -1,0 +1,135 @@
+"""Recognition of a network's head.
+
+`recognize_head` shows the order of the decisions. The files beside it propose heads from shapes,
+names and the values of the trial run, each for its kind of network: `end2end_heads`,
+`detr_ssd_heads`, `task_heads`, `grid_heads`, `classifier_head`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from endcap.errors import UnsupportedError
+from endcap.repository.classifier_head import propose_classifier
+from endcap.repository.detr_ssd_heads import propose_joined_queries, propose_pair
+from endcap.repository.end2end_heads import propose_efficient_nms, propose_end2end
+from endcap.repository.errors import RepositoryError
+from endcap.repository.grid_heads import propose_grids
+from endcap.repository.head_evidence import Head, Hints
+from endcap.repository.head_families import readable_families
+from endcap.repository.network_tensors import NetworkOutput
+from endcap.repository.onnx_file import OnnxFile
+from endcap.repository.task_heads import has_task, propose_task, propose_task_by_values
+
+
+def recognize_head(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Head:
+    """Return the head that the user names, else the only sure one among the proposals.
+
+    Raises:
+        RepositoryError: No proposal fits, several do, or information is missing.
+        UnsupportedError: The head is recognised, and postprocess does not read it.
+    """
+    proposals = tuple(_propose(network, outputs, hints))
+    listed = "; ".join(map(str, outputs))
+    if hints.wanted is not None:
+        head = _wanted_head(network.path, proposals, listed, hints.wanted)
+    else:
+        head = _only_head(network.path, proposals, listed)
+    if head.missing:
+        raise RepositoryError(
+            f"{network.path} ends in a head of the family {head}, and {head.missing}"
+        )
+    return head
+
+
+def _propose(network: OnnxFile, outputs: tuple[NetworkOutput, ...], hints: Hints) -> Iterator[Head]:
+    """Yield proposals, the most specific evidence first."""
+    # 1. NMS inside the network, by the outputs' names. Its boxes and scores would pass for a pair.
+    if proposals := tuple(propose_efficient_nms(outputs)):
+        yield from proposals
+        return
+    # 2. Boxes in one output and scores in another, with as many rows.
+    if proposals := tuple(propose_pair(outputs, hints)):
+        yield from proposals
+        return
+    # 3. Boxes and scores in one output: by the metadata's task, else each output by its values.
+    if has_task(hints.metadata):
+        yield from propose_task(outputs, hints)
+    else:
+        for output in outputs:
+            if len(output.dims) == 2 and output.is_float:
+                yield from _propose_one_output(output, outputs, hints)
+    # 4. One number for each class.
+    yield from propose_classifier(network, outputs, hints)
+
+
+def _propose_one_output(
+    output: NetworkOutput, outputs: tuple[NetworkOutput, ...], hints: Hints
+) -> Iterator[Head]:
+    """Yield what one output [rows, columns] may be."""
+    with_more = tuple(propose_task_by_values(output, outputs, hints))
+    yield from with_more
+    if any(head.is_sure for head in with_more):
+        return
+    final_rows = tuple(propose_end2end(output, hints))
+    yield from final_rows or propose_joined_queries(output, hints)
+    yield from propose_grids(output, hints)
+
+
+def _only_head(path: Path, proposals: Sequence[Head], listed: str) -> Head:
+    sure = [head for head in proposals if head.is_sure]
+    if len(sure) == 1:
+        return _readable(path, sure[0])
+    if not proposals:
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) have the form of no head that is known "
+            f"({', '.join(readable_families())}); export it with its boxes decoded"
+        )
+    candidates = sure or [head for head in proposals if head.is_likely]
+    readable = [head.family for head in candidates if head.family in readable_families()]
+    if sure and not readable:
+        return _readable(path, sure[0])
+    if not readable:
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) look like no head that is known: "
+            f"{' or '.join(map(str, proposals))}; export it in another form, or give --head"
+        )
+    advice = " or ".join(f"--head {family}" for family in dict.fromkeys(readable))
+    if len(set(readable)) < len(readable):
+        advice += ", and which output by --num-classes or --labels"
+    raise RepositoryError(
+        f"the outputs of {path} ({listed}) may be {' or '.join(map(str, candidates))}; say which "
+        f"it is: {advice}"
+    )
+
+
+def _wanted_head(path: Path, proposals: Sequence[Head], listed: str, wanted: str) -> Head:
+    if wanted not in readable_families():
+        raise RepositoryError(
+            f"--head is '{wanted}', which is no family that this version reads; give one of "
+            f"{', '.join(readable_families())}"
+        )
+    fitting = [head for head in proposals if head.family == wanted]
+    if not fitting:
+        others = ", ".join(map(str, proposals)) or "none of the families"
+        raise RepositoryError(
+            f"the outputs of {path} ({listed}) do not have the form of {wanted}; they fit {others}"
+        )
+    if len(fitting) > 1:
+        fitting = [head for head in fitting if head.is_sure] or fitting
+    if len(fitting) > 1:
+        raise RepositoryError(
+            f"{path} has several outputs of the form of {wanted} ({listed}); say which one by "
+            "--num-classes or --labels, or export it with one"
+        )
+    return fitting[0]
+
+
+def _readable(path: Path, head: Head) -> Head:
+    if head.family not in readable_families():
+        raise UnsupportedError(
+            f"{path} ends in a head of the family {head}, which this version of endcap does not "
+            f"read; it reads {', '.join(readable_families())}"
+        )
+    return head
